@@ -1,0 +1,42 @@
+//! Every bound of the core in one place, each with its reason.
+
+use crate::time::Nanos;
+
+/// Most requests that one device may have at all: waiting, queued and in flight.
+///
+/// A table entry is about 150 bytes, so a full device costs some 10 MB. Frontends stop reading
+/// their sockets long before.
+pub const DEVICE_REQUESTS_MAX: usize = 65_536;
+
+/// Default of `nr_requests`: slots per device, as in the Linux block layer (queue-sysfs.txt).
+pub const NR_REQUESTS_DEFAULT: u32 = 128;
+
+/// Smallest `nr_requests`: the Linux block layer's minimum (BLKDEV_MIN_RQ).
+pub const NR_REQUESTS_MIN: u32 = 4;
+
+/// Largest `nr_requests`: what the scheduler and the device together may hold.
+pub const NR_REQUESTS_MAX: u32 = 32_768;
+
+/// Largest fixed window: the deepest queue that a device offers (NVMe allows 65 535, no disk that
+/// profits from scheduling goes beyond a thousand).
+pub const WINDOW_DEPTH_MAX: u32 = 1_024;
+
+/// How long a scheduler may hold work while the device is idle before it is replaced.
+///
+/// Ten times the longest legal anticipation (wait_ms of rr is at most 30 ms) with room for a host
+/// that was not scheduled; far below the 30 s after which Linux calls a request lost.
+pub const SCHEDULER_STALL: Nanos = Nanos::from_millis(1_000);
+
+/// Longest state dump of a failed scheduler, in bytes: enough for its head and some hundred
+/// requests, small enough for a log line collector.
+pub const STATE_DUMP_BYTES_MAX: usize = 64 * 1024;
+
+/// Most tasks a scheduler keeps statistics for. The one unused for longest is forgotten first.
+pub const TASKS_MAX: usize = 16_384;
+
+/// Most parameters of one scheduler.
+pub const PARAMETERS_MAX: usize = 16;
+
+// A full set of slots must fit into the device's table, with waiting room beside it.
+const _: () = assert!((NR_REQUESTS_MAX as usize) < DEVICE_REQUESTS_MAX);
+const _: () = assert!(NR_REQUESTS_MIN <= NR_REQUESTS_DEFAULT);

@@ -1,0 +1,334 @@
+//! One I/O from a frontend, and what becomes of it.
+//!
+//! Inside the engine a request is a token: [`Request`] is neither `Clone` nor `Copy`, and in builds
+//! with debug assertions dropping one that nobody finished panics. So "lost" and "done twice" are
+//! type errors or crashes in tests, not silent hangs.
+
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use core::fmt;
+
+/// Who calls: a connection or a process. Given by the frontend, unique within a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(pub u64);
+
+/// Who pays. Group 0 is the root of the group tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// The root of the group tree: who pays when nothing else is said.
+    pub const ROOT: GroupId = GroupId(0);
+}
+
+/// The engine's name for one request: unique for the life of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestId {
+    /// Place in the engine's table.
+    pub(crate) slot: u32,
+    /// Arrival number; tells a reused place from its former holder.
+    pub(crate) sequence: u64,
+}
+
+impl RequestId {
+    /// A made-up id, for tests of schedulers outside an engine.
+    pub fn forge(sequence: u64) -> RequestId {
+        RequestId { slot: u32::MAX, sequence }
+    }
+
+    /// The arrival number: smaller came earlier.
+    pub fn sequence(self) -> u64 {
+        self.sequence
+    }
+}
+
+/// What a request asks the device to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Op {
+    /// Read the extent.
+    Read,
+    /// Write the extent.
+    Write,
+    /// Make every write that was finished before this request arrived durable.
+    Flush,
+    /// The extent's content is no longer needed.
+    Trim,
+    /// Make the extent read as zeroes.
+    WriteZeroes,
+    /// Read the extent into the cache; no data goes back.
+    Cache,
+}
+
+impl Op {
+    /// Whether the device changes: write, trim, write-zeroes.
+    pub const fn is_write(self) -> bool {
+        matches!(self, Op::Write | Op::Trim | Op::WriteZeroes)
+    }
+}
+
+/// A piece of a device: offset and size, known not to wrap around 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Extent {
+    offset: Bytes,
+    len: Bytes,
+}
+
+impl Extent {
+    /// No bytes at offset zero: what a flush carries.
+    pub const EMPTY: Extent = Extent { offset: Bytes::ZERO, len: Bytes::ZERO };
+
+    /// The extent of `len` bytes at `offset`, or `None` if its end would pass 2^64 - 1.
+    pub const fn new(offset: Bytes, len: Bytes) -> Option<Extent> {
+        if offset.0.checked_add(len.0).is_none() {
+            return None;
+        }
+        Some(Extent { offset, len })
+    }
+
+    /// The first byte.
+    pub const fn offset(self) -> Bytes {
+        self.offset
+    }
+
+    /// The number of bytes.
+    pub const fn len(self) -> Bytes {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub const fn is_empty(self) -> bool {
+        self.len.0 == 0
+    }
+
+    /// One past the last byte.
+    pub const fn end(self) -> Bytes {
+        Bytes(self.offset.0 + self.len.0)
+    }
+
+    /// Whether the two share a byte.
+    pub const fn overlaps(self, other: Extent) -> bool {
+        self.offset.0 < other.end().0 && other.offset.0 < self.end().0
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", self.offset.0, self.len.0)
+    }
+}
+
+/// What a frontend asks for. Copied into the engine's table on arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submit {
+    /// The frontend's own name for the request, handed back with every output about it.
+    pub tag: Tag,
+    /// Who calls.
+    pub task: TaskId,
+    /// Who pays.
+    pub group: GroupId,
+    /// What to do.
+    pub op: Op,
+    /// Where; [`Extent::EMPTY`] for a flush.
+    pub extent: Extent,
+    /// Force unit access: the data must be durable before the request finishes.
+    pub fua: bool,
+    /// Whether the task waits for this request (a read, a direct or synchronous write) or not
+    /// (write-back of dirty memory).
+    pub sync: bool,
+}
+
+/// The frontend's own name for a request. The engine only hands it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tag(pub u64);
+
+/// A request on its way through the engine: a token that a scheduler holds and must give back.
+#[must_use = "a request must be finished"]
+pub struct Request {
+    id: RequestId,
+    submit: Submit,
+    arrived: Instant,
+}
+
+impl Request {
+    /// A request token. Only the engine and tests of schedulers have a reason to make one.
+    pub fn new(id: RequestId, submit: Submit, arrived: Instant) -> Request {
+        Request { id, submit, arrived }
+    }
+
+    /// The engine's name for it.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// Who calls.
+    pub fn task(&self) -> TaskId {
+        self.submit.task
+    }
+
+    /// Who pays.
+    pub fn group(&self) -> GroupId {
+        self.submit.group
+    }
+
+    /// What to do.
+    pub fn op(&self) -> Op {
+        self.submit.op
+    }
+
+    /// Where.
+    pub fn extent(&self) -> Extent {
+        self.submit.extent
+    }
+
+    /// Whether a task waits for it.
+    pub fn is_sync(&self) -> bool {
+        self.submit.sync
+    }
+
+    /// When it arrived at the engine.
+    pub fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// The bytes it counts for in a service budget: its size for reads and writes; one 4 KiB block
+    /// for trim and write-zeroes, which move no data however large they are.
+    pub fn service_bytes(&self) -> Bytes {
+        match self.submit.op {
+            Op::Read | Op::Write | Op::Cache => self.submit.extent.len,
+            Op::Trim | Op::WriteZeroes => Bytes(4096),
+            Op::Flush => Bytes::ZERO,
+        }
+    }
+
+    /// Ends the token: the request is accounted for elsewhere.
+    pub(crate) fn retire(self) -> RequestId {
+        let id = self.id;
+        core::mem::forget(self);
+        id
+    }
+
+    /// Drops the token on purpose: the one named exception to "must be finished", for tests.
+    pub fn abandon(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Submit { task, group, op, extent, .. } = self.submit;
+        write!(f, "#{} {op:?} {extent} {task:?} {group:?}", self.id.sequence)
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Request {
+    fn drop(&mut self) {
+        // While a panic unwinds, the engine recovers the request from its own table.
+        if !std::thread::panicking() {
+            panic!("request dropped unfinished: {self:?}");
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was carried out.
+    Ok,
+    /// The device said no.
+    Failed(DiskError),
+    /// The engine refused it at the door: its tables are full. Nothing was done.
+    Refused,
+}
+
+/// Why a device failed a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskError {
+    /// The medium or the path to it failed (EIO).
+    Io,
+    /// No space is left (ENOSPC).
+    NoSpace,
+    /// The device went away (ENXIO).
+    Gone,
+    /// Not permitted, for example a write to a read-only file (EPERM).
+    NotPermitted,
+    /// The device cannot do this operation (ENOTSUP).
+    Unsupported,
+}
+
+/// Where a finished request spent its time, stage by stage. The parts sum to the total exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Waiting for a slot or budget (stage admit).
+    pub admit: Nanos,
+    /// Queued in the scheduler because it was not its turn, or another task was anticipated.
+    pub sched: Nanos,
+    /// Queued in the scheduler while the window was full.
+    pub window: Nanos,
+    /// At the device.
+    pub disk: Nanos,
+}
+
+impl StageTimes {
+    /// From arrival to completion.
+    pub fn total(&self) -> Nanos {
+        self.admit + self.sched + self.window + self.disk
+    }
+}
+
+/// A request that the device has completed, as schedulers and windows see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// The engine's name for it.
+    pub id: RequestId,
+    /// Who called.
+    pub task: TaskId,
+    /// What was done.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// When it was given to the device.
+    pub started: Instant,
+    /// Whether it was carried out.
+    pub ok: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submit() -> Submit {
+        Submit {
+            tag: Tag(7),
+            task: TaskId(1),
+            group: GroupId::ROOT,
+            op: Op::Read,
+            extent: Extent::new(Bytes(0), Bytes(4096)).expect("small"),
+            fua: false,
+            sync: true,
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "request dropped unfinished")]
+    fn dropping_an_unfinished_request_panics() {
+        drop(Request::new(RequestId::forge(1), submit(), Instant::ZERO));
+    }
+
+    #[test]
+    fn an_extent_cannot_wrap() {
+        assert!(Extent::new(Bytes(u64::MAX), Bytes(1)).is_none());
+        let last = Extent::new(Bytes(u64::MAX - 1), Bytes(1)).expect("fits");
+        assert_eq!(last.end(), Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn extents_that_touch_do_not_overlap() {
+        let a = Extent::new(Bytes(0), Bytes(10)).expect("fits");
+        let b = Extent::new(Bytes(10), Bytes(10)).expect("fits");
+        let c = Extent::new(Bytes(9), Bytes(2)).expect("fits");
+        assert!(!a.overlaps(b));
+        assert!(a.overlaps(c) && b.overlaps(c));
+    }
+}

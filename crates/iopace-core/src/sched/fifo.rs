@@ -1,0 +1,56 @@
+//! Serves requests in the order of their arrival.
+//!
+//! # Model
+//! One queue; the oldest request goes next. No parameters. It is the baseline of every table and
+//! what a device falls back to when its scheduler fails.
+//!
+//! # Properties
+//! 1. Requests start in arrival order.
+//! 2. It is work-conserving: as long as it holds a request it never says "later".
+//!
+//! # When it does not know
+//! There is nothing to know.
+//!
+//! # Limits
+//! On a disk with a head it seeks between tasks all the time, and a task with many requests in the
+//! queue gets most of the disk.
+//!
+//! # Sources
+//! Linux `noop`/`none`; NetBSD `bufq_fcfs`.
+
+use super::{Algorithm, Scheduler};
+use crate::request::Request;
+use crate::time::Instant;
+use crate::verdict::Pop;
+use std::collections::VecDeque;
+
+/// Its line in the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "fifo",
+    summary: "arrival order, no parameters: the baseline and the fallback",
+    params: &[],
+    counters: &[],
+    build: |_| Box::new(Fifo::default()),
+};
+
+/// The queue.
+#[derive(Debug, Default)]
+pub struct Fifo(VecDeque<Request>);
+
+impl Scheduler for Fifo {
+    fn push(&mut self, _now: Instant, request: Request) {
+        self.0.push_back(request);
+    }
+
+    fn pop(&mut self, _now: Instant) -> Pop {
+        self.0.pop_front().map_or(Pop::Empty, Pop::Ready)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn drain(&mut self, into: &mut Vec<Request>) {
+        into.extend(self.0.drain(..));
+    }
+}

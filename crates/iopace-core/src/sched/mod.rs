@@ -1,0 +1,50 @@
+//! Stage 3: which request goes to the disk next.
+//!
+//! [`Scheduler`] is the trait, [`REGISTRY`] the list. To add a scheduler: one file here and one line
+//! in the registry; command line, help, docs table, conformance suite and sweeps follow from it.
+
+use crate::request::{Done, Request};
+use crate::time::Instant;
+use crate::verdict::Pop;
+use core::fmt;
+
+pub mod fifo;
+pub mod params;
+pub mod registry;
+
+pub use params::{ParamError, ParamSpec, Params};
+pub use registry::{Algorithm, CounterSpec, REGISTRY, find};
+
+/// An ordering algorithm for the requests of one device.
+///
+/// The engine calls it under one lock with time as an argument; it has no clock and must not block.
+/// What it is given it must give back, exactly once, by `pop` or `drain`. The smallest legal one is
+/// [`fifo::Fifo`].
+pub trait Scheduler: fmt::Debug + Send {
+    /// Takes a request into the queue.
+    fn push(&mut self, now: Instant, request: Request);
+
+    /// The next request for the device, or when and why to ask again. Asked only while the window
+    /// has room; a popped request starts at once.
+    fn pop(&mut self, now: Instant) -> Pop;
+
+    /// How many requests it holds.
+    fn len(&self) -> usize;
+
+    /// Hands back all that it holds, in arrival order, and forgets it.
+    fn drain(&mut self, into: &mut Vec<Request>);
+
+    /// A request that it popped is done.
+    fn on_done(&mut self, _now: Instant, _done: &Done) {}
+
+    /// Takes over new parameters, already checked against the algorithm's specs, at once.
+    fn configure(&mut self, _params: &Params) {}
+
+    /// Appends its counters' values in the order of the algorithm's `counters`.
+    fn counters(&self, _into: &mut Vec<u64>) {}
+
+    /// Whether it holds nothing.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

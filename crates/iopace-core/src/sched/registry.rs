@@ -1,0 +1,48 @@
+//! The list of schedulers: one line each.
+
+use super::{ParamSpec, Params, Scheduler, fifo};
+use core::fmt;
+
+/// What one counter of a scheduler counts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CounterSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub doc: &'static str,
+}
+
+/// One exchangeable scheduler: its name, its parameters, and how to make one.
+pub struct Algorithm {
+    /// The word for it on the command line; also its file and docs page.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// Its counters.
+    pub counters: &'static [CounterSpec],
+    /// Makes an empty one with these parameters.
+    pub build: fn(&Params) -> Box<dyn Scheduler>,
+}
+
+impl Algorithm {
+    /// This algorithm's parameters at their defaults.
+    pub fn defaults(&self) -> Params {
+        Params::defaults(self.params)
+    }
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Algorithm({})", self.name)
+    }
+}
+
+/// All schedulers, the simplest first.
+pub static REGISTRY: &[&Algorithm] = &[&fifo::ALGORITHM];
+
+/// The algorithm of that name.
+pub fn find(name: &str) -> Option<&'static Algorithm> {
+    REGISTRY.iter().find(|algorithm| algorithm.name == name).copied()
+}

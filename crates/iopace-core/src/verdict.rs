@@ -1,0 +1,57 @@
+//! What a stage answers. A wait cannot be expressed without a [`Reason`].
+
+use crate::request::Request;
+use crate::time::Instant;
+
+/// Why a request is not further yet. Each stage has its own reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Nothing is waiting.
+    Idle,
+    /// Stage admit: all request slots of the device are taken.
+    Slot,
+    /// Stage sched: another task or request has its turn.
+    Turn,
+    /// Stage sched: the disk is kept idle because the next request of the task in service is
+    /// expected shortly and near by.
+    Anticipation,
+    /// Stage window: the device holds as many requests as it may.
+    Window,
+    /// The device is working; nothing else holds anything up.
+    Disk,
+}
+
+impl Reason {
+    /// The word for it in traces, tables and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Idle => "idle",
+            Reason::Slot => "slot",
+            Reason::Turn => "turn",
+            Reason::Anticipation => "anticipation",
+            Reason::Window => "window",
+            Reason::Disk => "disk",
+        }
+    }
+}
+
+/// The answer of a stage that charges (pace, admit).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Charged and passed.
+    Pass,
+    /// Nothing was changed. Ask again at the instant ([`Instant::NEVER`]: after an input).
+    Wait(Instant, Reason),
+}
+
+/// The answer of a scheduler that is asked for the next request.
+#[derive(Debug)]
+pub enum Pop {
+    /// This one goes to the device now. It cannot be taken back.
+    Ready(Request),
+    /// Something is queued, but not now: ask again at the instant, or after the next push or
+    /// completion ([`Instant::NEVER`]: only then).
+    At(Instant, Reason),
+    /// Nothing is queued.
+    Empty,
+}
