@@ -1,10 +1,30 @@
-//! The policy of iopace. WIP: engine follows.
+//! The policy of iopace: how fast each task may dirty memory, whose request goes to the disk next,
+//! and how many requests the disk holds.
+//!
+//! No I/O, no clock, no randomness, no threads, no logging, no floats in decisions, no dependencies,
+//! no unsafe. The same code runs live in the daemon and in the simulator; see [`engine`] for the
+//! contract and the loop that drives it.
+//!
+//! The modules stand in the order a request meets them.
 #![forbid(unsafe_code)]
 
-pub mod limits;
-pub mod request;
-pub mod time;
-pub mod units;
-pub mod verdict;
+pub mod engine;
+
+pub mod pace;
+
+pub mod admit;
 
 pub mod sched;
+
+pub mod window;
+
+pub mod request;
+pub mod verdict;
+
+pub mod limits;
+pub mod stats;
+pub mod time;
+pub mod trace;
+pub mod units;
+
+mod ledger;

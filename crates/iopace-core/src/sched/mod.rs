@@ -9,6 +9,7 @@ use crate::verdict::Pop;
 use core::fmt;
 
 pub mod fifo;
+pub(crate) mod guard;
 pub mod params;
 pub mod registry;
 

@@ -1,0 +1,543 @@
+//! The engine of one device: the only place that knows the order of the stages.
+//!
+//! # Contract
+//! 1. Tell it what happened: [`Engine::handle`] (or [`Engine::control`]) with the present time.
+//!    Several things that happened at the same instant may be told one after the other.
+//! 2. Drain it: call [`Engine::poll`] and carry out each [`Output`] until it answers
+//!    [`Output::Wait`]. Telling it of a later instant before it is drained panics.
+//! 3. Come back at the instant in `Wait`, or with the next input, whichever is first.
+//!
+//! ```
+//! use iopace_core::engine::{Config, Engine, Input, Output};
+//! use iopace_core::request::{Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
+//! use iopace_core::time::Instant;
+//! use iopace_core::units::Bytes;
+//!
+//! let mut engine = Engine::new(Config::default());
+//! let submit = Submit {
+//!     tag: Tag(1),
+//!     task: TaskId(1),
+//!     group: GroupId::ROOT,
+//!     op: Op::Read,
+//!     extent: Extent::new(Bytes(0), Bytes(4096)).unwrap(),
+//!     fua: false,
+//!     sync: true,
+//! };
+//! engine.handle(Instant(0), Input::Submit(submit));
+//! let Output::Start(start) = engine.poll(Instant(0)) else { panic!("an idle disk starts at once") };
+//! assert!(matches!(engine.poll(Instant(0)), Output::Wait(..)));
+//! // ... the disk works, then:
+//! engine.handle(Instant(90), Input::Done { id: start.id, outcome: Outcome::Ok });
+//! let Output::Finish(finish) = engine.poll(Instant(90)) else { panic!("a finish") };
+//! assert_eq!((finish.tag, finish.times.total().0), (Tag(1), 90));
+//! assert!(matches!(engine.poll(Instant(90)), Output::Wait(..)));
+//! ```
+//!
+//! # Order
+//! A flush covers every write whose finish was given out before the flush was submitted. It never
+//! enters a scheduler, so none can delay or reorder it: it takes a slot like everybody, waits for
+//! the window only, and starts before anything that is queued. Writes that are not finished are not
+//! covered, as in the NBD protocol and the Linux block layer. FUA travels with the request to the
+//! device, which finishes it when the data is durable.
+//!
+//! # Properties
+//! 1. Every submitted request finishes exactly once, whatever the scheduler does.
+//! 2. The stage times of a finished request sum to its total exactly.
+//! 3. An exchange of schedulers keeps every queued request, in arrival order, and touches nothing
+//!    in flight.
+//! 4. A scheduler that panics, stalls, invents or forgets is replaced by fifo with nothing lost.
+//! 5. A flush waits for no scheduler.
+//! 6. The engine takes at most `limits::DEVICE_REQUESTS_MAX` requests and refuses the rest.
+
+mod interface;
+
+pub use interface::{Config, Control, ControlError, Finish, Input, Output, Start, Status};
+
+use crate::admit::{Admission, slots::PlainSlots};
+use crate::ledger::{Ledger, State};
+use crate::limits::{DEVICE_REQUESTS_MAX, SCHEDULER_STALL};
+use crate::pace::{self, Pace};
+use crate::request::{
+    Done, GroupId, Op, Outcome, Request, RequestId, StageTimes, Submit, Tag, TaskId,
+};
+use crate::sched::{Algorithm, Params, fifo, guard::Guard};
+use crate::stats::DeviceStats;
+use crate::time::{Instant, Nanos};
+use crate::trace::{Event, Fault};
+use crate::units::Bytes;
+use crate::verdict::{Pop, Reason, Verdict};
+use crate::window::{Window, fixed::Fixed};
+use std::collections::VecDeque;
+
+/// The policy of one device.
+#[derive(Debug)]
+pub struct Engine {
+    /// Latest time it was told; never goes back.
+    now: Instant,
+    /// Whether all outputs of the last input were taken.
+    drained: bool,
+    outputs: VecDeque<Output>,
+    ledger: Ledger,
+    pace: Box<dyn Pace>,
+    admit: Box<dyn Admission>,
+    /// Requests without a slot, in arrival order.
+    waiting: VecDeque<RequestId>,
+    sched: Guard,
+    window: Box<dyn Window>,
+    /// Flushes that have a slot, in arrival order.
+    barriers: VecDeque<RequestId>,
+    base: &'static Algorithm,
+    inserted: bool,
+    /// Counts the schedulers: a completion is reported only to the one that popped it.
+    epoch: u64,
+    /// Since when work was held back on an idle device.
+    held_since: Option<Instant>,
+    /// Why nothing more started after the last drain, and the time spent so with a full window.
+    reason: Reason,
+    window_full: Nanos,
+    stats: DeviceStats,
+}
+
+impl Engine {
+    /// An idle device.
+    pub fn new(config: Config) -> Engine {
+        Engine {
+            now: Instant::ZERO,
+            drained: true,
+            outputs: VecDeque::new(),
+            ledger: Ledger::default(),
+            pace: Box::new(pace::none::None),
+            admit: Box::new(PlainSlots::new(config.nr_requests)),
+            waiting: VecDeque::new(),
+            sched: Guard::new(config.base, config.base.defaults()),
+            window: Box::new(Fixed::new(config.window_depth)),
+            barriers: VecDeque::new(),
+            base: config.base,
+            inserted: false,
+            epoch: 0,
+            held_since: None,
+            reason: Reason::Idle,
+            window_full: Nanos::ZERO,
+            stats: DeviceStats::default(),
+        }
+    }
+
+    /// Tells it what happened. A time before the last one counts as the last one.
+    ///
+    /// # Panics
+    /// If outputs of an earlier instant were not drained, or a completion names a request that is
+    /// not in flight: both are errors of the caller.
+    pub fn handle(&mut self, now: Instant, input: Input) {
+        self.advance(now);
+        match input {
+            Input::Dirtied {
+                tag,
+                task,
+                group,
+                size,
+            } => self.dirtied(tag, task, group, size),
+            Input::Submit(submit) => self.submitted(submit),
+            Input::Done { id, outcome } => self.completed(id, outcome),
+            Input::Tick => {}
+        }
+    }
+
+    /// Changes the device while it runs. Takes effect between two requests.
+    ///
+    /// # Errors
+    /// See [`ControlError`]; nothing is changed then.
+    pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
+        self.advance(now);
+        match control {
+            Control::Insert(..) if self.inserted => {
+                Err(ControlError::AlreadyInserted(self.sched.algorithm.name))
+            }
+            Control::Configure(..) | Control::Destroy if !self.inserted => {
+                Err(ControlError::NotInserted)
+            }
+            Control::Insert(algorithm, params) => self.exchange(algorithm, params, true),
+            Control::Configure(algorithm, params) => self.configure(algorithm, params),
+            Control::Destroy => self.exchange(self.base, self.base.defaults(), false),
+            Control::Slots(nr_requests) => {
+                self.admit.set_slots(nr_requests);
+                Ok(())
+            }
+            Control::Window(depth) => {
+                self.window.set_depth(depth);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next thing to do; [`Output::Wait`] when there is no more.
+    ///
+    /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the input.
+    pub fn poll(&mut self, now: Instant) -> Output {
+        if self.drained {
+            self.advance(now);
+        }
+        if let Some(output) = self.outputs.pop_front() {
+            return output;
+        }
+        self.admit_waiting();
+        loop {
+            if !self.window.has_room(self.in_flight()) {
+                return self.wait(Instant::NEVER, Reason::Window);
+            }
+            if let Some(id) = self.barriers.pop_front() {
+                return Output::Start(self.start(id));
+            }
+            match self.sched.pop(self.now) {
+                Ok(Pop::Ready(request)) => {
+                    if let Some(start) = self.popped(request) {
+                        return Output::Start(start);
+                    }
+                }
+                Ok(Pop::At(at, reason)) => match self.held_back(at, reason) {
+                    Some(wait) => return wait,
+                    None => self.fail_over(Fault::Stalled),
+                },
+                Ok(Pop::Empty) if self.ledger.count(State::Queued) == 0 => {
+                    let idle = self.in_flight() == 0;
+                    let reason = if idle { Reason::Idle } else { Reason::Disk };
+                    return self.wait(Instant::NEVER, reason);
+                }
+                Ok(Pop::Empty) => self.fail_over(Fault::Forgot),
+                Err(fault) => self.fail_over(fault),
+            }
+            if let Some(output) = self.outputs.pop_front() {
+                return output;
+            }
+        }
+    }
+
+    /// The device as it stands.
+    pub fn status(&self) -> Status {
+        Status {
+            algorithm: self.sched.algorithm,
+            inserted: self.inserted,
+            params: self.sched.params.clone(),
+            counters: self.sched.counters(),
+            waiting_count: self.ledger.count(State::Waiting),
+            queued_count: self.ledger.count(State::Queued) + self.ledger.count(State::Held),
+            in_flight_count: self.ledger.count(State::InFlight),
+            totals_count: self.ledger.totals(),
+            nr_requests: self.admit.slots().0,
+            window_depth: self.window.depth(),
+            reason: self.reason,
+        }
+    }
+
+    /// What the device did since the beginning.
+    pub fn stats(&self) -> &DeviceStats {
+        &self.stats
+    }
+
+    /// Requests submitted and not finished.
+    pub fn live_count(&self) -> usize {
+        self.ledger.live()
+    }
+
+    // Stage 1: pace.
+
+    fn dirtied(&mut self, tag: Tag, task: TaskId, group: GroupId, size: Bytes) {
+        match self.pace.dirty(self.now, task, group, size) {
+            Verdict::Pass => self.outputs.push_back(Output::Resume { tag }),
+            // The only policy so far is `none`, and its test holds that it never waits.
+            Verdict::Wait(..) => unreachable!("no pacing policy waits yet"),
+        }
+    }
+
+    // Stage 2: admit.
+
+    fn submitted(&mut self, submit: Submit) {
+        if self.ledger.live() >= DEVICE_REQUESTS_MAX {
+            self.ledger.refuse();
+            self.stats.refused_count += 1;
+            let Submit {
+                tag,
+                task,
+                op,
+                extent,
+                ..
+            } = submit;
+            let (outcome, times) = (Outcome::Refused, StageTimes::default());
+            self.outputs.push_back(Output::Finish(Finish {
+                tag,
+                task,
+                op,
+                extent,
+                outcome,
+                times,
+            }));
+            return;
+        }
+        let id = self.ledger.enter(self.now, submit);
+        self.waiting.push_back(id);
+    }
+
+    /// Moves on what has a slot: requests into the scheduler, flushes to the barriers.
+    fn admit_waiting(&mut self) {
+        while let Some(&id) = self.waiting.front() {
+            let submit = self
+                .ledger
+                .get(id)
+                .expect("a waiting request exists")
+                .submit;
+            if self.admit.admit(self.now, submit.group) != Verdict::Pass {
+                return;
+            }
+            self.waiting.pop_front();
+            let is_flush = submit.op == Op::Flush;
+            let state = if is_flush { State::Held } else { State::Queued };
+            let (now, window_full) = (self.now, self.window_full);
+            let entry = self.ledger.advance(id, state);
+            entry.admitted = now;
+            entry.window_mark = window_full;
+            if is_flush {
+                self.barriers.push_back(id);
+                continue;
+            }
+            let request = Request::new(id, submit, entry.arrived);
+            if let Err(fault) = self.sched.push(self.now, request) {
+                self.fail_over(fault);
+            }
+        }
+    }
+
+    // Stage 3: sched.
+
+    /// Checks what the scheduler popped against the ledger.
+    fn popped(&mut self, request: Request) -> Option<Start> {
+        let id = request.retire();
+        let is_queued = self
+            .ledger
+            .get(id)
+            .is_some_and(|entry| entry.state == State::Queued);
+        if !is_queued {
+            self.fail_over(Fault::Invented);
+            return None;
+        }
+        Some(self.start(id))
+    }
+
+    /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
+    fn held_back(&mut self, at: Instant, reason: Reason) -> Option<Output> {
+        if self.ledger.count(State::Queued) == 0 || self.in_flight() > 0 {
+            self.held_since = None;
+            return Some(self.wait(at.max(self.now + Nanos(1)), reason));
+        }
+        let deadline = *self.held_since.get_or_insert(self.now) + SCHEDULER_STALL;
+        if self.now >= deadline {
+            return None;
+        }
+        Some(self.wait(at.max(self.now + Nanos(1)).min(deadline), reason))
+    }
+
+    fn configure(&mut self, to: &'static Algorithm, params: Params) -> Result<(), ControlError> {
+        if !std::ptr::eq(to, self.sched.algorithm) {
+            return self.exchange(to, params, true);
+        }
+        if let Err(fault) = self.sched.configure(params) {
+            self.fail_over(fault);
+        }
+        Ok(())
+    }
+
+    /// Drains the old scheduler into a new one, between two requests.
+    fn exchange(
+        &mut self,
+        to: &'static Algorithm,
+        params: Params,
+        inserted: bool,
+    ) -> Result<(), ControlError> {
+        let build = std::panic::AssertUnwindSafe(|| Guard::new(to, params));
+        let new =
+            std::panic::catch_unwind(build).map_err(|_| ControlError::BuildFailed(to.name))?;
+        if let Err(fault) = self.check_drain() {
+            self.fail_over(fault);
+        }
+        self.replace(new);
+        self.inserted = inserted;
+        Ok(())
+    }
+
+    /// Empties the scheduler and checks what it hands back against the ledger.
+    fn check_drain(&mut self) -> Result<(), Fault> {
+        let tokens = self.sched.drain()?;
+        let mut ids: Vec<RequestId> = tokens.into_iter().map(Request::retire).collect();
+        ids.sort_unstable_by_key(|id| id.sequence);
+        ids.dedup();
+        let is_queued = |id: &RequestId| {
+            self.ledger
+                .get(*id)
+                .is_some_and(|entry| entry.state == State::Queued)
+        };
+        if !ids.iter().all(is_queued) {
+            return Err(Fault::Invented);
+        }
+        if ids.len() != self.ledger.count(State::Queued) {
+            return Err(Fault::Forgot);
+        }
+        Ok(())
+    }
+
+    /// Puts `new` in the place of an empty (or failed) scheduler, with all that is queued.
+    fn replace(&mut self, new: Guard) {
+        let (from, to) = (self.sched.algorithm.name, new.algorithm.name);
+        let moved_count = self.ledger.count(State::Queued);
+        self.sched = new;
+        self.epoch += 1;
+        self.held_since = None;
+        self.stats.exchanged_count += 1;
+        let event = Event::SchedulerExchanged {
+            from,
+            to,
+            moved_count,
+        };
+        self.outputs.push_back(Output::Event(Box::new(event)));
+        self.push_all_queued();
+    }
+
+    /// Gives everything that is queued to the present scheduler, in arrival order.
+    fn push_all_queued(&mut self) {
+        let mut tokens = self.ledger.queued_tokens().into_iter();
+        while let Some(token) = tokens.next() {
+            if let Err(fault) = self.sched.push(self.now, token) {
+                tokens.for_each(Request::abandon);
+                return self.fail_over(fault);
+            }
+        }
+    }
+
+    /// Replaces a scheduler that cannot be trusted by fifo; the ledger says what it had.
+    fn fail_over(&mut self, fault: Fault) {
+        assert!(
+            !std::ptr::eq(self.sched.algorithm, &fifo::ALGORITHM),
+            "the fallback scheduler failed: {}",
+            fault.describe()
+        );
+        let event = Event::SchedulerFailed {
+            name: self.sched.algorithm.name,
+            fault,
+            recovered_count: self.ledger.count(State::Queued),
+            dump: self.sched.dump(),
+        };
+        self.outputs.push_back(Output::Event(Box::new(event)));
+        self.sched = Guard::new(&fifo::ALGORITHM, fifo::ALGORITHM.defaults());
+        self.epoch += 1;
+        self.held_since = None;
+        self.stats.failed_over_count += 1;
+        self.push_all_queued();
+    }
+
+    // Stage 4: window and disk.
+
+    fn in_flight(&self) -> u32 {
+        u32::try_from(self.ledger.count(State::InFlight)).expect("bounded by NR_REQUESTS_MAX")
+    }
+
+    /// A request leaves for the device.
+    fn start(&mut self, id: RequestId) -> Start {
+        let (now, window_full, epoch) = (self.now, self.window_full, self.epoch);
+        self.held_since = None;
+        let entry = self.ledger.advance(id, State::InFlight);
+        entry.started = now;
+        entry.window_mark = window_full.saturating_sub(entry.window_mark);
+        entry.epoch = epoch;
+        let Submit {
+            tag,
+            task,
+            op,
+            extent,
+            fua,
+            ..
+        } = entry.submit;
+        Start {
+            id,
+            tag,
+            task,
+            op,
+            extent,
+            fua,
+        }
+    }
+
+    /// The device has finished a request.
+    fn completed(&mut self, id: RequestId, outcome: Outcome) {
+        let state = self.ledger.get(id).map(|entry| entry.state);
+        assert_eq!(
+            state,
+            Some(State::InFlight),
+            "completed {id:?}, which is not in flight"
+        );
+        let entry = self.ledger.leave(id);
+        let times = entry.times(self.now);
+        let Submit {
+            tag,
+            task,
+            group,
+            op,
+            extent,
+            ..
+        } = entry.submit;
+        self.admit.release(self.now, group);
+        self.stats.finish(op, extent.len(), outcome, &times);
+        self.outputs.push_back(Output::Finish(Finish {
+            tag,
+            task,
+            op,
+            extent,
+            outcome,
+            times,
+        }));
+        let ok = outcome == Outcome::Ok;
+        let done = Done {
+            id,
+            task,
+            op,
+            extent,
+            started: entry.started,
+            ok,
+        };
+        self.window.on_done(self.now, &done);
+        if op != Op::Flush
+            && entry.epoch == self.epoch
+            && let Err(fault) = self.sched.on_done(self.now, &done)
+        {
+            self.fail_over(fault);
+        }
+    }
+
+    // The drive contract.
+
+    /// Takes a new instant in and books the time that has passed.
+    fn advance(&mut self, now: Instant) {
+        assert!(
+            self.drained || now <= self.now,
+            "the engine was told of {now:?} before it was drained at {:?}",
+            self.now
+        );
+        let passed = now.since(self.now);
+        if self.reason == Reason::Window {
+            self.window_full += passed;
+        }
+        self.now = self.now.max(now);
+        self.drained = false;
+    }
+
+    /// Ends a drain: checks the laws and says when to come back.
+    fn wait(&mut self, at: Instant, reason: Reason) -> Output {
+        if self.sched.len() != self.ledger.count(State::Queued) {
+            self.fail_over(Fault::Forgot);
+            return self.outputs.pop_front().expect("the event of the failure");
+        }
+        self.ledger.assert_conserved();
+        self.drained = true;
+        self.reason = reason;
+        Output::Wait(at, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests;

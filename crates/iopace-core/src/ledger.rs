@@ -1,0 +1,184 @@
+//! The engine's own table of requests: the authority on what exists and where it stands.
+//!
+//! A scheduler holds tokens; the ledger holds the truth. Whatever a scheduler loses, invents or
+//! takes down with it in a panic, the requests are recovered from here, in arrival order.
+//!
+//! The conservation law, checked after every step:
+//! `submitted = waiting + queued + held + in flight + finished`.
+
+use crate::request::{Request, RequestId, StageTimes, Submit};
+use crate::time::{Instant, Nanos};
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Waits for a slot.
+    Waiting,
+    /// In the scheduler.
+    Queued,
+    /// A flush that has its slot and waits for the window; schedulers never see it.
+    Held,
+    /// At the device.
+    InFlight,
+}
+
+/// One request.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    sequence: u64,
+    pub(crate) state: State,
+    pub(crate) submit: Submit,
+    pub(crate) arrived: Instant,
+    pub(crate) admitted: Instant,
+    pub(crate) started: Instant,
+    /// Reading of the engine's "window full" clock at admission, then the time at start.
+    pub(crate) window_mark: Nanos,
+    /// Which scheduler popped it.
+    pub(crate) epoch: u64,
+}
+
+impl Entry {
+    /// Time per stage if it finishes at `now`; the parts sum to the total exactly.
+    pub(crate) fn times(&self, now: Instant) -> StageTimes {
+        let queued = self.started.since(self.admitted);
+        let window = Nanos(self.window_mark.0.min(queued.0));
+        StageTimes {
+            admit: self.admitted.since(self.arrived),
+            sched: queued.saturating_sub(window),
+            window,
+            disk: now.since(self.started),
+        }
+    }
+}
+
+/// All requests that exist in the engine.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    submitted_count: u64,
+    finished_count: u64,
+    /// How many stand where, by `State as usize`.
+    counts: [u64; 4],
+}
+
+impl Ledger {
+    /// Takes a new request in; it waits for a slot.
+    pub(crate) fn enter(&mut self, now: Instant, submit: Submit) -> RequestId {
+        let sequence = self.submitted_count;
+        self.submitted_count += 1;
+        self.counts[State::Waiting as usize] += 1;
+        let entry = Entry {
+            sequence,
+            state: State::Waiting,
+            submit,
+            arrived: now,
+            admitted: now,
+            started: now,
+            window_mark: Nanos::ZERO,
+            epoch: 0,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.entries[slot as usize] = Some(entry);
+                slot
+            }
+            None => {
+                self.entries.push(Some(entry));
+                u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
+            }
+        };
+        RequestId { slot, sequence }
+    }
+
+    /// A request that was refused: it exists only in the counts.
+    pub(crate) fn refuse(&mut self) {
+        self.submitted_count += 1;
+        self.finished_count += 1;
+    }
+
+    /// The entry, or `None` if no such request exists (any more).
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Entry> {
+        let entry = self.entries.get(id.slot as usize)?.as_ref()?;
+        (entry.sequence == id.sequence).then_some(entry)
+    }
+
+    /// Moves a request on and gives its entry for the rest of the bookkeeping.
+    pub(crate) fn advance(&mut self, id: RequestId, to: State) -> &mut Entry {
+        let entry = self.entries[id.slot as usize]
+            .as_mut()
+            .expect("the request exists");
+        assert_eq!(
+            entry.sequence, id.sequence,
+            "a request of the past was moved"
+        );
+        self.counts[entry.state as usize] -= 1;
+        self.counts[to as usize] += 1;
+        entry.state = to;
+        entry
+    }
+
+    /// Takes a finished request out.
+    pub(crate) fn leave(&mut self, id: RequestId) -> Entry {
+        let entry = self.entries[id.slot as usize]
+            .take()
+            .expect("the request exists");
+        assert_eq!(
+            entry.sequence, id.sequence,
+            "a request of the past was finished"
+        );
+        self.counts[entry.state as usize] -= 1;
+        self.finished_count += 1;
+        self.free.push(id.slot);
+        entry
+    }
+
+    /// Tokens for all that should be in the scheduler, in arrival order.
+    pub(crate) fn queued_tokens(&self) -> Vec<Request> {
+        let mut queued: Vec<(RequestId, &Entry)> = (0u32..)
+            .zip(&self.entries)
+            .filter_map(|(slot, entry)| {
+                let entry = entry
+                    .as_ref()
+                    .filter(|entry| entry.state == State::Queued)?;
+                Some((
+                    RequestId {
+                        slot,
+                        sequence: entry.sequence,
+                    },
+                    entry,
+                ))
+            })
+            .collect();
+        queued.sort_unstable_by_key(|(id, _)| id.sequence);
+        let token =
+            |(id, entry): (RequestId, &Entry)| Request::new(id, entry.submit, entry.arrived);
+        queued.into_iter().map(token).collect()
+    }
+
+    /// How many requests stand there.
+    pub(crate) fn count(&self, state: State) -> usize {
+        self.counts[state as usize] as usize
+    }
+
+    /// How many requests exist: submitted and not finished.
+    pub(crate) fn live(&self) -> usize {
+        (self.submitted_count - self.finished_count) as usize
+    }
+
+    /// Submitted and finished since the beginning.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.submitted_count, self.finished_count)
+    }
+
+    /// The conservation law.
+    pub(crate) fn assert_conserved(&self) {
+        let standing: u64 = self.counts.iter().sum();
+        assert_eq!(
+            self.submitted_count,
+            standing + self.finished_count,
+            "conservation law: submitted = waiting + queued + held + in flight + finished"
+        );
+        assert_eq!(standing as usize, self.entries.len() - self.free.len());
+    }
+}

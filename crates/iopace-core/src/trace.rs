@@ -1,0 +1,81 @@
+//! Typed events: what happened besides requests finishing. The core does not log; whoever drives
+//! it decides where events go.
+
+use core::fmt;
+
+/// Something an operator should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The scheduler was exchanged on request.
+    SchedulerExchanged {
+        /// The old one's name.
+        from: &'static str,
+        /// The new one's name.
+        to: &'static str,
+        /// Requests that moved over.
+        moved_count: usize,
+    },
+    /// The scheduler failed and fifo took its place.
+    SchedulerFailed {
+        /// The failed one's name.
+        name: &'static str,
+        /// What it did.
+        fault: Fault,
+        /// Requests recovered from the engine's own table.
+        recovered_count: usize,
+        /// Its state when it failed, cut to a bounded length.
+        dump: String,
+    },
+}
+
+/// What a scheduler did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It panicked.
+    Panicked,
+    /// It held work on an idle device for longer than `limits::SCHEDULER_STALL`.
+    Stalled,
+    /// It returned a request that it did not hold.
+    Invented,
+    /// It no longer knows of a request that it was given.
+    Forgot,
+}
+
+impl Fault {
+    /// What it did, as the rest of a sentence.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Fault::Panicked => "panicked",
+            Fault::Stalled => "held work while the disk was idle",
+            Fault::Invented => "returned a request that it was not given",
+            Fault::Forgot => "lost a request that it was given",
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::SchedulerExchanged {
+                from,
+                to,
+                moved_count,
+            } => {
+                write!(
+                    f,
+                    "scheduler {from} exchanged for {to}, {moved_count} requests moved"
+                )
+            }
+            Event::SchedulerFailed {
+                name,
+                fault,
+                recovered_count,
+                ..
+            } => write!(
+                f,
+                "scheduler {name} {}: replaced by fifo, {recovered_count} requests recovered",
+                fault.describe()
+            ),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A fixed number of requests in flight.
+//!
+//! # Model
+//! `in_flight < depth`, whatever the device does. With depth 1 the scheduler decides everything;
+//! with the device's full depth the device's own queue decides.
+//!
+//! # Properties
+//! 1. At most `depth` requests are in flight, unless it was lowered under load; then none starts
+//!    until enough are done.
+//! 2. One request may always start on an idle device.
+//!
+//! # When it does not know
+//! The frontend sets the depth that the device says it has.
+//!
+//! # Limits
+//! Too deep and the scheduler has no say, too shallow and the device idles: it does not learn.
+
+use super::Window;
+use crate::limits::WINDOW_DEPTH_MAX;
+
+/// The depth, at least 1.
+#[derive(Debug)]
+pub struct Fixed(u32);
+
+impl Fixed {
+    /// A window of `depth` requests, brought into the legal range.
+    pub fn new(depth: u32) -> Fixed {
+        Fixed(depth.clamp(1, WINDOW_DEPTH_MAX))
+    }
+}
+
+impl Window for Fixed {
+    fn has_room(&self, in_flight: u32) -> bool {
+        in_flight < self.0
+    }
+
+    fn depth(&self) -> u32 {
+        self.0
+    }
+
+    fn set_depth(&mut self, depth: u32) {
+        self.0 = depth.clamp(1, WINDOW_DEPTH_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p1_at_most_depth_are_in_flight() {
+        let mut window = Fixed::new(4);
+        assert!(window.has_room(3) && !window.has_room(4));
+        window.set_depth(2);
+        assert!(!window.has_room(3) && !window.has_room(2) && window.has_room(1));
+    }
+
+    #[test]
+    fn p2_one_may_always_start_on_an_idle_device() {
+        assert!(Fixed::new(0).has_room(0));
+    }
+}
