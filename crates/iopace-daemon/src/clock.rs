@@ -1,0 +1,21 @@
+//! The one place that reads a clock: monotonic, as the core's [`Instant`].
+
+use iopace_core::time::{Instant, Nanos};
+use std::sync::OnceLock;
+
+static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+
+/// The present time since the first call in this process.
+pub fn now() -> Instant {
+    let origin = ORIGIN.get_or_init(std::time::Instant::now);
+    Instant(u64::try_from(origin.elapsed().as_nanos()).expect("584 years have not passed"))
+}
+
+/// How long until `at`; zero if it has passed, `None` if it never comes.
+pub fn until(at: Instant) -> Option<std::time::Duration> {
+    if at.is_never() {
+        return None;
+    }
+    let Nanos(left) = at.since(now());
+    Some(std::time::Duration::from_nanos(left))
+}

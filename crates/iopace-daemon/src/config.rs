@@ -1,0 +1,127 @@
+//! What a daemon is told at its start. Plain values: the command line and the configuration file
+//! are both turned into this, so both have the same words and the same defaults.
+
+use crate::limits;
+use iopace_core::units::Bytes;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Everything a daemon serves and where.
+#[derive(Clone, Debug)]
+pub struct DaemonConfig {
+    /// The devices, each with its own engine.
+    pub devices: Vec<DeviceConfig>,
+    /// What clients see. Empty: one export per device, of the same name.
+    pub exports: Vec<ExportConfig>,
+    /// Where NBD clients connect.
+    pub listen: Vec<Listen>,
+    /// The control socket (mode 0600); `None`: no control.
+    pub control: Option<PathBuf>,
+    /// How real disks are read and written.
+    pub io_engine: IoEngineChoice,
+    /// Most NBD connections at once; more are closed at once.
+    pub connections_max: usize,
+    /// Most bytes of requests and replies held for all clients together.
+    pub memory_max: Bytes,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> DaemonConfig {
+        DaemonConfig {
+            devices: Vec::new(),
+            exports: Vec::new(),
+            listen: Vec::new(),
+            control: None,
+            io_engine: IoEngineChoice::Auto,
+            connections_max: limits::CONNECTIONS_DEFAULT,
+            memory_max: limits::MEMORY_DEFAULT,
+        }
+    }
+}
+
+/// One device.
+#[derive(Clone, Debug)]
+pub struct DeviceConfig {
+    /// Its name on the command line and in the control API.
+    pub name: String,
+    /// What stands behind it.
+    pub backend: Backend,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Bypass the page cache (the kernel's, or the modelled one of an emulated disk).
+    pub direct: bool,
+    /// A scheduler to insert at the start, with settings by name.
+    pub scheduler: Option<(String, Vec<(String, u64)>)>,
+    /// Slots of the device; `None`: 128.
+    pub nr_requests: Option<u32>,
+    /// Most requests at the disk; `None`: 32 for files and block devices, the model's own depth for
+    /// emulated disks.
+    pub window_depth: Option<u32>,
+}
+
+impl DeviceConfig {
+    /// A device with all defaults.
+    pub fn new(name: impl Into<String>, backend: Backend) -> DeviceConfig {
+        DeviceConfig {
+            name: name.into(),
+            backend,
+            read_only: false,
+            direct: false,
+            scheduler: None,
+            nr_requests: None,
+            window_depth: None,
+        }
+    }
+}
+
+/// What stands behind a device.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    /// An image file or a block device.
+    Path(PathBuf),
+    /// A disk model in real time.
+    Emulated {
+        /// A preset's name, see `iopace models`.
+        model: String,
+        /// Where its data is kept: a sparse file (made if missing), or memory.
+        store: Option<PathBuf>,
+        /// Its size; `None`: the model's capacity, or the size of an existing store.
+        size: Option<Bytes>,
+        /// Size of the modelled page cache (unless `direct`); `None`: 256 MiB.
+        cache: Option<Bytes>,
+    },
+}
+
+/// What NBD clients see of a device.
+#[derive(Clone, Debug)]
+pub struct ExportConfig {
+    /// The name that clients ask for. The first export also answers to the empty name.
+    pub name: String,
+    /// The device's name.
+    pub device: String,
+    /// Refuse writes through this export.
+    pub read_only: bool,
+    /// Text for `nbdinfo`.
+    pub description: String,
+}
+
+/// Where NBD clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP address.
+    Tcp(SocketAddr),
+}
+
+/// How real disks are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoEngineChoice {
+    /// io_uring where the kernel allows it, else threads.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// A pool of threads.
+    Threads,
+}

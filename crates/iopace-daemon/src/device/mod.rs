@@ -1,0 +1,106 @@
+//! A device: an engine, what stands behind it, and the pump between them.
+
+use crate::nbd::reply::Job;
+use iopace_core::engine::{Control, ControlError, Status};
+use iopace_core::request::Extent;
+use iopace_core::stats::{DeviceStats, Histogram};
+use iopace_core::time::Instant;
+use iopace_core::trace::Event;
+use std::io;
+use std::path::PathBuf;
+
+/// What a device is, fixed from its start.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// `file`, `block device` or `emulated`.
+    pub kind: &'static str,
+    /// The file behind it; `None` for an emulated disk in memory.
+    pub path: Option<PathBuf>,
+    /// The model of an emulated disk.
+    pub model: Option<String>,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Whether it bypasses the page cache.
+    pub direct: bool,
+    /// Whether it has a head that seeks.
+    pub rotational: bool,
+    /// How its disk is read and written: `io_uring`, `threads` or `model`.
+    pub io_engine: &'static str,
+    /// The scheduler of the device when none is inserted.
+    pub base: &'static str,
+    /// Smallest and best size of a request in bytes.
+    pub block_bytes: (u32, u32),
+}
+
+/// An event with its time.
+#[derive(Clone, Debug)]
+pub struct LoggedEvent {
+    /// When, on the daemon's monotonic clock.
+    pub at: Instant,
+    /// What.
+    pub event: Event,
+}
+
+/// A device as it stands.
+#[derive(Debug)]
+pub struct DeviceStatus {
+    /// The engine's own view.
+    pub engine: Status,
+    /// Counts since the start.
+    pub stats: DeviceStats,
+    /// Reads answered from the page cache without a disk request.
+    pub cached_reads_count: u64,
+    /// Writes taken by the page cache without a disk request.
+    pub buffered_writes_count: u64,
+    /// How long each exchange of schedulers held up dispatch.
+    pub hold_up: Histogram,
+    /// The latest events, oldest first.
+    pub events: Vec<LoggedEvent>,
+}
+
+/// Whether a piece of a device has data behind it (NBD `base:allocation`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Its length in bytes.
+    pub len_bytes: u64,
+    /// Whether it is a hole that reads as zeroes.
+    pub is_hole: bool,
+}
+
+/// What the frontends and the control socket need of a device.
+pub trait Device: Send + Sync {
+    /// What it is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Takes requests that arrived together. Each is answered exactly once, some before this
+    /// returns, the others by the thread that learns of their completion.
+    fn submit(&self, jobs: &mut Vec<Job>);
+
+    /// Time has come to look again (the timer's call).
+    fn tick(&self);
+
+    /// The pieces of `extent`, at least one, in order; they may reach less far than asked.
+    ///
+    /// # Errors
+    /// What the file said.
+    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>>;
+
+    /// Changes the running device.
+    ///
+    /// # Errors
+    /// See [`ControlError`]; nothing is changed then.
+    fn control(&self, control: Control) -> Result<(), ControlError>;
+
+    /// The device as it stands.
+    fn status(&self) -> DeviceStatus;
+
+    /// Makes everything durable, blocking: the last act of a shutdown.
+    ///
+    /// # Errors
+    /// What the file said.
+    fn flush_all(&self) -> io::Result<()>;
+}

@@ -1,0 +1,60 @@
+//! Every bound of the daemon in one place, each with its reason.
+
+use iopace_core::units::Bytes;
+use std::time::Duration;
+
+/// Default for the most NBD connections at once. A connection costs a thread (256 KiB of stack, of
+/// which some 20 KiB are touched) and 128 KiB of buffers.
+pub const CONNECTIONS_DEFAULT: usize = 1_024;
+
+/// Stack of a connection's thread: the deepest path needs under 64 KiB.
+pub const CONNECTION_STACK_BYTES: usize = 256 * 1024;
+
+/// Default for the bytes of requests and replies held for all clients together.
+pub const MEMORY_DEFAULT: Bytes = Bytes::from_mib(256);
+
+/// Bytes of requests and replies that every connection may hold whatever the others do: small
+/// requests of a good client flow even when others have taken all shared memory.
+pub const CONNECTION_OWN_BYTES: u64 = 1 << 20;
+
+/// Most bytes of requests and replies of one connection: one request of the largest size (32 MiB)
+/// and its like in unread replies.
+pub const CONNECTION_BYTES_MAX: u64 = 64 << 20;
+
+/// Most requests of one connection that are not yet answered; then its socket is not read.
+/// Four times the depth that fio or a guest kernel (128) commonly uses.
+pub const CONNECTION_REQUESTS_MAX: usize = 512;
+
+/// Replies gathered for a connection before they are sent: as much as a Unix socket takes at once.
+pub const REPLY_BATCH_BYTES: usize = 192 * 1024;
+
+/// A handshake that is not finished by then is closed.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client that takes none of its replies for this long, while others wait for memory, is closed.
+pub const STUCK_CLIENT: Duration = Duration::from_secs(5);
+
+/// Requests in flight are waited for this long at shutdown before connections are cut.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Threads for disk operations that may block and that io_uring does not speed up: flush, trim,
+/// write-zeroes, cache. Flushes of one file are serialised by the kernel anyway.
+pub const SLOW_THREADS: usize = 4;
+
+/// Threads for reads and writes where io_uring is refused: the window's default depth.
+pub const POOL_THREADS: usize = 32;
+
+/// Default window of a file or block device: what SATA NCQ disks hold (32) and about where SSDs
+/// reach their throughput.
+pub const FILE_WINDOW_DEFAULT: u32 = 32;
+
+/// Below this mean service time a single request is read or written by the thread that received
+/// it, as a hop to another thread would cost more than it brings; above it, the thread goes on
+/// reading its socket meanwhile.
+pub const INLINE_SERVICE: Duration = Duration::from_micros(100);
+
+/// Events kept for `sched status`; older ones are in the log.
+pub const EVENTS_KEPT: usize = 64;
+
+/// Default size of an emulated disk's page cache.
+pub const EMULATED_CACHE_DEFAULT: Bytes = Bytes::from_mib(256);
