@@ -1,0 +1,1 @@
+//! Disk models without I/O and without a clock.
