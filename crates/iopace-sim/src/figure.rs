@@ -1,0 +1,80 @@
+//! The figures that a check can name.
+
+/// A figure of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Throughput in MB/s (10^6 bytes).
+    MbS,
+    /// Requests finished per second.
+    OpsS,
+    /// Mean latency.
+    MeanMs,
+    /// Median latency.
+    P50Ms,
+    /// 99th percentile of the latency.
+    P99Ms,
+    /// Longest latency.
+    MaxMs,
+    /// Requests finished.
+    Ops,
+    /// Requests that ended with an error.
+    Failed,
+    /// Throughput over that of the same task alone, with no scheduler.
+    Share,
+    /// Sum of all tasks' shares.
+    Efficiency,
+    /// Share of the time that the disk was busy.
+    DiskBusy,
+    /// Requests that had not finished when the run was given up.
+    Unfinished,
+    /// Schedulers exchanged.
+    Exchanged,
+    /// Schedulers that failed and were replaced by fifo.
+    FailedOver,
+}
+
+impl Figure {
+    /// Every figure with its word in a scenario and its unit.
+    pub const ALL: &[(Figure, &str, &str)] = &[
+        (Figure::MbS, "mb_s", "MB/s"),
+        (Figure::OpsS, "ops_s", "1/s"),
+        (Figure::MeanMs, "mean_ms", "ms"),
+        (Figure::P50Ms, "p50_ms", "ms"),
+        (Figure::P99Ms, "p99_ms", "ms"),
+        (Figure::MaxMs, "max_ms", "ms"),
+        (Figure::Ops, "ops", "requests"),
+        (Figure::Failed, "failed", "requests"),
+        (Figure::Share, "share", "of alone"),
+        (Figure::Efficiency, "efficiency", "of alone"),
+        (Figure::DiskBusy, "disk_busy", "of the time"),
+        (Figure::Unfinished, "unfinished", "requests"),
+        (Figure::Exchanged, "exchanged", "schedulers"),
+        (Figure::FailedOver, "failed_over", "schedulers"),
+    ];
+
+    /// The figure of that name.
+    pub fn find(name: &str) -> Option<Figure> {
+        let entry = Figure::ALL.iter().find(|(_, word, _)| *word == name);
+        entry.map(|(figure, ..)| *figure)
+    }
+
+    /// Its word in a scenario.
+    pub fn name(self) -> &'static str {
+        let entry = Figure::ALL.iter().find(|(figure, ..)| *figure == self);
+        entry.map_or("?", |(_, name, _)| name)
+    }
+
+    /// Whether it belongs to one task.
+    pub fn is_of_a_task(self) -> bool {
+        use Figure::*;
+        matches!(
+            self,
+            MbS | OpsS | MeanMs | P50Ms | P99Ms | MaxMs | Ops | Failed | Share
+        )
+    }
+
+    /// Whether it compares a task with the same task alone.
+    pub fn compares_with_alone(self) -> bool {
+        matches!(self, Figure::Share | Figure::Efficiency)
+    }
+}

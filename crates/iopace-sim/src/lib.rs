@@ -1,0 +1,32 @@
+//! iopace in virtual time: what a disk and its users do under a scheduler, known before it is tried.
+//!
+//! The simulator turns the crank of the very code that the daemon runs (engine, schedulers, page
+//! cache and disk models), with made-up time and made-up programs. One run is one disk, one thread
+//! and one seed; the same scenario gives the same bytes on every machine and in every build.
+//!
+//! - [`scenario`]: stories as data, read from files or made in code; [`judge`] carries one out and
+//!   checks what must hold.
+//! - [`task`]: the programs (`dd`, `cvs`, plain patterns), usable by live clients too.
+//! - [`run`]: the event loop. [`report`]: what comes out.
+//! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]: trade-off curves.
+#![forbid(unsafe_code)]
+
+pub mod scenario;
+pub mod task;
+
+pub mod judge;
+pub mod run;
+
+pub mod figure;
+pub mod report;
+
+pub mod sweep;
+pub mod tables;
+
+pub mod milli;
+pub mod random;
+pub mod units;
+
+mod disks;
+mod parallel;
+mod tally;

@@ -1,0 +1,151 @@
+//! What came out of a run, in a form that prints the same bytes for the same run.
+
+use crate::milli::Milli;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One run. Fields are printed in this order, maps in the order of their keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunReport {
+    /// Why the scenario exists.
+    pub why: String,
+    /// What its randomness was drawn from.
+    pub seed: u64,
+    /// Length of the run.
+    pub duration_ms: Milli,
+    /// Length of the part that counts.
+    pub measured_ms: Milli,
+    /// The disk's preset.
+    pub disk: String,
+    /// The scheduler at the end.
+    pub scheduler: String,
+    /// Its parameters.
+    pub params: BTreeMap<String, u64>,
+    /// Its counters.
+    pub counters: BTreeMap<String, u64>,
+    /// Each task by name.
+    pub tasks: BTreeMap<String, TaskReport>,
+    /// What the disk did in the measured time.
+    pub disk_use: DiskReport,
+    /// Sum of the tasks' shares, where the tasks were also run alone.
+    pub efficiency: Option<Milli>,
+    /// Requests submitted by tasks in the whole run.
+    pub requests: u64,
+    /// Requests that had not finished when the run was given up.
+    pub unfinished: u64,
+    /// Schedulers exchanged.
+    pub exchanged: u64,
+    /// Schedulers that failed and were replaced by fifo.
+    pub failed_over: u64,
+    /// How many events there were.
+    pub events_count: u64,
+    /// The first of them.
+    pub events: Vec<EventReport>,
+    /// The scenario's checks.
+    pub checks: Vec<CheckReport>,
+}
+
+/// What one task did in the measured time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskReport {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Requests finished, failed ones included.
+    pub ops: u64,
+    /// Bytes of those that were carried out.
+    pub bytes: u64,
+    /// Requests that ended with an error.
+    pub failed: u64,
+    /// Requests served from (or into) the page cache.
+    pub cached: u64,
+    /// Throughput while it was active, in MB/s (10^6 bytes).
+    pub mb_s: Milli,
+    /// Requests per second while it was active.
+    pub ops_s: Milli,
+    /// From submission to completion, as the task sees it.
+    pub latency: LatencyReport,
+    /// Where the time of its disk requests went, summed.
+    pub stages: StageReport,
+    /// Throughput over that of the same task alone, where it was also run alone.
+    pub share: Option<Milli>,
+}
+
+/// A distribution of latencies, in milliseconds. Quantiles are exact to 1/16.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LatencyReport {
+    /// The mean.
+    pub mean_ms: Milli,
+    /// The median.
+    pub p50_ms: Milli,
+    /// The 90th percentile.
+    pub p90_ms: Milli,
+    /// The 99th percentile.
+    pub p99_ms: Milli,
+    /// The longest.
+    pub max_ms: Milli,
+}
+
+/// Time spent per stage, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StageReport {
+    /// Waiting for a slot.
+    pub admit_ms: Milli,
+    /// In the scheduler.
+    pub sched_ms: Milli,
+    /// In the scheduler while the window was full.
+    pub window_ms: Milli,
+    /// At the disk.
+    pub disk_ms: Milli,
+}
+
+/// What the disk did in the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiskReport {
+    /// Share of the time that it was busy.
+    pub busy: Milli,
+    /// Bytes read from and written to it, in MB/s (10^6 bytes).
+    pub mb_s: Milli,
+    /// Movements of the head.
+    pub seeks: u64,
+}
+
+/// Something an operator would want to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventReport {
+    /// When.
+    pub at_ms: Milli,
+    /// What.
+    pub text: String,
+}
+
+/// A check and how it came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// The figure.
+    pub figure: &'static str,
+    /// The task, if the figure belongs to one.
+    pub task: Option<String>,
+    /// What was measured; `null` if there is no such figure.
+    pub value: Option<Milli>,
+    /// Lower bound.
+    pub at_least: Option<Milli>,
+    /// Upper bound.
+    pub at_most: Option<Milli>,
+    /// Whether the value lies within the bounds.
+    pub holds: bool,
+}
+
+impl RunReport {
+    /// The report as JSON: the same bytes for the same run.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self);
+        let mut text = text.expect("strings, numbers and maps with string keys");
+        text.push('\n');
+        text
+    }
+
+    /// Whether every check holds.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(|check| check.holds)
+    }
+}

@@ -1,0 +1,188 @@
+//! A scenario: one story about one disk, with what must hold at its end.
+//!
+//! [`Scenario::parse`] reads one from a file's text (the format is in [`file`]); tables and sweeps
+//! make theirs in code. Everything in it is resolved: names are looked up, sizes fit the disk.
+
+mod error;
+pub mod file;
+
+pub use error::ScenarioError;
+
+use crate::figure::Figure;
+use crate::milli::Milli;
+use crate::task::Task;
+use iopace_core::sched::{self, Algorithm, Params};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+
+/// Longest run: a day of virtual time.
+pub const DURATION_MAX: Nanos = Nanos::from_secs(86_400);
+
+/// Most tasks of one scenario.
+pub const TASKS_MAX: usize = 1_024;
+
+/// Most requests one task keeps outstanding.
+pub const TASK_DEPTH_MAX: u32 = 1_024;
+
+/// One story.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Why it exists: the question that it answers.
+    pub why: String,
+    /// What its randomness is drawn from.
+    pub seed: u64,
+    /// Length of the run.
+    pub duration: Nanos,
+    /// Time at the beginning that counts in no figure (caches fill, queues settle).
+    pub warmup: Nanos,
+    /// The disk, by its preset's name.
+    pub disk: String,
+    /// Parameters of the disk that differ from the preset.
+    pub disk_set: Vec<(String, u64)>,
+    /// The page cache, if there is one.
+    pub memory: Option<Memory>,
+    /// `nr_requests` of the device.
+    pub nr_requests: u32,
+    /// Most requests at the disk; `None`: what the disk takes.
+    pub window_depth: Option<u32>,
+    /// The scheduler where none is inserted.
+    pub base: &'static Algorithm,
+    /// The scheduler inserted at the beginning.
+    pub scheduler: Option<Chosen>,
+    /// Who uses the disk.
+    pub tasks: Vec<Task>,
+    /// What is changed while it runs.
+    pub steps: Vec<Step>,
+    /// What must hold at the end.
+    pub checks: Vec<Check>,
+}
+
+impl Scenario {
+    /// An empty story on a disk: the plain elevator, 60 s of which the first 5 do not count.
+    pub fn new(why: &str, disk: &str) -> Scenario {
+        Scenario {
+            why: why.into(),
+            seed: 1,
+            duration: Nanos::from_secs(60),
+            warmup: Nanos::from_secs(5),
+            disk: disk.into(),
+            disk_set: Vec::new(),
+            memory: None,
+            nr_requests: iopace_core::limits::NR_REQUESTS_DEFAULT,
+            window_depth: None,
+            base: plain_elevator(),
+            scheduler: None,
+            tasks: Vec::new(),
+            steps: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
+
+    /// The same story with one task only, without any scheduler, step or check: what the task gets
+    /// when nobody else is there.
+    pub fn alone(&self, task: &Task) -> Scenario {
+        Scenario {
+            scheduler: None,
+            tasks: vec![task.clone()],
+            steps: Vec::new(),
+            checks: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a check compares a task with the same task alone.
+    pub fn needs_alone(&self) -> bool {
+        self.checks
+            .iter()
+            .any(|check| check.figure.compares_with_alone())
+    }
+}
+
+/// The scheduler of a plain disk driver: one queue in C-LOOK order, as in the system of the source.
+pub fn plain_elevator() -> &'static Algorithm {
+    let elevator = sched::find("elevator").or_else(|| sched::find("fifo"));
+    elevator.expect("the registry has the elevator")
+}
+
+/// The modelled memory behind buffered I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Page frames, in bytes.
+    pub size: Bytes,
+    /// Write-back begins above this many dirty bytes.
+    pub dirty_background: Bytes,
+    /// Writers wait above this many dirty bytes.
+    pub dirty_limit: Bytes,
+    /// Longest write-back request.
+    pub write_back_len: Bytes,
+    /// Most write-back requests outstanding.
+    pub write_back_inflight: u32,
+}
+
+impl Default for Memory {
+    /// A machine of the time of the source (2008, FreeBSD 8): 1 GiB for the cache; writers are held
+    /// at a tenth of it (`hidirtybuffers` is a quarter of a buffer cache of some hundred MiB); the
+    /// file system writes 128 KiB clusters (MAXPHYS) and has 1 MiB of them outstanding
+    /// (`hirunningspace`).
+    fn default() -> Memory {
+        Memory {
+            size: Bytes::from_mib(1024),
+            dirty_background: Bytes::from_mib(32),
+            dirty_limit: Bytes::from_mib(100),
+            write_back_len: Bytes::from_kib(128),
+            write_back_inflight: 8,
+        }
+    }
+}
+
+/// A scheduler with its parameters.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Which one.
+    pub algorithm: &'static Algorithm,
+    /// Its parameters.
+    pub params: Params,
+}
+
+impl Chosen {
+    /// A scheduler with its defaults.
+    pub fn defaults(algorithm: &'static Algorithm) -> Chosen {
+        Chosen {
+            algorithm,
+            params: algorithm.defaults(),
+        }
+    }
+}
+
+/// A change of the running device.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub change: Change,
+}
+
+/// What a step changes.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A scheduler is put in.
+    Insert(Chosen),
+    /// It is exchanged or gets other parameters.
+    Configure(Chosen),
+    /// It is taken out.
+    Destroy,
+}
+
+/// A figure of the report and its bounds.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Which figure.
+    pub figure: Figure,
+    /// Of which task; `None` for figures of the whole run.
+    pub task: Option<String>,
+    /// It must not be smaller.
+    pub at_least: Option<Milli>,
+    /// It must not be larger.
+    pub at_most: Option<Milli>,
+}

@@ -1,0 +1,209 @@
+//! Tables as text, JSON and CSV. The same rows give the same bytes.
+
+use super::Row;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::ASCII_MARKDOWN};
+use std::fmt::Write as _;
+
+/// One JSON array, one object per figure.
+pub fn json(rows: &[Row]) -> String {
+    let text = serde_json::to_string_pretty(rows);
+    let mut text = text.expect("strings and numbers");
+    text.push('\n');
+    text
+}
+
+/// Comma-separated values with a header line; an empty field where there is nothing.
+pub fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("table,row,variant,figure,unit,source,value,bound,holds\n");
+    for row in rows {
+        let source = row.source.map(|n| n.to_string()).unwrap_or_default();
+        let bound = row.bound.as_deref().unwrap_or_default();
+        let holds = row.holds.map(|holds| holds.to_string()).unwrap_or_default();
+        // No field has a comma or a quote: names, numbers and bounds are ours.
+        let Row {
+            table,
+            row,
+            variant,
+            figure,
+            unit,
+            value,
+            ..
+        } = row;
+        let line = [
+            table,
+            row,
+            variant,
+            figure,
+            unit,
+            &*source,
+            &value.to_string(),
+            bound,
+            &*holds,
+        ];
+        text.push_str(&line.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+/// For people: one line per mix and variant, then one line per bound.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = outcomes(rows);
+    text.push('\n');
+    text.push_str(&bounds(rows));
+    let missed = rows.iter().filter(|row| row.holds == Some(false)).count();
+    let bounded = rows.iter().filter(|row| row.holds.is_some()).count();
+    let _ = writeln!(text, "\n{} of {bounded} bounds hold", bounded - missed);
+    text
+}
+
+/// The figures in columns.
+fn outcomes(rows: &[Row]) -> String {
+    let mut figures: Vec<(&str, &str)> = Vec::new();
+    for row in rows {
+        if !figures.iter().any(|(figure, _)| *figure == row.figure) {
+            figures.push((row.figure, row.unit));
+        }
+    }
+    let mut lines: Vec<(&str, &str)> = Vec::new();
+    for row in rows {
+        if !lines.contains(&(row.row, row.variant)) {
+            lines.push((row.row, row.variant));
+        }
+    }
+    let mut table = plain_table();
+    let mut header = vec![Cell::new("row"), Cell::new("variant")];
+    for (figure, _) in &figures {
+        header.push(right(figure));
+        if *figure == "dd_mb_s" {
+            header.push(right("source"));
+        }
+    }
+    table.set_header(header);
+    for (row, variant) in lines {
+        let mut cells = vec![Cell::new(row), Cell::new(variant)];
+        for (figure, _) in &figures {
+            let entry = rows
+                .iter()
+                .find(|r| (r.row, r.variant, r.figure) == (row, variant, *figure));
+            cells.push(right(&entry.map_or(String::new(), |r| decimals(r))));
+            if *figure == "dd_mb_s" {
+                let source = entry.and_then(|r| r.source);
+                cells.push(right(&source.map_or(String::new(), |n| format!("{n:.0}"))));
+            }
+        }
+        table.add_row(cells);
+    }
+    finish(&table)
+}
+
+/// What has to be met, and whether it is.
+fn bounds(rows: &[Row]) -> String {
+    let mut table = plain_table();
+    table.set_header(["row", "variant", "figure", "value", "bound", "holds"]);
+    for row in rows {
+        let (Some(bound), Some(holds)) = (&row.bound, row.holds) else {
+            continue;
+        };
+        let holds = if holds { "yes" } else { "NO" };
+        table.add_row(vec![
+            Cell::new(row.row),
+            Cell::new(row.variant),
+            Cell::new(row.figure),
+            right(&decimals(row)),
+            Cell::new(bound),
+            Cell::new(holds),
+        ]);
+    }
+    finish(&table)
+}
+
+/// Shares to three places, everything else to one.
+fn decimals(row: &Row) -> String {
+    match row.unit {
+        "of alone" => format!("{:.3}", row.value),
+        _ => format!("{:.1}", row.value),
+    }
+}
+
+fn plain_table() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(ASCII_MARKDOWN)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+fn right(text: &str) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// The table without blanks at line ends, ended by a newline.
+fn finish(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::milli::Milli;
+
+    fn rows() -> Vec<Row> {
+        let row = Row {
+            table: "geom",
+            row: "dd-read",
+            variant: "none",
+            figure: "dd_mb_s",
+            unit: "MB/s",
+            source: Some(Milli(72_000)),
+            value: Milli(71_960),
+            bound: Some("72 +- 3 %".into()),
+            holds: Some(true),
+        };
+        let bare = Row {
+            figure: "dd_share",
+            unit: "of alone",
+            source: None,
+            value: Milli(1_000),
+            bound: None,
+            holds: None,
+            ..row.clone()
+        };
+        vec![row, bare]
+    }
+
+    #[test]
+    fn json_has_the_promised_keys() {
+        let value: serde_json::Value = serde_json::from_str(&json(&rows())).expect("JSON");
+        let keys = [
+            "table", "row", "variant", "figure", "unit", "source", "value", "bound", "holds",
+        ];
+        for entry in value.as_array().expect("an array") {
+            let entry = entry.as_object().expect("an object");
+            assert_eq!(entry.len(), keys.len());
+            assert!(keys.iter().all(|key| entry.contains_key(*key)));
+        }
+        assert_eq!(value[0]["source"], 72);
+        assert_eq!(value[0]["value"], 71.96);
+        assert!(value[1]["source"].is_null() && value[1]["holds"].is_null());
+    }
+
+    #[test]
+    fn csv_has_as_many_fields_in_every_line() {
+        let text = csv(&rows());
+        assert!(text.lines().all(|line| line.split(',').count() == 9));
+        assert!(text.contains("geom,dd-read,none,dd_mb_s,MB/s,72.000,71.960,72 +- 3 %,true\n"));
+    }
+
+    #[test]
+    fn the_table_says_what_holds() {
+        let text = table(&rows());
+        assert!(text.ends_with("1 of 1 bounds hold\n"), "{text}");
+        assert!(text.contains("72.0"), "{text}");
+        assert!(text.lines().all(|line| line.trim_end() == line));
+    }
+}

@@ -1,0 +1,133 @@
+//! Counting what tasks and disk did, and turning counts into figures.
+
+use crate::milli::Milli;
+use crate::report::{LatencyReport, StageReport, TaskReport};
+use crate::scenario::Scenario;
+use crate::task::Task;
+use iopace_core::request::{Outcome, StageTimes};
+use iopace_core::stats::Histogram;
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+
+/// What one task did within the measured time.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    ops: u64,
+    bytes: Bytes,
+    failed: u64,
+    cached: u64,
+    latency: Histogram,
+    stages: StageTimes,
+}
+
+impl Tally {
+    /// Counts one finished request.
+    pub(crate) fn finish(
+        &mut self,
+        size: Bytes,
+        outcome: Outcome,
+        cached: bool,
+        latency: Nanos,
+        times: &StageTimes,
+    ) {
+        self.ops += 1;
+        self.cached += u64::from(cached);
+        match outcome {
+            Outcome::Ok => self.bytes += size,
+            Outcome::Failed(_) | Outcome::Refused => self.failed += 1,
+        }
+        self.latency.record(latency);
+        self.stages.admit += times.admit;
+        self.stages.sched += times.sched;
+        self.stages.window += times.window;
+        self.stages.disk += times.disk;
+    }
+
+    /// Counts a request that still waits at the end: it has lasted at least so long. Without it, a
+    /// task that starves would have the best latencies of all.
+    pub(crate) fn wait(&mut self, so_far: Nanos) {
+        self.latency.record(so_far);
+    }
+
+    /// The figures of the task.
+    pub(crate) fn report(&self, scenario: &Scenario, task: &Task) -> TaskReport {
+        let active = u128::from(active_time(scenario, task).0);
+        // Bytes per nanosecond times 1000 is MB/s.
+        let mb_s = Milli::ratio(u128::from(self.bytes.0) * 1_000, active);
+        let ops_s = Milli::ratio(u128::from(self.ops) * 1_000_000_000, active);
+        let quantile = |permille| ms(self.latency.quantile(permille));
+        TaskReport {
+            kind: task.kind.name(),
+            ops: self.ops,
+            bytes: self.bytes.0,
+            failed: self.failed,
+            cached: self.cached,
+            mb_s: mb_s.unwrap_or_default(),
+            ops_s: ops_s.unwrap_or_default(),
+            latency: LatencyReport {
+                mean_ms: ms(self.latency.mean()),
+                p50_ms: quantile(500),
+                p90_ms: quantile(900),
+                p99_ms: quantile(990),
+                max_ms: ms(self.latency.max()),
+            },
+            stages: StageReport {
+                admit_ms: ms(self.stages.admit),
+                sched_ms: ms(self.stages.sched),
+                window_ms: ms(self.stages.window),
+                disk_ms: ms(self.stages.disk),
+            },
+            share: None,
+        }
+    }
+}
+
+/// The part of the measured time in which the task was active.
+fn active_time(scenario: &Scenario, task: &Task) -> Nanos {
+    let begin = (Instant::ZERO + scenario.warmup).max(task.start);
+    let end = (Instant::ZERO + scenario.duration).min(task.stop);
+    end.since(begin)
+}
+
+/// A length of time in milliseconds, rounded to the nearest microsecond.
+pub(crate) fn ms(time: Nanos) -> Milli {
+    Milli::ratio(u128::from(time.0), 1_000_000).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::{Kind, region};
+
+    #[test]
+    fn rates_count_the_active_part_of_the_measured_time() {
+        let mut scenario = Scenario::new("a test", "none");
+        scenario.duration = Nanos::from_secs(20);
+        scenario.warmup = Nanos::from_secs(5);
+        let mut task = Task::new("dd", Kind::DdRead, region(0, 1 << 30));
+        task.stop = Instant::ZERO + Nanos::from_secs(15);
+        let mut tally = Tally::default();
+        for _ in 0..100 {
+            let times = StageTimes {
+                disk: Nanos::from_millis(2),
+                ..StageTimes::default()
+            };
+            let size = Bytes(1_000_000);
+            tally.finish(size, Outcome::Ok, false, Nanos::from_millis(2), &times);
+        }
+        let report = tally.report(&scenario, &task);
+        assert_eq!((report.mb_s, report.ops_s), (Milli(10_000), Milli(10_000)));
+        assert_eq!(report.stages.disk_ms, Milli(200_000));
+        assert_eq!(report.latency.max_ms, Milli(2_000));
+    }
+
+    #[test]
+    fn a_waiting_request_counts_in_the_latency_only() {
+        let scenario = Scenario::new("a test", "none");
+        let task = Task::new("cvs", Kind::Cvs, region(0, 1 << 30));
+        let mut tally = Tally::default();
+        tally.wait(Nanos::from_secs(50));
+        let report = tally.report(&scenario, &task);
+        assert_eq!((report.ops, report.latency.p99_ms), (0, Milli(50_000_000)));
+    }
+}

@@ -1,0 +1,235 @@
+//! Who uses the disk: tasks that submit, wait and think, as small state machines.
+//!
+//! A task has one or more *lanes*. A lane is a loop: think, submit one request, wait until it is
+//! finished. A program with synchronous I/O has one lane; one with depth N has N lanes that draw
+//! from the same [`Workload`]. The workloads know neither simulator nor clock, so that a live client
+//! can draw the very same requests.
+
+mod cvs;
+mod dd;
+mod generic;
+
+pub use cvs::{Cvs, TREE_FILES};
+pub use dd::{DdRead, DdWrite};
+pub use generic::{Mixed, Pattern};
+
+use crate::random::Random;
+use core::fmt::Debug;
+use iopace_core::request::{Extent, Op};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+
+/// What a task does next: think, then submit this request and wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// How long the task computes before it submits.
+    pub think: Nanos,
+    /// What it asks for.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// Durable before it is finished.
+    pub fua: bool,
+    /// Through the page cache.
+    pub buffered: bool,
+    /// Whether it counts as the task's own work (a file system's metadata does not).
+    pub payload: bool,
+}
+
+/// Where a task's requests come from.
+pub trait Workload: Debug + Send {
+    /// The next action. Sequences never end; the task's stop time ends them.
+    fn next(&mut self) -> Action;
+}
+
+/// The kinds of task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `dd bs=128k` reading the raw disk.
+    DdRead,
+    /// `dd bs=128k` writing a file through the page cache.
+    DdWrite,
+    /// `cvs update` over a source tree.
+    Cvs,
+    /// One request after the other, ascending.
+    Sequential,
+    /// Anywhere in the region.
+    Random,
+}
+
+impl Kind {
+    /// Every kind with its word in a scenario and what it is.
+    pub const ALL: &[(Kind, &str, &str)] = &[
+        (Kind::DdRead, "dd-read", "dd bs=128k reading the raw disk"),
+        (
+            Kind::DdWrite,
+            "dd-write",
+            "dd bs=128k writing a file through the page cache",
+        ),
+        (
+            Kind::Cvs,
+            "cvs",
+            "cvs update: small synchronous reads, some writes, think time",
+        ),
+        (
+            Kind::Sequential,
+            "sequential",
+            "ascending requests of one size",
+        ),
+        (
+            Kind::Random,
+            "random",
+            "requests of one size anywhere in a region",
+        ),
+    ];
+
+    /// Its word in a scenario.
+    pub fn name(self) -> &'static str {
+        let entry = Kind::ALL.iter().find(|(kind, ..)| *kind == self);
+        entry.map_or("?", |(_, name, _)| name)
+    }
+}
+
+/// One task of a scenario.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its name in the report, unique in the scenario.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// When it begins.
+    pub start: Instant,
+    /// When it submits nothing more ([`Instant::NEVER`]: at the end of the run).
+    pub stop: Instant,
+    /// The part of the disk that it uses.
+    pub region: Extent,
+    /// Requests it keeps outstanding.
+    pub depth: u32,
+    /// Size of a request; the kinds `dd-*` and `cvs` have their own.
+    pub block: Bytes,
+    /// Time between a completion and the next request; `cvs` has its own.
+    pub think: Nanos,
+    /// Of 100 requests, how many write (kinds `sequential` and `random`).
+    pub write_percent: u32,
+    /// Through the page cache (kinds `sequential` and `random`).
+    pub buffered: bool,
+    /// Writes are durable before they finish (kinds `sequential` and `random`).
+    pub fua: bool,
+}
+
+impl Task {
+    /// A task of that kind with the kind's own settings, over `region`, from beginning to end.
+    pub fn new(name: &str, kind: Kind, region: Extent) -> Task {
+        let (block, think, buffered) = match kind {
+            Kind::DdRead => (dd::BLOCK, dd::READ_GAP, false),
+            Kind::DdWrite => (dd::BLOCK, dd::WRITE_GAP, true),
+            Kind::Cvs => (cvs::SIZE_MAX, cvs::THINK_MEAN, false),
+            Kind::Sequential => (dd::BLOCK, Nanos::ZERO, false),
+            Kind::Random => (Bytes::from_kib(4), Nanos::ZERO, false),
+        };
+        Task {
+            name: name.into(),
+            kind,
+            start: Instant::ZERO,
+            stop: Instant::NEVER,
+            region,
+            depth: 1,
+            block,
+            think,
+            write_percent: 0,
+            buffered,
+            fua: false,
+        }
+    }
+
+    /// Its source of requests under a seed.
+    pub fn workload(&self, seed: u64) -> Box<dyn Workload> {
+        let random = Random::new(seed, &self.name);
+        let pattern = |is_random| Pattern {
+            region: self.region,
+            block: self.block,
+            think: self.think,
+            write_percent: self.write_percent,
+            buffered: self.buffered,
+            fua: self.fua,
+            is_random,
+        };
+        match self.kind {
+            Kind::DdRead => Box::new(DdRead::new(self.region)),
+            Kind::DdWrite => Box::new(DdWrite::new(self.region)),
+            Kind::Cvs => Box::new(Cvs::new(self.region, random)),
+            Kind::Sequential => Box::new(Mixed::new(pattern(false), random)),
+            Kind::Random => Box::new(Mixed::new(pattern(true), random)),
+        }
+    }
+}
+
+/// A cursor that walks a region in equal steps and begins again at its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    region: Extent,
+    step: Bytes,
+    at: u64,
+}
+
+impl Walk {
+    /// Walks `region`, which must hold at least one step.
+    pub(crate) fn new(region: Extent, step: Bytes) -> Walk {
+        assert!(
+            step.0 > 0 && region.len() >= step,
+            "a region of {region} holds no step"
+        );
+        Walk {
+            region,
+            step,
+            at: 0,
+        }
+    }
+
+    /// The next piece.
+    pub(crate) fn next(&mut self) -> Extent {
+        if self.at + self.step.0 > self.region.len().0 {
+            self.at = 0;
+        }
+        let offset = self.region.offset() + Bytes(self.at);
+        self.at += self.step.0;
+        Extent::new(offset, self.step).expect("inside a region, which does not wrap")
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn region(offset: u64, len: u64) -> Extent {
+    Extent::new(Bytes(offset), Bytes(len)).expect("small numbers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_stays_inside_and_begins_again() {
+        let mut walk = Walk::new(region(100, 25), Bytes(10));
+        let offsets: Vec<u64> = (0..4).map(|_| walk.next().offset().0).collect();
+        assert_eq!(offsets, [100, 110, 100, 110]);
+    }
+
+    #[test]
+    fn every_kind_stays_in_its_region_and_repeats_for_a_seed() {
+        for (kind, name, _) in Kind::ALL {
+            let region = region(1 << 30, 4 << 30);
+            let task = Task::new(name, *kind, region);
+            let (mut one, mut two) = (task.workload(5), task.workload(5));
+            for _ in 0..2_000 {
+                let action = one.next();
+                assert_eq!(action, two.next(), "{name}");
+                let extent = action.extent;
+                assert!(
+                    extent.offset() >= region.offset() && extent.end() <= region.end(),
+                    "{name}"
+                );
+                assert!(extent.len().0 > 0, "{name}");
+            }
+            assert_eq!(kind.name(), *name);
+        }
+    }
+}

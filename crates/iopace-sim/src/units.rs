@@ -1,0 +1,143 @@
+//! Sizes and times as they stand in a scenario file: a whole number and its unit, in quotes.
+
+use core::fmt;
+use core::str::FromStr;
+use iopace_core::time::Nanos;
+use iopace_core::units::Bytes;
+use serde::{Deserialize, Deserializer, de};
+
+/// A size from a file: `"128KiB"`, `"2GiB"`, `"512B"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub Bytes);
+
+/// A length of time from a file: `"5s"`, `"2ms"`, `"45us"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Nanos);
+
+/// Units of size and their bytes. Decimal ones are there because disks are sold in them.
+const SIZES: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+];
+
+/// Units of time and their nanoseconds.
+const TIMES: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+];
+
+/// Why a text is not a size or a time: what was asked, what is wrong, what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitError(String);
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// Reads a whole number followed by one of the units.
+fn parse(text: &str, kind: &str, units: &[(&str, u64)]) -> Result<u64, UnitError> {
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim());
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        return Err(UnitError(format!(
+            "\"{text}\" is not a {kind}: write a whole number and one of {}",
+            names.join(", ")
+        )));
+    };
+    let value = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(*factor));
+    value.ok_or_else(|| {
+        UnitError(format!(
+            "\"{text}\" is not a {kind}: the number is missing or too large"
+        ))
+    })
+}
+
+impl FromStr for Size {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Size, UnitError> {
+        parse(text, "size", SIZES).map(|bytes| Size(Bytes(bytes)))
+    }
+}
+
+impl FromStr for Time {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Time, UnitError> {
+        parse(text, "time", TIMES).map(|nanos| Time(Nanos(nanos)))
+    }
+}
+
+/// Reads a quoted value, and says what to write when it is a bare number.
+struct Quoted<T> {
+    example: &'static str,
+    made: core::marker::PhantomData<T>,
+}
+
+impl<T: FromStr<Err = UnitError>> de::Visitor<'_> for Quoted<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a number with its unit in quotes, as {}", self.example)
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
+        let (example, made) = ("\"128KiB\"", core::marker::PhantomData);
+        deserializer.deserialize_str(Quoted { example, made })
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+        let (example, made) = ("\"5s\"", core::marker::PhantomData);
+        deserializer.deserialize_str(Quoted { example, made })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read_exactly() {
+        assert_eq!("128KiB".parse(), Ok(Size(Bytes(131_072))));
+        assert_eq!("250 GB".parse(), Ok(Size(Bytes(250_000_000_000))));
+        assert_eq!("45us".parse(), Ok(Time(Nanos(45_000))));
+        assert_eq!("2min".parse(), Ok(Time(Nanos::from_secs(120))));
+    }
+
+    #[test]
+    fn a_wrong_text_says_what_would_be_right() {
+        let error = "5".parse::<Time>().expect_err("no unit");
+        assert_eq!(
+            error.to_string(),
+            "\"5\" is not a time: write a whole number and one of ns, us, ms, s, min"
+        );
+        for text in ["s", "-1s", "1.5s", "99999999999999999999s", "20000000000s"] {
+            assert!(text.parse::<Time>().is_err(), "{text}");
+        }
+        assert!("".parse::<Size>().is_err());
+    }
+}
