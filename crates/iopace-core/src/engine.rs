@@ -130,12 +130,7 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
-            Input::Dirtied {
-                tag,
-                task,
-                group,
-                size,
-            } => self.dirtied(tag, task, group, size),
+            Input::Dirtied { tag, task, group, size } => self.dirtied(tag, task, group, size),
             Input::Submit(submit) => self.submitted(submit),
             Input::Done { id, outcome } => self.completed(id, outcome),
             Input::Tick => {}
@@ -254,13 +249,7 @@ impl Engine {
         if self.ledger.live() >= DEVICE_REQUESTS_MAX {
             self.ledger.refuse();
             self.stats.refused_count += 1;
-            let Submit {
-                tag,
-                task,
-                op,
-                extent,
-                ..
-            } = submit;
+            let Submit { tag, task, op, extent, .. } = submit;
             let (outcome, times) = (Outcome::Refused, StageTimes::default());
             self.outputs.push_back(Output::Finish(Finish {
                 tag,
@@ -279,11 +268,7 @@ impl Engine {
     /// Moves on what has a slot: requests into the scheduler, flushes to the barriers.
     fn admit_waiting(&mut self) {
         while let Some(&id) = self.waiting.front() {
-            let submit = self
-                .ledger
-                .get(id)
-                .expect("a waiting request exists")
-                .submit;
+            let submit = self.ledger.get(id).expect("a waiting request exists").submit;
             if self.admit.admit(self.now, submit.group) != Verdict::Pass {
                 return;
             }
@@ -310,10 +295,7 @@ impl Engine {
     /// Checks what the scheduler popped against the ledger.
     fn popped(&mut self, request: Request) -> Option<Start> {
         let id = request.retire();
-        let is_queued = self
-            .ledger
-            .get(id)
-            .is_some_and(|entry| entry.state == State::Queued);
+        let is_queued = self.ledger.get(id).is_some_and(|entry| entry.state == State::Queued);
         if !is_queued {
             self.fail_over(Fault::Invented);
             return None;
@@ -368,11 +350,8 @@ impl Engine {
         let mut ids: Vec<RequestId> = tokens.into_iter().map(Request::retire).collect();
         ids.sort_unstable_by_key(|id| id.sequence);
         ids.dedup();
-        let is_queued = |id: &RequestId| {
-            self.ledger
-                .get(*id)
-                .is_some_and(|entry| entry.state == State::Queued)
-        };
+        let is_queued =
+            |id: &RequestId| self.ledger.get(*id).is_some_and(|entry| entry.state == State::Queued);
         if !ids.iter().all(is_queued) {
             return Err(Fault::Invented);
         }
@@ -390,11 +369,7 @@ impl Engine {
         self.epoch += 1;
         self.held_since = None;
         self.stats.exchanged_count += 1;
-        let event = Event::SchedulerExchanged {
-            from,
-            to,
-            moved_count,
-        };
+        let event = Event::SchedulerExchanged { from, to, moved_count };
         self.outputs.push_back(Output::Event(Box::new(event)));
         self.push_all_queued();
     }
@@ -445,61 +420,22 @@ impl Engine {
         entry.started = now;
         entry.window_mark = window_full.saturating_sub(entry.window_mark);
         entry.epoch = epoch;
-        let Submit {
-            tag,
-            task,
-            op,
-            extent,
-            fua,
-            ..
-        } = entry.submit;
-        Start {
-            id,
-            tag,
-            task,
-            op,
-            extent,
-            fua,
-        }
+        let Submit { tag, task, op, extent, fua, .. } = entry.submit;
+        Start { id, tag, task, op, extent, fua }
     }
 
     /// The device has finished a request.
     fn completed(&mut self, id: RequestId, outcome: Outcome) {
         let state = self.ledger.get(id).map(|entry| entry.state);
-        assert_eq!(
-            state,
-            Some(State::InFlight),
-            "completed {id:?}, which is not in flight"
-        );
+        assert_eq!(state, Some(State::InFlight), "completed {id:?}, which is not in flight");
         let entry = self.ledger.leave(id);
         let times = entry.times(self.now);
-        let Submit {
-            tag,
-            task,
-            group,
-            op,
-            extent,
-            ..
-        } = entry.submit;
+        let Submit { tag, task, group, op, extent, .. } = entry.submit;
         self.admit.release(self.now, group);
         self.stats.finish(op, extent.len(), outcome, &times);
-        self.outputs.push_back(Output::Finish(Finish {
-            tag,
-            task,
-            op,
-            extent,
-            outcome,
-            times,
-        }));
+        self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         let ok = outcome == Outcome::Ok;
-        let done = Done {
-            id,
-            task,
-            op,
-            extent,
-            started: entry.started,
-            ok,
-        };
+        let done = Done { id, task, op, extent, started: entry.started, ok };
         self.window.on_done(self.now, &done);
         if op != Op::Flush
             && entry.epoch == self.epoch

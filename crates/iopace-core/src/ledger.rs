@@ -105,13 +105,8 @@ impl Ledger {
 
     /// Moves a request on and gives its entry for the rest of the bookkeeping.
     pub(crate) fn advance(&mut self, id: RequestId, to: State) -> &mut Entry {
-        let entry = self.entries[id.slot as usize]
-            .as_mut()
-            .expect("the request exists");
-        assert_eq!(
-            entry.sequence, id.sequence,
-            "a request of the past was moved"
-        );
+        let entry = self.entries[id.slot as usize].as_mut().expect("the request exists");
+        assert_eq!(entry.sequence, id.sequence, "a request of the past was moved");
         self.counts[entry.state as usize] -= 1;
         self.counts[to as usize] += 1;
         entry.state = to;
@@ -120,13 +115,8 @@ impl Ledger {
 
     /// Takes a finished request out.
     pub(crate) fn leave(&mut self, id: RequestId) -> Entry {
-        let entry = self.entries[id.slot as usize]
-            .take()
-            .expect("the request exists");
-        assert_eq!(
-            entry.sequence, id.sequence,
-            "a request of the past was finished"
-        );
+        let entry = self.entries[id.slot as usize].take().expect("the request exists");
+        assert_eq!(entry.sequence, id.sequence, "a request of the past was finished");
         self.counts[entry.state as usize] -= 1;
         self.finished_count += 1;
         self.free.push(id.slot);
@@ -138,16 +128,8 @@ impl Ledger {
         let mut queued: Vec<(RequestId, &Entry)> = (0u32..)
             .zip(&self.entries)
             .filter_map(|(slot, entry)| {
-                let entry = entry
-                    .as_ref()
-                    .filter(|entry| entry.state == State::Queued)?;
-                Some((
-                    RequestId {
-                        slot,
-                        sequence: entry.sequence,
-                    },
-                    entry,
-                ))
+                let entry = entry.as_ref().filter(|entry| entry.state == State::Queued)?;
+                Some((RequestId { slot, sequence: entry.sequence }, entry))
             })
             .collect();
         queued.sort_unstable_by_key(|(id, _)| id.sequence);

@@ -33,10 +33,7 @@ pub struct RequestId {
 impl RequestId {
     /// A made-up id, for tests of schedulers outside an engine.
     pub fn forge(sequence: u64) -> RequestId {
-        RequestId {
-            slot: u32::MAX,
-            sequence,
-        }
+        RequestId { slot: u32::MAX, sequence }
     }
 
     /// The arrival number: smaller came earlier.
@@ -78,10 +75,7 @@ pub struct Extent {
 
 impl Extent {
     /// No bytes at offset zero: what a flush carries.
-    pub const EMPTY: Extent = Extent {
-        offset: Bytes::ZERO,
-        len: Bytes::ZERO,
-    };
+    pub const EMPTY: Extent = Extent { offset: Bytes::ZERO, len: Bytes::ZERO };
 
     /// The extent of `len` bytes at `offset`, or `None` if its end would pass 2^64 - 1.
     pub const fn new(offset: Bytes, len: Bytes) -> Option<Extent> {
@@ -158,11 +152,7 @@ pub struct Request {
 impl Request {
     /// A request token. Only the engine and tests of schedulers have a reason to make one.
     pub fn new(id: RequestId, submit: Submit, arrived: Instant) -> Request {
-        Request {
-            id,
-            submit,
-            arrived,
-        }
+        Request { id, submit, arrived }
     }
 
     /// The engine's name for it.
@@ -225,18 +215,8 @@ impl Request {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Submit {
-            task,
-            group,
-            op,
-            extent,
-            ..
-        } = self.submit;
-        write!(
-            f,
-            "#{} {op:?} {extent} {task:?} {group:?}",
-            self.id.sequence
-        )
+        let Submit { task, group, op, extent, .. } = self.submit;
+        write!(f, "#{} {op:?} {extent} {task:?} {group:?}", self.id.sequence)
     }
 }
 

@@ -21,12 +21,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram {
-            buckets: [0; SUB_BUCKETS * POWERS],
-            count: 0,
-            max_ns: 0,
-            sum_ns: 0,
-        }
+        Histogram { buckets: [0; SUB_BUCKETS * POWERS], count: 0, max_ns: 0, sum_ns: 0 }
     }
 }
 
@@ -104,13 +99,7 @@ impl Histogram {
 
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} times, mean {}, max {}",
-            self.count,
-            self.mean(),
-            self.max()
-        )
+        write!(f, "{} times, mean {}, max {}", self.count, self.mean(), self.max())
     }
 }
 
@@ -174,18 +163,10 @@ mod tests {
     #[test]
     fn every_value_lies_in_its_bucket() {
         for power in 0..39 {
-            for value in [
-                (1u64 << power) - 1,
-                1 << power,
-                (1 << power) + 1,
-                3 << power >> 1,
-            ] {
+            for value in [(1u64 << power) - 1, 1 << power, (1 << power) + 1, 3 << power >> 1] {
                 let index = Histogram::index(value);
                 assert!(value <= Histogram::end_of(index), "{value}");
-                assert!(
-                    index == 0 || value > Histogram::end_of(index - 1),
-                    "{value}"
-                );
+                assert!(index == 0 || value > Histogram::end_of(index - 1), "{value}");
             }
         }
         assert_eq!(Histogram::index(u64::MAX), SUB_BUCKETS * POWERS - 1);
@@ -199,10 +180,7 @@ mod tests {
         }
         for (permille, exact) in [(500, 5_000_000u64), (990, 9_900_000), (1000, 10_000_000)] {
             let got = histogram.quantile(permille).0;
-            assert!(
-                got >= exact && got <= exact + exact / 16,
-                "{permille}: {got}"
-            );
+            assert!(got >= exact && got <= exact + exact / 16, "{permille}: {got}");
         }
         assert_eq!(histogram.mean(), Nanos(5_000_500));
         assert_eq!(Histogram::default().quantile(990), Nanos::ZERO);

@@ -69,12 +69,7 @@ impl fmt::Display for Nanos {
             1_000_000..1_000_000_000 => (1_000_000, "ms"),
             _ => (1_000_000_000, "s"),
         };
-        write!(
-            f,
-            "{}.{:03} {name}",
-            self.0 / unit,
-            (self.0 % unit) * 1_000 / unit
-        )
+        write!(f, "{}.{:03} {name}", self.0 / unit, (self.0 % unit) * 1_000 / unit)
     }
 }
 

@@ -56,22 +56,10 @@ impl Fault {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::SchedulerExchanged {
-                from,
-                to,
-                moved_count,
-            } => {
-                write!(
-                    f,
-                    "scheduler {from} exchanged for {to}, {moved_count} requests moved"
-                )
+            Event::SchedulerExchanged { from, to, moved_count } => {
+                write!(f, "scheduler {from} exchanged for {to}, {moved_count} requests moved")
             }
-            Event::SchedulerFailed {
-                name,
-                fault,
-                recovered_count,
-                ..
-            } => write!(
+            Event::SchedulerFailed { name, fault, recovered_count, .. } => write!(
                 f,
                 "scheduler {name} {}: replaced by fifo, {recovered_count} requests recovered",
                 fault.describe()

@@ -81,11 +81,7 @@ impl BytesPerSec {
             return Nanos(u64::MAX);
         }
         let nanos = (size.0 as u128 * 1_000_000_000).div_ceil(self.0 as u128);
-        if nanos > u64::MAX as u128 {
-            Nanos(u64::MAX)
-        } else {
-            Nanos(nanos as u64)
-        }
+        if nanos > u64::MAX as u128 { Nanos(u64::MAX) } else { Nanos(nanos as u64) }
     }
 }
 
@@ -95,10 +91,7 @@ mod tests {
 
     #[test]
     fn a_rate_gives_the_time_of_a_size_without_overflow() {
-        assert_eq!(
-            BytesPerSec(72_000_000).time_for(Bytes(72_000_000)),
-            Nanos::from_secs(1)
-        );
+        assert_eq!(BytesPerSec(72_000_000).time_for(Bytes(72_000_000)), Nanos::from_secs(1));
         assert_eq!(BytesPerSec(3).time_for(Bytes(1)), Nanos(333_333_334));
         assert_eq!(BytesPerSec(0).time_for(Bytes(1)), Nanos(u64::MAX));
         assert_eq!(BytesPerSec(1).time_for(Bytes(u64::MAX)), Nanos(u64::MAX));

@@ -1,16 +1,105 @@
 //! The running daemon: its devices, its listeners, and an orderly end.
 
-use crate::config::DaemonConfig;
+use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, Listen};
 use crate::device::Device;
-use std::sync::Arc;
+//EMU use
+use crate::device::file::FileDevice;
+use crate::limits::DRAIN_TIMEOUT;
+use crate::memory::Memory;
+use crate::nbd::connection::Connection;
+use crate::nbd::drainer::Drainer;
+use crate::nbd::listener::{Acceptor, Listener};
+use crate::timer::Timers;
+use iopace_core::engine::Control;
+use iopace_core::sched;
+use iopace_nbd::{ExportInfo, Exports};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 /// What runs.
 pub struct Daemon {
     config: DaemonConfig,
     devices: Vec<Arc<dyn Device>>,
+    /// Each export with the place of its device.
+    exports: Vec<(ExportConfig, usize)>,
+    memory: Arc<Memory>,
+    drainer: Arc<Drainer>,
+    timers: Arc<Timers>,
+    connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
+    last_connection: AtomicU64,
+    acceptors: Mutex<Vec<Acceptor>>,
+    /// TCP addresses as they were really bound.
+    addresses: Mutex<Vec<SocketAddr>>,
+}
+
+/// How a shutdown went.
+#[derive(Debug, Default)]
+pub struct ShutdownReport {
+    /// Connections that had to be cut because their requests did not finish in time.
+    pub cut_count: usize,
+    /// Devices that could not be flushed, with the error.
+    pub unflushed: Vec<(String, io::Error)>,
 }
 
 impl Daemon {
+    /// Opens the devices, inserts their schedulers, binds the sockets and serves.
+    ///
+    /// # Errors
+    /// What was asked, what is wrong and what would be right; nothing is left behind then.
+    pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
+        let memory = Arc::new(Memory::new(config.memory_max.get()));
+        let timers = Timers::start().map_err(StartError::Threads)?;
+        let drainer = Drainer::start(Arc::clone(&memory)).map_err(StartError::Threads)?;
+        let devices = open_devices(&config, &timers)?;
+        if config.exports.is_empty() {
+            config.exports = config.devices.iter().map(default_export).collect();
+        }
+        let exports = resolve_exports(&config)?;
+        let listen = config.listen.clone();
+        let daemon = Arc::new(Daemon {
+            config,
+            devices,
+            exports,
+            memory,
+            drainer,
+            timers,
+            connections: Mutex::default(),
+            last_connection: AtomicU64::new(0),
+            acceptors: Mutex::default(),
+            addresses: Mutex::default(),
+        });
+        daemon.listen(&listen)?;
+        Ok(daemon)
+    }
+
+    fn listen(self: &Arc<Self>, all: &[Listen]) -> Result<(), StartError> {
+        let mut listeners = Vec::new();
+        for listen in all {
+            match Listener::bind(listen) {
+                Ok(listener) => listeners.push(listener),
+                Err(error) => {
+                    let bound = &all[..listeners.len()];
+                    remove_sockets(bound);
+                    return Err(error);
+                }
+            }
+        }
+        let addresses = listeners.iter().filter_map(Listener::address).collect();
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+        let mut acceptors = self.acceptors.lock().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners {
+            acceptors.push(Acceptor::start(listener, self).map_err(StartError::Threads)?);
+        }
+        Ok(())
+    }
+
     /// The devices, in the order of the configuration.
     pub fn devices(&self) -> &[Arc<dyn Device>] {
         &self.devices
@@ -21,8 +110,329 @@ impl Daemon {
         self.devices.iter().find(|device| device.info().name == name)
     }
 
-    /// What it was told at its start.
+    /// The exports, with the names of their devices.
+    pub fn exports(&self) -> impl Iterator<Item = &ExportConfig> {
+        self.exports.iter().map(|(export, _)| export)
+    }
+
+    /// What it was told at its start, with the default exports filled in.
     pub fn config(&self) -> &DaemonConfig {
         &self.config
+    }
+
+    /// A URI for each export on each socket, ready to be pasted.
+    pub fn uris(&self) -> Vec<String> {
+        let tcp = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut uris = Vec::new();
+        for (export, _) in &self.exports {
+            let name = percent_encode(&export.name);
+            for listen in &self.config.listen {
+                if let Listen::Unix(path) = listen {
+                    let path = percent_encode(&path.display().to_string());
+                    uris.push(format!("nbd+unix:///{name}?socket={path}"));
+                }
+            }
+            uris.extend(tcp.iter().map(|address| format!("nbd://{address}/{name}")));
+        }
+        uris
+    }
+
+    /// How many clients are connected.
+    pub fn connections_count(&self) -> usize {
+        self.connections().len()
+    }
+
+    /// Bytes of requests and replies held for clients beyond what each may hold by itself.
+    pub fn memory_used_bytes(&self) -> u64 {
+        self.memory.used_bytes()
+    }
+
+    /// Accepts nobody any more, answers what was asked, makes everything durable, and removes the
+    /// sockets. Takes at most some 20 seconds.
+    pub fn shutdown(&self) -> ShutdownReport {
+        self.acceptors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        remove_sockets(&self.config.listen);
+        for connection in self.connections().values() {
+            connection.stop_reading();
+        }
+        let mut report = ShutdownReport::default();
+        let step = Duration::from_millis(5);
+        let mut left = (DRAIN_TIMEOUT + Duration::from_secs(1)).as_millis() / step.as_millis();
+        while left > 0 && self.connections_count() > 0 {
+            thread::sleep(step);
+            left -= 1;
+        }
+        report.cut_count = self.connections_count();
+        for connection in self.connections().values() {
+            connection.close();
+        }
+        for device in &self.devices {
+            if let Err(error) = device.flush_all() {
+                report.unflushed.push((device.info().name.clone(), error));
+            }
+        }
+        self.timers.stop();
+        report
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Connection>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What connections share.
+    pub(crate) fn shared(&self) -> (Arc<Memory>, Arc<Drainer>) {
+        (Arc::clone(&self.memory), Arc::clone(&self.drainer))
+    }
+
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.last_connection.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Counts a client in; false if there are too many.
+    pub(crate) fn enter(&self, connection: &Arc<Connection>) -> bool {
+        let mut connections = self.connections();
+        if connections.len() >= self.config.connections_max {
+            let max = self.config.connections_max;
+            tracing::warn!("a client was turned away: {max} are connected already");
+            return false;
+        }
+        connections.insert(connection.number(), Arc::clone(connection));
+        true
+    }
+
+    pub(crate) fn leave(&self, number: u64) {
+        self.connections().remove(&number);
+    }
+
+    /// The device behind an export, by the id that [`Exports::find`] gave.
+    pub(crate) fn export_device(&self, id: u64) -> &Arc<dyn Device> {
+        &self.devices[self.exports[id as usize].1]
+    }
+
+    fn export_info(&self, id: usize) -> ExportInfo {
+        let (export, device) = &self.exports[id];
+        let info = self.devices[*device].info();
+        let (block_min, block_best) = info.block_bytes;
+        ExportInfo {
+            id: id as u64,
+            name: export.name.clone(),
+            description: export.description.clone(),
+            size_bytes: info.size_bytes,
+            read_only: export.read_only || info.read_only,
+            rotational: info.rotational,
+            can_multi_conn: true,
+            can_flush: true,
+            can_fua: true,
+            can_trim: true,
+            can_write_zeroes: true,
+            can_fast_zero: false,
+            can_cache: true,
+            block_min,
+            block_preferred: block_best,
+            block_max: iopace_nbd::MAX_REQUEST_LEN,
+        }
+    }
+}
+
+impl Exports for Daemon {
+    fn list(&self) -> Vec<ExportInfo> {
+        (0..self.exports.len()).map(|id| self.export_info(id)).collect()
+    }
+
+    /// The empty name is the first export.
+    fn find(&self, name: &str) -> Option<ExportInfo> {
+        let id = match name {
+            "" => 0,
+            _ => self.exports.iter().position(|(export, _)| export.name == name)?,
+        };
+        Some(self.export_info(id))
+    }
+}
+
+fn open_devices(
+    config: &DaemonConfig,
+    timers: &Arc<Timers>,
+) -> Result<Vec<Arc<dyn Device>>, StartError> {
+    if config.devices.is_empty() {
+        return Err(StartError::NoDevice);
+    }
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+    for device in &config.devices {
+        if devices.iter().any(|known| known.info().name == device.name) {
+            return Err(StartError::TwoDevices(device.name.clone()));
+        }
+        let opened: Arc<dyn Device> = match &device.backend {
+            Backend::Path(path) => FileDevice::open(device, path, config.io_engine, timers)?,
+            Backend::Emulated { .. } => unreachable!(),
+        };
+        insert_scheduler(device, &*opened)?;
+        devices.push(opened);
+    }
+    Ok(devices)
+}
+
+fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), StartError> {
+    let Some((name, settings)) = &config.scheduler else {
+        return Ok(());
+    };
+    let algorithm = sched::find(name).ok_or_else(|| StartError::NoScheduler(name.clone()))?;
+    let mut params = algorithm.defaults();
+    for (name, value) in settings {
+        params.set(name, *value).map_err(|error| StartError::Setting(error.to_string()))?;
+    }
+    device
+        .control(Control::Insert(algorithm, params))
+        .map_err(|error| StartError::Setting(error.to_string()))
+}
+
+fn default_export(device: &DeviceConfig) -> ExportConfig {
+    let name = device.name.clone();
+    ExportConfig { device: name.clone(), name, read_only: false, description: String::new() }
+}
+
+fn resolve_exports(config: &DaemonConfig) -> Result<Vec<(ExportConfig, usize)>, StartError> {
+    let mut exports: Vec<(ExportConfig, usize)> = Vec::new();
+    for export in &config.exports {
+        let found = config.devices.iter().position(|device| device.name == export.device);
+        let device = found.ok_or_else(|| StartError::NoSuchDevice {
+            export: export.name.clone(),
+            device: export.device.clone(),
+        })?;
+        if exports.iter().any(|(known, _)| known.name == export.name) {
+            return Err(StartError::TwoExports(export.name.clone()));
+        }
+        exports.push((export.clone(), device));
+    }
+    Ok(exports)
+}
+
+fn remove_sockets(listen: &[Listen]) {
+    for listen in listen {
+        if let Listen::Unix(path) = listen {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// What may stand in a URI stays, everything else is written as %XX.
+fn percent_encode(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// Why a daemon did not start: what was asked, what is wrong, what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Nothing to serve.
+    #[error("there is nothing to serve: name a file, or a model with --emulate")]
+    NoDevice,
+    /// A file that does not exist.
+    #[error("{0}: there is no such file; make one with 'truncate -s 1G {0}'")]
+    Missing(String),
+    /// A file that is in use.
+    #[error("{0}: another process serves it already; stop that one, or open it read-only in both")]
+    Locked(String),
+    /// A file that cannot be opened.
+    #[error("{path}: cannot be opened: {error}{hint}")]
+    Open {
+        /// The file.
+        path: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A socket that a live server holds.
+    #[error("{0}: a server is listening there already; stop it, or choose another --socket")]
+    SocketBusy(String),
+    /// A path that is something else.
+    #[error("{0}: exists and is not a socket; choose another path")]
+    NotASocket(String),
+    /// An address that cannot be bound.
+    #[error("{0}: cannot listen there: {1}{2}")]
+    Bind(String, io::Error, &'static str),
+    /// Two devices of one name.
+    #[error("two devices are named '{0}': give one of them another name")]
+    TwoDevices(String),
+    /// Two exports of one name.
+    #[error("two exports are named '{0}': give one of them another name")]
+    TwoExports(String),
+    /// An export of an unknown device.
+    #[error("export '{export}' names device '{device}', which is not configured")]
+    NoSuchDevice {
+        /// The export.
+        export: String,
+        /// The device it names.
+        device: String,
+    },
+    /// A scheduler that does not exist.
+    #[error("there is no scheduler '{0}'; there are: {all}", all = all_schedulers())]
+    NoScheduler(String),
+    /// A model that does not exist.
+    #[error("there is no disk model '{0}'; there are: {1}")]
+    NoModel(String, String),
+    /// A setting that is not legal.
+    #[error("{0}")]
+    Setting(String),
+    /// io_uring was demanded.
+    #[error("io_uring is not allowed here ({0}): use --io-engine threads, or auto")]
+    IoEngine(io::Error),
+    /// The system gives no threads.
+    #[error("the system gives no threads or descriptors: {0}")]
+    Threads(io::Error),
+}
+
+impl StartError {
+    /// A file that could not be opened.
+    pub(crate) fn open(path: &Path, error: &io::Error) -> StartError {
+        let shown = path.display().to_string();
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => return StartError::Missing(shown),
+            io::ErrorKind::WouldBlock => return StartError::Locked(shown),
+            io::ErrorKind::PermissionDenied => "; check its owner and mode, or use --read-only",
+            io::ErrorKind::ReadOnlyFilesystem => "; use --read-only",
+            io::ErrorKind::IsADirectory => "; it is a directory: name an image file in it",
+            io::ErrorKind::InvalidInput => "; if its file system knows no --direct, leave that out",
+            _ => "",
+        };
+        let error = io::Error::new(error.kind(), error.to_string());
+        StartError::Open { path: shown, error, hint }
+    }
+
+    /// An address that could not be bound.
+    pub(crate) fn bind(address: &str, error: &io::Error) -> StartError {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => "; another program listens there",
+            io::ErrorKind::NotFound => "; its directory does not exist",
+            io::ErrorKind::PermissionDenied => "; choose a place that you may write to",
+            io::ErrorKind::InvalidInput => "; a socket's path has at most 107 bytes",
+            _ => "",
+        };
+        let error = io::Error::new(error.kind(), error.to_string());
+        StartError::Bind(address.to_owned(), error, hint)
+    }
+}
+
+fn all_schedulers() -> String {
+    let names: Vec<&str> = sched::REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_uri_cannot_hold_is_encoded() {
+        assert_eq!(percent_encode("/run/a b&c.sock"), "/run/a%20b%26c.sock");
+        assert_eq!(percent_encode("disk-1"), "disk-1");
+        assert_eq!(percent_encode("ä"), "%C3%A4");
     }
 }

@@ -101,11 +101,7 @@ pub fn open(
         let (kind, data) = read_option_reply(stream, wire::OPT_GO)?;
         match kind {
             wire::REP_ACK => {
-                return Ok(Session {
-                    size_bytes,
-                    flags,
-                    structured,
-                });
+                return Ok(Session { size_bytes, flags, structured });
             }
             wire::REP_INFO if data.len() == 12 && data[..2] == [0, 0] => {
                 size_bytes = u64::from_be_bytes(data[2..10].try_into().expect("eight bytes"));
@@ -144,16 +140,10 @@ pub fn reply<'a>(
             let error = read_u32(stream)?;
             let cookie = read_u64(stream)?;
             if error != 0 {
-                return Ok(Reply {
-                    cookie,
-                    result: Err(Error::from_code(error)),
-                });
+                return Ok(Reply { cookie, result: Err(Error::from_code(error)) });
             }
             stream.read_exact(room(cookie))?;
-            Ok(Reply {
-                cookie,
-                result: Ok(()),
-            })
+            Ok(Reply { cookie, result: Ok(()) })
         }
         wire::STRUCTURED_REPLY_MAGIC => structured(stream, room),
         _ => Err(broken("not a reply")),
@@ -171,10 +161,7 @@ fn structured<'a>(
         return Err(broken("a reply of several chunks"));
     }
     match (kind, len) {
-        (wire::REPLY_TYPE_NONE, 0) => Ok(Reply {
-            cookie,
-            result: Ok(()),
-        }),
+        (wire::REPLY_TYPE_NONE, 0) => Ok(Reply { cookie, result: Ok(()) }),
         (wire::REPLY_TYPE_OFFSET_DATA, 9..) => {
             read_u64(stream)?;
             let into = room(cookie);
@@ -182,18 +169,12 @@ fn structured<'a>(
                 return Err(broken("data of another length than was asked for"));
             }
             stream.read_exact(into)?;
-            Ok(Reply {
-                cookie,
-                result: Ok(()),
-            })
+            Ok(Reply { cookie, result: Ok(()) })
         }
         (wire::REPLY_TYPE_ERROR | wire::REPLY_TYPE_ERROR_OFFSET, 6..=65_536) => {
             let code = read_u32(stream)?;
             io::copy(&mut stream.take(u64::from(len) - 4), &mut io::sink())?;
-            Ok(Reply {
-                cookie,
-                result: Err(Error::from_code(code)),
-            })
+            Ok(Reply { cookie, result: Err(Error::from_code(code)) })
         }
         _ => Err(broken("a chunk of unknown kind or length")),
     }

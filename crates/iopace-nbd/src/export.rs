@@ -51,17 +51,12 @@ impl ExportInfo {
             (self.rotational, wire::ROTATIONAL),
             (self.can_trim && writable, wire::SEND_TRIM),
             (self.can_write_zeroes && writable, wire::SEND_WRITE_ZEROES),
-            (
-                self.can_fast_zero && self.can_write_zeroes && writable,
-                wire::SEND_FAST_ZERO,
-            ),
+            (self.can_fast_zero && self.can_write_zeroes && writable, wire::SEND_FAST_ZERO),
             (structured, wire::SEND_DF),
             (self.can_multi_conn, wire::CAN_MULTI_CONN),
             (self.can_cache, wire::SEND_CACHE),
         ];
-        all.iter()
-            .filter(|(on, _)| *on)
-            .fold(0, |flags, (_, flag)| flags | flag)
+        all.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag)
     }
 }
 

@@ -77,19 +77,9 @@ pub(crate) fn answer(
         wire::OPT_STRUCTURED_REPLY | wire::OPT_STARTTLS | wire::OPT_EXTENDED_HEADERS
             if !data.is_empty() =>
         {
-            reply(
-                output,
-                option,
-                wire::REP_ERR_INVALID,
-                b"this option carries no data",
-            );
+            reply(output, option, wire::REP_ERR_INVALID, b"this option carries no data");
         }
-        _ => reply(
-            output,
-            option,
-            wire::REP_ERR_UNSUP,
-            b"this server does not know the option",
-        ),
+        _ => reply(output, option, wire::REP_ERR_UNSUP, b"this server does not know the option"),
     }
     Verdict::GoOn
 }
@@ -119,12 +109,7 @@ fn export_name(
 
 fn list(output: &mut Vec<u8>, exports: &dyn Exports, data: &[u8]) {
     if !data.is_empty() {
-        return reply(
-            output,
-            wire::OPT_LIST,
-            wire::REP_ERR_INVALID,
-            b"LIST carries no data",
-        );
+        return reply(output, wire::OPT_LIST, wire::REP_ERR_INVALID, b"LIST carries no data");
     }
     for export in exports.list() {
         let mut entry = Vec::new();
@@ -145,31 +130,16 @@ fn info(
     data: &[u8],
 ) -> Option<ExportInfo> {
     let mut fields = Fields(data);
-    let parsed = fields
-        .string()
-        .zip(fields.u16())
-        .and_then(|(wanted, count)| {
-            let kinds: Option<Vec<u16>> = (0..count).map(|_| fields.u16()).collect();
-            kinds
-                .filter(|_| fields.0.is_empty())
-                .map(|kinds| (wanted, kinds))
-        });
+    let parsed = fields.string().zip(fields.u16()).and_then(|(wanted, count)| {
+        let kinds: Option<Vec<u16>> = (0..count).map(|_| fields.u16()).collect();
+        kinds.filter(|_| fields.0.is_empty()).map(|kinds| (wanted, kinds))
+    });
     let Some((wanted, kinds)) = parsed else {
-        reply(
-            output,
-            option,
-            wire::REP_ERR_INVALID,
-            b"lengths that do not fit the option",
-        );
+        reply(output, option, wire::REP_ERR_INVALID, b"lengths that do not fit the option");
         return None;
     };
     let Some(export) = name(wanted).and_then(|name| exports.find(name)) else {
-        reply(
-            output,
-            option,
-            wire::REP_ERR_UNKNOWN,
-            b"there is no such export",
-        );
+        reply(output, option, wire::REP_ERR_UNKNOWN, b"there is no such export");
         return None;
     };
     let mut piece = |kind: u16, data: &[u8]| {
@@ -213,34 +183,18 @@ fn meta_context(
         }
     }
     let mut fields = Fields(data);
-    let parsed = fields
-        .string()
-        .zip(fields.u32())
-        .and_then(|(wanted, count)| {
-            // Each query has at least its length field: no count can ask for more than is there.
-            let fits = count as usize <= fields.0.len() / 4;
-            let queries: Option<Vec<&[u8]>> = fits
-                .then(|| (0..count).map(|_| fields.string()).collect())
-                .flatten();
-            queries
-                .filter(|_| fields.0.is_empty())
-                .map(|queries| (wanted, queries))
-        });
+    let parsed = fields.string().zip(fields.u32()).and_then(|(wanted, count)| {
+        // Each query has at least its length field: no count can ask for more than is there.
+        let fits = count as usize <= fields.0.len() / 4;
+        let queries: Option<Vec<&[u8]>> =
+            fits.then(|| (0..count).map(|_| fields.string()).collect()).flatten();
+        queries.filter(|_| fields.0.is_empty()).map(|queries| (wanted, queries))
+    });
     let Some((wanted, queries)) = parsed else {
-        return reply(
-            output,
-            option,
-            wire::REP_ERR_INVALID,
-            b"lengths that do not fit the option",
-        );
+        return reply(output, option, wire::REP_ERR_INVALID, b"lengths that do not fit the option");
     };
     let Some(export) = name(wanted).and_then(|name| exports.find(name)) else {
-        return reply(
-            output,
-            option,
-            wire::REP_ERR_UNKNOWN,
-            b"there is no such export",
-        );
+        return reply(output, option, wire::REP_ERR_UNKNOWN, b"there is no such export");
     };
     // "base:" asks what there is in that namespace; it selects nothing.
     let matches = |query: &&[u8]| {

@@ -61,11 +61,7 @@ impl Replies {
         chunk(out, wire::REPLY_TYPE_BLOCK_STATUS, cookie, len);
         out.extend_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
         for piece in pieces {
-            let flags = if piece.is_hole {
-                wire::STATE_HOLE | wire::STATE_ZERO
-            } else {
-                0
-            };
+            let flags = if piece.is_hole { wire::STATE_HOLE | wire::STATE_ZERO } else { 0 };
             out.extend_from_slice(&piece.len.to_be_bytes());
             out.extend_from_slice(&flags.to_be_bytes());
         }

@@ -32,11 +32,7 @@ impl Default for ServerConfig {
     /// An export name has at most 4096 bytes; a client that needs more than 16 KiB for one option,
     /// or a hundred options, is not one that wants to be served.
     fn default() -> ServerConfig {
-        ServerConfig {
-            option_len_max: 16 * 1024,
-            option_skip_max: 1 << 20,
-            options_max: 128,
-        }
+        ServerConfig { option_len_max: 16 * 1024, option_skip_max: 1 << 20, options_max: 128 }
     }
 }
 
@@ -178,11 +174,7 @@ enum State {
     /// The payload of a write, taken by the caller.
     ExpectPayload { left: u32 },
     /// The payload of a write that is refused.
-    SkipPayload {
-        cookie: u64,
-        error: Error,
-        left: u32,
-    },
+    SkipPayload { cookie: u64, error: Error, left: u32 },
     /// Nothing any more.
     Closed(CloseReason),
 }
@@ -238,10 +230,7 @@ impl Server {
     /// `count` bytes were received there.
     pub fn received(&mut self, count: usize) {
         self.filled.end += count;
-        assert!(
-            self.filled.end <= self.input.len(),
-            "more was received than there was room for"
-        );
+        assert!(self.filled.end <= self.input.len(), "more was received than there was room for");
     }
 
     /// Bytes to be sent.
@@ -283,21 +272,13 @@ impl Server {
             return;
         };
         let count = u32::try_from(count).expect("a payload has at most 32 MiB");
-        let left = left
-            .checked_sub(count)
-            .expect("more than the payload was received");
-        self.state = if left == 0 {
-            State::ExpectRequest
-        } else {
-            State::ExpectPayload { left }
-        };
+        let left = left.checked_sub(count).expect("more than the payload was received");
+        self.state = if left == 0 { State::ExpectRequest } else { State::ExpectPayload { left } };
     }
 
     /// Takes exactly `N` bytes if they are there.
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let bytes = self.input[self.filled.clone()]
-            .first_chunk::<N>()
-            .copied()?;
+        let bytes = self.input[self.filled.clone()].first_chunk::<N>().copied()?;
         self.filled.start += N;
         Some(bytes)
     }
@@ -327,21 +308,13 @@ impl Server {
             },
             State::ExpectRequest => self.request(),
             State::ExpectPayload { .. } => Some(Event::NeedInput),
-            State::SkipPayload {
-                cookie,
-                error,
-                left,
-            } => match self.skip(left) {
+            State::SkipPayload { cookie, error, left } => match self.skip(left) {
                 0 => {
                     self.state = State::ExpectRequest;
                     Some(Event::Reject { cookie, error })
                 }
                 left => {
-                    self.state = State::SkipPayload {
-                        cookie,
-                        error,
-                        left,
-                    };
+                    self.state = State::SkipPayload { cookie, error, left };
                     Some(Event::NeedInput)
                 }
             },
@@ -405,16 +378,10 @@ impl Server {
             Verdict::GoOn => None,
             Verdict::Close(reason) => self.close(reason),
             Verdict::Open(export) => {
-                let replies = Replies {
-                    structured: self.negotiated.structured,
-                };
+                let replies = Replies { structured: self.negotiated.structured };
                 let block_status = self.negotiated.has_context(&export.name);
                 self.negotiated.block_status = block_status;
-                let opened = Opened {
-                    export: export.id,
-                    replies,
-                    block_status,
-                };
+                let opened = Opened { export: export.id, replies, block_status };
                 self.export = Some(export);
                 self.state = State::ExpectRequest;
                 Some(Event::Opened(opened))
@@ -432,16 +399,10 @@ impl Server {
         }
         let (cookie, len) = (header.cookie, header.len);
         match self.check(&header) {
-            Ok(Request {
-                command: Command::Disconnect,
-                ..
-            }) => self.close(CloseReason::Disconnected),
-            Ok(
-                request @ Request {
-                    command: Command::Write,
-                    ..
-                },
-            ) => {
+            Ok(Request { command: Command::Disconnect, .. }) => {
+                self.close(CloseReason::Disconnected)
+            }
+            Ok(request @ Request { command: Command::Write, .. }) => {
                 self.state = State::ExpectPayload { left: len };
                 Some(Event::Write(request))
             }
@@ -450,11 +411,7 @@ impl Server {
                 self.close(CloseReason::PayloadTooLong(len))
             }
             Err(error) if header.kind == wire::CMD_WRITE && len > 0 => {
-                self.state = State::SkipPayload {
-                    cookie,
-                    error,
-                    left: len,
-                };
+                self.state = State::SkipPayload { cookie, error, left: len };
                 None
             }
             Err(error) => Some(Event::Reject { cookie, error }),
@@ -463,18 +420,8 @@ impl Server {
 
     /// Checks a request against the export and what was negotiated.
     fn check(&self, header: &Header) -> Result<Request, Error> {
-        let export = self
-            .export
-            .as_ref()
-            .expect("requests come after an export was opened");
-        let &Header {
-            flags,
-            kind,
-            cookie,
-            offset,
-            len,
-            ..
-        } = header;
+        let export = self.export.as_ref().expect("requests come after an export was opened");
+        let &Header { flags, kind, cookie, offset, len, .. } = header;
         let (command, known_flags) = known(kind).ok_or(Error::Invalid)?;
         let request = Request {
             cookie,
@@ -493,10 +440,7 @@ impl Server {
         {
             return Err(Error::Invalid);
         }
-        let writes = matches!(
-            command,
-            Command::Write | Command::Trim | Command::WriteZeroes
-        );
+        let writes = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes);
         if writes && export.read_only {
             return Err(Error::NotPermitted);
         }
@@ -505,26 +449,17 @@ impl Server {
         }
         if command == Command::Flush {
             // Offset and length must be zero; a client that sends more gets its flush all the same.
-            return Ok(Request {
-                offset: 0,
-                len: 0,
-                ..request
-            });
+            return Ok(Request { offset: 0, len: 0, ..request });
         }
-        let past_the_end = offset
-            .checked_add(u64::from(len))
-            .is_none_or(|end| end > export.size_bytes);
+        let past_the_end =
+            offset.checked_add(u64::from(len)).is_none_or(|end| end > export.size_bytes);
         let moves_data = matches!(command, Command::Read | Command::Write);
         if moves_data && len > export.block_max.min(MAX_REQUEST_LEN) {
             return Err(Error::Overflow);
         }
         if past_the_end {
             let grows = matches!(command, Command::Write | Command::WriteZeroes);
-            return Err(if grows {
-                Error::NoSpace
-            } else {
-                Error::Invalid
-            });
+            return Err(if grows { Error::NoSpace } else { Error::Invalid });
         }
         let unaligned = |value: u64| !value.is_multiple_of(u64::from(export.block_min.max(1)));
         if len == 0 || unaligned(offset) || unaligned(u64::from(len)) {

@@ -40,10 +40,7 @@ pub struct PlainSlots {
 impl PlainSlots {
     /// A pool of `nr_requests` slots, brought into the legal range.
     pub fn new(nr_requests: u32) -> PlainSlots {
-        PlainSlots {
-            nr_requests: nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX),
-            taken: 0,
-        }
+        PlainSlots { nr_requests: nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX), taken: 0 }
     }
 }
 
@@ -85,10 +82,7 @@ mod tests {
         slots.set_slots(4);
         for _ in 0..4 {
             slots.release(Instant::ZERO, GroupId::ROOT);
-            assert!(
-                !admit(&mut slots),
-                "above the lowered number nothing is given"
-            );
+            assert!(!admit(&mut slots), "above the lowered number nothing is given");
         }
         slots.release(Instant::ZERO, GroupId::ROOT);
         assert!(admit(&mut slots));

@@ -47,22 +47,12 @@ fn send(engine: &mut Engine, now: u64, request: Submit) -> Said {
 }
 
 fn done(engine: &mut Engine, now: u64, start: &Start) -> Said {
-    engine.handle(
-        Instant(now),
-        Input::Done {
-            id: start.id,
-            outcome: Outcome::Ok,
-        },
-    );
+    engine.handle(Instant(now), Input::Done { id: start.id, outcome: Outcome::Ok });
     drain(engine, Instant(now))
 }
 
 fn config(base: &'static Algorithm, nr_requests: u32, window_depth: u32) -> Config {
-    Config {
-        base,
-        nr_requests,
-        window_depth,
-    }
+    Config { base, nr_requests, window_depth }
 }
 
 fn tags(starts: &[Start]) -> Vec<u64> {
@@ -79,10 +69,7 @@ struct Rogue {
 
 impl Scheduler for Rogue {
     fn push(&mut self, now: Instant, request: Request) {
-        assert!(
-            self.fault != Fault::Panicked || request.id().sequence() < 5,
-            "rogue"
-        );
+        assert!(self.fault != Fault::Panicked || request.id().sequence() < 5, "rogue");
         self.inner.push(now, request);
     }
 
@@ -114,11 +101,7 @@ impl Scheduler for Rogue {
 }
 
 fn rogue(fault: Fault) -> Box<dyn Scheduler> {
-    Box::new(Rogue {
-        inner: Default::default(),
-        pops: 0,
-        fault,
-    })
+    Box::new(Rogue { inner: Default::default(), pops: 0, fault })
 }
 
 macro_rules! rogue_algorithm {
@@ -155,9 +138,7 @@ fn p1_and_p4_a_failed_scheduler_is_replaced_and_nothing_is_lost() {
     ] {
         let mut engine = Engine::new(config(&fifo::ALGORITHM, 64, 1));
         let insert = Control::Insert(algorithm, algorithm.defaults());
-        engine
-            .control(Instant(0), insert)
-            .expect("none is inserted");
+        engine.control(Instant(0), insert).expect("none is inserted");
         drain(&mut engine, Instant(0));
         let (mut now, mut flying, mut finished) = (0u64, Vec::new(), Vec::new());
         let mut faults = Vec::new();
@@ -215,10 +196,7 @@ fn p2_stage_times_sum_to_the_total() {
         assert_eq!(times.total().0, ended - tag.0 * 10, "request {tag:?}");
     }
     let last = finishes[7].1.times;
-    assert!(
-        last.admit.0 > 0 && last.window.0 > 0 && last.disk.0 == 1_000,
-        "{last:?}"
-    );
+    assert!(last.admit.0 > 0 && last.window.0 > 0 && last.disk.0 == 1_000, "{last:?}");
 }
 
 #[test]
@@ -233,10 +211,7 @@ fn p3_an_exchange_keeps_order_and_leaves_what_is_in_flight() {
     engine.control(Instant(20), insert).expect("insert");
     let said = drain(&mut engine, Instant(20));
     assert!(said.starts.is_empty(), "an exchange opens no window");
-    assert!(matches!(
-        said.events[0],
-        Event::SchedulerExchanged { moved_count: 8, .. }
-    ));
+    assert!(matches!(said.events[0], Event::SchedulerExchanged { moved_count: 8, .. }));
     let mut order = Vec::new();
     while let Some(start) = flying.pop() {
         let said = done(&mut engine, 30, &start);
@@ -256,12 +231,7 @@ fn p5_a_flush_waits_for_no_scheduler() {
     for tag in 1..6 {
         send(&mut engine, 1, submit(tag, Op::Write, tag << 12));
     }
-    assert!(
-        send(&mut engine, 2, submit(7, Op::Flush, 0))
-            .starts
-            .is_empty(),
-        "the window is full"
-    );
+    assert!(send(&mut engine, 2, submit(7, Op::Flush, 0)).starts.is_empty(), "the window is full");
     assert_eq!(tags(&done(&mut engine, 3, &first[0]).starts), [7]);
 }
 
@@ -269,11 +239,7 @@ fn p5_a_flush_waits_for_no_scheduler() {
 fn p6_a_full_table_refuses() {
     let mut engine = Engine::new(config(&fifo::ALGORITHM, 4, 1));
     for tag in 0..DEVICE_REQUESTS_MAX as u64 {
-        assert!(
-            send(&mut engine, 0, submit(tag, Op::Read, 0))
-                .finishes
-                .is_empty()
-        );
+        assert!(send(&mut engine, 0, submit(tag, Op::Read, 0)).finishes.is_empty());
     }
     let said = send(&mut engine, 0, submit(1 << 40, Op::Read, 0));
     assert_eq!(said.finishes[0].outcome, Outcome::Refused);
@@ -287,31 +253,13 @@ fn slots_and_window_can_be_changed_under_load() {
         send(&mut engine, 0, submit(tag, Op::Read, 0));
     }
     let status = engine.status();
-    assert_eq!(
-        (
-            status.waiting_count,
-            status.queued_count,
-            status.in_flight_count
-        ),
-        (6, 3, 1)
-    );
-    engine
-        .control(Instant(1), Control::Window(3))
-        .expect("window");
+    assert_eq!((status.waiting_count, status.queued_count, status.in_flight_count), (6, 3, 1));
+    engine.control(Instant(1), Control::Window(3)).expect("window");
     assert_eq!(tags(&drain(&mut engine, Instant(1)).starts), [1, 2]);
-    engine
-        .control(Instant(2), Control::Slots(8))
-        .expect("slots");
+    engine.control(Instant(2), Control::Slots(8)).expect("slots");
     drain(&mut engine, Instant(2));
     let status = engine.status();
-    assert_eq!(
-        (
-            status.waiting_count,
-            status.queued_count,
-            status.in_flight_count
-        ),
-        (2, 5, 3)
-    );
+    assert_eq!((status.waiting_count, status.queued_count, status.in_flight_count), (2, 5, 3));
 }
 
 #[test]
@@ -354,18 +302,7 @@ fn a_second_completion_is_a_bug() {
 fn a_buffered_write_passes_the_pace_stage() {
     let mut engine = Engine::new(Config::default());
     let (tag, task, group) = (Tag(5), TaskId(1), GroupId::ROOT);
-    engine.handle(
-        Instant(1),
-        Input::Dirtied {
-            tag,
-            task,
-            group,
-            size: Bytes(4096),
-        },
-    );
-    assert!(matches!(
-        engine.poll(Instant(1)),
-        Output::Resume { tag: Tag(5) }
-    ));
+    engine.handle(Instant(1), Input::Dirtied { tag, task, group, size: Bytes(4096) });
+    assert!(matches!(engine.poll(Instant(1)), Output::Resume { tag: Tag(5) }));
     assert!(matches!(engine.poll(Instant(1)), Output::Wait(..)));
 }

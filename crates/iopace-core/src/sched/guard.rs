@@ -22,11 +22,7 @@ impl Guard {
     /// Starts the algorithm.
     pub(crate) fn new(algorithm: &'static Algorithm, params: Params) -> Guard {
         let scheduler = (algorithm.build)(&params);
-        Guard {
-            algorithm,
-            params,
-            scheduler,
-        }
+        Guard { algorithm, params, scheduler }
     }
 
     pub(crate) fn push(&mut self, now: Instant, request: Request) -> Result<(), Fault> {
@@ -77,9 +73,7 @@ impl Guard {
         let text = catch_unwind(AssertUnwindSafe(|| format!("{:?}", self.scheduler)));
         let mut text = text.unwrap_or_else(|_| "(it panicked over its own dump)".into());
         if text.len() > STATE_DUMP_BYTES_MAX {
-            let cut = (0..=STATE_DUMP_BYTES_MAX)
-                .rev()
-                .find(|&at| text.is_char_boundary(at));
+            let cut = (0..=STATE_DUMP_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at));
             text.truncate(cut.unwrap_or(0));
             text.push_str("... (cut)");
         }
@@ -101,10 +95,7 @@ impl Drop for Guard {
             tokens.into_iter().for_each(Request::abandon);
         }
         if self.len() != 0 {
-            std::mem::forget(std::mem::replace(
-                &mut self.scheduler,
-                Box::new(Fifo::default()),
-            ));
+            std::mem::forget(std::mem::replace(&mut self.scheduler, Box::new(Fifo::default())));
         }
     }
 }

@@ -30,10 +30,7 @@ pub struct Params {
 impl Params {
     /// All defaults.
     pub fn defaults(specs: &'static [ParamSpec]) -> Params {
-        assert!(
-            specs.len() <= PARAMETERS_MAX,
-            "too many parameters: raise PARAMETERS_MAX"
-        );
+        assert!(specs.len() <= PARAMETERS_MAX, "too many parameters: raise PARAMETERS_MAX");
         let mut values = [0; PARAMETERS_MAX];
         for (value, spec) in values.iter_mut().zip(specs) {
             *value = spec.default;
@@ -58,10 +55,7 @@ impl Params {
     /// An unknown name or a value out of bounds; nothing is changed then.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), ParamError> {
         let Some(index) = self.specs.iter().position(|spec| spec.name == name) else {
-            return Err(ParamError::Unknown {
-                name: name.into(),
-                specs: self.specs,
-            });
+            return Err(ParamError::Unknown { name: name.into(), specs: self.specs });
         };
         let spec = &self.specs[index];
         if !(spec.min..=spec.max).contains(&value) {
@@ -79,9 +73,7 @@ impl Params {
 
 impl fmt::Debug for Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.iter().map(|(spec, value)| (spec.name, value)))
-            .finish()
+        f.debug_map().entries(self.iter().map(|(spec, value)| (spec.name, value))).finish()
     }
 }
 
@@ -133,22 +125,8 @@ mod tests {
     use super::*;
 
     static SPECS: [ParamSpec; 2] = [
-        ParamSpec {
-            name: "wait_ms",
-            unit: "ms",
-            min: 1,
-            default: 10,
-            max: 30,
-            doc: "wait",
-        },
-        ParamSpec {
-            name: "bypass",
-            unit: "0/1",
-            min: 0,
-            default: 0,
-            max: 1,
-            doc: "off",
-        },
+        ParamSpec { name: "wait_ms", unit: "ms", min: 1, default: 10, max: 30, doc: "wait" },
+        ParamSpec { name: "bypass", unit: "0/1", min: 0, default: 0, max: 1, doc: "off" },
     ];
 
     #[test]
@@ -163,17 +141,9 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_what_there_is() {
-        let error = Params::defaults(&SPECS)
-            .set("wait", 3)
-            .expect_err("unknown");
-        assert_eq!(
-            error.to_string(),
-            "no parameter 'wait'; there are: wait_ms, bypass"
-        );
+        let error = Params::defaults(&SPECS).set("wait", 3).expect_err("unknown");
+        assert_eq!(error.to_string(), "no parameter 'wait'; there are: wait_ms, bypass");
         let error = Params::defaults(&[]).set("wait", 3).expect_err("unknown");
-        assert_eq!(
-            error.to_string(),
-            "no parameter 'wait': this scheduler has none"
-        );
+        assert_eq!(error.to_string(), "no parameter 'wait': this scheduler has none");
     }
 }

@@ -44,8 +44,5 @@ pub static REGISTRY: &[&Algorithm] = &[&fifo::ALGORITHM];
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
-    REGISTRY
-        .iter()
-        .find(|algorithm| algorithm.name == name)
-        .copied()
+    REGISTRY.iter().find(|algorithm| algorithm.name == name).copied()
 }

@@ -1,5 +1,9 @@
 //! A device: an engine, what stands behind it, and the pump between them.
 
+pub(crate) mod core;
+//pub mod emulated;
+pub mod file;
+
 use crate::nbd::reply::Job;
 use iopace_core::engine::{Control, ControlError, Status};
 use iopace_core::request::Extent;
@@ -75,6 +79,11 @@ pub struct Allocation {
 pub trait Device: Send + Sync {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
+
+    /// Reads from the page cache into `into`, if all of it is there and no disk is needed.
+    fn read_cached(&self, _extent: Extent, _into: &mut [u8]) -> bool {
+        false
+    }
 
     /// Takes requests that arrived together. Each is answered exactly once, some before this
     /// returns, the others by the thread that learns of their completion.

@@ -1,0 +1,272 @@
+//! A disk model in real time: the machine that the simulator turns in virtual time, turned by the
+//! daemon's clock, with real data in memory or in a sparse file.
+//!
+//! The machine decides *when* a request is done; the data is moved at that moment, just before the
+//! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
+
+use super::core::{Alarm, EventLog};
+use super::{Allocation, Device, DeviceInfo, DeviceStatus};
+use crate::clock;
+use crate::config::{Backend, DeviceConfig};
+use crate::daemon::StartError;
+use crate::io::file::File;
+use crate::limits::EMULATED_CACHE_DEFAULT;
+use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
+use crate::timer::Timers;
+use iopace_core::engine::{Config, Control, ControlError};
+use iopace_core::limits::NR_REQUESTS_DEFAULT;
+use iopace_core::request::{Extent, GroupId, Op, Outcome, Submit, Tag};
+use iopace_core::sched::{self, fifo};
+use iopace_core::stats::Histogram;
+use iopace_core::time::Instant;
+use iopace_core::units::Bytes;
+use iopace_disk::machine::{Io, Machine, MachineOutput};
+use iopace_disk::page_cache::PageCacheConfig;
+use iopace_disk::presets::{self, Preset};
+use slab::Slab;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Most pieces that one allocation query returns: 16 bytes each on the wire.
+const ALLOCATION_PIECES_MAX: usize = 1_024;
+
+struct Inner {
+    machine: Machine,
+    jobs: Slab<Job>,
+    hold_up: Histogram,
+    events: EventLog,
+}
+
+/// The device.
+pub struct EmulatedDevice {
+    info: DeviceInfo,
+    store: File,
+    inner: Mutex<Inner>,
+    alarm: Alarm,
+    cached_reads: AtomicU64,
+    buffered_writes: AtomicU64,
+}
+
+impl EmulatedDevice {
+    /// Makes the model and its store.
+    ///
+    /// # Errors
+    /// An unknown model (with those there are), or what is wrong with the store.
+    pub fn open(
+        config: &DeviceConfig,
+        timers: &Arc<Timers>,
+    ) -> Result<Arc<EmulatedDevice>, StartError> {
+        let Backend::Emulated { model, store, size, cache } = &config.backend else {
+            unreachable!("called for emulated devices only")
+        };
+        let Some(preset) = presets::find(model) else {
+            let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
+            return Err(StartError::NoModel(model.clone(), names.join(", ")));
+        };
+        let disk = (preset.build)();
+        let capacity = disk.capacity().get();
+        let store_file = match store {
+            Some(path) => open_store(path, *size, capacity, config.read_only)?,
+            None => memory_store(size.map_or(capacity, |size| size.get().min(capacity)))?,
+        };
+        let rotational = disk.is_rotational();
+        let base = if rotational { "elevator" } else { "fifo" };
+        let engine = Config {
+            base: sched::find(base).unwrap_or(&fifo::ALGORITHM),
+            nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
+            window_depth: config.window_depth.unwrap_or(disk.depth()),
+        };
+        let cache = cache.unwrap_or(EMULATED_CACHE_DEFAULT);
+        let cache = (!config.direct).then(|| PageCacheConfig::for_memory(cache));
+        let machine = Machine::new(engine, cache, disk);
+        let info = info(config, preset, store.clone(), &store_file, rotational, base);
+        let inner = Inner {
+            machine,
+            jobs: Slab::new(),
+            hold_up: Histogram::default(),
+            events: EventLog::new(config.name.clone()),
+        };
+        let device = Arc::new(EmulatedDevice {
+            info,
+            store: store_file,
+            inner: Mutex::new(inner),
+            alarm: Alarm::new(Arc::clone(timers)),
+            cached_reads: AtomicU64::new(0),
+            buffered_writes: AtomicU64::new(0),
+        });
+        let weak: Weak<EmulatedDevice> = Arc::downgrade(&device);
+        device.alarm.register(weak);
+        Ok(device)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drains the machine, then moves the data of what has finished and answers it.
+    fn drain(&self, mut inner: MutexGuard<'_, Inner>, now: Instant) {
+        let mut finished: Vec<(Job, Outcome)> = Vec::new();
+        let at = loop {
+            match inner.machine.poll(now) {
+                MachineOutput::Finished(finish) => {
+                    let counter = match finish.op {
+                        Op::Read => &self.cached_reads,
+                        _ => &self.buffered_writes,
+                    };
+                    if finish.cached {
+                        counter.fetch_add(1, Relaxed);
+                    }
+                    let job = inner.jobs.remove(finish.tag.0 as usize);
+                    finished.push((job, finish.outcome));
+                }
+                MachineOutput::Event(event) => inner.events.add(*event),
+                MachineOutput::Wait(at, _) => break at,
+            }
+        };
+        drop(inner);
+        if !at.is_never() {
+            self.alarm.set(at);
+        }
+        let mut touched = Touched::default();
+        for (job, outcome) in finished {
+            self.answer(job, outcome, &mut touched);
+        }
+        touched.send();
+    }
+
+    fn answer(&self, mut job: Job, outcome: Outcome, touched: &mut Touched) {
+        let mut result = nbd_outcome(outcome);
+        if result.is_ok() {
+            if job.op == Op::Read {
+                job.buffer.resize(job.extent.len().get() as usize);
+            }
+            let data = job.buffer.as_mut_slice();
+            // FUA and flush were honoured by the model; the store follows them.
+            if let Err(error) = self.store.perform(job.op, job.extent, false, data) {
+                let device = &self.info.name;
+                tracing::warn!(%device, %error, "{:?} {} failed in the store", job.op, job.extent);
+                result = nbd_outcome(Outcome::Failed(disk_error(&error)));
+            }
+        }
+        job.finish(result, touched);
+    }
+}
+
+/// A sparse file, made if it is missing.
+fn open_store(
+    path: &Path,
+    size: Option<Bytes>,
+    capacity: u64,
+    read_only: bool,
+) -> Result<File, StartError> {
+    let failed = |error: io::Error| StartError::open(path, &error);
+    let exists = path.exists();
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(!read_only);
+    if !exists && !read_only {
+        options.create_new(true);
+    }
+    let file = options.open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::Unsupported, "not a regular file")));
+    }
+    File::lock(&file, read_only).map_err(failed)?;
+    let wanted = match size {
+        Some(size) => size.get().min(capacity),
+        None if exists && metadata.len() > 0 => metadata.len().min(capacity),
+        None => capacity,
+    };
+    if !read_only && metadata.len() < wanted {
+        file.set_len(wanted).map_err(failed)?;
+    }
+    Ok(File::adopt(file, wanted))
+}
+
+/// Memory that takes only what is written to it.
+fn memory_store(size_bytes: u64) -> Result<File, StartError> {
+    let made = rustix::fs::memfd_create("iopace-store", rustix::fs::MemfdFlags::CLOEXEC);
+    let file: fs::File = made.map_err(|error| StartError::Threads(error.into()))?.into();
+    file.set_len(size_bytes).map_err(StartError::Threads)?;
+    Ok(File::adopt(file, size_bytes))
+}
+
+fn info(
+    config: &DeviceConfig,
+    preset: &Preset,
+    path: Option<PathBuf>,
+    store: &File,
+    rotational: bool,
+    base: &'static str,
+) -> DeviceInfo {
+    DeviceInfo {
+        name: config.name.clone(),
+        kind: "emulated",
+        path,
+        model: Some(preset.name.to_owned()),
+        size_bytes: store.size_bytes(),
+        read_only: config.read_only,
+        direct: config.direct,
+        rotational,
+        io_engine: "model",
+        base,
+        block_bytes: (1, 4096),
+    }
+}
+
+impl Device for EmulatedDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn submit(&self, jobs: &mut Vec<Job>) {
+        let mut inner = self.lock();
+        let now = clock::now();
+        for job in jobs.drain(..) {
+            let Job { task, op, extent, fua, .. } = job;
+            let tag = Tag(inner.jobs.insert(job) as u64);
+            let group = GroupId::ROOT;
+            let submit = Submit { tag, task, group, op, extent, fua, sync: true };
+            inner.machine.submit(now, Io { submit, buffered: !self.info.direct });
+        }
+        self.drain(inner, now);
+    }
+
+    fn tick(&self) {
+        self.alarm.rang();
+        let inner = self.lock();
+        self.drain(inner, clock::now());
+    }
+
+    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
+        self.store.allocation(extent, ALLOCATION_PIECES_MAX)
+    }
+
+    fn control(&self, control: Control) -> Result<(), ControlError> {
+        let mut inner = self.lock();
+        let now = clock::now();
+        let result = inner.machine.control(now, control);
+        inner.hold_up.record(clock::now().since(now));
+        self.drain(inner, now);
+        result
+    }
+
+    fn status(&self) -> DeviceStatus {
+        let inner = self.lock();
+        DeviceStatus {
+            engine: inner.machine.engine().status(),
+            stats: inner.machine.engine().stats().clone(),
+            cached_reads_count: self.cached_reads.load(Relaxed),
+            buffered_writes_count: self.buffered_writes.load(Relaxed),
+            hold_up: inner.hold_up.clone(),
+            events: inner.events.kept(),
+        }
+    }
+
+    fn flush_all(&self) -> io::Result<()> {
+        if self.info.read_only { Ok(()) } else { self.store.flush() }
+    }
+}

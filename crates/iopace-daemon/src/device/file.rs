@@ -1,0 +1,233 @@
+//! A file or block device behind an engine, and the pump between them.
+//!
+//! Reads that the page cache can answer and buffered writes do not come to the engine's queue: the
+//! thread that received them serves them. Everything that needs the disk is submitted to the engine;
+//! what it starts goes to the disk, and each completion is handled by the thread that learns of it.
+
+use super::core::{Core, Drained};
+use super::{Allocation, Device, DeviceInfo, DeviceStatus};
+use crate::config::{DeviceConfig, IoEngineChoice};
+use crate::daemon::StartError;
+use crate::io::file::File;
+use crate::io::{Completions, Disk, IoDone, IoRequest};
+use crate::limits::{FILE_WINDOW_DEFAULT, INLINE_SERVICE};
+use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
+use crate::timer::Timers;
+use iopace_core::engine::{Config, Control, ControlError, Start};
+use iopace_core::limits::NR_REQUESTS_DEFAULT;
+use iopace_core::request::{Extent, Op, Outcome};
+use iopace_core::sched::fifo;
+use iopace_core::time::Nanos;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// Most pieces that one allocation query returns: 16 bytes each on the wire.
+const ALLOCATION_PIECES_MAX: usize = 1_024;
+
+/// The device.
+pub struct FileDevice {
+    info: DeviceInfo,
+    file: Arc<File>,
+    disk: Disk,
+    core: Core,
+    cached_reads: AtomicU64,
+    buffered_writes: AtomicU64,
+    /// Mean service time of the disk in nanoseconds, each sample weighing 1/8.
+    service_ns: AtomicU64,
+}
+
+impl FileDevice {
+    /// Opens it and starts its threads.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and what to do.
+    pub fn open(
+        config: &DeviceConfig,
+        path: &Path,
+        choice: IoEngineChoice,
+        timers: &Arc<Timers>,
+    ) -> Result<Arc<FileDevice>, StartError> {
+        let opened = File::open(path, config.read_only, config.direct);
+        let file = Arc::new(opened.map_err(|error| StartError::open(path, &error))?);
+        let mut failed = None;
+        let device = Arc::new_cyclic(|this: &Weak<FileDevice>| {
+            let to: Weak<dyn Completions> = this.clone();
+            let disk = match Disk::start(Arc::clone(&file), choice, to.clone()) {
+                Ok(disk) => disk,
+                Err(error) => {
+                    failed = Some(StartError::IoEngine(error));
+                    // Threads always start here or the process is beyond help.
+                    Disk::start(Arc::clone(&file), IoEngineChoice::Threads, to)
+                        .expect("threads can be started")
+                }
+            };
+            let timed: Weak<dyn Device> = this.clone();
+            let engine = Config {
+                base: &fifo::ALGORITHM,
+                nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
+                window_depth: config.window_depth.unwrap_or(FILE_WINDOW_DEFAULT),
+            };
+            FileDevice {
+                info: info(config, path, &file, disk.name()),
+                core: Core::new(config.name.clone(), engine, Arc::clone(timers), timed),
+                file: Arc::clone(&file),
+                disk,
+                cached_reads: AtomicU64::new(0),
+                buffered_writes: AtomicU64::new(0),
+                service_ns: AtomicU64::new(0),
+            }
+        });
+        failed.map_or(Ok(device), Err)
+    }
+
+    /// Answers what has finished and hands what was started to the disk.
+    fn carry_out(&self, mut drained: Drained, mut touched: Touched, may_block: bool) {
+        if let (sum, count @ 1..) = drained.service {
+            self.learn(Nanos(sum.0 / count));
+        }
+        drained.finish(&mut touched);
+        touched.send();
+        if !drained.starts.is_empty() {
+            self.start(drained, may_block);
+        }
+    }
+
+    /// Hands started requests to the disk. One that is alone on a quick disk is carried out here:
+    /// that is what saves the hop to another thread.
+    fn start(&self, mut drained: Drained, may_block: bool) {
+        let mut requests: Vec<IoRequest> = Vec::with_capacity(drained.starts.len());
+        for (start, buffer) in drained.starts.drain(..) {
+            let Start { id, tag, op, extent, fua, .. } = start;
+            requests.push(IoRequest { id, key: tag.0 as usize, op, extent, fua, buffer });
+        }
+        if may_block && requests.len() == 1 && self.is_quick() && is_transfer(requests[0].op) {
+            let mut request = requests.pop().expect("there is one");
+            let data = request.buffer.as_mut_slice();
+            let result = self.file.perform(request.op, request.extent, request.fua, data);
+            return self.completed(&mut vec![IoDone { request, result }]);
+        }
+        self.disk.start_all(&mut requests);
+    }
+
+    fn is_quick(&self) -> bool {
+        u128::from(self.service_ns.load(Relaxed)) < INLINE_SERVICE.as_nanos()
+    }
+
+    fn learn(&self, service: Nanos) {
+        let old = self.service_ns.load(Relaxed);
+        self.service_ns.store(old - old / 8 + service.0 / 8, Relaxed);
+    }
+
+    /// A write that the page cache takes: paced, then written by the calling thread.
+    fn write_buffered(&self, job: Job, drained: &mut Drained, touched: &mut Touched) {
+        self.core.pace(job.task, job.extent.len(), drained);
+        let written = self.file.write(job.buffer.as_slice(), job.extent.offset().get(), false);
+        self.buffered_writes.fetch_add(1, Relaxed);
+        let outcome = match written {
+            Ok(()) => Outcome::Ok,
+            Err(error) => {
+                let device = &self.info.name;
+                tracing::warn!(%device, %error, "Write {} failed", job.extent);
+                Outcome::Failed(disk_error(&error))
+            }
+        };
+        job.finish(nbd_outcome(outcome), touched);
+    }
+}
+
+fn is_transfer(op: Op) -> bool {
+    matches!(op, Op::Read | Op::Write)
+}
+
+fn info(config: &DeviceConfig, path: &Path, file: &File, io_engine: &'static str) -> DeviceInfo {
+    let block = if file.is_direct() { 4096 } else { 1 };
+    DeviceInfo {
+        name: config.name.clone(),
+        kind: if file.is_block() { "block device" } else { "file" },
+        path: Some(path.to_path_buf()),
+        model: None,
+        size_bytes: if file.is_direct() { file.size_bytes() & !4095 } else { file.size_bytes() },
+        read_only: config.read_only,
+        direct: config.direct,
+        rotational: is_rotational(path),
+        io_engine,
+        base: fifo::ALGORITHM.name,
+        block_bytes: (block, 4096),
+    }
+}
+
+/// What sysfs says of a block device; files are taken for flash.
+fn is_rotational(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    let flag = std::fs::read_to_string(format!("/sys/class/block/{name}/queue/rotational"));
+    flag.is_ok_and(|flag| flag.trim() == "1")
+}
+
+impl Device for FileDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn read_cached(&self, extent: Extent, into: &mut [u8]) -> bool {
+        let hit = !self.info.direct && self.file.read_cached(into, extent.offset().get()).is_ok();
+        if hit {
+            self.cached_reads.fetch_add(1, Relaxed);
+        }
+        hit
+    }
+
+    fn submit(&self, jobs: &mut Vec<Job>) {
+        let (mut drained, mut touched) = (Drained::default(), Touched::default());
+        let alone = jobs.len() == 1;
+        if !self.info.direct {
+            let buffered = |job: &mut Job| job.op == Op::Write && !job.fua;
+            for job in jobs.extract_if(.., buffered) {
+                self.write_buffered(job, &mut drained, &mut touched);
+            }
+        }
+        if !jobs.is_empty() {
+            self.core.submit(jobs.drain(..), &mut drained);
+        }
+        self.carry_out(drained, touched, alone);
+    }
+
+    fn tick(&self) {
+        let mut drained = Drained::default();
+        self.core.tick(&mut drained);
+        self.carry_out(drained, Touched::default(), false);
+    }
+
+    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
+        self.file.allocation(extent, ALLOCATION_PIECES_MAX)
+    }
+
+    fn control(&self, control: Control) -> Result<(), ControlError> {
+        let mut drained = Drained::default();
+        let result = self.core.control(control, &mut drained);
+        self.carry_out(drained, Touched::default(), false);
+        result
+    }
+
+    fn status(&self) -> DeviceStatus {
+        let mut status = self.core.status();
+        status.cached_reads_count = self.cached_reads.load(Relaxed);
+        status.buffered_writes_count = self.buffered_writes.load(Relaxed);
+        status
+    }
+
+    fn flush_all(&self) -> io::Result<()> {
+        if self.info.read_only { Ok(()) } else { self.file.flush() }
+    }
+}
+
+impl Completions for FileDevice {
+    fn completed(&self, done: &mut Vec<IoDone>) {
+        let mut drained = Drained::default();
+        self.core.completed(done, &mut drained);
+        self.carry_out(drained, Touched::default(), false);
+    }
+}

@@ -1,0 +1,277 @@
+//! An open image file or block device, and each operation on it.
+
+use crate::device::Allocation;
+use iopace_core::request::{Extent, Op};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Zeroes written where the file system cannot make a range zero by itself.
+static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
+
+/// An open file or block device.
+#[derive(Debug)]
+pub struct File {
+    file: fs::File,
+    size_bytes: u64,
+    is_block: bool,
+    direct: bool,
+}
+
+impl File {
+    /// Opens it and takes the lock that keeps a second daemon away.
+    ///
+    /// # Errors
+    /// What the system said; `WouldBlock` if another process holds the lock.
+    pub fn open(path: &Path, read_only: bool, direct: bool) -> io::Result<File> {
+        let mut flags = OFlags::CLOEXEC;
+        flags.set(OFlags::DIRECT, direct);
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(!read_only)
+            .custom_flags(flags.bits().cast_signed())
+            .open(path)?;
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            let message = "neither a regular file nor a block device";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Self::lock(&file, read_only)?;
+        let is_block = kind.is_block_device();
+        let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
+        Ok(File { file, size_bytes, is_block, direct })
+    }
+
+    /// An open file of our own making (the store of an emulated disk).
+    pub(crate) fn adopt(file: fs::File, size_bytes: u64) -> File {
+        File { file, size_bytes, is_block: false, direct: false }
+    }
+
+    /// Readers share, a writer is alone.
+    pub(crate) fn lock(file: &fs::File, read_only: bool) -> io::Result<()> {
+        use rustix::fs::FlockOperation::{NonBlockingLockExclusive, NonBlockingLockShared};
+        let how = if read_only { NonBlockingLockShared } else { NonBlockingLockExclusive };
+        rustix::fs::flock(file, how).map_err(io::Error::from)
+    }
+
+    /// Its size when it was opened.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Whether it is a block device.
+    pub fn is_block(&self) -> bool {
+        self.is_block
+    }
+
+    /// Whether it bypasses the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// The descriptor, for io_uring.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Reads from the page cache only.
+    ///
+    /// # Errors
+    /// `WouldBlock` if not all of it is cached (or the file system cannot tell).
+    pub fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let wanted = into.len();
+        let mut slices = [IoSliceMut::new(into)];
+        match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+            Ok(got) if got == wanted => Ok(()),
+            Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads all of it, however many calls that takes.
+    ///
+    /// # Errors
+    /// What the system said; `UnexpectedEof` if the file has become shorter.
+    pub fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, into, offset)
+    }
+
+    /// Writes all of it; with `durable` it is on the medium when this returns.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn write(&self, mut data: &[u8], mut offset: u64, durable: bool) -> io::Result<()> {
+        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        while !data.is_empty() {
+            match rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], offset, flags) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    data = &data[written..];
+                    offset += written as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all finished writes durable.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn flush(&self) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+
+    /// Carries out a request, blocking.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn perform(&self, op: Op, extent: Extent, fua: bool, buffer: &mut [u8]) -> io::Result<()> {
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        match op {
+            Op::Read => return self.read(buffer, offset),
+            Op::Write => return self.write(buffer, offset, fua),
+            Op::Flush => return self.flush(),
+            Op::Cache => return self.prefetch(offset, len),
+            Op::Trim => self.trim(offset, len)?,
+            Op::WriteZeroes => self.write_zeroes(offset, len)?,
+        }
+        if fua { self.flush() } else { Ok(()) }
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let len = std::num::NonZeroU64::new(len);
+        Ok(rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed)?)
+    }
+
+    /// Gives the space back where the file system can; trimming is only advice.
+    fn trim(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, flags, offset, len) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the range zero: by the file system where it can, else by writing zeroes.
+    fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, flags, offset, len) {
+            Ok(()) => return Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if !self.is_block && rustix::fs::fallocate(&self.file, punch, offset, len).is_ok() {
+            return Ok(());
+        }
+        let mut at = offset;
+        while at < offset + len {
+            let piece = (offset + len - at).min(ZEROES.len() as u64) as usize;
+            self.write(&ZEROES[..piece], at, false)?;
+            at += piece as u64;
+        }
+        Ok(())
+    }
+
+    /// The pieces of `extent` in order: data or hole.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn allocation(&self, extent: Extent, pieces_max: usize) -> io::Result<Vec<Allocation>> {
+        let (mut at, end) = (extent.offset().get(), extent.end().get());
+        if self.is_block {
+            return Ok(vec![Allocation { len_bytes: end - at, is_hole: false }]);
+        }
+        let mut pieces = Vec::new();
+        while at < end && pieces.len() < pieces_max {
+            let data = match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+                Ok(data) => data.min(end),
+                Err(Errno::NXIO) => end,
+                Err(Errno::INVAL) => at,
+                Err(error) => return Err(error.into()),
+            };
+            if data > at {
+                pieces.push(Allocation { len_bytes: data - at, is_hole: true });
+                at = data;
+                continue;
+            }
+            let hole = match rustix::fs::seek(&self.file, SeekFrom::Hole(at)) {
+                Ok(hole) => hole.min(end),
+                Err(Errno::INVAL | Errno::NXIO) => end,
+                Err(error) => return Err(error.into()),
+            };
+            pieces.push(Allocation { len_bytes: hole.max(at + 1).min(end) - at, is_hole: false });
+            at = hole.max(at + 1);
+        }
+        Ok(pieces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iopace_core::units::Bytes;
+
+    fn extent(offset: u64, len: u64) -> Extent {
+        Extent::new(Bytes(offset), Bytes(len)).expect("small")
+    }
+
+    fn scratch(size_bytes: u64) -> (tempfile::NamedTempFile, File) {
+        let named = tempfile::NamedTempFile::new().expect("a temporary file");
+        named.as_file().set_len(size_bytes).expect("sparse");
+        let file = File::open(named.path(), false, false).expect("opens");
+        (named, file)
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_zeroes_are_zero() {
+        let (_named, file) = scratch(1 << 20);
+        file.write(&[7; 8192], 4096, true).expect("write");
+        file.perform(Op::WriteZeroes, extent(8192, 4096), true, &mut []).expect("zeroes");
+        let mut back = [1; 12288];
+        file.read(&mut back, 0).expect("read");
+        assert!(back[..4096].iter().all(|&byte| byte == 0));
+        assert!(back[4096..8192].iter().all(|&byte| byte == 7));
+        assert!(back[8192..].iter().all(|&byte| byte == 0));
+        file.read_cached(&mut back, 0).expect("it was just read");
+    }
+
+    #[test]
+    fn holes_and_data_are_told_apart_and_cover_the_extent() {
+        let (_named, file) = scratch(1 << 20);
+        file.write(&[7; 65536], 131_072, false).expect("write");
+        let pieces = file.allocation(extent(0, 1 << 20), 64).expect("allocation");
+        assert_eq!(pieces.iter().map(|piece| piece.len_bytes).sum::<u64>(), 1 << 20);
+        assert!(pieces[0].is_hole, "{pieces:?}");
+        assert!(pieces.iter().any(|piece| !piece.is_hole), "{pieces:?}");
+        assert_eq!(file.allocation(extent(0, 1 << 20), 1).expect("one").len(), 1);
+    }
+
+    #[test]
+    fn a_second_writer_is_kept_away() {
+        let (named, _file) = scratch(4096);
+        let error = File::open(named.path(), false, false).expect_err("locked");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_file_that_shrank_is_an_error_not_zeroes() {
+        let (named, file) = scratch(8192);
+        named.as_file().set_len(4096).expect("shrinks");
+        let error = file.read(&mut [0; 8192], 0).expect_err("too short");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_directory_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(File::open(folder.path(), true, false).is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! How a real disk is read and written once the engine has said "start".
+//!
+//! [`Disk`] is given started requests and reports each completion to a [`Completions`], from a
+//! thread of its own. Reads and writes go through io_uring where the kernel allows it and through a
+//! pool of threads where it does not; what may block for long (flush, trim, write-zeroes, cache)
+//! always goes to a small pool.
+
+use crate::buffer::Buffer;
+use crate::config::IoEngineChoice;
+use crate::limits::{POOL_THREADS, SLOW_THREADS};
+use iopace_core::request::{Extent, Op, RequestId};
+use std::io;
+use std::sync::{Arc, Weak};
+
+pub mod file;
+mod pool;
+mod uring;
+
+use file::File;
+use pool::Pool;
+use uring::Uring;
+
+/// One started request.
+#[derive(Debug)]
+pub struct IoRequest {
+    /// The engine's name for it.
+    pub id: RequestId,
+    /// The frontend's key for it.
+    pub key: usize,
+    /// What to do.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// Durable before it is done.
+    pub fua: bool,
+    /// The data of a write; room for the data of a read. Comes back with the completion.
+    pub buffer: Buffer,
+}
+
+/// A request that the disk is done with.
+#[derive(Debug)]
+pub struct IoDone {
+    /// The request, with its buffer.
+    pub request: IoRequest,
+    /// How it went.
+    pub result: io::Result<()>,
+}
+
+/// Who is told of completions.
+pub trait Completions: Send + Sync {
+    /// These requests are done. Takes all out of the list.
+    fn completed(&self, done: &mut Vec<IoDone>);
+}
+
+/// A file or block device and the means to work on it.
+#[derive(Debug)]
+pub struct Disk {
+    fast: Fast,
+    slow: Pool,
+}
+
+#[derive(Debug)]
+enum Fast {
+    Uring(Uring),
+    Pool(Pool),
+}
+
+impl Disk {
+    /// Starts the threads. Completions go to `to` as long as it exists.
+    ///
+    /// # Errors
+    /// No threads, or io_uring was demanded and is not allowed.
+    pub fn start(
+        file: Arc<File>,
+        choice: IoEngineChoice,
+        to: Weak<dyn Completions>,
+    ) -> io::Result<Disk> {
+        let slow = Pool::start("slow", SLOW_THREADS, Arc::clone(&file), to.clone())?;
+        let pool = || Pool::start("disk", POOL_THREADS, Arc::clone(&file), to.clone());
+        let fast = match choice {
+            IoEngineChoice::Threads => Fast::Pool(pool()?),
+            IoEngineChoice::Uring => Fast::Uring(Uring::start(Arc::clone(&file), to.clone())?),
+            IoEngineChoice::Auto => match Uring::start(Arc::clone(&file), to.clone()) {
+                Ok(uring) => Fast::Uring(uring),
+                Err(error) => {
+                    tracing::info!(%error, "io_uring is not allowed here: using threads");
+                    Fast::Pool(pool()?)
+                }
+            },
+        };
+        Ok(Disk { fast, slow })
+    }
+
+    /// `io_uring` or `threads`.
+    pub fn name(&self) -> &'static str {
+        match self.fast {
+            Fast::Uring(_) => "io_uring",
+            Fast::Pool(_) => "threads",
+        }
+    }
+
+    /// Takes started requests; each comes back as a completion exactly once.
+    pub fn start_all(&self, requests: &mut Vec<IoRequest>) {
+        let is_slow = |request: &IoRequest| !matches!(request.op, Op::Read | Op::Write);
+        if requests.iter().any(is_slow) {
+            let (slow, fast) = std::mem::take(requests).into_iter().partition(is_slow);
+            *requests = fast;
+            self.slow.submit(slow);
+        }
+        if requests.is_empty() {
+            return;
+        }
+        match &self.fast {
+            Fast::Uring(uring) => uring.submit(requests),
+            Fast::Pool(pool) => pool.submit(std::mem::take(requests)),
+        }
+    }
+}

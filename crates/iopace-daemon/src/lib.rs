@@ -1,0 +1,19 @@
+//! The running iopace: the only crate with sockets, threads and clocks.
+//!
+//! The path of a request: [`nbd`] reads it from a socket, [`device`] puts it before its engine and
+//! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
+
+pub mod config;
+pub mod daemon;
+
+pub mod nbd;
+
+pub mod device;
+
+pub mod io;
+
+pub mod buffer;
+pub mod clock;
+pub mod limits;
+pub mod memory;
+pub mod timer;

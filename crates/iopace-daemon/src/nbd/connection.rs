@@ -1,0 +1,333 @@
+//! One client's socket, the replies on their way to it, and what it holds of our memory.
+//!
+//! Any thread may answer a request; replies are gathered and sent without blocking. Only the
+//! connection's own thread ever waits: for memory, for room in the socket, or for its requests.
+
+use super::drainer::Drainer;
+use crate::limits::{
+    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES,
+};
+use crate::memory::Memory;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
+use std::fmt;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// From this size on, data is sent from where it lies instead of being copied behind its header.
+const SEND_IN_PLACE_BYTES: usize = 32 * 1024;
+
+/// How the socket stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Socket {
+    /// It may be written.
+    #[default]
+    Open,
+    /// It is full; nobody watches it yet.
+    Full,
+    /// It is full and the drainer watches it.
+    Watched,
+    /// It is closed; replies are thrown away.
+    Closed,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Replies not sent yet, from `sent` on.
+    out: Vec<u8>,
+    sent: usize,
+    socket: Socket,
+    /// Requests taken in and not answered.
+    open_count: usize,
+    /// Bytes counted for requests and for replies not sent.
+    held_bytes: u64,
+    /// Of these, those that belong to answered requests: given back when all replies are sent.
+    answered_bytes: u64,
+    /// Of these, those taken from the shared memory.
+    shared_bytes: u64,
+    /// Whether the connection's thread waits for a change.
+    waiting: bool,
+}
+
+/// One client.
+pub struct Connection {
+    number: u64,
+    socket: OwnedFd,
+    state: Mutex<State>,
+    changed: Condvar,
+    memory: Arc<Memory>,
+    drainer: Arc<Drainer>,
+}
+
+impl Connection {
+    /// A connection on an accepted socket.
+    pub fn new(
+        number: u64,
+        socket: OwnedFd,
+        memory: Arc<Memory>,
+        drainer: Arc<Drainer>,
+    ) -> Arc<Connection> {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Arc::new(Connection { number, socket, state, changed, memory, drainer })
+    }
+
+    /// Its number, unique in this process.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request with `bytes` of data, if there is room for it now.
+    pub fn try_open(&self, bytes: u64) -> bool {
+        let mut state = self.lock();
+        if !has_room(&state, bytes) {
+            return false;
+        }
+        let shared = shared_part(&state, bytes);
+        if shared > 0 && !self.memory.try_take(shared) {
+            return false;
+        }
+        open(&mut state, bytes, shared);
+        true
+    }
+
+    /// Counts a request with `bytes` of data, waiting for room. Whatever this thread has gathered
+    /// must have been submitted and sent before. False if the connection was closed meanwhile.
+    pub fn open(&self, bytes: u64) -> bool {
+        let mut state = self.lock();
+        while !has_room(&state, bytes) {
+            if state.socket == Socket::Closed {
+                return false;
+            }
+            state = self.wait(state);
+        }
+        let shared = shared_part(&state, bytes);
+        if shared > 0 {
+            drop(state);
+            self.memory.take(shared);
+            state = self.lock();
+        }
+        open(&mut state, bytes, shared);
+        true
+    }
+
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting = true;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting = false;
+        state
+    }
+
+    /// Adds a reply: `head` writes its header and says whether `data` follows. The request counts as
+    /// answered; [`Connection::send`] sends what was gathered.
+    pub fn answer(&self, held_bytes: u64, data: &[u8], head: impl FnOnce(&mut Vec<u8>) -> bool) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.open_count -= 1;
+        state.answered_bytes += held_bytes;
+        if state.socket == Socket::Closed {
+            self.settle(state);
+        } else {
+            let with_data = head(&mut state.out);
+            self.append(state, if with_data { data } else { &[] });
+        }
+        if state.waiting {
+            self.changed.notify_all();
+        }
+    }
+
+    /// A request that was counted never came whole: its client is gone.
+    pub fn forget(&self, held_bytes: u64) {
+        let mut state = self.lock();
+        state.open_count -= 1;
+        state.answered_bytes += held_bytes;
+        if state.out.is_empty() {
+            self.settle(&mut state);
+        }
+    }
+
+    /// Adds bytes that answer no counted request (handshake, errors found by the protocol).
+    pub fn append_raw(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        if state.socket != Socket::Closed {
+            self.append(&mut state, bytes);
+        }
+    }
+
+    fn append(&self, state: &mut State, data: &[u8]) {
+        if data.len() >= SEND_IN_PLACE_BYTES && state.socket == Socket::Open {
+            let taken = self.send_pieces(state, data);
+            state.out.extend_from_slice(&data[taken..]);
+            return;
+        }
+        state.out.extend_from_slice(data);
+        if state.out.len() - state.sent >= REPLY_BATCH_BYTES && state.socket == Socket::Open {
+            self.send_pieces(state, &[]);
+        }
+    }
+
+    /// Sends what the socket takes of the gathered replies and of `data` behind them. Returns how
+    /// much of `data` was taken.
+    fn send_pieces(&self, state: &mut State, data: &[u8]) -> usize {
+        let mut taken = 0;
+        loop {
+            let head = &state.out[state.sent..];
+            if head.is_empty() && taken == data.len() {
+                self.settle(state);
+                return taken;
+            }
+            let pieces = [IoSlice::new(head), IoSlice::new(&data[taken..])];
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match sendmsg(&self.socket, &pieces, &mut SendAncillaryBuffer::default(), flags) {
+                Ok(count) => {
+                    let of_head = count.min(head.len());
+                    state.sent += of_head;
+                    taken += count - of_head;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if state.socket == Socket::Open {
+                        state.socket = Socket::Full;
+                    }
+                    state.out.drain(..std::mem::take(&mut state.sent));
+                    return taken;
+                }
+                Err(_) => {
+                    self.close_locked(state);
+                    return data.len();
+                }
+            }
+        }
+    }
+
+    /// All is sent (or thrown away): gives back what answered requests held.
+    fn settle(&self, state: &mut State) {
+        state.out.clear();
+        state.out.shrink_to(2 * REPLY_BATCH_BYTES);
+        state.sent = 0;
+        state.held_bytes -= std::mem::take(&mut state.answered_bytes);
+        let shared = state.held_bytes.saturating_sub(CONNECTION_OWN_BYTES);
+        let freed = state.shared_bytes.saturating_sub(shared);
+        state.shared_bytes -= freed;
+        self.memory.give(freed);
+    }
+
+    /// Sends what was gathered; what the socket does not take now, the drainer will.
+    pub fn send(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.socket == Socket::Open && !state.out.is_empty() {
+            self.send_pieces(&mut state, &[]);
+        }
+        if state.socket == Socket::Full {
+            state.socket = Socket::Watched;
+            drop(state);
+            self.drainer.adopt(self);
+        }
+    }
+
+    /// The drainer's call: the socket has room. True when all is sent.
+    pub(super) fn drain(&self) -> bool {
+        let mut state = self.lock();
+        if state.socket == Socket::Watched {
+            self.send_pieces(&mut state, &[]);
+        }
+        state.out.is_empty()
+    }
+
+    /// The drainer no longer watches the socket.
+    pub(super) fn drained(&self) {
+        let mut state = self.lock();
+        if state.socket == Socket::Watched {
+            state.socket = Socket::Open;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until the client has taken enough of its replies. False if it is gone.
+    pub fn wait_for_room(&self) -> bool {
+        let mut state = self.lock();
+        loop {
+            match state.socket {
+                Socket::Closed => return false,
+                Socket::Open if state.open_count < CONNECTION_REQUESTS_MAX => return true,
+                _ => state = self.wait(state),
+            }
+        }
+    }
+
+    /// Waits until every request is answered and every reply sent, at most for `limit`. Returns how
+    /// many requests are still open.
+    pub fn wait_until_idle(&self, limit: Duration) -> usize {
+        let mut state = self.lock();
+        let is_busy = |state: &State| {
+            state.open_count > 0 || (!state.out.is_empty() && state.socket != Socket::Closed)
+        };
+        state.waiting = true;
+        let waited = self.changed.wait_timeout_while(state, limit, |state| is_busy(state));
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting = false;
+        state.open_count
+    }
+
+    /// Ends the connection in both directions; replies that come later are thrown away.
+    pub fn close(&self) {
+        self.close_locked(&mut self.lock());
+    }
+
+    fn close_locked(&self, state: &mut State) {
+        state.socket = Socket::Closed;
+        self.settle(state);
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+        self.changed.notify_all();
+    }
+
+    /// No more requests are read; those that were are answered.
+    pub fn stop_reading(&self) {
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
+    }
+
+    /// Requests open, and bytes held.
+    pub fn load(&self) -> (usize, u64) {
+        let state = self.lock();
+        (state.open_count, state.held_bytes)
+    }
+}
+
+/// Whether a request of that size may be taken in, as far as the connection's own bounds go.
+fn has_room(state: &State, bytes: u64) -> bool {
+    let fits = state.held_bytes + bytes <= CONNECTION_BYTES_MAX || state.held_bytes == 0;
+    fits && state.open_count < CONNECTION_REQUESTS_MAX
+}
+
+/// What a request of that size takes from the shared memory.
+fn shared_part(state: &State, bytes: u64) -> u64 {
+    (state.held_bytes + bytes).saturating_sub(CONNECTION_OWN_BYTES + state.shared_bytes)
+}
+
+fn open(state: &mut State, bytes: u64, shared: u64) {
+    state.open_count += 1;
+    state.held_bytes += bytes;
+    state.shared_bytes += shared;
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.memory.give(self.lock().shared_bytes);
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({})", self.number)
+    }
+}

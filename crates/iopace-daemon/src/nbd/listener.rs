@@ -1,0 +1,180 @@
+//! Where clients connect: Unix sockets and TCP, one accepting thread each.
+
+use super::connection::Connection;
+use super::session::Session;
+use crate::config::Listen;
+use crate::daemon::{Daemon, StartError};
+use crate::limits::CONNECTION_STACK_BYTES;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// After a failed accept (no descriptors left, for example) the next try waits this long.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// A bound socket.
+#[derive(Debug)]
+pub enum Listener {
+    /// A Unix socket.
+    Unix(UnixListener),
+    /// A TCP socket.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Binds. A Unix socket that nobody serves any more is replaced; a live one is not.
+    ///
+    /// # Errors
+    /// The address with what is wrong and what to do.
+    pub fn bind(listen: &Listen) -> Result<Listener, StartError> {
+        match listen {
+            Listen::Unix(path) => bind_unix(path).map(Listener::Unix),
+            Listen::Tcp(address) => TcpListener::bind(address)
+                .map(Listener::Tcp)
+                .map_err(|error| StartError::bind(&address.to_string(), &error)),
+        }
+    }
+
+    /// The TCP address really bound (port 0 asks for a free one).
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Unix(_) => None,
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Unix(listener) => listener.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    fn accept(&self) -> io::Result<OwnedFd> {
+        match self {
+            Listener::Unix(listener) => Ok(listener.accept()?.0.into()),
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                // Replies are gathered by us: the kernel must not hold them back for more.
+                stream.set_nodelay(true)?;
+                Ok(stream.into())
+            }
+        }
+    }
+}
+
+/// Binds a Unix socket with mode 0600, in the place of one that nobody serves any more.
+///
+/// # Errors
+/// The path with what is wrong and what to do.
+pub fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
+    let shown = path.display().to_string();
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            return Err(StartError::NotASocket(shown));
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(StartError::SocketBusy(shown));
+        }
+        fs::remove_file(path).map_err(|error| StartError::bind(&shown, &error))?;
+    }
+    let listener = UnixListener::bind(path).map_err(|error| StartError::bind(&shown, &error))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|error| StartError::bind(&shown, &error))?;
+    Ok(listener)
+}
+
+/// An accepting thread.
+#[derive(Debug)]
+pub struct Acceptor {
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Acceptor {
+    /// Starts accepting clients for the daemon.
+    ///
+    /// # Errors
+    /// No thread or no descriptor.
+    pub fn start(listener: Listener, daemon: &Arc<Daemon>) -> io::Result<Acceptor> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let (stopped, daemon) = (stop.try_clone()?, Arc::downgrade(daemon));
+        let builder = thread::Builder::new().name("accept".into());
+        let thread = builder.spawn(move || {
+            while wait(&listener, &stopped) {
+                let Some(daemon) = daemon.upgrade() else {
+                    return;
+                };
+                match listener.accept() {
+                    Ok(socket) => serve(&daemon, socket),
+                    Err(error) => {
+                        tracing::warn!(%error, "a client could not be accepted");
+                        thread::sleep(ACCEPT_RETRY);
+                    }
+                }
+            }
+        })?;
+        Ok(Acceptor { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits for a client; false when it is time to stop.
+fn wait(listener: &Listener, stop: &OwnedFd) -> bool {
+    let mut fds =
+        [PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+    match poll(&mut fds, None) {
+        Ok(_) => fds[1].revents().is_empty(),
+        Err(error) => error == rustix::io::Errno::INTR,
+    }
+}
+
+/// Starts the thread of a connection, if there is room for one more.
+fn serve(daemon: &Arc<Daemon>, socket: OwnedFd) {
+    let (memory, drainer) = daemon.shared();
+    let number = daemon.next_connection();
+    let connection = Connection::new(number, socket, memory, drainer);
+    if !daemon.enter(&connection) {
+        return;
+    }
+    let entered = Entered { daemon: Arc::clone(daemon), number };
+    let (daemon, session_connection) = (Arc::clone(daemon), Arc::clone(&connection));
+    let builder =
+        thread::Builder::new().name(format!("nbd-{number}")).stack_size(CONNECTION_STACK_BYTES);
+    let started = builder.spawn(move || {
+        let _entered = entered;
+        Session::new(daemon, session_connection).run();
+    });
+    if let Err(error) = started {
+        tracing::warn!(%error, "no thread for a client: closed");
+        connection.close();
+    }
+}
+
+/// A connection in the daemon's table, for as long as its thread lives (or panics).
+struct Entered {
+    daemon: Arc<Daemon>,
+    number: u64,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.daemon.leave(self.number);
+    }
+}

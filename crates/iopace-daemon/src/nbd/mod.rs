@@ -1,0 +1,7 @@
+//! The NBD frontend: one thread per connection, replies by whoever finishes a request.
+
+pub mod connection;
+pub mod drainer;
+pub mod listener;
+pub mod reply;
+mod session;

@@ -1,0 +1,161 @@
+//! A request on its way and the reply that it must get.
+
+use super::connection::Connection;
+use crate::buffer::Buffer;
+use iopace_core::request::{DiskError, Extent, Op, Outcome, TaskId};
+use iopace_nbd::Error as NbdError;
+use iopace_nbd::Replies;
+use std::io;
+use std::sync::Arc;
+
+/// A request from a client, for a device.
+#[derive(Debug)]
+pub struct Job {
+    /// Who calls.
+    pub task: TaskId,
+    /// What to do.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// Durable before it is answered.
+    pub fua: bool,
+    /// The data of a write; room for the data of a read once the device needs it.
+    pub buffer: Buffer,
+    /// The answer it must get.
+    pub ticket: Ticket,
+}
+
+impl Job {
+    /// Answers the request: with its data if it was read, or with the error.
+    pub fn finish(self, outcome: Result<(), NbdError>, touched: &mut Touched) {
+        let data = if self.op == Op::Read { self.buffer.as_slice() } else { &[] };
+        self.ticket.answer(outcome, self.extent, data, touched);
+    }
+}
+
+/// The right and the duty to answer one request.
+#[derive(Debug)]
+#[must_use = "a request must be answered"]
+pub struct Ticket {
+    connection: Option<Arc<Connection>>,
+    cookie: u64,
+    replies: Replies,
+    /// Bytes of memory counted for it.
+    held_bytes: u64,
+    is_read: bool,
+}
+
+impl Ticket {
+    /// A ticket for the request with that cookie; `held_bytes` were counted for it already.
+    pub fn new(
+        connection: Arc<Connection>,
+        cookie: u64,
+        replies: Replies,
+        held_bytes: u64,
+        is_read: bool,
+    ) -> Ticket {
+        Ticket { connection: Some(connection), cookie, replies, held_bytes, is_read }
+    }
+
+    /// Writes the reply into the connection's buffer; [`Touched::send`] sends it.
+    pub fn answer(
+        mut self,
+        outcome: Result<(), NbdError>,
+        extent: Extent,
+        data: &[u8],
+        touched: &mut Touched,
+    ) {
+        let connection = self.connection.take().expect("answered once");
+        self.write(&connection, outcome, extent, data);
+        touched.add(connection);
+    }
+
+    fn write(
+        &self,
+        connection: &Connection,
+        outcome: Result<(), NbdError>,
+        extent: Extent,
+        data: &[u8],
+    ) {
+        let (replies, cookie) = (self.replies, self.cookie);
+        connection.answer(self.held_bytes, data, |head| match outcome {
+            Ok(()) if self.is_read => {
+                replies.read(head, cookie, extent.offset().get(), data.len() as u32);
+                true
+            }
+            Ok(()) => {
+                replies.done(head, cookie);
+                false
+            }
+            Err(error) => {
+                replies.error(head, cookie, error);
+                false
+            }
+        });
+    }
+}
+
+impl Drop for Ticket {
+    /// A ticket that nobody answered is a bug. Tests hear of it; a client gets an error.
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        self.write(&connection, Err(NbdError::Io), Extent::EMPTY, &[]);
+        connection.send();
+        debug_assert!(std::thread::panicking(), "a request was dropped unanswered");
+        tracing::error!(cookie = self.cookie, "a request was dropped unanswered");
+    }
+}
+
+/// Connections with replies that are not sent yet, each once.
+#[derive(Debug, Default)]
+pub struct Touched(Vec<Arc<Connection>>);
+
+impl Touched {
+    fn add(&mut self, connection: Arc<Connection>) {
+        if !self.0.iter().any(|known| Arc::ptr_eq(known, &connection)) {
+            self.0.push(connection);
+        }
+    }
+
+    /// Sends all replies, with one system call per connection.
+    pub fn send(&mut self) {
+        for connection in self.0.drain(..) {
+            connection.send();
+        }
+    }
+}
+
+/// The NBD error for how the engine says that a request ended.
+///
+/// # Errors
+/// The error, unless it was carried out.
+pub fn nbd_outcome(outcome: Outcome) -> Result<(), NbdError> {
+    match outcome {
+        Outcome::Ok => Ok(()),
+        // The table is full: the client may try again.
+        Outcome::Refused => Err(NbdError::NoMemory),
+        Outcome::Failed(error) => Err(match error {
+            DiskError::Io => NbdError::Io,
+            DiskError::NoSpace => NbdError::NoSpace,
+            DiskError::Gone => NbdError::Shutdown,
+            DiskError::NotPermitted => NbdError::NotPermitted,
+            DiskError::Unsupported => NbdError::NotSupported,
+        }),
+    }
+}
+
+/// What an operating-system error means to the engine.
+pub fn disk_error(error: &io::Error) -> DiskError {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => DiskError::NoSpace,
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => DiskError::NotPermitted,
+        Kind::Unsupported => DiskError::Unsupported,
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+            DiskError::Gone
+        }
+        _ => DiskError::Io,
+    }
+}

@@ -1,0 +1,290 @@
+//! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
+
+use super::connection::Connection;
+use super::reply::{Job, Ticket};
+use crate::buffer::Buffer;
+use crate::clock;
+use crate::daemon::Daemon;
+use crate::device::Device;
+use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT};
+use iopace_core::request::{Extent, Op, TaskId};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
+use rustix::net::{RecvFlags, recv};
+use std::io;
+use std::sync::Arc;
+
+/// Largest read that is tried in the page cache by the connection's own thread; a larger one is
+/// better cut from the socket's batch. One pipe of a Unix socket (208 KiB) is a good fifth of it.
+const CACHED_READ_BYTES_MAX: usize = 1 << 20;
+
+/// What a connection's thread works with once an export is open.
+struct Opened {
+    device: Arc<dyn Device>,
+    replies: Replies,
+}
+
+/// One connection.
+pub(super) struct Session {
+    daemon: Arc<Daemon>,
+    connection: Arc<Connection>,
+    server: Server,
+    opened: Option<Opened>,
+    /// Requests parsed and not submitted yet.
+    batch: Vec<Job>,
+    /// Room for reads from the page cache.
+    scratch: Buffer,
+}
+
+/// Why a session ended; all of them are ordinary.
+#[derive(Debug)]
+enum End {
+    /// The client is gone or asked to go.
+    Closed,
+    /// The protocol was violated beyond repair, or the handshake took too long.
+    Refused(String),
+}
+
+impl Session {
+    pub(super) fn new(daemon: Arc<Daemon>, connection: Arc<Connection>) -> Session {
+        let server = Server::new(iopace_nbd::ServerConfig::default());
+        let (batch, scratch) = (Vec::new(), Buffer::default());
+        Session { daemon, connection, server, opened: None, batch, scratch }
+    }
+
+    /// Serves the client until it goes; its requests in flight are waited for.
+    pub(super) fn run(mut self) {
+        let end = self.serve();
+        self.submit_batch();
+        if let End::Refused(why) = &end {
+            tracing::info!(connection = self.connection.number(), "closed: {why}");
+        }
+        let left = self.connection.wait_until_idle(DRAIN_TIMEOUT);
+        if left > 0 {
+            tracing::warn!(
+                connection = self.connection.number(),
+                left,
+                "closed with open requests"
+            );
+        }
+        self.connection.close();
+    }
+
+    fn serve(&mut self) -> End {
+        let limit = Nanos(u64::try_from(HANDSHAKE_TIMEOUT.as_nanos()).expect("seconds"));
+        let deadline = clock::now() + limit;
+        loop {
+            let event = self.server.poll(&*self.daemon);
+            let going_on = match event {
+                Event::NeedInput => self.receive(deadline),
+                Event::Send => self.send_handshake(),
+                Event::Opened(opened) => self.open(opened),
+                Event::Request(request) => self.request(request),
+                Event::Write(request) => self.write(request),
+                Event::Reject { cookie, error } => self.reject(cookie, error),
+                Event::Close(reason) => {
+                    self.send_handshake().ok();
+                    Err(if reason.is_orderly() {
+                        End::Closed
+                    } else {
+                        End::Refused(reason.to_string())
+                    })
+                }
+            };
+            if let Err(end) = going_on {
+                return end;
+            }
+        }
+    }
+
+    /// Nothing is left to parse: submits and sends what was gathered, then waits for the client.
+    fn receive(&mut self, deadline: Instant) -> Result<(), End> {
+        self.submit_batch();
+        self.connection.send();
+        if !self.connection.wait_for_room() {
+            return Err(End::Closed);
+        }
+        if self.server.in_handshake() {
+            let left = clock::until(deadline).unwrap_or_default();
+            if left.is_zero() {
+                return Err(End::Refused("the handshake took too long".into()));
+            }
+            let socket = self.connection.socket();
+            let kind = rustix::net::sockopt::Timeout::Recv;
+            let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, Some(left));
+        }
+        let space = self.server.recv_space();
+        let count = receive(&self.connection, space)?;
+        self.server.received(count);
+        Ok(())
+    }
+
+    fn send_handshake(&mut self) -> Result<(), End> {
+        let output = self.server.take_output();
+        self.connection.append_raw(&output);
+        self.connection.send();
+        Ok(())
+    }
+
+    fn open(&mut self, opened: iopace_nbd::Opened) -> Result<(), End> {
+        let socket = self.connection.socket();
+        let kind = rustix::net::sockopt::Timeout::Recv;
+        let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, None);
+        let device = Arc::clone(self.daemon.export_device(opened.export));
+        let name = &device.info().name;
+        tracing::debug!(connection = self.connection.number(), device = %name, "opened");
+        self.opened = Some(Opened { device, replies: opened.replies });
+        self.send_handshake()
+    }
+
+    fn opened(&self) -> &Opened {
+        self.opened.as_ref().expect("requests come after an export was opened")
+    }
+
+    /// Counts a request in; when there is no room, what was gathered goes first.
+    fn admit(&mut self, bytes: u64) -> Result<(), End> {
+        if self.connection.try_open(bytes) {
+            return Ok(());
+        }
+        self.submit_batch();
+        self.connection.send();
+        if self.connection.open(bytes) { Ok(()) } else { Err(End::Closed) }
+    }
+
+    fn ticket(&self, request: &Request, held_bytes: u64) -> Ticket {
+        let is_read = request.command == Command::Read;
+        let connection = Arc::clone(&self.connection);
+        Ticket::new(connection, request.cookie, self.opened().replies, held_bytes, is_read)
+    }
+
+    fn push(&mut self, op: Op, extent: Extent, request: &Request, buffer: Buffer, held: u64) {
+        let task = TaskId(self.connection.number());
+        let ticket = self.ticket(request, held);
+        self.batch.push(Job { task, op, extent, fua: request.fua, buffer, ticket });
+    }
+
+    fn request(&mut self, request: Request) -> Result<(), End> {
+        let extent = Extent::new(Bytes(request.offset), Bytes(u64::from(request.len)))
+            .expect("the protocol checked it against the device's size");
+        let op = match request.command {
+            Command::Read => return self.read(request, extent),
+            Command::BlockStatus => return self.block_status(request, extent),
+            Command::Flush => Op::Flush,
+            Command::Trim => Op::Trim,
+            Command::WriteZeroes => Op::WriteZeroes,
+            Command::Cache => Op::Cache,
+            Command::Write | Command::Disconnect => unreachable!("these have their own events"),
+        };
+        self.admit(0)?;
+        let extent = if op == Op::Flush { Extent::EMPTY } else { extent };
+        self.push(op, extent, &request, Buffer::default(), 0);
+        Ok(())
+    }
+
+    fn read(&mut self, request: Request, extent: Extent) -> Result<(), End> {
+        let len = request.len as usize;
+        self.admit(len as u64)?;
+        if len <= CACHED_READ_BYTES_MAX {
+            self.scratch.resize(len.max(self.scratch.len()));
+            let device = &self.opened.as_ref().expect("opened").device;
+            let data = &mut self.scratch.as_mut_slice()[..len];
+            if device.read_cached(extent, data) {
+                let replies = self.opened().replies;
+                let data = &self.scratch.as_slice()[..len];
+                self.connection.answer(len as u64, data, |head| {
+                    replies.read(head, request.cookie, request.offset, request.len);
+                    true
+                });
+                return Ok(());
+            }
+        }
+        self.push(Op::Read, extent, &request, Buffer::default(), len as u64);
+        Ok(())
+    }
+
+    /// Takes the payload straight into the buffer that the disk will be written from.
+    fn write(&mut self, request: Request) -> Result<(), End> {
+        let len = request.len as usize;
+        self.admit(len as u64)?;
+        let mut buffer = Buffer::new(len);
+        let mut have = self.server.payload_buffered(buffer.as_mut_slice());
+        if have < len {
+            self.submit_batch();
+            self.connection.send();
+        }
+        while have < len {
+            match receive(&self.connection, &mut buffer.as_mut_slice()[have..]) {
+                Ok(count) => {
+                    self.server.payload_received(count);
+                    have += count;
+                }
+                Err(end) => {
+                    self.connection.forget(len as u64);
+                    return Err(end);
+                }
+            }
+        }
+        let extent = Extent::new(Bytes(request.offset), Bytes(u64::from(request.len)))
+            .expect("the protocol checked it against the device's size");
+        self.push(Op::Write, extent, &request, buffer, len as u64);
+        Ok(())
+    }
+
+    fn block_status(&mut self, request: Request, extent: Extent) -> Result<(), End> {
+        self.admit(0)?;
+        let Opened { device, replies, .. } = self.opened();
+        let (replies, allocation) = (*replies, device.allocation(extent));
+        self.connection.answer(0, &[], |head| {
+            match allocation {
+                Ok(pieces) => {
+                    let pieces = pieces.iter().map(|piece| BlockStatus {
+                        len: u32::try_from(piece.len_bytes).unwrap_or(u32::MAX),
+                        is_hole: piece.is_hole,
+                    });
+                    let most = if request.req_one { 1 } else { usize::MAX };
+                    let pieces: Vec<BlockStatus> = pieces.take(most).collect();
+                    replies.block_status(head, request.cookie, &pieces);
+                }
+                Err(error) => replies.error(head, request.cookie, NbdError::from_io(&error)),
+            }
+            false
+        });
+        Ok(())
+    }
+
+    fn reject(&mut self, cookie: u64, error: NbdError) -> Result<(), End> {
+        self.admit(0)?;
+        let replies = self.opened().replies;
+        self.connection.answer(0, &[], |head| {
+            replies.error(head, cookie, error);
+            false
+        });
+        Ok(())
+    }
+
+    fn submit_batch(&mut self) {
+        if !self.batch.is_empty() {
+            let device = &self.opened.as_ref().expect("requests come after open").device;
+            device.submit(&mut self.batch);
+        }
+    }
+}
+
+/// Waits for the client's next bytes.
+fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
+    loop {
+        match recv(connection.socket(), &mut *space, RecvFlags::empty()) {
+            Ok((0, _)) => return Err(End::Closed),
+            Ok((count, _)) => return Ok(count),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                return Err(End::Refused("the handshake took too long".into()));
+            }
+            Err(error) => {
+                let error = io::Error::from(error);
+                return Err(End::Refused(error.to_string()));
+            }
+        }
+    }
+}
