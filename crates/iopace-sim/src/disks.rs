@@ -11,11 +11,7 @@ impl D {
     }
 }
 pub(crate) fn build(name: &str, _set: &[(String, u64)]) -> Result<D, String> {
-    if name == "hdd-sata-250g" {
-        Ok(D)
-    } else {
-        Err(format!("no disk '{name}'"))
-    }
+    if name == "hdd-sata-250g" { Ok(D) } else { Err(format!("no disk '{name}'")) }
 }
 pub(crate) fn machine(s: &Scenario) -> Machine {
     Machine::new(iopace_core::engine::Config {

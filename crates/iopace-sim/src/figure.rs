@@ -67,10 +67,7 @@ impl Figure {
     /// Whether it belongs to one task.
     pub fn is_of_a_task(self) -> bool {
         use Figure::*;
-        matches!(
-            self,
-            MbS | OpsS | MeanMs | P50Ms | P99Ms | MaxMs | Ops | Failed | Share
-        )
+        matches!(self, MbS | OpsS | MeanMs | P50Ms | P99Ms | MaxMs | Ops | Failed | Share)
     }
 
     /// Whether it compares a task with the same task alone.

@@ -34,10 +34,7 @@ pub(crate) fn set_shares(report: &mut RunReport, alone: &[(&Task, &RunReport)]) 
             continue;
         };
         // Requests of one task have one size on average, whoever is beside it.
-        let share = alone
-            .tasks
-            .get(&task.name)
-            .and_then(|alone| mixed.ops_s.over(alone.ops_s));
+        let share = alone.tasks.get(&task.name).and_then(|alone| mixed.ops_s.over(alone.ops_s));
         mixed.share = share;
         sum = sum.zip(share).map(|(sum, share)| Milli(sum.0 + share.0));
     }

@@ -47,11 +47,7 @@ impl fmt::Display for Milli {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = f.precision().unwrap_or(3).min(3);
         let step = 10i64.pow(3 - places as u32);
-        let (sign, size) = if self.0 < 0 {
-            ("-", -self.0)
-        } else {
-            ("", self.0)
-        };
+        let (sign, size) = if self.0 < 0 { ("-", -self.0) } else { ("", self.0) };
         let size = (size + step / 2) / step * step;
         let (whole, rest) = (size / 1_000, size % 1_000 / step);
         let text = match places {

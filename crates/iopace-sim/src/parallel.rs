@@ -27,11 +27,8 @@ pub fn map<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -> Vec<R
             });
         }
     });
-    let done = results
-        .into_iter()
-        .map(|slot| slot.into_inner().expect("no holder panicked"));
-    done.map(|result| result.expect("every job was carried out"))
-        .collect()
+    let done = results.into_iter().map(|slot| slot.into_inner().expect("no holder panicked"));
+    done.map(|result| result.expect("every job was carried out")).collect()
 }
 
 #[cfg(test)]
@@ -40,12 +37,7 @@ mod tests {
     fn results_come_in_the_order_of_the_jobs() {
         let jobs: Vec<u64> = (0..1_000).collect();
         let squares = super::map(&jobs, |n| n * n);
-        assert!(
-            squares
-                .iter()
-                .enumerate()
-                .all(|(i, s)| *s == (i * i) as u64)
-        );
+        assert!(squares.iter().enumerate().all(|(i, s)| *s == (i * i) as u64));
         assert!(super::map(&[] as &[u64], |n| *n).is_empty());
     }
 }

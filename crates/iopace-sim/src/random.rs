@@ -70,10 +70,7 @@ mod tests {
         for _ in 0..100_000 {
             counts[random.below(10) as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|&n| (9_500..10_500).contains(&n)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|&n| (9_500..10_500).contains(&n)), "{counts:?}");
         assert!((0..1_000).all(|_| (5..=7).contains(&random.between(5, 7))));
         assert_eq!(random.below(0), 0);
         let mut items: Vec<u32> = (0..100).collect();

@@ -101,11 +101,7 @@ impl<'a> World<'a> {
             world.tallies.push(Tally::default());
             for _ in 0..task.depth {
                 let action = world.workloads[index].next();
-                let lane = Lane {
-                    task: index,
-                    action,
-                    submitted: None,
-                };
+                let lane = Lane { task: index, action, submitted: None };
                 world.lanes.push(lane);
                 world.schedule(task.start + action.think, Due::Lane(world.lanes.len() - 1));
             }
@@ -150,10 +146,7 @@ impl<'a> World<'a> {
     /// Carries out every event before `end`.
     fn turn_until(&mut self, end: Instant) {
         loop {
-            let next_due = self
-                .due
-                .peek()
-                .map_or(Instant::NEVER, |Reverse((at, ..))| *at);
+            let next_due = self.due.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at);
             let next = next_due.min(self.machine_at);
             if next >= end {
                 return;
@@ -199,14 +192,12 @@ impl<'a> World<'a> {
 
     fn step(&mut self, index: usize) {
         let (control, what) = match &self.scenario.steps[index].change {
-            Change::Insert(chosen) => (
-                Control::Insert(chosen.algorithm, chosen.params.clone()),
-                "insert",
-            ),
-            Change::Configure(chosen) => (
-                Control::Configure(chosen.algorithm, chosen.params.clone()),
-                "configure",
-            ),
+            Change::Insert(chosen) => {
+                (Control::Insert(chosen.algorithm, chosen.params.clone()), "insert")
+            }
+            Change::Configure(chosen) => {
+                (Control::Configure(chosen.algorithm, chosen.params.clone()), "configure")
+            }
             Change::Destroy => (Control::Destroy, "destroy"),
         };
         self.control(control, what);
@@ -251,13 +242,7 @@ impl<'a> World<'a> {
             let latency = self.now.since(submitted);
             let size = action.extent.len();
             let tally = &mut self.tallies[lane.task];
-            tally.finish(
-                size,
-                finished.outcome,
-                finished.cached,
-                latency,
-                &finished.times,
-            );
+            tally.finish(size, finished.outcome, finished.cached, latency, &finished.times);
         }
         lane.action = self.workloads[lane.task].next();
         let at = self.now + lane.action.think;
@@ -287,14 +272,8 @@ impl<'a> World<'a> {
             measured_ms: ms(measured),
             disk: scenario.disk.clone(),
             scheduler: status.algorithm.name.into(),
-            params: status
-                .params
-                .iter()
-                .map(|(spec, value)| (spec.name.into(), value))
-                .collect(),
-            counters: counters
-                .map(|(spec, value)| (spec.name.into(), *value))
-                .collect(),
+            params: status.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
+            counters: counters.map(|(spec, value)| (spec.name.into(), *value)).collect(),
             tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
             disk_use: disks::report(&self.disk_marks, measured),
             efficiency: None,

@@ -92,16 +92,13 @@ impl Scenario {
 
     /// Whether a check compares a task with the same task alone.
     pub fn needs_alone(&self) -> bool {
-        self.checks
-            .iter()
-            .any(|check| check.figure.compares_with_alone())
+        self.checks.iter().any(|check| check.figure.compares_with_alone())
     }
 }
 
 /// The scheduler of a plain disk driver: one queue in C-LOOK order, as in the system of the source.
 pub fn plain_elevator() -> &'static Algorithm {
-    let elevator = sched::find("elevator").or_else(|| sched::find("fifo"));
-    elevator.expect("the registry has the elevator")
+    sched::find("elevator").expect("the registry has the elevator")
 }
 
 /// The modelled memory behind buffered I/O.
@@ -147,10 +144,7 @@ pub struct Chosen {
 impl Chosen {
     /// A scheduler with its defaults.
     pub fn defaults(algorithm: &'static Algorithm) -> Chosen {
-        Chosen {
-            algorithm,
-            params: algorithm.defaults(),
-        }
+        Chosen { algorithm, params: algorithm.defaults() }
     }
 }
 

@@ -108,10 +108,7 @@ mod tests {
         task.stop = Instant::ZERO + Nanos::from_secs(15);
         let mut tally = Tally::default();
         for _ in 0..100 {
-            let times = StageTimes {
-                disk: Nanos::from_millis(2),
-                ..StageTimes::default()
-            };
+            let times = StageTimes { disk: Nanos::from_millis(2), ..StageTimes::default() };
             let size = Bytes(1_000_000);
             tally.finish(size, Outcome::Ok, false, Nanos::from_millis(2), &times);
         }

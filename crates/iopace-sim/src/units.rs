@@ -28,13 +28,8 @@ const SIZES: &[(&str, u64)] = &[
 ];
 
 /// Units of time and their nanoseconds.
-const TIMES: &[(&str, u64)] = &[
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("min", 60_000_000_000),
-];
+const TIMES: &[(&str, u64)] =
+    &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
 /// Why a text is not a size or a time: what was asked, what is wrong, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +45,7 @@ impl std::error::Error for UnitError {}
 
 /// Reads a whole number followed by one of the units.
 fn parse(text: &str, kind: &str, units: &[(&str, u64)]) -> Result<u64, UnitError> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = (&text[..split], text[split..].trim());
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
@@ -61,14 +54,9 @@ fn parse(text: &str, kind: &str, units: &[(&str, u64)]) -> Result<u64, UnitError
             names.join(", ")
         )));
     };
-    let value = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(*factor));
+    let value = number.parse::<u64>().ok().and_then(|n| n.checked_mul(*factor));
     value.ok_or_else(|| {
-        UnitError(format!(
-            "\"{text}\" is not a {kind}: the number is missing or too large"
-        ))
+        UnitError(format!("\"{text}\" is not a {kind}: the number is missing or too large"))
     })
 }
 

@@ -41,10 +41,7 @@ fn mistake(from: &str, to: &str) -> String {
 #[test]
 fn a_good_scenario_is_read_exactly() {
     let scenario = Scenario::parse("story.toml", GOOD).expect("no mistake");
-    assert_eq!(
-        (scenario.seed, scenario.duration),
-        (7, Nanos::from_secs(20))
-    );
+    assert_eq!((scenario.seed, scenario.duration), (7, Nanos::from_secs(20)));
     assert_eq!(scenario.memory.expect("given").size, Bytes::from_mib(512));
     let task = &scenario.tasks[0];
     assert_eq!((task.block, task.depth), (Bytes::from_kib(8), 4));
@@ -58,23 +55,14 @@ fn a_scenario_without_why_is_refused() {
     assert!(message.contains("missing field `why`"), "{message}");
     assert!(message.contains("which question it answers"), "{message}");
     let message = mistake("\"A reader beside a writer.\"", "\" \"");
-    assert!(
-        message.starts_with("story.toml:1:7: `why` is empty"),
-        "{message}"
-    );
+    assert!(message.starts_with("story.toml:1:7: `why` is empty"), "{message}");
 }
 
 #[test]
 fn an_unknown_field_is_named_with_its_place() {
     let message = mistake("warmup =", "warm_up =");
-    assert!(
-        message.starts_with("story.toml:4:1: unknown field `warm_up`"),
-        "{message}"
-    );
-    assert!(
-        message.ends_with("4 | warm_up = \"2s\"\n  | ^^^^^^^"),
-        "{message}"
-    );
+    assert!(message.starts_with("story.toml:4:1: unknown field `warm_up`"), "{message}");
+    assert!(message.ends_with("4 | warm_up = \"2s\"\n  | ^^^^^^^"), "{message}");
 }
 
 #[test]
@@ -93,80 +81,41 @@ fn a_wrong_unit_says_what_would_be_right() {
 #[test]
 fn names_that_do_not_exist_list_those_that_do() {
     let cases = [
-        (
-            "\"hdd-sata-250g\"",
-            "\"hdd-sata\"",
-            "7:10: ",
-            "hdd-sata-250g",
-        ),
-        (
-            "\"random\"",
-            "\"randem\"",
-            "13:8: ",
-            "dd-read, dd-write, cvs, sequential, random",
-        ),
+        ("\"hdd-sata-250g\"", "\"hdd-sata\"", "7:10: ", "hdd-sata-250g"),
+        ("\"random\"", "\"randem\"", "13:8: ", "dd-read, dd-write, cvs, sequential, random"),
         ("\"ops\"", "\"iops\"", "21:10: ", "ops_s"),
-        (
-            "task = \"reader\"",
-            "task = \"writer\"",
-            "22:8: ",
-            "there are: reader",
-        ),
+        ("task = \"reader\"", "task = \"writer\"", "22:8: ", "there are: reader"),
     ];
     for (from, to, place, remedy) in cases {
         let message = mistake(from, to);
-        assert!(
-            message.starts_with(&format!("story.toml:{place}")),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("story.toml:{place}")), "{message}");
         assert!(message.contains(remedy), "{message}");
     }
     let message = mistake("[memory]", "[scheduler]\nname = \"rrr\"\n\n[memory]");
-    assert!(
-        message.contains("no scheduler 'rrr'; there are: fifo"),
-        "{message}"
-    );
+    assert!(message.contains("no scheduler 'rrr'; there are: fifo"), "{message}");
 }
 
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let cases = [
         ("\"2s\"", "\"20s\"", "the warm-up must be shorter"),
-        (
-            "\"1GiB\"\nblock",
-            "\"300GB\"\nblock",
-            "past the end of the disk",
-        ),
+        ("\"1GiB\"\nblock", "\"300GB\"\nblock", "past the end of the disk"),
         ("depth = 4", "depth = 0", "the depth is 1 to 1024"),
         ("\"512MiB\"", "\"50MiB\"", "[memory] does not fit together"),
         ("\"random\"", "\"cvs\"", "takes no `block`"),
         ("at_least = 1\n", "", "a check needs"),
         ("task = \"reader\"\n", "", "is a figure of one task"),
         ("\"ops\"", "\"efficiency\"", "figure of the whole run"),
-        (
-            "size = \"512MiB\"",
-            "dirty_limit = \"1KiB\"",
-            "[memory] does not fit together",
-        ),
+        ("size = \"512MiB\"", "dirty_limit = \"1KiB\"", "[memory] does not fit together"),
         ("[memory]\nsize = \"512MiB\"", "", "needs a [memory] table"),
-        (
-            "[[check]]",
-            "[[step]]\nat = \"20s\"\ndestroy = true\n[[check]]",
-            "has ended by then",
-        ),
-        (
-            "[[check]]",
-            "[[step]]\nat = \"2s\"\n[[check]]",
-            "a step does one thing",
-        ),
+        ("[[check]]", "[[step]]\nat = \"20s\"\ndestroy = true\n[[check]]", "has ended by then"),
+        ("[[check]]", "[[step]]\nat = \"2s\"\n[[check]]", "a step does one thing"),
     ];
     for (from, to, wanted) in cases {
         // A task that needs memory, where the case is about memory.
         let message = match wanted {
             "needs a [memory] table" => {
-                let text = GOOD
-                    .replacen(from, to, 1)
-                    .replacen("depth = 4", "buffered = true", 1);
+                let text = GOOD.replacen(from, to, 1).replacen("depth = 4", "buffered = true", 1);
                 let error = Scenario::parse("story.toml", &text).expect_err("a mistake");
                 error.to_string()
             }
@@ -181,14 +130,7 @@ fn any_text_gets_an_answer_and_no_panic() {
     for cut in 0..GOOD.len() {
         let _ = Scenario::parse("story.toml", &GOOD[..cut]);
     }
-    for text in [
-        "",
-        "\u{0}",
-        "= =",
-        "why = [",
-        "[[task]]\n[[task]]",
-        "why = \"\u{fc}\nx",
-    ] {
+    for text in ["", "\u{0}", "= =", "why = [", "[[task]]\n[[task]]", "why = \"\u{fc}\nx"] {
         let error = Scenario::parse("story.toml", text).expect_err("a mistake");
         assert!(error.to_string().starts_with("story.toml:"), "{error}");
     }

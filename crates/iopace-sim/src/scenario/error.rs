@@ -41,22 +41,12 @@ impl ScenarioError {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ScenarioError {
-            file,
-            line,
-            column,
-            message,
-            text,
-            width,
-        } = self;
+        let ScenarioError { file, line, column, message, text, width } = self;
         writeln!(f, "{file}:{line}:{column}: {}", message.trim_end())?;
         let margin = line.to_string().len();
         writeln!(f, "{line} | {text}")?;
-        let pad: String = text
-            .chars()
-            .take(column - 1)
-            .map(|c| if c == '\t' { '\t' } else { ' ' })
-            .collect();
+        let pad: String =
+            text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         write!(f, "{:margin$} | {pad}{}", "", "^".repeat(*width))
     }
 }

@@ -155,10 +155,7 @@ impl Scenario {
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let fail = |(span, message)| ScenarioError::at(file, text, span, message);
         let parsed: File = toml::from_str(text).map_err(|error| {
-            fail((
-                error.span().unwrap_or(0..0),
-                explain(error.message()).into(),
-            ))
+            fail((error.span().unwrap_or(0..0), explain(error.message()).into()))
         })?;
         resolve(parsed).map_err(fail)
     }
@@ -176,10 +173,7 @@ fn explain(message: &str) -> &str {
 
 fn resolve(file: File) -> Result<Scenario, Mistake> {
     if file.why.get_ref().trim().is_empty() {
-        return Err((
-            file.why.span(),
-            "`why` is empty: say which question it answers".into(),
-        ));
+        return Err((file.why.span(), "`why` is empty: say which question it answers".into()));
     }
     let duration = file.duration.get_ref().0;
     if duration == Nanos::ZERO || duration > DURATION_MAX {
@@ -225,9 +219,7 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
 
 fn plain(settings: &Settings) -> Vec<(String, u64)> {
     let pairs = settings.iter();
-    pairs
-        .map(|(name, value)| (name.get_ref().clone(), *value.get_ref()))
-        .collect()
+    pairs.map(|(name, value)| (name.get_ref().clone(), *value.get_ref())).collect()
 }
 
 /// Checks the disk and gives its capacity.
@@ -238,18 +230,8 @@ fn resolve_disk(disk: &DiskTable) -> Result<Bytes, Mistake> {
         }
         _ => Ok(()),
     };
-    bounds(
-        &disk.depth,
-        1,
-        iopace_core::limits::WINDOW_DEPTH_MAX,
-        "the depth",
-    )?;
-    bounds(
-        &disk.nr_requests,
-        NR_REQUESTS_MIN,
-        NR_REQUESTS_MAX,
-        "nr_requests",
-    )?;
+    bounds(&disk.depth, 1, iopace_core::limits::WINDOW_DEPTH_MAX, "the depth")?;
+    bounds(&disk.nr_requests, NR_REQUESTS_MIN, NR_REQUESTS_MAX, "nr_requests")?;
     let name = disk.preset.get_ref();
     let built = disks::build(name, &[]).map_err(|error| (disk.preset.span(), error))?;
     for (parameter, value) in &disk.set {
@@ -268,9 +250,7 @@ fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
         dirty_background: or(given.dirty_background, default.dirty_background),
         dirty_limit: or(given.dirty_limit, default.dirty_limit),
         write_back_len: or(given.write_back_len, default.write_back_len),
-        write_back_inflight: given
-            .write_back_inflight
-            .unwrap_or(default.write_back_inflight),
+        write_back_inflight: given.write_back_inflight.unwrap_or(default.write_back_inflight),
     };
     let page = Bytes::from_kib(4);
     let is_legal = page <= memory.write_back_len
@@ -289,11 +269,7 @@ fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
 fn find_algorithm(name: &Spanned<String>) -> Result<&'static Algorithm, Mistake> {
     sched::find(name.get_ref()).ok_or_else(|| {
         let names: Vec<&str> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
-        let message = format!(
-            "no scheduler '{}'; there are: {}",
-            name.get_ref(),
-            names.join(", ")
-        );
+        let message = format!("no scheduler '{}'; there are: {}", name.get_ref(), names.join(", "));
         (name.span(), message)
     })
 }
@@ -320,10 +296,9 @@ fn resolve_scheduler(
         return Ok((base, Some(choose(&table.name, &table.set)?)));
     }
     match table.set.keys().next() {
-        Some(parameter) => Err((
-            parameter.span(),
-            "the scheduler \"none\" has no parameters".into(),
-        )),
+        Some(parameter) => {
+            Err((parameter.span(), "the scheduler \"none\" has no parameters".into()))
+        }
         None => Ok((base, None)),
     }
 }
@@ -369,9 +344,7 @@ fn resolve_task(table: &Spanned<TaskTable>, capacity: Bytes) -> Result<Task, Mis
     };
     let mut task = Task::new(given.name.get_ref(), *kind, region);
     task.start = Instant::ZERO + given.start.map_or(Nanos::ZERO, |time| time.0);
-    task.stop = given
-        .stop
-        .map_or(Instant::NEVER, |time| Instant::ZERO + time.0);
+    task.stop = given.stop.map_or(Instant::NEVER, |time| Instant::ZERO + time.0);
     apply_settings(&mut task, given)?;
     let least = match kind {
         Kind::DdRead | Kind::Cvs => Bytes::from_kib(128),
@@ -391,17 +364,12 @@ fn apply_settings(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
     let spans = [
         ("block", given.block.as_ref().map(Spanned::span)),
         ("think", given.think.as_ref().map(Spanned::span)),
-        (
-            "write_percent",
-            given.write_percent.as_ref().map(Spanned::span),
-        ),
+        ("write_percent", given.write_percent.as_ref().map(Spanned::span)),
         ("buffered", given.buffered.as_ref().map(Spanned::span)),
         ("fua", given.fua.as_ref().map(Spanned::span)),
         ("depth", given.depth.as_ref().map(Spanned::span)),
     ];
-    let foreign = spans
-        .into_iter()
-        .find_map(|(name, span)| Some((name, span?)));
+    let foreign = spans.into_iter().find_map(|(name, span)| Some((name, span?)));
     if let (false, Some((name, span))) = (is_plain, foreign) {
         let message = format!(
             "a task of kind '{}' takes no `{name}`: it stands for one program; use the kinds \
@@ -430,14 +398,8 @@ fn apply_settings(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
         }
         task.write_percent = *percent.get_ref();
     }
-    task.think = given
-        .think
-        .as_ref()
-        .map_or(task.think, |time| time.get_ref().0);
-    task.buffered = given
-        .buffered
-        .as_ref()
-        .map_or(task.buffered, |b| *b.get_ref());
+    task.think = given.think.as_ref().map_or(task.think, |time| time.get_ref().0);
+    task.buffered = given.buffered.as_ref().map_or(task.buffered, |b| *b.get_ref());
     task.fua = given.fua.as_ref().map_or(task.fua, |fua| *fua.get_ref());
     Ok(())
 }
@@ -447,10 +409,7 @@ fn resolve_step(step: &Spanned<StepTable>, duration: Nanos) -> Result<Step, Mist
     if given.at.get_ref().0 >= duration {
         return Err((given.at.span(), "the run has ended by then".into()));
     }
-    let destroy = given
-        .destroy
-        .as_ref()
-        .is_some_and(|destroy| *destroy.get_ref());
+    let destroy = given.destroy.as_ref().is_some_and(|destroy| *destroy.get_ref());
     let change = match (&given.insert, &given.configure, destroy) {
         (Some(name), None, false) => Change::Insert(choose(name, &given.set)?),
         (None, Some(name), false) => Change::Configure(choose(name, &given.set)?),
@@ -480,11 +439,7 @@ fn resolve_check(check: &Spanned<CheckTable>, tasks: &[Task]) -> Result<Check, M
         }
         Some(name) if !tasks.iter().any(|task| task.name == *name.get_ref()) => {
             let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
-            let message = format!(
-                "no task '{}'; there are: {}",
-                name.get_ref(),
-                names.join(", ")
-            );
+            let message = format!("no task '{}'; there are: {}", name.get_ref(), names.join(", "));
             return Err((name.span(), message));
         }
         None if figure.is_of_a_task() => {

@@ -54,56 +54,36 @@ pub fn quantum_wait(seed: u64, duration: Nanos) -> Vec<Point> {
         }
     }
     let programs = ["dd-read", "dd-write", "cvs"];
-    let alone = parallel::map(&programs, |row| {
-        run(&geom::scenario(row, NONE, seed, duration))
-    });
+    let alone = parallel::map(&programs, |row| run(&geom::scenario(row, NONE, seed, duration)));
     let outcomes = parallel::map(&points, |(row, quantum_ms, wait_ms)| {
         let mut report = run(&scenario(row, *quantum_ms, *wait_ms, seed, duration));
         let tasks = geom::tasks(row);
         let of = |program| programs.iter().position(|p| *p == program);
         let pairs = tasks.iter().zip(row.split('+')).map(|(task, program)| {
-            (
-                task,
-                &alone[of(program).expect("a mix is made of these programs")],
-            )
+            (task, &alone[of(program).expect("a mix is made of these programs")])
         });
         crate::judge::set_shares(&mut report, &pairs.collect::<Vec<_>>());
         Outcome::of(&report)
     });
     let points = points.into_iter().zip(outcomes);
     points
-        .map(|((row, quantum_ms, wait_ms), outcome)| Point {
-            row,
-            quantum_ms,
-            wait_ms,
-            outcome,
-        })
+        .map(|((row, quantum_ms, wait_ms), outcome)| Point { row, quantum_ms, wait_ms, outcome })
         .collect()
 }
 
 fn scenario(row: &str, quantum_ms: u64, wait_ms: u64, seed: u64, duration: Nanos) -> Scenario {
     let mut chosen = Chosen::defaults(find("rr").expect("the registry has rr"));
-    let quantum_kb = chosen
-        .algorithm
-        .params
-        .iter()
-        .find(|spec| spec.name == "quantum_kb");
+    let quantum_kb = chosen.algorithm.params.iter().find(|spec| spec.name == "quantum_kb");
     let settings = [
         ("quantum_ms", quantum_ms),
         ("wait_ms", wait_ms),
-        (
-            "quantum_kb",
-            quantum_kb.expect("rr has a slice in bytes").max,
-        ),
+        ("quantum_kb", quantum_kb.expect("rr has a slice in bytes").max),
     ];
     for (name, value) in settings {
         let set = chosen.params.set(name, value);
         set.expect("the sweep stays within rr's bounds");
     }
-    Scenario {
-        scheduler: Some(chosen),
-        ..geom::scenario(row, NONE, seed, duration)
-    }
+    Scenario { scheduler: Some(chosen), ..geom::scenario(row, NONE, seed, duration) }
 }
 
 /// The points as comma-separated values with a header line.
@@ -114,12 +94,7 @@ pub fn csv(points: &[Point]) -> String {
     }
     text.push('\n');
     for point in points {
-        let Point {
-            row,
-            quantum_ms,
-            wait_ms,
-            outcome,
-        } = point;
+        let Point { row, quantum_ms, wait_ms, outcome } = point;
         let _ = write!(text, "{row},{quantum_ms},{wait_ms}");
         for (figure, _) in geom::FIGURES {
             let value = outcome.figure(figure);
@@ -137,10 +112,7 @@ pub fn csv(points: &[Point]) -> String {
 /// The directory or a file cannot be written; the message names it.
 pub fn write(points: &[Point], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let named = |path: &Path, error: std::io::Error| {
-        std::io::Error::new(
-            error.kind(),
-            format!("cannot write {}: {error}", path.display()),
-        )
+        std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
     };
     std::fs::create_dir_all(directory).map_err(|error| named(directory, error))?;
     let mut files = vec![("geom-quantum-wait.csv".to_string(), csv(points))];

@@ -11,11 +11,8 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (960, 360);
 
 /// The panels: figure and title.
-const PANELS: [(&str, &str); 3] = [
-    ("efficiency", "efficiency"),
-    ("dd_share", "share of dd"),
-    ("cvs_share", "share of cvs"),
-];
+const PANELS: [(&str, &str); 3] =
+    [("efficiency", "efficiency"), ("dd_share", "share of dd"), ("cvs_share", "share of cvs")];
 
 /// Colours that stay apart for colour-blind eyes (Okabe and Ito 2008), one per wait.
 const COLOURS: [RGBColor; WAIT_MS.len()] = [
@@ -69,24 +66,19 @@ fn draw_panel(panel: &Area<'_>, points: &[Point], row: &str, figure: &str, capti
         .y_labels(12)
         .x_desc("quantum_ms")
         .x_label_formatter(&|index| {
-            let quantum = usize::try_from(*index)
-                .ok()
-                .and_then(|at| QUANTUM_MS.get(at));
+            let quantum = usize::try_from(*index).ok().and_then(|at| QUANTUM_MS.get(at));
             quantum.map_or(String::new(), |ms| ms.to_string())
         })
         .y_label_formatter(&|milli| format!("{:.1}", Milli(i64::from(*milli))))
         .draw()?;
     for (wait_ms, colour) in WAIT_MS.into_iter().zip(COLOURS) {
-        let line = QUANTUM_MS
-            .iter()
-            .enumerate()
-            .filter_map(|(index, quantum)| {
-                let point = points.iter().find(|point| {
-                    (point.row, point.quantum_ms, point.wait_ms) == (row, *quantum, wait_ms)
-                })?;
-                let value = point.outcome.figure(figure)?;
-                Some((index as i32, i32::try_from(value.0).ok()?))
-            });
+        let line = QUANTUM_MS.iter().enumerate().filter_map(|(index, quantum)| {
+            let point = points.iter().find(|point| {
+                (point.row, point.quantum_ms, point.wait_ms) == (row, *quantum, wait_ms)
+            })?;
+            let value = point.outcome.figure(figure)?;
+            Some((index as i32, i32::try_from(value.0).ok()?))
+        });
         let style = colour.stroke_width(2);
         chart
             .draw_series(LineSeries::new(line, style))?

@@ -20,26 +20,9 @@ pub fn csv(rows: &[Row]) -> String {
         let bound = row.bound.as_deref().unwrap_or_default();
         let holds = row.holds.map(|holds| holds.to_string()).unwrap_or_default();
         // No field has a comma or a quote: names, numbers and bounds are ours.
-        let Row {
-            table,
-            row,
-            variant,
-            figure,
-            unit,
-            value,
-            ..
-        } = row;
-        let line = [
-            table,
-            row,
-            variant,
-            figure,
-            unit,
-            &*source,
-            &value.to_string(),
-            bound,
-            &*holds,
-        ];
+        let Row { table, row, variant, figure, unit, value, .. } = row;
+        let line =
+            [table, row, variant, figure, unit, &*source, &value.to_string(), bound, &*holds];
         text.push_str(&line.join(","));
         text.push('\n');
     }
@@ -59,21 +42,22 @@ pub fn table(rows: &[Row]) -> String {
 
 /// The figures in columns.
 fn outcomes(rows: &[Row]) -> String {
-    let mut figures: Vec<(&str, &str)> = Vec::new();
-    for row in rows {
-        if !figures.iter().any(|(figure, _)| *figure == row.figure) {
-            figures.push((row.figure, row.unit));
-        }
-    }
     let mut lines: Vec<(&str, &str)> = Vec::new();
     for row in rows {
         if !lines.contains(&(row.row, row.variant)) {
             lines.push((row.row, row.variant));
         }
     }
+    // The columns stand in the order of the line that has most of them.
+    let of_line = |line: &(&str, &str)| -> Vec<&str> {
+        let of = rows.iter().filter(|r| (r.row, r.variant) == *line);
+        of.map(|r| r.figure).collect()
+    };
+    let figures = lines.iter().map(of_line).max_by_key(Vec::len);
+    let figures = figures.unwrap_or_default();
     let mut table = plain_table();
     let mut header = vec![Cell::new("row"), Cell::new("variant")];
-    for (figure, _) in &figures {
+    for figure in &figures {
         header.push(right(figure));
         if *figure == "dd_mb_s" {
             header.push(right("source"));
@@ -82,11 +66,10 @@ fn outcomes(rows: &[Row]) -> String {
     table.set_header(header);
     for (row, variant) in lines {
         let mut cells = vec![Cell::new(row), Cell::new(variant)];
-        for (figure, _) in &figures {
-            let entry = rows
-                .iter()
-                .find(|r| (r.row, r.variant, r.figure) == (row, variant, *figure));
-            cells.push(right(&entry.map_or(String::new(), |r| decimals(r))));
+        for figure in &figures {
+            let entry =
+                rows.iter().find(|r| (r.row, r.variant, r.figure) == (row, variant, *figure));
+            cells.push(right(&entry.map_or(String::new(), decimals)));
             if *figure == "dd_mb_s" {
                 let source = entry.and_then(|r| r.source);
                 cells.push(right(&source.map_or(String::new(), |n| format!("{n:.0}"))));
@@ -128,9 +111,7 @@ fn decimals(row: &Row) -> String {
 
 fn plain_table() -> Table {
     let mut table = Table::new();
-    table
-        .load_style(ASCII_MARKDOWN)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     table
 }
 
@@ -179,9 +160,8 @@ mod tests {
     #[test]
     fn json_has_the_promised_keys() {
         let value: serde_json::Value = serde_json::from_str(&json(&rows())).expect("JSON");
-        let keys = [
-            "table", "row", "variant", "figure", "unit", "source", "value", "bound", "holds",
-        ];
+        let keys =
+            ["table", "row", "variant", "figure", "unit", "source", "value", "bound", "holds"];
         for entry in value.as_array().expect("an array") {
             let entry = entry.as_object().expect("an object");
             assert_eq!(entry.len(), keys.len());

@@ -126,10 +126,7 @@ pub fn source(row: &str, variant: &str) -> Source {
         ("dd-write+cvs", "rr") => (14, Some("ok")),
         _ => return Source::default(),
     };
-    Source {
-        dd_mb_s: Some(Milli(dd * 1_000)),
-        cvs,
-    }
+    Source { dd_mb_s: Some(Milli(dd * 1_000)), cvs }
 }
 
 /// What a figure has to meet.
@@ -212,9 +209,8 @@ pub fn geom(seed: u64, duration: Nanos) -> Vec<Row> {
     for row in ROWS {
         cells.extend(variants.iter().map(|variant| (row, *variant)));
     }
-    let reports = parallel::map(&cells, |(row, variant)| {
-        run(&scenario(row, variant, seed, duration))
-    });
+    let reports =
+        parallel::map(&cells, |(row, variant)| run(&scenario(row, variant, seed, duration)));
     let none = |row: &str| cells.iter().position(|cell| *cell == (row, NONE));
     let outcomes: Vec<Outcome> = cells
         .iter()
@@ -247,9 +243,7 @@ fn figures(
     none: &Outcome,
 ) -> Vec<Row> {
     let is_mix = row.contains('+');
-    let figures = FIGURES
-        .iter()
-        .filter(|(name, _)| is_mix || *name != "efficiency");
+    let figures = FIGURES.iter().filter(|(name, _)| is_mix || *name != "efficiency");
     let entries = figures.filter_map(|(figure, unit)| {
         let value = outcome.figure(figure)?;
         let bound = bound(row, variant, figure);

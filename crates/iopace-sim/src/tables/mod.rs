@@ -94,18 +94,8 @@ mod tests {
             (Bound::AtLeast(Milli(30_000)), ">= 30", 30_000, 29_999),
             (Bound::AtLeast(Milli(400)), ">= 0.40", 400, 399),
             (Bound::AtMost(Milli(250)), "<= 0.25", 250, 251),
-            (
-                Bound::Within(Milli(6_000), Milli(1_500)),
-                "6 +- 1.5",
-                4_500,
-                4_499,
-            ),
-            (
-                Bound::WithinPercent(Milli(72_000), 3),
-                "72 +- 3 %",
-                74_160,
-                74_161,
-            ),
+            (Bound::Within(Milli(6_000), Milli(1_500)), "6 +- 1.5", 4_500, 4_499),
+            (Bound::WithinPercent(Milli(72_000), 3), "72 +- 3 %", 74_160, 74_161),
         ];
         for (bound, text, good, bad) in cases {
             assert_eq!(bound.text(), text);

@@ -67,11 +67,7 @@ impl Cvs {
             Extent::new(offset, size).expect("inside a region, which does not wrap")
         };
         let files = (0..TREE_FILES).map(place).collect();
-        Cvs {
-            files,
-            next: 0,
-            random,
-        }
+        Cvs { files, next: 0, random }
     }
 
     fn think(&mut self) -> Nanos {

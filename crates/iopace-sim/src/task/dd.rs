@@ -123,11 +123,7 @@ mod tests {
         let actions: Vec<Action> = (0..514).map(|_| dd.next()).collect();
         let metadata: Vec<usize> = (0..514).filter(|&i| !actions[i].payload).collect();
         assert_eq!(metadata, [256, 513]);
-        let data: u64 = actions
-            .iter()
-            .filter(|a| a.payload)
-            .map(|a| a.extent.len().0)
-            .sum();
+        let data: u64 = actions.iter().filter(|a| a.payload).map(|a| a.extent.len().0).sum();
         assert_eq!(data, 64 << 20);
     }
 }

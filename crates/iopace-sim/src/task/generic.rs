@@ -37,25 +37,14 @@ impl Mixed {
     /// Begins the pattern.
     pub fn new(pattern: Pattern, random: Random) -> Mixed {
         let walk = Walk::new(pattern.region, pattern.block);
-        Mixed {
-            pattern,
-            walk,
-            random,
-        }
+        Mixed { pattern, walk, random }
     }
 }
 
 impl Workload for Mixed {
     fn next(&mut self) -> Action {
-        let Pattern {
-            region,
-            block,
-            think,
-            write_percent,
-            buffered,
-            fua,
-            is_random,
-        } = self.pattern;
+        let Pattern { region, block, think, write_percent, buffered, fua, is_random } =
+            self.pattern;
         let extent = if is_random {
             let places = region.len().0 / block.0;
             let offset = region.offset() + Bytes(self.random.below(places) * block.0);

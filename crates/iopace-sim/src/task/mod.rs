@@ -61,26 +61,10 @@ impl Kind {
     /// Every kind with its word in a scenario and what it is.
     pub const ALL: &[(Kind, &str, &str)] = &[
         (Kind::DdRead, "dd-read", "dd bs=128k reading the raw disk"),
-        (
-            Kind::DdWrite,
-            "dd-write",
-            "dd bs=128k writing a file through the page cache",
-        ),
-        (
-            Kind::Cvs,
-            "cvs",
-            "cvs update: small synchronous reads, some writes, think time",
-        ),
-        (
-            Kind::Sequential,
-            "sequential",
-            "ascending requests of one size",
-        ),
-        (
-            Kind::Random,
-            "random",
-            "requests of one size anywhere in a region",
-        ),
+        (Kind::DdWrite, "dd-write", "dd bs=128k writing a file through the page cache"),
+        (Kind::Cvs, "cvs", "cvs update: small synchronous reads, some writes, think time"),
+        (Kind::Sequential, "sequential", "ascending requests of one size"),
+        (Kind::Random, "random", "requests of one size anywhere in a region"),
     ];
 
     /// Its word in a scenario.
@@ -175,15 +159,8 @@ pub(crate) struct Walk {
 impl Walk {
     /// Walks `region`, which must hold at least one step.
     pub(crate) fn new(region: Extent, step: Bytes) -> Walk {
-        assert!(
-            step.0 > 0 && region.len() >= step,
-            "a region of {region} holds no step"
-        );
-        Walk {
-            region,
-            step,
-            at: 0,
-        }
+        assert!(step.0 > 0 && region.len() >= step, "a region of {region} holds no step");
+        Walk { region, step, at: 0 }
     }
 
     /// The next piece.
