@@ -8,10 +8,14 @@ use crate::time::Instant;
 use crate::verdict::Pop;
 use core::fmt;
 
+pub mod elevator;
 pub mod fifo;
 pub(crate) mod guard;
 pub mod params;
 pub mod registry;
+pub mod rr;
+pub mod sorted;
+pub mod tasks;
 
 pub use params::{ParamError, ParamSpec, Params};
 pub use registry::{Algorithm, CounterSpec, REGISTRY, find};

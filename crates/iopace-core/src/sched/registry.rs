@@ -1,6 +1,6 @@
 //! The list of schedulers: one line each.
 
-use super::{ParamSpec, Params, Scheduler, fifo};
+use super::{ParamSpec, Params, Scheduler, elevator, fifo, rr};
 use core::fmt;
 
 /// What one counter of a scheduler counts.
@@ -40,7 +40,7 @@ impl fmt::Debug for Algorithm {
 }
 
 /// All schedulers, the simplest first.
-pub static REGISTRY: &[&Algorithm] = &[&fifo::ALGORITHM];
+pub static REGISTRY: &[&Algorithm] = &[&fifo::ALGORITHM, &elevator::ALGORITHM, &rr::ALGORITHM];
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

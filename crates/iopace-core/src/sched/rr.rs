@@ -1,0 +1,418 @@
+//! Gives each task the disk for a slice of time and bytes in turn, and keeps the disk for it while
+//! its next request is about to come.
+//!
+//! # Model
+//! A task that reads in sequence submits its next request shortly after the last one is done. A
+//! scheduler that never idles sees nothing of it in that gap, sends the head elsewhere, and so seeks
+//! between two tasks for every request. Here one task has the disk for a slice; when its queue runs
+//! empty the disk is kept idle for a moment (*anticipation*), because waiting a millisecond costs
+//! less than two seeks.
+//! ```text
+//!   ┌──── slice of A: quantum_ms from its first completion, or quantum_kb ────┐┌─ slice of B ─
+//!   │ seek │ A │.│ A │.│ A │.│ A │ ...                                        ││ seek │ B │...
+//!                  └ anticipation: A thinks                                      B waits till here
+//! ```
+//! How long to wait for a task that thinks: its mean think time, four times (an exponential think
+//! time exceeds that in 2 % of cases), at most `wait_ms`, never past the end of its slice. A task that
+//! thinks longer than `wait_ms` on the average is not waited for at all. A task whose think time is
+//! not known yet is waited for `wait_ms`.
+//!
+//! *What differs from 2009.* gsched_rr does not wait for a task that seeks (mean distance over
+//! 8 KiB). Such a task then gets one request per turn while its neighbour gets a whole slice: with
+//! 100 ms slices some 12 ms of every 112 ms, a tenth of the disk. Here a seeking task has its slice
+//! like everybody, as long as its think time is short; its wait is bounded by four think times,
+//! whereas a sequential task, for which a lost turn costs the most, is waited for the full `wait_ms`.
+//! Think time is measured from completion to submission and not between submissions, so it does
+//! not contain the disk's own time.
+//!
+//! # Properties
+//! 1. A task has the disk for at most `quantum_kb`, or `quantum_ms` from its first completion, plus
+//!    one request, while others wait.
+//! 2. The disk idles for at most `wait_ms` at a time, and only for the task in service.
+//! 3. Tasks are served in turn: a task with requests waits at most one slice of each other one.
+//! 4. A task that is alone is never held up.
+//! 5. A task whose mean think time is above `wait_ms` is not waited for.
+//! 6. A task that seeks but thinks briefly keeps its slice.
+//! 7. With `bypass` nothing is held back and requests go in order of arrival.
+//!
+//! # When it does not know
+//! A new task is waited for until its think time is known (four requests).
+//!
+//! # Limits
+//! With `queue_depth` 1 the disk's own queueing is switched off, which wastes a disk that has it;
+//! with more, other tasks still wait while the one in service has a request in flight. Slices are
+//! equal: no weights. On flash there is no seek to save: use `fifo` or `fair` there.
+//!
+//! # Sources
+//! FreeBSD gsched_rr (gs_rr.c): parameters, bounds, defaults, counters, the statistics' 1/8 weight;
+//! "deceptive idleness": Iyer and Druschel, SOSP 2001.
+
+use super::sorted::{Sorted, by_arrival};
+use super::tasks::TaskStats;
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
+use crate::limits::TASKS_MAX;
+use crate::request::{Done, Request, TaskId};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::{Pop, Reason};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Its line in the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "rr",
+    summary: "round robin over tasks: a slice of time and bytes each, with anticipation",
+    params: &PARAMS,
+    counters: &[
+        CounterSpec { name: "wait_hit", doc: "waits that the task's next request ended" },
+        CounterSpec { name: "wait_miss", doc: "waits that ran out" },
+        CounterSpec { name: "slices", doc: "slices given" },
+    ],
+    build: |params| Box::new(RoundRobin::new(params)),
+};
+
+static PARAMS: [ParamSpec; 6] = [
+    ParamSpec {
+        name: "wait_ms",
+        unit: "ms",
+        min: 1,
+        default: 10,
+        max: 30,
+        doc: "longest anticipation; about one seek with its rotation, so waiting costs at most \
+              what it may save",
+    },
+    ParamSpec {
+        name: "quantum_ms",
+        unit: "ms",
+        min: 1,
+        default: 100,
+        max: 500,
+        doc: "slice in time, counted from its first completion; ten seeks long, so switching \
+              costs about a tenth",
+    },
+    ParamSpec {
+        name: "quantum_kb",
+        unit: "KiB",
+        min: 16,
+        default: 8192,
+        max: 65536,
+        doc: "slice in bytes; what an 80 MB/s disk moves in 100 ms",
+    },
+    ParamSpec {
+        name: "queue_depth",
+        unit: "requests",
+        min: 1,
+        default: 1,
+        max: 50,
+        doc: "requests at the disk at once; one gives this scheduler all the say",
+    },
+    ParamSpec {
+        name: "bypass",
+        unit: "0/1",
+        min: 0,
+        default: 0,
+        max: 1,
+        doc: "pass new requests through in order of arrival and hold nothing back",
+    },
+    ParamSpec {
+        name: "w_anticipate",
+        unit: "0/1",
+        min: 0,
+        default: 1,
+        max: 1,
+        doc: "anticipate after writes too",
+    },
+];
+
+/// A mean distance up to which a task counts as sequential (gsched_rr).
+const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
+
+/// A longer seek counts as this long (gsched_rr).
+const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
+
+/// Mean think times to wait for a seeking task: an exponential one is longer in 2 % of cases.
+const THINK_TIMES: u64 = 4;
+
+/// A task without requests is forgotten after this long (geom_sched's expire_secs).
+const EXPIRE: Nanos = Nanos::from_secs(10);
+
+/// The parameters in force, in the core's units.
+#[derive(Clone, Copy, Debug)]
+struct Config {
+    wait: Nanos,
+    quantum: Nanos,
+    quantum_bytes: Bytes,
+    queue_depth: u32,
+    bypass: bool,
+    w_anticipate: bool,
+}
+
+impl Config {
+    fn new(params: &Params) -> Config {
+        Config {
+            wait: Nanos::from_millis(params.get(0)),
+            quantum: Nanos::from_millis(params.get(1)),
+            quantum_bytes: Bytes::from_kib(params.get(2)),
+            queue_depth: u32::try_from(params.get(3)).expect("bounded by its spec"),
+            bypass: params.is_on(4),
+            w_anticipate: params.is_on(5),
+        }
+    }
+}
+
+/// One task: its requests and what is known of it.
+#[derive(Debug, Default)]
+struct Queue {
+    requests: Sorted,
+    stats: TaskStats,
+    in_flight: u32,
+}
+
+/// The task in service.
+#[derive(Debug)]
+struct Slice {
+    task: TaskId,
+    /// Bytes served in this slice.
+    service: Bytes,
+    /// When the slice ends; known from its first completion on.
+    end: Option<Instant>,
+    /// Until when its next request is waited for.
+    waiting_until: Option<Instant>,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct RoundRobin {
+    config: Config,
+    tasks: BTreeMap<TaskId, Queue>,
+    /// Tasks with requests, the one in service aside, in order of their turn.
+    turns: VecDeque<TaskId>,
+    active: Option<Slice>,
+    /// Requests taken while `bypass` was on.
+    through: VecDeque<Request>,
+    len: usize,
+    in_flight: u32,
+    next_expiry: Instant,
+    wait_hit_count: u64,
+    wait_miss_count: u64,
+    slices_count: u64,
+}
+
+impl RoundRobin {
+    fn new(params: &Params) -> RoundRobin {
+        RoundRobin {
+            config: Config::new(params),
+            tasks: BTreeMap::new(),
+            turns: VecDeque::new(),
+            active: None,
+            through: VecDeque::new(),
+            len: 0,
+            in_flight: 0,
+            next_expiry: Instant::ZERO,
+            wait_hit_count: 0,
+            wait_miss_count: 0,
+            slices_count: 0,
+        }
+    }
+
+    /// Ends the slice in service; a task that still has requests goes to the end of the row.
+    fn release(&mut self) {
+        if let Some(slice) = self.active.take()
+            && self.tasks.get(&slice.task).is_some_and(|queue| !queue.requests.is_empty())
+        {
+            self.turns.push_back(slice.task);
+        }
+    }
+
+    /// Gives the next task in the row its slice.
+    fn next_slice(&mut self) {
+        self.active = self.turns.pop_front().map(|task| {
+            self.slices_count += 1;
+            Slice { task, service: Bytes::ZERO, end: None, waiting_until: None }
+        });
+    }
+
+    /// Whether the slice is used up. Nobody else waiting, it just begins anew.
+    fn is_expired(&mut self, now: Instant) -> bool {
+        let Some(slice) = &mut self.active else { return false };
+        let is_over =
+            slice.service >= self.config.quantum_bytes || slice.end.is_some_and(|end| now >= end);
+        if is_over && self.turns.is_empty() {
+            slice.service = Bytes::ZERO;
+            slice.end = slice.end.map(|_| now + self.config.quantum);
+            return false;
+        }
+        is_over
+    }
+
+    /// The next request of the task in service, or `None` if it has none queued.
+    fn serve(&mut self) -> Option<Request> {
+        let slice = self.active.as_mut()?;
+        let queue = self.tasks.get_mut(&slice.task)?;
+        let request = queue.requests.pop()?;
+        queue.in_flight += 1;
+        self.in_flight += 1;
+        self.len -= 1;
+        slice.service += request.service_bytes();
+        Some(request)
+    }
+
+    /// How long the task's next request is worth waiting for, from now.
+    fn patience(&self, queue: &Queue, done: &Done) -> Option<Nanos> {
+        let Config { wait, w_anticipate, bypass, .. } = self.config;
+        if bypass || (done.op.is_write() && !w_anticipate) {
+            return None;
+        }
+        let Some(think) = queue.stats.think() else { return Some(wait) };
+        if think > wait {
+            return None;
+        }
+        let is_sequential = queue.stats.seek().is_none_or(|seek| seek <= SEQUENTIAL_MAX);
+        Some(if is_sequential { wait } else { wait.min(think.times(THINK_TIMES)) })
+    }
+
+    /// The task in service has nothing queued and nothing in flight: wait for it, or not.
+    fn anticipate(&mut self, now: Instant, done: &Done) {
+        let Some(queue) = self.tasks.get(&done.task) else { return };
+        let patience = self.patience(queue, done);
+        let Some(slice) = &mut self.active else { return };
+        let until = patience.map(|patience| {
+            let until = now + patience;
+            slice.end.map_or(until, |end| until.min(end))
+        });
+        match until.filter(|&until| until > now) {
+            Some(until) => slice.waiting_until = Some(until),
+            None => self.active = None,
+        }
+    }
+
+    /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
+    fn expire(&mut self, now: Instant) {
+        let is_full = self.tasks.len() >= TASKS_MAX;
+        if now < self.next_expiry && !is_full {
+            return;
+        }
+        self.next_expiry = now + EXPIRE;
+        let active = self.active.as_ref().map(|slice| slice.task);
+        self.tasks.retain(|task, queue| {
+            !queue.requests.is_empty()
+                || queue.in_flight > 0
+                || active == Some(*task)
+                || (!is_full && now.since(queue.stats.last_used()) < EXPIRE)
+        });
+    }
+
+    /// Why the task in service keeps the disk although it has nothing queued.
+    fn hold(&mut self, now: Instant) -> Option<Pop> {
+        let slice = self.active.as_mut()?;
+        if let Some(until) = slice.waiting_until {
+            if now < until {
+                return Some(Pop::At(until, Reason::Anticipation));
+            }
+            self.wait_miss_count += 1;
+            return None;
+        }
+        let is_busy = self.tasks.get(&slice.task).is_some_and(|queue| queue.in_flight > 0);
+        is_busy.then_some(Pop::At(Instant::NEVER, Reason::Turn))
+    }
+}
+
+impl Scheduler for RoundRobin {
+    fn push(&mut self, now: Instant, request: Request) {
+        self.expire(now);
+        self.len += 1;
+        let (task, extent) = (request.task(), request.extent());
+        let queue = self.tasks.entry(task).or_default();
+        let was_empty = queue.requests.is_empty();
+        let is_alone = was_empty && queue.in_flight == 0;
+        let think_max = self.config.wait.times(2);
+        queue.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
+        if self.config.bypass {
+            return self.through.push_back(request);
+        }
+        queue.requests.push(request);
+        match &mut self.active {
+            Some(slice) if slice.task == task => {
+                let was_waited_for = slice.waiting_until.take().is_some();
+                self.wait_hit_count += u64::from(was_waited_for);
+            }
+            _ if was_empty => self.turns.push_back(task),
+            _ => {}
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Pop {
+        if self.len == 0 {
+            return Pop::Empty;
+        }
+        if !self.config.bypass && self.in_flight >= self.config.queue_depth {
+            return Pop::At(Instant::NEVER, Reason::Turn);
+        }
+        if self.is_expired(now) {
+            self.release();
+        }
+        loop {
+            if let Some(request) = self.serve() {
+                return Pop::Ready(request);
+            }
+            if !self.config.bypass
+                && let Some(hold) = self.hold(now)
+            {
+                return hold;
+            }
+            self.release();
+            self.next_slice();
+            if self.active.is_none() {
+                break;
+            }
+        }
+        let Some(request) = self.through.pop_front() else { return Pop::Empty };
+        self.len -= 1;
+        self.in_flight += 1;
+        if let Some(queue) = self.tasks.get_mut(&request.task()) {
+            queue.in_flight += 1;
+        }
+        Pop::Ready(request)
+    }
+
+    fn on_done(&mut self, now: Instant, done: &Done) {
+        self.in_flight -= 1;
+        let Some(queue) = self.tasks.get_mut(&done.task) else { return };
+        queue.in_flight -= 1;
+        queue.stats.done(now);
+        let is_idle = queue.requests.is_empty() && queue.in_flight == 0;
+        let Some(slice) = &mut self.active else { return };
+        if slice.task != done.task {
+            return;
+        }
+        slice.end.get_or_insert(now + self.config.quantum);
+        if is_idle {
+            self.anticipate(now, done);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn drain(&mut self, into: &mut Vec<Request>) {
+        for queue in self.tasks.values_mut() {
+            queue.requests.drain(into);
+        }
+        into.extend(self.through.drain(..));
+        by_arrival(into);
+        self.turns.clear();
+        self.active = None;
+        self.len = 0;
+    }
+
+    fn configure(&mut self, params: &Params) {
+        self.config = Config::new(params);
+    }
+
+    fn counters(&self, into: &mut Vec<u64>) {
+        into.extend([self.wait_hit_count, self.wait_miss_count, self.slices_count]);
+    }
+}
+
+#[cfg(test)]
+mod tests;
