@@ -43,6 +43,7 @@ impl Entry {
         let queued = self.started.since(self.admitted);
         let window = Nanos(self.window_mark.0.min(queued.0));
         StageTimes {
+            pace: Nanos::ZERO,
             admit: self.admitted.since(self.arrived),
             sched: queued.saturating_sub(window),
             window,

@@ -259,6 +259,8 @@ pub enum DiskError {
 /// Where a finished request spent its time, stage by stage. The parts sum to the total exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
+    /// Waiting to dirty memory (stage pace); buffered writes only.
+    pub pace: Nanos,
     /// Waiting for a slot or budget (stage admit).
     pub admit: Nanos,
     /// Queued in the scheduler because it was not its turn, or another task was anticipated.
@@ -272,7 +274,7 @@ pub struct StageTimes {
 impl StageTimes {
     /// From arrival to completion.
     pub fn total(&self) -> Nanos {
-        self.admit + self.sched + self.window + self.disk
+        self.pace + self.admit + self.sched + self.window + self.disk
     }
 }
 

@@ -149,6 +149,7 @@ impl DeviceStats {
             Outcome::Failed(_) | Outcome::Refused => direction.failed_count += 1,
         }
         direction.latency.record(times.total());
+        self.stages.pace += times.pace;
         self.stages.admit += times.admit;
         self.stages.sched += times.sched;
         self.stages.window += times.window;

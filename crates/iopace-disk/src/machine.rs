@@ -1,0 +1,427 @@
+//! A whole device without I/O and without a clock: an engine, a page cache and a disk model.
+//!
+//! The simulator turns it in virtual time, the daemon's emulated disk in real time: the very same
+//! code. The contract is that of the engine: tell it what happened ([`Machine::submit`],
+//! [`Machine::control`], several at one instant if they came together), then drain it with
+//! [`Machine::poll`] until it says when to come back.
+//!
+//! # What goes where
+//! - An unbuffered request goes to the engine as it is.
+//! - A buffered read that hits is finished at once; a miss goes to the engine and fills the cache.
+//! - A buffered write passes the pace stage and is taken by the cache; when too much is dirty it waits
+//!   in order of arrival. A write with FUA goes through the engine to the medium.
+//! - Write-back is submitted by the cache, owned by the task that dirtied, and goes through the engine.
+//! - A buffered flush waits until all that was dirty when it arrived is written back, then flushes
+//!   the disk, and ends with an error if a write-back failed.
+//!
+//! # Properties
+//! 1. Every submitted request finishes exactly once, whatever the disk does: a command that the disk
+//!    loses fails after [`COMMAND_TIMEOUT`].
+//! 2. A flush covers every write that was finished before it was submitted.
+
+use crate::disk::{Command, Disk};
+use crate::page_cache::{Accept, Lookup, PageCache, PageCacheConfig, SyncMark};
+use iopace_core::engine::{Config, Control, ControlError, Engine, Finish, Input, Output, Start};
+use iopace_core::limits::DEVICE_REQUESTS_MAX;
+use iopace_core::request::{
+    DiskError, Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
+};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::trace::Event;
+use iopace_core::units::Bytes;
+use iopace_core::verdict::Reason;
+use std::collections::VecDeque;
+
+/// A command that the disk has not completed by then has failed (Linux: 30 s for a SCSI disk).
+pub const COMMAND_TIMEOUT: Nanos = Nanos::from_secs(30);
+
+/// Places in the engine's table that are kept for write-back: callers are refused before it must be.
+const OWN_REQUESTS: usize = 1_024;
+
+/// A request for the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Io {
+    /// What is asked for.
+    pub submit: Submit,
+    /// Whether the page cache may serve it.
+    pub buffered: bool,
+}
+
+/// What has to be done outside.
+#[derive(Debug)]
+pub enum MachineOutput {
+    /// A request has ended.
+    Finished(Finished),
+    /// Something an operator should know.
+    Event(Box<Event>),
+    /// Drained: come back at the instant or with an input.
+    Wait(Instant, Reason),
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished {
+    /// The caller's name for it.
+    pub tag: Tag,
+    /// Who called.
+    pub task: TaskId,
+    /// What was done.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where its time went; time spent waiting for dirty memory counts as pace.
+    pub times: StageTimes,
+    /// Whether the page cache served it, without the disk.
+    pub cached: bool,
+}
+
+/// What a request of the engine is for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    /// The caller's request as it is.
+    Direct(Submit),
+    /// A read that missed: fills the cache.
+    Fill(Submit),
+    /// A write that went through to the medium: what it wrote is cached.
+    Through(Submit),
+    /// A flush after its write-back, which began at that time and may have failed.
+    Flush { submit: Submit, since: Instant, failed: bool },
+    /// Pages on their way to the disk.
+    WriteBack(Extent),
+    /// A buffered write at the pace stage.
+    Pace { submit: Submit, since: Instant },
+}
+
+/// One request that the machine has in the engine or at the disk.
+#[derive(Debug)]
+struct Entry {
+    purpose: Purpose,
+    /// The engine's name, once it is at the disk.
+    id: Option<RequestId>,
+    started: Instant,
+    /// Tells this use of the place from an earlier one.
+    number: u64,
+}
+
+/// A flush that waits for write-back.
+#[derive(Debug)]
+struct Syncing {
+    mark: SyncMark,
+    submit: Submit,
+    since: Instant,
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct Machine {
+    engine: Engine,
+    cache: Option<PageCache>,
+    disk: Box<dyn Disk>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    last_number: u64,
+    outputs: VecDeque<MachineOutput>,
+    /// Buffered writes that wait for dirty memory, in order of arrival.
+    writers: VecDeque<(Submit, Instant)>,
+    syncing: VecDeque<Syncing>,
+    /// Commands at the disk in the order they were started, for the time-out.
+    started: VecDeque<(Instant, u64)>,
+}
+
+impl Machine {
+    /// A device at rest. The window is never deeper than the disk.
+    pub fn new(config: Config, cache: Option<PageCacheConfig>, disk: Box<dyn Disk>) -> Machine {
+        let window_depth = config.window_depth.min(disk.depth());
+        Machine {
+            engine: Engine::new(Config { window_depth, ..config }),
+            cache: cache.map(PageCache::new),
+            disk,
+            entries: Vec::new(),
+            free: Vec::new(),
+            last_number: 0,
+            outputs: VecDeque::new(),
+            writers: VecDeque::new(),
+            syncing: VecDeque::new(),
+            started: VecDeque::new(),
+        }
+    }
+
+    /// Takes a request.
+    pub fn submit(&mut self, now: Instant, io: Io) {
+        let Io { submit, buffered } = io;
+        if self.engine.live_count() + self.syncing.len() + OWN_REQUESTS >= DEVICE_REQUESTS_MAX {
+            return self.finish(submit, Outcome::Refused, StageTimes::default(), false);
+        }
+        let Some(cache) = self.cache.as_mut().filter(|_| buffered) else {
+            return self.send(now, submit, Purpose::Direct(submit));
+        };
+        match submit.op {
+            Op::Read | Op::Cache => match cache.read(submit.extent) {
+                Lookup::Hit => self.finish(submit, Outcome::Ok, StageTimes::default(), true),
+                Lookup::Miss(missing) => {
+                    let extent = clamp(missing, self.disk.capacity(), submit.extent);
+                    self.send(
+                        now,
+                        Submit { extent, op: Op::Read, ..submit },
+                        Purpose::Fill(submit),
+                    );
+                }
+            },
+            Op::Write if submit.fua => self.send(now, submit, Purpose::Through(submit)),
+            Op::Write => {
+                let tag = self.enter(now, Purpose::Pace { submit, since: now });
+                let Submit { task, group, extent, .. } = submit;
+                let size = extent.len();
+                self.engine.handle(now, Input::Dirtied { tag, task, group, size });
+            }
+            Op::Trim | Op::WriteZeroes => {
+                cache.trim(submit.extent);
+                self.send(now, submit, Purpose::Direct(submit));
+            }
+            Op::Flush => {
+                let mark = cache.sync();
+                self.syncing.push_back(Syncing { mark, submit, since: now });
+            }
+        }
+    }
+
+    /// Changes the running device.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
+        let control = match control {
+            Control::Window(depth) => Control::Window(depth.min(self.disk.depth())),
+            other => other,
+        };
+        self.engine.control(now, control)
+    }
+
+    /// The next thing to do; [`MachineOutput::Wait`] when there is no more.
+    pub fn poll(&mut self, now: Instant) -> MachineOutput {
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return output;
+            }
+            if self.complete(now) {
+                continue;
+            }
+            match self.engine.poll(now) {
+                Output::Start(start) => self.start(now, &start),
+                Output::Finish(finish) => self.finished(now, &finish),
+                Output::Resume { tag } => self.resumed(now, tag),
+                Output::Event(event) => return MachineOutput::Event(event),
+                Output::Wait(at, reason) => {
+                    if self.write_back(now) || !self.outputs.is_empty() {
+                        continue;
+                    }
+                    return MachineOutput::Wait(at.min(self.next(now)), reason);
+                }
+            }
+        }
+    }
+
+    /// The engine, to be looked at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The page cache, to be looked at.
+    pub fn cache(&self) -> Option<&PageCache> {
+        self.cache.as_ref()
+    }
+
+    /// The disk, to be looked at.
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Submits a request to the engine under a name of our own.
+    fn send(&mut self, now: Instant, submit: Submit, purpose: Purpose) {
+        let tag = self.enter(now, purpose);
+        self.engine.handle(now, Input::Submit(Submit { tag, ..submit }));
+    }
+
+    fn enter(&mut self, now: Instant, purpose: Purpose) -> Tag {
+        self.last_number += 1;
+        let entry = Entry { purpose, id: None, started: now, number: self.last_number };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place] = Some(entry);
+                place
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() - 1
+            }
+        };
+        Tag(place as u64)
+    }
+
+    fn leave(&mut self, tag: Tag) -> Entry {
+        let place = usize::try_from(tag.0).expect("a place in the table");
+        self.free.push(place);
+        self.entries[place].take().expect("the request exists")
+    }
+
+    fn start(&mut self, now: Instant, start: &Start) {
+        let &Start { id, tag, op, extent, fua, .. } = start;
+        let place = usize::try_from(tag.0).expect("a place in the table");
+        let entry = self.entries[place].as_mut().expect("the request exists");
+        entry.id = Some(id);
+        entry.started = now;
+        self.started.push_back((now, entry.number << 24 | place as u64));
+        let id = entry.number << 24 | place as u64;
+        self.disk.submit(now, Command { id, op, extent, fua });
+    }
+
+    /// Takes one completion from the disk, or one command that it has lost.
+    fn complete(&mut self, now: Instant) -> bool {
+        if let Some(done) = self.disk.poll(now) {
+            self.done(now, done.id, done.outcome);
+            return true;
+        }
+        while let Some(&(started, key)) = self.started.front() {
+            if self.entry_at_disk(key).is_none() {
+                self.started.pop_front();
+                continue;
+            }
+            if now.since(started) < COMMAND_TIMEOUT {
+                return false;
+            }
+            self.started.pop_front();
+            self.done(now, key, Outcome::Failed(DiskError::Io));
+            return true;
+        }
+        false
+    }
+
+    /// The engine's name of the command with that key, if it is still at the disk.
+    fn entry_at_disk(&self, key: u64) -> Option<RequestId> {
+        let place = usize::try_from(key & 0xff_ffff).expect("24 bits");
+        let entry = self.entries.get(place)?.as_ref()?;
+        entry.id.filter(|_| entry.number == key >> 24)
+    }
+
+    fn done(&mut self, now: Instant, key: u64, outcome: Outcome) {
+        // A completion after the time-out names a command that is no longer there.
+        if let Some(id) = self.entry_at_disk(key) {
+            self.engine.handle(now, Input::Done { id, outcome });
+        }
+    }
+
+    /// The engine is done with a request: what was it for?
+    fn finished(&mut self, now: Instant, finish: &Finish) {
+        let Entry { purpose, .. } = self.leave(finish.tag);
+        let (outcome, times) = (finish.outcome, finish.times);
+        match purpose {
+            Purpose::Direct(submit) => self.finish(submit, outcome, times, false),
+            Purpose::Fill(submit) | Purpose::Through(submit) => {
+                if let Some(cache) = self.cache.as_mut().filter(|_| outcome == Outcome::Ok) {
+                    cache.fill(finish.extent);
+                }
+                self.finish(submit, outcome, times, false);
+            }
+            Purpose::Flush { submit, since, failed } => {
+                let failed = failed && outcome == Outcome::Ok;
+                let outcome = if failed { Outcome::Failed(DiskError::Io) } else { outcome };
+                // Waiting for write-back is waiting for the disk.
+                let written = now.since(since).saturating_sub(times.total());
+                let times = StageTimes { disk: times.disk + written, ..times };
+                self.finish(submit, outcome, times, false);
+            }
+            Purpose::WriteBack(extent) => {
+                let cache = self.cache.as_mut().expect("it wrote back");
+                cache.written_back(extent, outcome == Outcome::Ok);
+            }
+            Purpose::Pace { .. } => unreachable!("it never was a request"),
+        }
+    }
+
+    fn finish(&mut self, submit: Submit, outcome: Outcome, times: StageTimes, cached: bool) {
+        let Submit { tag, task, op, extent, .. } = submit;
+        let finished = Finished { tag, task, op, extent, outcome, times, cached };
+        self.outputs.push_back(MachineOutput::Finished(finished));
+    }
+
+    /// A buffered write may dirty memory: behind those that wait for it already.
+    fn resumed(&mut self, now: Instant, tag: Tag) {
+        let Entry { purpose: Purpose::Pace { submit, since }, .. } = self.leave(tag) else {
+            unreachable!("only buffered writes are paced")
+        };
+        if self.writers.len() >= DEVICE_REQUESTS_MAX {
+            return self.finish(submit, Outcome::Refused, StageTimes::default(), false);
+        }
+        self.writers.push_back((submit, since));
+        self.accept_writers(now);
+    }
+
+    /// Lets waiting writers dirty memory, in order of arrival.
+    fn accept_writers(&mut self, now: Instant) {
+        while let Some(&(submit, since)) = self.writers.front() {
+            let cache = self.cache.as_mut().expect("writers wait for the cache");
+            if cache.write(now, submit.task, submit.extent) == Accept::Full {
+                return;
+            }
+            self.writers.pop_front();
+            let times = StageTimes { pace: now.since(since), ..StageTimes::default() };
+            self.finish(submit, Outcome::Ok, times, true);
+        }
+    }
+
+    /// Submits what the cache wants written and what that has made possible; false if nothing was.
+    fn write_back(&mut self, now: Instant) -> bool {
+        if self.cache.is_none() {
+            return false;
+        }
+        self.accept_writers(now);
+        let mut submitted = false;
+        while let Some(run) = self.cache.as_mut().and_then(|cache| cache.next_write_back(now)) {
+            let capacity = self.disk.capacity();
+            let extent = clamp(run.extent, capacity, run.extent);
+            let submit = Submit {
+                tag: Tag(0),
+                task: run.task,
+                group: GroupId::ROOT,
+                op: Op::Write,
+                extent,
+                fua: false,
+                sync: false,
+            };
+            self.send(now, submit, Purpose::WriteBack(run.extent));
+            submitted = true;
+        }
+        while let Some(first) = self.syncing.front() {
+            let cache = self.cache.as_mut().expect("flushes wait for the cache");
+            if !cache.is_synced(first.mark) {
+                break;
+            }
+            let failed = cache.take_failure();
+            let Syncing { submit, since, .. } = self.syncing.pop_front().expect("the first");
+            self.send(now, submit, Purpose::Flush { submit, since, failed });
+            submitted = true;
+        }
+        submitted
+    }
+
+    /// When something happens by itself.
+    fn next(&self, now: Instant) -> Instant {
+        let lost = self.started.front().map_or(Instant::NEVER, |&(at, _)| at + COMMAND_TIMEOUT);
+        let expiry = self.cache.as_ref().map_or(Instant::NEVER, PageCache::next_expiry);
+        // What is too old already waits for write-back in flight, whose end is an event by itself.
+        let expiry = if expiry > now { expiry } else { Instant::NEVER };
+        self.disk.next().min(lost).min(expiry)
+    }
+}
+
+/// Keeps whole pages within the disk, whose size need not be a multiple of a page.
+fn clamp(pages: Extent, capacity: Bytes, asked: Extent) -> Extent {
+    let end = pages.end().min(capacity).max(asked.end().min(capacity));
+    let offset = pages.offset().min(end);
+    Extent::new(offset, end - offset).expect("within the disk")
+}
+
+#[cfg(test)]
+mod tests;
