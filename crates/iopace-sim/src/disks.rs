@@ -1,25 +1,61 @@
 //! Joins a scenario with the disk models.
+
+use crate::milli::Milli;
 use crate::report::DiskReport;
 use crate::scenario::Scenario;
+use iopace_core::engine::Config;
+use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::time::Nanos;
-use iopace_core::units::Bytes;
 use iopace_disk::machine::Machine;
-pub(crate) struct D;
-impl D {
-    pub(crate) fn capacity(&self) -> Bytes {
-        Bytes(250_000_000_000)
+use iopace_disk::page_cache::PageCacheConfig;
+use iopace_disk::{Disk, DiskStats, presets};
+
+/// The disk of that name.
+///
+/// # Errors
+/// There is none; the message says which there are.
+pub(crate) fn build(name: &str) -> Result<Box<dyn Disk>, String> {
+    let preset = presets::find(name).ok_or_else(|| {
+        let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
+        format!("no disk '{name}'; there are: {}", names.join(", "))
+    })?;
+    Ok((preset.build)())
+}
+
+/// The machine of a scenario.
+///
+/// # Panics
+/// If its disk does not exist: a parsed scenario's does.
+pub(crate) fn machine(scenario: &Scenario) -> Machine {
+    let disk = build(&scenario.disk);
+    let disk = disk.unwrap_or_else(|error| panic!("{error}"));
+    let config = Config {
+        base: scenario.base,
+        nr_requests: scenario.nr_requests,
+        // The machine never goes deeper than the disk.
+        window_depth: scenario.window_depth.unwrap_or(WINDOW_DEPTH_MAX),
+    };
+    let cache = scenario.memory.map(|memory| PageCacheConfig {
+        memory: memory.size,
+        dirty_background: memory.dirty_background,
+        dirty_limit: memory.dirty_limit,
+        write_back_len: memory.write_back_len,
+        write_back_inflight: memory.write_back_inflight,
+    });
+    Machine::new(config, cache, disk)
+}
+
+/// What the disk did between two looks at its counters.
+pub(crate) fn report(begin: &DiskStats, end: &DiskStats, measured: Nanos) -> DiskReport {
+    let time = u128::from(measured.0);
+    let bytes = (end.read + end.written) - (begin.read + begin.written);
+    // The counter may run ahead of the clock by the command at the disk.
+    let busy = end.busy.saturating_sub(begin.busy).min(measured);
+    DiskReport {
+        busy: Milli::ratio(u128::from(busy.0), time).unwrap_or_default(),
+        mb_s: Milli::ratio(u128::from(bytes.0) * 1_000, time).unwrap_or_default(),
+        commands: end.commands_count - begin.commands_count,
+        seeks: end.seeks_count - begin.seeks_count,
+        buffer_hits: end.buffer_hits_count - begin.buffer_hits_count,
     }
-}
-pub(crate) fn build(name: &str, _set: &[(String, u64)]) -> Result<D, String> {
-    if name == "hdd-sata-250g" { Ok(D) } else { Err(format!("no disk '{name}'")) }
-}
-pub(crate) fn machine(s: &Scenario) -> Machine {
-    Machine::new(iopace_core::engine::Config {
-        base: s.base,
-        nr_requests: s.nr_requests,
-        window_depth: 1,
-    })
-}
-pub(crate) fn report(_: &[Option<iopace_disk::Stats>; 2], _: Nanos) -> DiskReport {
-    DiskReport::default()
 }

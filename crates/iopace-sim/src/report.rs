@@ -64,7 +64,7 @@ pub struct TaskReport {
     pub ops_s: Milli,
     /// From submission to completion, as the task sees it.
     pub latency: LatencyReport,
-    /// Where the time of its disk requests went, summed.
+    /// Where the time of its requests went, summed.
     pub stages: StageReport,
     /// Throughput over that of the same task alone, where it was also run alone.
     pub share: Option<Milli>,
@@ -88,6 +88,8 @@ pub struct LatencyReport {
 /// Time spent per stage, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StageReport {
+    /// Waiting for dirty memory.
+    pub pace_ms: Milli,
     /// Waiting for a slot.
     pub admit_ms: Milli,
     /// In the scheduler.
@@ -105,8 +107,12 @@ pub struct DiskReport {
     pub busy: Milli,
     /// Bytes read from and written to it, in MB/s (10^6 bytes).
     pub mb_s: Milli,
+    /// Commands completed.
+    pub commands: u64,
     /// Movements of the head.
     pub seeks: u64,
+    /// Reads served from the disk's own buffer.
+    pub buffer_hits: u64,
 }
 
 /// Something an operator would want to know.

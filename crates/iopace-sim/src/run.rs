@@ -19,6 +19,7 @@ use crate::task::{Action, Workload};
 use iopace_core::engine::{self, Control};
 use iopace_core::request::{GroupId, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
+use iopace_disk::DiskStats;
 use iopace_disk::machine::{Finished, Io, Machine, MachineOutput};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -73,7 +74,7 @@ struct World<'a> {
     events_count: u64,
     requests_count: u64,
     /// Disk counters at the beginning and at the end of the measured time.
-    disk_marks: [Option<iopace_disk::Stats>; 2],
+    disk_marks: [DiskStats; 2],
 }
 
 impl<'a> World<'a> {
@@ -91,7 +92,7 @@ impl<'a> World<'a> {
             events: Vec::new(),
             events_count: 0,
             requests_count: 0,
-            disk_marks: [None, None],
+            disk_marks: [DiskStats::default(); 2],
         };
         for (index, step) in scenario.steps.iter().enumerate() {
             world.schedule(step.at, Due::Step(index));
@@ -123,9 +124,9 @@ impl<'a> World<'a> {
         }
         let (begin, end) = self.measured();
         self.turn_until(begin);
-        self.disk_marks[0] = Some(self.machine.disk_stats());
+        self.disk_marks[0] = self.machine.disk().stats();
         self.turn_until(end);
-        self.disk_marks[1] = Some(self.machine.disk_stats());
+        self.disk_marks[1] = self.machine.disk().stats();
         self.book_unfinished(end);
         self.due.clear();
         while self.lanes.iter().any(|lane| lane.submitted.is_some()) {
@@ -262,7 +263,7 @@ impl<'a> World<'a> {
         let measured = scenario.duration.saturating_sub(scenario.warmup);
         let tasks = scenario.tasks.iter().zip(&self.tallies);
         let tasks = tasks.map(|(task, tally)| (task.name.clone(), tally.report(scenario, task)));
-        let status: engine::Status = self.machine.status();
+        let status: engine::Status = self.machine.engine().status();
         let counters = status.algorithm.counters.iter().zip(&status.counters);
         let waiting = self.lanes.iter().filter(|lane| lane.submitted.is_some());
         RunReport {
@@ -275,12 +276,12 @@ impl<'a> World<'a> {
             params: status.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
             counters: counters.map(|(spec, value)| (spec.name.into(), *value)).collect(),
             tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
-            disk_use: disks::report(&self.disk_marks, measured),
+            disk_use: disks::report(&self.disk_marks[0], &self.disk_marks[1], measured),
             efficiency: None,
             requests: self.requests_count,
             unfinished: waiting.count() as u64,
-            exchanged: self.machine.stats().exchanged_count,
-            failed_over: self.machine.stats().failed_over_count,
+            exchanged: self.machine.engine().stats().exchanged_count,
+            failed_over: self.machine.engine().stats().failed_over_count,
             events_count: self.events_count,
             events: self.events,
             checks: Vec::new(),

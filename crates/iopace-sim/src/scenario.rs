@@ -37,8 +37,6 @@ pub struct Scenario {
     pub warmup: Nanos,
     /// The disk, by its preset's name.
     pub disk: String,
-    /// Parameters of the disk that differ from the preset.
-    pub disk_set: Vec<(String, u64)>,
     /// The page cache, if there is one.
     pub memory: Option<Memory>,
     /// `nr_requests` of the device.
@@ -66,7 +64,6 @@ impl Scenario {
             duration: Nanos::from_secs(60),
             warmup: Nanos::from_secs(5),
             disk: disk.into(),
-            disk_set: Vec::new(),
             memory: None,
             nr_requests: iopace_core::limits::NR_REQUESTS_DEFAULT,
             window_depth: None,

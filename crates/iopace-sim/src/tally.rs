@@ -37,6 +37,7 @@ impl Tally {
             Outcome::Failed(_) | Outcome::Refused => self.failed += 1,
         }
         self.latency.record(latency);
+        self.stages.pace += times.pace;
         self.stages.admit += times.admit;
         self.stages.sched += times.sched;
         self.stages.window += times.window;
@@ -72,6 +73,7 @@ impl Tally {
                 max_ms: ms(self.latency.max()),
             },
             stages: StageReport {
+                pace_ms: ms(self.stages.pace),
                 admit_ms: ms(self.stages.admit),
                 sched_ms: ms(self.stages.sched),
                 window_ms: ms(self.stages.window),

@@ -82,9 +82,9 @@ fn a_wrong_unit_says_what_would_be_right() {
 fn names_that_do_not_exist_list_those_that_do() {
     let cases = [
         ("\"hdd-sata-250g\"", "\"hdd-sata\"", "7:10: ", "hdd-sata-250g"),
-        ("\"random\"", "\"randem\"", "13:8: ", "dd-read, dd-write, cvs, sequential, random"),
-        ("\"ops\"", "\"iops\"", "21:10: ", "ops_s"),
-        ("task = \"reader\"", "task = \"writer\"", "22:8: ", "there are: reader"),
+        ("\"random\"", "\"randem\"", "14:8: ", "dd-read, dd-write, cvs, sequential, random"),
+        ("\"ops\"", "\"iops\"", "22:10: ", "ops_s"),
+        ("task = \"reader\"", "task = \"writer\"", "23:8: ", "there are: reader"),
     ];
     for (from, to, place, remedy) in cases {
         let message = mistake(from, to);

@@ -85,8 +85,6 @@ fn one() -> u64 {
 #[serde(deny_unknown_fields)]
 struct DiskTable {
     preset: Spanned<String>,
-    #[serde(default)]
-    set: Settings,
     depth: Option<Spanned<u32>>,
     nr_requests: Option<Spanned<u32>>,
 }
@@ -205,7 +203,6 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         duration,
         warmup,
         disk: file.disk.preset.get_ref().clone(),
-        disk_set: plain(&file.disk.set),
         memory,
         nr_requests: nr_requests.map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
         window_depth: file.disk.depth.as_ref().map(|depth| *depth.get_ref()),
@@ -215,11 +212,6 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         steps,
         checks,
     })
-}
-
-fn plain(settings: &Settings) -> Vec<(String, u64)> {
-    let pairs = settings.iter();
-    pairs.map(|(name, value)| (name.get_ref().clone(), *value.get_ref())).collect()
 }
 
 /// Checks the disk and gives its capacity.
@@ -232,12 +224,8 @@ fn resolve_disk(disk: &DiskTable) -> Result<Bytes, Mistake> {
     };
     bounds(&disk.depth, 1, iopace_core::limits::WINDOW_DEPTH_MAX, "the depth")?;
     bounds(&disk.nr_requests, NR_REQUESTS_MIN, NR_REQUESTS_MAX, "nr_requests")?;
-    let name = disk.preset.get_ref();
-    let built = disks::build(name, &[]).map_err(|error| (disk.preset.span(), error))?;
-    for (parameter, value) in &disk.set {
-        let pair = [(parameter.get_ref().clone(), *value.get_ref())];
-        disks::build(name, &pair).map_err(|error| (parameter.span(), error))?;
-    }
+    let built = disks::build(disk.preset.get_ref());
+    let built = built.map_err(|error| (disk.preset.span(), error))?;
     Ok(built.capacity())
 }
 

@@ -85,6 +85,10 @@ fn draw_panel(panel: &Area<'_>, points: &[Point], row: &str, figure: &str, capti
             .label(format!("wait {wait_ms} ms"))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], style));
     }
+    // One legend is enough, and the efficiency leaves room below it.
+    if figure != PANELS[0].0 {
+        return Ok(());
+    }
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::LowerRight)

@@ -59,8 +59,9 @@ const READ_REGION: (u64, u64) = (0, 16 << 30);
 /// The partition with the source tree: a 32 GiB `/usr` behind some smaller ones.
 const TREE_REGION: (u64, u64) = (32 << 30, 32 << 30);
 
-/// Where the file of the writing `dd` lies: free space behind the tree.
-const FILE_REGION: (u64, u64) = (64 << 30, 16 << 30);
+/// Where the file of the writing `dd` lies: free space between the outer edge and the tree. The
+/// source does not say where; the disk's write rate is calibrated near the outer edge.
+const FILE_REGION: (u64, u64) = (8 << 30, 16 << 30);
 
 /// What came out of one row under one variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
