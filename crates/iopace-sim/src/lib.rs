@@ -20,6 +20,7 @@ pub mod run;
 pub mod figure;
 pub mod report;
 
+pub mod stories;
 pub mod sweep;
 pub mod tables;
 

@@ -2,27 +2,15 @@
 
 use iopace_sim::judge::judge;
 use iopace_sim::scenario::Scenario;
-use std::path::{Path, PathBuf};
-
-fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let entries = std::fs::read_dir(&folder).expect("the folder scenarios/ of the project");
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("a readable folder").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty(), "no scenario in {}", folder.display());
-    files
-}
+use iopace_sim::stories::STORIES;
+use std::path::Path;
 
 #[test]
 fn every_scenario_repeats_byte_for_byte_and_holds() {
     let mut broken = Vec::new();
-    for file in files() {
-        let name = file.file_name().expect("a file").to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&file).expect("a readable file");
-        let scenario = match Scenario::parse(&name, &text) {
+    for story in STORIES {
+        let name = story.name;
+        let scenario = match Scenario::parse(&format!("{name}.toml"), story.text) {
             Ok(scenario) => scenario,
             Err(error) => panic!("{error}"),
         };
@@ -35,4 +23,17 @@ fn every_scenario_repeats_byte_for_byte_and_holds() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn every_file_is_in_the_list() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let entries = std::fs::read_dir(&folder).expect("the folder scenarios/ of the project");
+    let mut files: Vec<String> = entries
+        .map(|entry| entry.expect("a readable folder").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    files.sort();
+    let listed: Vec<String> = STORIES.iter().map(|story| format!("{}.toml", story.name)).collect();
+    assert_eq!(files, listed);
 }
