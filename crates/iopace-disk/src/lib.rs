@@ -3,7 +3,16 @@
 #![forbid(unsafe_code)]
 
 pub mod disk;
+pub mod faulty;
+pub mod hdd;
 pub mod machine;
+pub mod null;
 pub mod page_cache;
+pub mod presets;
+pub mod scripted;
+pub mod ssd;
+
+#[cfg(test)]
+mod testing;
 
 pub use disk::{Command, Completion, Disk, DiskStats};

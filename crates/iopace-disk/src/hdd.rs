@@ -1,0 +1,548 @@
+//! A disk with a head and a platter: seek curve, rotation, zones, read-ahead, write cache, NCQ.
+//!
+//! # Model
+//! A media access takes `overhead + seek + rotational wait + transfer`:
+//! ```text
+//!  seek ▲                         ___--- full stroke
+//!       │                ___---‾‾‾       linear from a third of the stroke on
+//!       │        __--‾‾‾  average
+//!       │    .-‾   grows with the square root of the distance
+//!       │  / track to track
+//!       └──────────────┬──────────────────► distance
+//!                     1/3
+//! ```
+//! The platter turns with time: the rotational wait follows from the angle at which the data begins
+//! and the instant at which the head arrives, it is not drawn at random. Zones of equal width have a
+//! transfer rate that falls linearly from the outer to the inner edge.
+//!
+//! *Read-ahead*: after a read the head reads on into a buffer, until the buffer's segment is full or the
+//! head is needed. A read that continues there is served when the head has passed its end.
+//!
+//! *Write cache*: a write is done when it is in the cache. The cache is written to the platter, in
+//! runs and in order of position, when it is full, when the host has been quiet for
+//! [`HddConfig::destage_idle`], or for a flush; once three quarters are full it is emptied down to half
+//! (assumed: no maker documents its rule). Reads go before it. FUA goes to the platter before it is done.
+//!
+//! *NCQ*: of several commands the one with the shortest positioning time goes first, unless one is
+//! older than [`HddConfig::ncq_age_max`].
+//!
+//! # Limits
+//! One head for all surfaces, so no head switch; no remapped sectors, no thermal recalibration. A
+//! stopped read-ahead costs a rotation to resume. Trim and write-zeroes only cost their overhead.
+//!
+//! # Sources
+//! Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, 1994) for the shape of
+//! the seek curve and the structure; parameters: see the presets.
+
+use crate::disk::{Command, Completion, Disk, DiskStats};
+use iopace_core::request::{Op, Outcome};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::{Bytes, BytesPerSec};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Zones of a platter.
+const ZONES: u64 = 16;
+
+/// Distances are counted in this many parts of the full stroke.
+const STROKE: u64 = 1 << 20;
+
+/// Most that is written from the cache to the platter at a time; a read that arrives waits for it.
+const DESTAGE_BYTES: u64 = 128 * 1024;
+
+/// A stream counts as unbroken if it goes on within this time: the sectors of the gap between two
+/// tracks (skew) pass under the head meanwhile.
+const STREAM_GAP: Nanos = Nanos::from_micros(200);
+
+/// The parameters of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HddConfig {
+    /// Size.
+    pub capacity: Bytes,
+    /// Time of one turn.
+    pub rotation: Nanos,
+    /// Seek to the next track.
+    pub seek_track: Nanos,
+    /// Seek over a third of the stroke, the average of random seeks.
+    pub seek_average: Nanos,
+    /// Seek over the full stroke.
+    pub seek_full: Nanos,
+    /// Additional settling before a write.
+    pub write_settle: Nanos,
+    /// Sustained transfer rate at the outer edge.
+    pub rate_outer: BytesPerSec,
+    /// Sustained transfer rate at the inner edge.
+    pub rate_inner: BytesPerSec,
+    /// What a sequential write reaches of these rates, in thousandths.
+    pub write_permille: u64,
+    /// Rate of the interface.
+    pub rate_bus: BytesPerSec,
+    /// Time per command outside the mechanics.
+    pub overhead: Nanos,
+    /// How far ahead it reads.
+    pub read_ahead: Bytes,
+    /// Segments of read-ahead that are kept.
+    pub segments: usize,
+    /// Size of the write cache; zero: writes are done when they are on the platter.
+    pub write_cache: Bytes,
+    /// How long the host must be quiet before the cache is written out.
+    pub destage_idle: Nanos,
+    /// Commands held at once; 1: no NCQ.
+    pub depth: u32,
+    /// With NCQ: a command older than this goes first.
+    pub ncq_age_max: Nanos,
+}
+
+/// The zones with the byte at which each begins, and its rate.
+#[derive(Debug)]
+struct Zone {
+    start: u64,
+    len: u64,
+    rate: BytesPerSec,
+}
+
+/// What is read ahead: the head passes `pos` at `at` and goes on up to `limit`.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    start: u64,
+    pos: u64,
+    at: Instant,
+    limit: u64,
+    rate: BytesPerSec,
+}
+
+impl Stream {
+    /// How far it has come.
+    fn reached(&self, now: Instant) -> u64 {
+        let passed = u128::from(now.since(self.at).0) * u128::from(self.rate.0) / 1_000_000_000;
+        (u128::from(self.pos) + passed).min(u128::from(self.limit)) as u64
+    }
+
+    /// When it passes `end`.
+    fn time_of(&self, end: u64) -> Instant {
+        self.at + self.rate.time_for(Bytes(end.saturating_sub(self.pos)))
+    }
+}
+
+/// What the head does.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// A read from the platter, or a write to it that could not go through the cache.
+    Command(Command),
+    /// A run from the write cache.
+    Destage { start: u64, len: u64 },
+}
+
+/// The disk.
+#[derive(Debug)]
+pub struct Hdd {
+    config: HddConfig,
+    zones: Vec<Zone>,
+    /// Commands that wait for the head, for room in the cache, or for a flush, in order of arrival.
+    pending: VecDeque<(Command, Instant)>,
+    work: Option<(Work, Instant)>,
+    /// Completions by time.
+    ready: BTreeMap<(Instant, u64), Completion>,
+    sequence: u64,
+    /// Where the last access ended, in bytes, and when.
+    head: u64,
+    head_free: Instant,
+    stream: Option<Stream>,
+    /// Read-ahead that the head has left: from, to.
+    segments: VecDeque<(u64, u64)>,
+    /// The write cache: runs by start.
+    dirty: BTreeMap<u64, u64>,
+    dirty_bytes: u64,
+    /// The cache was above three quarters and is not yet below half.
+    is_filling: bool,
+    /// Until when the head serves a read from its read-ahead.
+    stream_until: Instant,
+    last_command: Instant,
+    outstanding: u32,
+    stats: DiskStats,
+}
+
+impl Hdd {
+    /// A disk at rest with its head at the outer edge.
+    pub fn new(config: HddConfig) -> Hdd {
+        Hdd {
+            zones: zones(&config),
+            config,
+            pending: VecDeque::new(),
+            work: None,
+            ready: BTreeMap::new(),
+            sequence: 0,
+            head: 0,
+            head_free: Instant::ZERO,
+            stream: None,
+            segments: VecDeque::new(),
+            dirty: BTreeMap::new(),
+            dirty_bytes: 0,
+            is_filling: false,
+            stream_until: Instant::ZERO,
+            last_command: Instant::ZERO,
+            outstanding: 0,
+            stats: DiskStats::default(),
+        }
+    }
+
+    fn zone(&self, byte: u64) -> (usize, &Zone) {
+        let index = self.zones.partition_point(|zone| zone.start <= byte).max(1) - 1;
+        (index, &self.zones[index])
+    }
+
+    /// Where a byte lies across the platter, in parts of the stroke.
+    fn radius(&self, byte: u64) -> u64 {
+        let (index, zone) = self.zone(byte);
+        let within = u128::from(byte - zone.start) * u128::from(STROKE / ZONES);
+        index as u64 * (STROKE / ZONES) + (within / u128::from(zone.len.max(1))) as u64
+    }
+
+    /// The time within a turn at which a byte passes the head.
+    fn angle(&self, byte: u64) -> u64 {
+        let (_, zone) = self.zone(byte);
+        zone.rate.time_for(Bytes(byte - zone.start)).0 % self.config.rotation.0
+    }
+
+    /// Time to move the head between two bytes.
+    fn seek(&self, from: u64, to: u64) -> Nanos {
+        let distance = self.radius(from).abs_diff(self.radius(to));
+        let HddConfig { seek_track, seek_average, seek_full, .. } = self.config;
+        let third = STROKE / 3;
+        if distance == 0 {
+            Nanos::ZERO
+        } else if distance <= third {
+            let root = (distance * STROKE / third * STROKE).isqrt();
+            let more = seek_average.saturating_sub(seek_track).0;
+            seek_track + Nanos((u128::from(more) * u128::from(root) / u128::from(STROKE)) as u64)
+        } else {
+            let more = u128::from(seek_full.saturating_sub(seek_average).0);
+            let part = u128::from(distance - third) * more / u128::from(STROKE - third);
+            seek_average + Nanos(part as u64)
+        }
+    }
+
+    /// When the head is over `byte`, if it sets off at `now`.
+    fn arrival(&self, now: Instant, byte: u64, settle: Nanos) -> Instant {
+        let is_stream = byte == self.head && now.since(self.head_free) <= STREAM_GAP;
+        if is_stream {
+            return now;
+        }
+        let there = now + self.seek(self.head, byte) + settle;
+        let rotation = self.config.rotation.0;
+        let wait = (self.angle(byte) + rotation - there.0 % rotation) % rotation;
+        there + Nanos(wait)
+    }
+
+    fn write_rate(&self, byte: u64) -> BytesPerSec {
+        let rate = u128::from(self.zone(byte).1.rate.0);
+        BytesPerSec((rate * u128::from(self.config.write_permille) / 1000) as u64)
+    }
+
+    /// The head leaves what it was reading ahead; what it has read stays in the buffer.
+    fn leave_stream(&mut self, now: Instant) {
+        let Some(stream) = self.stream.take() else { return };
+        let reached = stream.reached(now);
+        let kept = self.config.read_ahead.get().max(1);
+        self.segments.push_back((stream.start.max(reached.saturating_sub(kept)), reached));
+        if self.segments.len() > self.config.segments {
+            self.segments.pop_front();
+        }
+        self.head = reached;
+        self.head_free = now;
+    }
+
+    fn finish(&mut self, command: &Command, at: Instant) {
+        let completion = Completion { id: command.id, outcome: Outcome::Ok };
+        self.ready.insert((at, self.sequence), completion);
+        self.sequence += 1;
+        self.stats.commands_count += 1;
+        match command.op {
+            Op::Read | Op::Cache => self.stats.read += command.extent.len(),
+            Op::Write => self.stats.written += command.extent.len(),
+            _ => {}
+        }
+    }
+
+    /// A read that needs no head movement: from a kept segment, or from the read-ahead under way.
+    fn read_buffered(&mut self, now: Instant, command: &Command) -> bool {
+        let (start, end) = (command.extent.offset().get(), command.extent.end().get());
+        let bus = now + self.config.overhead + self.config.rate_bus.time_for(command.extent.len());
+        if self.segments.iter().any(|&(from, to)| from <= start && end <= to) {
+            self.stats.buffer_hits_count += 1;
+            self.finish(command, bus);
+            return true;
+        }
+        let Some(stream) = self.stream else { return false };
+        if self.is_head_busy(now) || start < stream.start || start > stream.reached(now) {
+            return false;
+        }
+        let limit = (end + self.config.read_ahead.get()).min(self.config.capacity.get());
+        let reached = stream.reached(now);
+        let mut stream = stream;
+        if reached >= stream.limit && stream.limit < limit {
+            // It had stopped: the platter must come around again.
+            let rotation = self.config.rotation.0;
+            let wait = (self.angle(reached) + rotation - now.0 % rotation) % rotation;
+            stream = Stream { pos: reached, at: now + Nanos(wait), ..stream };
+        }
+        stream.limit = stream.limit.max(limit);
+        self.stats.buffer_hits_count += 1;
+        let at = bus.max(stream.time_of(end));
+        self.stats.busy += at.since(now);
+        self.stream = Some(stream);
+        self.stream_until = at;
+        self.finish(command, at);
+        true
+    }
+
+    /// Serves what needs no head: cached writes, flushes of an empty cache, hints.
+    fn serve_at_once(&mut self, now: Instant) {
+        let mut left = VecDeque::new();
+        while let Some((command, arrived)) = self.pending.pop_front() {
+            let len = command.extent.len().get();
+            let bus = now + self.config.overhead + self.config.rate_bus.time_for(Bytes(len));
+            let room = self.config.write_cache.get().saturating_sub(self.dirty_bytes) >= len;
+            let served = match command.op {
+                Op::Write if !command.fua && room => {
+                    self.cache_write(&command);
+                    self.finish(&command, bus);
+                    true
+                }
+                Op::Flush if self.dirty.is_empty() && !self.is_destaging() => {
+                    self.finish(&command, now + self.config.overhead);
+                    true
+                }
+                Op::Trim | Op::WriteZeroes => {
+                    self.finish(&command, now + self.config.overhead);
+                    true
+                }
+                Op::Read | Op::Cache => self.read_buffered(now, &command),
+                _ => false,
+            };
+            if !served {
+                left.push_back((command, arrived));
+            }
+        }
+        self.pending = left;
+    }
+
+    fn is_destaging(&self) -> bool {
+        matches!(self.work, Some((Work::Destage { .. }, _)))
+    }
+
+    /// Puts a write into the cache, joined with what it touches.
+    fn cache_write(&mut self, command: &Command) {
+        let (mut start, mut end) = (command.extent.offset().get(), command.extent.end().get());
+        // What was read ahead there is out of date.
+        self.segments.retain(|&(from, to)| end <= from || to <= start);
+        while let Some((&from, &len)) = self.dirty.range(..=end).next_back() {
+            if from + len < start {
+                break;
+            }
+            self.dirty.remove(&from);
+            self.dirty_bytes -= len;
+            (start, end) = (start.min(from), end.max(from + len));
+        }
+        self.dirty.insert(start, end - start);
+        self.dirty_bytes += end - start;
+        self.is_filling |= self.dirty_bytes * 4 >= self.config.write_cache.get() * 3;
+    }
+
+    /// Whether the cache has to be written out now.
+    fn must_destage(&self, now: Instant) -> bool {
+        if self.dirty.is_empty() {
+            return false;
+        }
+        let is_wanted = self.pending.iter().any(|(command, _)| match command.op {
+            Op::Flush => true,
+            Op::Write => !command.fua,
+            _ => false,
+        });
+        let is_quiet = self.pending.is_empty() && now >= self.destage_at();
+        is_wanted || is_quiet || self.is_filling
+    }
+
+    fn is_head_busy(&self, now: Instant) -> bool {
+        self.work.is_some() || self.stream_until > now
+    }
+
+    fn destage_at(&self) -> Instant {
+        self.last_command.max(self.head_free) + self.config.destage_idle
+    }
+
+    /// Gives the head its next work.
+    fn begin(&mut self, now: Instant) {
+        self.serve_at_once(now);
+        if self.is_head_busy(now) {
+            return;
+        }
+        if let Some(index) = self.choose(now) {
+            let (command, _) = self.pending.remove(index).expect("chosen among them");
+            self.access(now, Work::Command(command));
+        } else if self.must_destage(now) {
+            let next = self.dirty.range(self.head..).next().or_else(|| self.dirty.iter().next());
+            let (&start, &len) = next.expect("something is dirty");
+            let len_now = len.min(DESTAGE_BYTES);
+            self.dirty.remove(&start);
+            if len > len_now {
+                self.dirty.insert(start + len_now, len - len_now);
+            }
+            self.access(now, Work::Destage { start, len: len_now });
+        }
+    }
+
+    /// The command that goes to the platter next: the oldest, or with NCQ the nearest in time.
+    fn choose(&self, now: Instant) -> Option<usize> {
+        let needs_head = |command: &Command| match command.op {
+            Op::Read | Op::Cache => true,
+            Op::Write => command.fua || command.extent.len() > self.config.write_cache,
+            _ => false,
+        };
+        let mut candidates =
+            self.pending.iter().enumerate().filter(|(_, (command, _))| needs_head(command));
+        let (first, (_, arrived)) = candidates.next()?;
+        if self.config.depth == 1 || now.since(*arrived) > self.config.ncq_age_max {
+            return Some(first);
+        }
+        let time = |(index, (command, _)): (usize, &(Command, Instant))| {
+            (self.arrival(now, command.extent.offset().get(), Nanos::ZERO), index)
+        };
+        let all = self.pending.iter().enumerate().filter(|(_, (command, _))| needs_head(command));
+        all.map(time).min().map(|(_, index)| index)
+    }
+
+    /// Moves the head and transfers.
+    fn access(&mut self, now: Instant, work: Work) {
+        self.leave_stream(now);
+        let (start, len, is_write) = match work {
+            Work::Command(Command { op, extent, .. }) => {
+                (extent.offset().get(), extent.len().get(), op == Op::Write)
+            }
+            Work::Destage { start, len } => (start, len, true),
+        };
+        let (overhead, settle) = match work {
+            Work::Command(_) => (self.config.overhead, Nanos::ZERO),
+            Work::Destage { .. } => (Nanos::ZERO, Nanos::ZERO),
+        };
+        let settle = if is_write { settle + self.config.write_settle } else { settle };
+        let over_it = self.arrival(now + overhead, start, settle);
+        if start != self.head {
+            self.stats.seeks_count += 1;
+        }
+        let rate = if is_write { self.write_rate(start) } else { self.zone(start).1.rate };
+        let end = over_it + rate.time_for(Bytes(len));
+        self.stats.busy += end.since(now);
+        self.head = start + len;
+        self.head_free = end;
+        self.work = Some((work, end));
+    }
+
+    /// The head has finished its work at `at`.
+    fn end_work(&mut self, work: Work, at: Instant) {
+        match work {
+            Work::Destage { len, .. } => {
+                self.dirty_bytes -= len;
+                self.is_filling &= self.dirty_bytes * 2 > self.config.write_cache.get();
+            }
+            Work::Command(command) => {
+                if matches!(command.op, Op::Read | Op::Cache) {
+                    let (start, end) = (command.extent.offset().get(), command.extent.end().get());
+                    let limit =
+                        (end + self.config.read_ahead.get()).min(self.config.capacity.get());
+                    let rate = self.zone(start).1.rate;
+                    self.stream = Some(Stream { start, pos: end, at, limit, rate });
+                }
+                self.finish(&command, at);
+            }
+        }
+    }
+
+    /// Lives through everything up to `now`.
+    fn advance(&mut self, now: Instant) {
+        loop {
+            if let Some((work, end)) = self.work.filter(|(_, end)| *end <= now) {
+                self.work = None;
+                self.end_work(work, end);
+                self.begin(end);
+                continue;
+            }
+            let waits = !self.pending.is_empty() || self.is_filling;
+            if waits && self.work.is_none() && self.stream_until <= now {
+                self.begin(self.stream_until.max(self.head_free));
+                if self.work.is_some() {
+                    continue;
+                }
+            }
+            // The host is quiet: the cache is written out from that moment on.
+            let idle_at = self.destage_at();
+            let is_idle = self.work.is_none() && self.pending.is_empty() && !self.dirty.is_empty();
+            if is_idle && idle_at <= now {
+                self.begin(idle_at);
+                continue;
+            }
+            return;
+        }
+    }
+}
+
+/// Zones of equal width; the rate falls linearly. Their sizes fill the capacity.
+fn zones(config: &HddConfig) -> Vec<Zone> {
+    let (outer, inner) = (config.rate_outer.0, config.rate_inner.0.min(config.rate_outer.0));
+    let rates: Vec<u64> = (0..ZONES).map(|i| outer - (outer - inner) * i / (ZONES - 1)).collect();
+    let sum: u128 = rates.iter().map(|&rate| u128::from(rate)).sum();
+    let mut start = 0;
+    let mut zones = Vec::new();
+    for rate in rates {
+        let len = (u128::from(config.capacity.get()) * u128::from(rate) / sum) as u64;
+        zones.push(Zone { start, len, rate: BytesPerSec(rate) });
+        start += len;
+    }
+    if let Some(last) = zones.last_mut() {
+        last.len += config.capacity.get() - start;
+    }
+    zones
+}
+
+impl Disk for Hdd {
+    fn capacity(&self) -> Bytes {
+        self.config.capacity
+    }
+
+    fn depth(&self) -> u32 {
+        self.config.depth
+    }
+
+    fn is_rotational(&self) -> bool {
+        true
+    }
+
+    fn submit(&mut self, now: Instant, command: Command) {
+        self.advance(now);
+        self.outstanding += 1;
+        assert!(self.outstanding <= self.config.depth, "more commands than the disk holds");
+        self.last_command = now;
+        self.pending.push_back((command, now));
+        self.begin(now);
+    }
+
+    fn next(&self) -> Instant {
+        let ready = self.ready.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at);
+        self.work.map_or(ready, |(_, end)| ready.min(end))
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Completion> {
+        self.advance(now);
+        let entry = self.ready.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let completion = entry.remove();
+        self.outstanding -= 1;
+        self.last_command = self.last_command.max(now);
+        Some(completion)
+    }
+
+    fn stats(&self) -> DiskStats {
+        self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests;
