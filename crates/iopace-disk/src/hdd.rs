@@ -20,8 +20,11 @@
 //!
 //! *Write cache*: a write is done when it is in the cache. The cache is written to the platter, in
 //! runs and in order of position, when it is full, when the host has been quiet for
-//! [`HddConfig::destage_idle`], or for a flush; once three quarters are full it is emptied down to half
-//! (assumed: no maker documents its rule). Reads go before it. FUA goes to the platter before it is done.
+//! [`HddConfig::destage_idle`], or for a flush; once a write fills it above three quarters it is emptied
+//! down to half, unless a read or a FUA write takes the head away: between those the pauses are too
+//! short to count as idle (Golding et al., "Idleness is not sloth", USENIX 1995), and writing in them
+//! would cost each a seek. (Assumed: no maker documents its rule.) FUA goes to the platter before it
+//! is done.
 //!
 //! *NCQ*: of several commands the one with the shortest positioning time goes first, unless one is
 //! older than [`HddConfig::ncq_age_max`].
@@ -378,6 +381,8 @@ impl Hdd {
         }
         if let Some(index) = self.choose(now) {
             let (command, _) = self.pending.remove(index).expect("chosen among them");
+            // The next cached write decides again whether the cache is too full.
+            self.is_filling = false;
             self.access(now, Work::Command(command));
         } else if self.must_destage(now) {
             let next = self.dirty.range(self.head..).next().or_else(|| self.dirty.iter().next());

@@ -192,3 +192,28 @@ fn mixed_commands_all_end_on_every_preset() {
         assert_eq!(done, 2_000, "{}", preset.name);
     }
 }
+
+#[test]
+fn cached_writes_do_not_slow_reads_that_come_in_short_pauses() {
+    let time_of_reads = |with_writes: bool| {
+        let mut disk = disk("hdd-sata-250g");
+        let mut now = Instant::ZERO;
+        if with_writes {
+            for i in 0..32 {
+                now = one(
+                    &mut *disk,
+                    now,
+                    command(i, Op::Write, 200_000_000_000 + i * 131_072, 131_072),
+                );
+            }
+        }
+        let begin = now;
+        for i in 0..50 {
+            now = one(&mut *disk, now, command(i, Op::Read, scattered(i) / 10, 4096));
+            now = now + Nanos::from_millis(2);
+        }
+        now.since(begin)
+    };
+    let (alone, beside) = (time_of_reads(false), time_of_reads(true));
+    assert!(beside < alone + Nanos::from_millis(40), "{beside} beside, {alone} alone");
+}
