@@ -1,6 +1,7 @@
 //! Memory for data on its way, aligned so that direct I/O takes it as it is.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 /// Alignment and granularity: a page, and no less than any logical block size of today's disks.
 const PAGE: usize = 4096;
@@ -16,15 +17,37 @@ pub struct Buffer {
     len: usize,
 }
 
+/// Large buffers that are not in use. The system gives a large piece of memory page by page, on first
+/// touch, which costs more than the copy into it; small ones come from the allocator's own lists.
+static SPARE: Mutex<Vec<Vec<Page>>> = Mutex::new(Vec::new());
+
+/// Buffers of fewer pages than this are not kept: 64 KiB.
+const SPARE_PAGES_MIN: usize = 16;
+
+/// Buffers of more pages than this are not kept: 4 MiB.
+const SPARE_PAGES_MAX: usize = 1024;
+
+/// Most buffers kept: at most 64 MiB, in practice a few MiB of one size.
+const SPARE_COUNT_MAX: usize = 16;
+
 impl Buffer {
     /// `len` bytes; their content is arbitrary.
     pub fn new(len: usize) -> Buffer {
-        Buffer { pages: vec![Page([0; PAGE]); len.div_ceil(PAGE)], len }
+        let count = len.div_ceil(PAGE);
+        if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&count) {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(place) = spare.iter().rposition(|pages| pages.len() >= count) {
+                return Buffer { pages: spare.swap_remove(place), len };
+            }
+        }
+        Buffer { pages: vec![Page([0; PAGE]); count], len }
     }
 
     /// Makes it `len` bytes long, keeping its memory where it is large enough.
     pub fn resize(&mut self, len: usize) {
-        if self.pages.len() * PAGE < len {
+        if self.pages.is_empty() {
+            *self = Buffer::new(len);
+        } else if self.pages.len() * PAGE < len {
             self.pages.resize(len.div_ceil(PAGE), Page([0; PAGE]));
         }
         self.len = len;
@@ -51,6 +74,18 @@ impl Buffer {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+impl Drop for Buffer {
+    /// Keeps a large one for the next who needs it.
+    fn drop(&mut self) {
+        if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&self.pages.len()) {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() < SPARE_COUNT_MAX {
+                spare.push(std::mem::take(&mut self.pages));
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, Listen};
 use crate::device::Device;
-//EMU use
+use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
 use crate::limits::DRAIN_TIMEOUT;
 use crate::memory::Memory;
@@ -263,7 +263,7 @@ fn open_devices(
         }
         let opened: Arc<dyn Device> = match &device.backend {
             Backend::Path(path) => FileDevice::open(device, path, config.io_engine, timers)?,
-            Backend::Emulated { .. } => unreachable!(),
+            Backend::Emulated { .. } => EmulatedDevice::open(device, timers)?,
         };
         insert_scheduler(device, &*opened)?;
         devices.push(opened);

@@ -1,7 +1,7 @@
 //! A device: an engine, what stands behind it, and the pump between them.
 
 pub(crate) mod core;
-//pub mod emulated;
+pub mod emulated;
 pub mod file;
 
 use crate::nbd::reply::Job;

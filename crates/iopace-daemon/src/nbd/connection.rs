@@ -6,6 +6,7 @@
 use super::drainer::Drainer;
 use crate::limits::{
     CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES,
+    STUCK_CLIENT,
 };
 use crate::memory::Memory;
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// From this size on, data is sent from where it lies instead of being copied behind its header.
-const SEND_IN_PLACE_BYTES: usize = 32 * 1024;
+pub(super) const SEND_IN_PLACE_BYTES: usize = 32 * 1024;
 
 /// How the socket stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ enum Socket {
     Full,
     /// It is full and the drainer watches it.
     Watched,
+    /// The connection's own thread is sending; others only add replies.
+    Owned,
     /// It is closed; replies are thrown away.
     Closed,
 }
@@ -70,6 +73,8 @@ impl Connection {
         drainer: Arc<Drainer>,
     ) -> Arc<Connection> {
         let (state, changed) = (Mutex::default(), Condvar::new());
+        let kind = rustix::net::sockopt::Timeout::Send;
+        let _ = rustix::net::sockopt::set_socket_timeout(&socket, kind, Some(STUCK_CLIENT));
         Arc::new(Connection { number, socket, state, changed, memory, drainer })
     }
 
@@ -154,6 +159,61 @@ impl Connection {
         if state.out.is_empty() {
             self.settle(&mut state);
         }
+    }
+
+    /// The connection's own thread answers with data and waits until the client takes it: no copy,
+    /// and nobody else has to finish the job.
+    pub fn answer_and_wait(&self, held_bytes: u64, data: &[u8], head: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.lock();
+        if state.socket != Socket::Open {
+            drop(state);
+            return self.answer(held_bytes, data, |out| {
+                head(out);
+                true
+            });
+        }
+        head(&mut state.out);
+        let mut first = std::mem::take(&mut state.out);
+        let sent = std::mem::take(&mut state.sent);
+        state.socket = Socket::Owned;
+        drop(state);
+        let all_sent = self.send_waiting(&first[sent..], data);
+        let mut state = self.lock();
+        state.open_count -= 1;
+        state.answered_bytes += held_bytes;
+        if state.socket == Socket::Owned {
+            state.socket = Socket::Open;
+        }
+        if !all_sent {
+            return self.close_locked(&mut state);
+        }
+        if state.out.is_empty() {
+            first.clear();
+            state.out = first;
+            self.settle(&mut state);
+        } else if state.socket == Socket::Open {
+            self.send_pieces(&mut state, &[]);
+        }
+    }
+
+    /// Sends both pieces, waiting for the client. False if it is gone, or takes nothing for
+    /// [`STUCK_CLIENT`] while others wait for memory.
+    fn send_waiting(&self, mut head: &[u8], mut data: &[u8]) -> bool {
+        while !head.is_empty() || !data.is_empty() {
+            let pieces = [IoSlice::new(head), IoSlice::new(data)];
+            let mut control = SendAncillaryBuffer::default();
+            match sendmsg(&self.socket, &pieces, &mut control, SendFlags::NOSIGNAL) {
+                Ok(count) => {
+                    let of_head = count.min(head.len());
+                    head = &head[of_head..];
+                    data = &data[count - of_head..];
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if !self.memory.is_wanted() => {}
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Adds bytes that answer no counted request (handshake, errors found by the protocol).

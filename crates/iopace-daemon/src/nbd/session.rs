@@ -1,6 +1,6 @@
 //! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
 
-use super::connection::Connection;
+use super::connection::{Connection, SEND_IN_PLACE_BYTES};
 use super::reply::{Job, Ticket};
 use crate::buffer::Buffer;
 use crate::clock;
@@ -192,8 +192,17 @@ impl Session {
             if device.read_cached(extent, data) {
                 let replies = self.opened().replies;
                 let data = &self.scratch.as_slice()[..len];
-                self.connection.answer(len as u64, data, |head| {
+                let header = |head: &mut Vec<u8>| {
                     replies.read(head, request.cookie, request.offset, request.len);
+                };
+                if len >= SEND_IN_PLACE_BYTES {
+                    self.submit_batch();
+                    let data = &self.scratch.as_slice()[..len];
+                    self.connection.answer_and_wait(len as u64, data, header);
+                    return Ok(());
+                }
+                self.connection.answer(len as u64, data, |head| {
+                    header(head);
                     true
                 });
                 return Ok(());
