@@ -101,7 +101,7 @@ impl Faulty {
 
     fn draw(&mut self) -> Option<Fate> {
         // The bias of the multiplication is below 2^-22.
-        let drawn = (u64::from(self.random.next_u32()) * 1000 >> 32) as u32;
+        let drawn = ((u64::from(self.random.next_u32()) * 1000) >> 32) as u32;
         let FaultRates { error_permille, stall_permille, lost_permille, .. } = self.rates;
         if !self.switch.0.load(Relaxed) {
             return None;
@@ -229,15 +229,15 @@ mod tests {
         let results = run(&mut faulty(RATES, 7), 0, 10_000);
         assert_eq!(results, run(&mut faulty(RATES, 7), 0, 10_000));
         assert_ne!(results, run(&mut faulty(RATES, 8), 0, 10_000));
-        let count = |fits: &dyn Fn(u64, &Option<(Instant, Outcome)>) -> bool| {
-            results.iter().filter(|(id, result)| fits(*id, result)).count()
-        };
-        let lost = count(&|_, result| result.is_none());
-        let errors = count(&|_, result| matches!(result, Some((_, Outcome::Failed(_)))));
-        let late = count(&|id, result| {
+        let is_late = |&&(id, result): &&(u64, Option<(Instant, Outcome)>)| {
             let at = Instant(id * 1_000_000_000) + SERVICE + RATES.stall;
-            *result == Some((at, Outcome::Ok))
-        });
+            result == Some((at, Outcome::Ok))
+        };
+        let is_error =
+            |result: &Option<(Instant, Outcome)>| matches!(result, Some((_, Outcome::Failed(_))));
+        let lost = results.iter().filter(|(_, result)| result.is_none()).count();
+        let errors = results.iter().filter(|(_, result)| is_error(result)).count();
+        let late = results.iter().filter(is_late).count();
         assert!((400..600).contains(&lost), "{lost} lost");
         assert!((850..1150).contains(&errors), "{errors} errors");
         assert!((1800..2200).contains(&late), "{late} late");

@@ -37,17 +37,14 @@
 //! Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, 1994) for the shape of
 //! the seek curve and the structure; parameters: see the presets.
 
+mod geometry;
+
 use crate::disk::{Command, Completion, Disk, DiskStats};
+use geometry::Geometry;
 use iopace_core::request::{Op, Outcome};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Zones of a platter.
-const ZONES: u64 = 16;
-
-/// Distances are counted in this many parts of the full stroke.
-const STROKE: u64 = 1 << 20;
 
 /// Most that is written from the cache to the platter at a time; a read that arrives waits for it.
 const DESTAGE_BYTES: u64 = 128 * 1024;
@@ -95,14 +92,6 @@ pub struct HddConfig {
     pub ncq_age_max: Nanos,
 }
 
-/// The zones with the byte at which each begins, and its rate.
-#[derive(Debug)]
-struct Zone {
-    start: u64,
-    len: u64,
-    rate: BytesPerSec,
-}
-
 /// What is read ahead: the head passes `pos` at `at` and goes on up to `limit`.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -139,7 +128,7 @@ enum Work {
 #[derive(Debug)]
 pub struct Hdd {
     config: HddConfig,
-    zones: Vec<Zone>,
+    geometry: Geometry,
     /// Commands that wait for the head, for room in the cache, or for a flush, in order of arrival.
     pending: VecDeque<(Command, Instant)>,
     work: Option<(Work, Instant)>,
@@ -159,6 +148,9 @@ pub struct Hdd {
     is_filling: bool,
     /// Until when the head serves a read from its read-ahead.
     stream_until: Instant,
+    /// The head has served a command since it last wrote from the cache.
+    is_destage_turn: bool,
+    /// When the host last had something of the disk.
     last_command: Instant,
     outstanding: u32,
     stats: DiskStats,
@@ -168,7 +160,7 @@ impl Hdd {
     /// A disk at rest with its head at the outer edge.
     pub fn new(config: HddConfig) -> Hdd {
         Hdd {
-            zones: zones(&config),
+            geometry: Geometry::new(&config),
             config,
             pending: VecDeque::new(),
             work: None,
@@ -182,45 +174,10 @@ impl Hdd {
             dirty_bytes: 0,
             is_filling: false,
             stream_until: Instant::ZERO,
+            is_destage_turn: false,
             last_command: Instant::ZERO,
             outstanding: 0,
             stats: DiskStats::default(),
-        }
-    }
-
-    fn zone(&self, byte: u64) -> (usize, &Zone) {
-        let index = self.zones.partition_point(|zone| zone.start <= byte).max(1) - 1;
-        (index, &self.zones[index])
-    }
-
-    /// Where a byte lies across the platter, in parts of the stroke.
-    fn radius(&self, byte: u64) -> u64 {
-        let (index, zone) = self.zone(byte);
-        let within = u128::from(byte - zone.start) * u128::from(STROKE / ZONES);
-        index as u64 * (STROKE / ZONES) + (within / u128::from(zone.len.max(1))) as u64
-    }
-
-    /// The time within a turn at which a byte passes the head.
-    fn angle(&self, byte: u64) -> u64 {
-        let (_, zone) = self.zone(byte);
-        zone.rate.time_for(Bytes(byte - zone.start)).0 % self.config.rotation.0
-    }
-
-    /// Time to move the head between two bytes.
-    fn seek(&self, from: u64, to: u64) -> Nanos {
-        let distance = self.radius(from).abs_diff(self.radius(to));
-        let HddConfig { seek_track, seek_average, seek_full, .. } = self.config;
-        let third = STROKE / 3;
-        if distance == 0 {
-            Nanos::ZERO
-        } else if distance <= third {
-            let root = (distance * STROKE / third * STROKE).isqrt();
-            let more = seek_average.saturating_sub(seek_track).0;
-            seek_track + Nanos((u128::from(more) * u128::from(root) / u128::from(STROKE)) as u64)
-        } else {
-            let more = u128::from(seek_full.saturating_sub(seek_average).0);
-            let part = u128::from(distance - third) * more / u128::from(STROKE - third);
-            seek_average + Nanos(part as u64)
         }
     }
 
@@ -230,14 +187,12 @@ impl Hdd {
         if is_stream {
             return now;
         }
-        let there = now + self.seek(self.head, byte) + settle;
-        let rotation = self.config.rotation.0;
-        let wait = (self.angle(byte) + rotation - there.0 % rotation) % rotation;
-        there + Nanos(wait)
+        let there = now + self.geometry.seek(self.head, byte) + settle;
+        there + self.geometry.wait(there, byte)
     }
 
     fn write_rate(&self, byte: u64) -> BytesPerSec {
-        let rate = u128::from(self.zone(byte).1.rate.0);
+        let rate = u128::from(self.geometry.rate(byte).0);
         BytesPerSec((rate * u128::from(self.config.write_permille) / 1000) as u64)
     }
 
@@ -258,6 +213,7 @@ impl Hdd {
         let completion = Completion { id: command.id, outcome: Outcome::Ok };
         self.ready.insert((at, self.sequence), completion);
         self.sequence += 1;
+        self.last_command = self.last_command.max(at);
         self.stats.commands_count += 1;
         match command.op {
             Op::Read | Op::Cache => self.stats.read += command.extent.len(),
@@ -266,47 +222,58 @@ impl Hdd {
         }
     }
 
-    /// A read that needs no head movement: from a kept segment, or from the read-ahead under way.
+    /// A read that needs no head movement: what is in the buffer, or will be as the read-ahead goes on.
     fn read_buffered(&mut self, now: Instant, command: &Command) -> bool {
         let (start, end) = (command.extent.offset().get(), command.extent.end().get());
         let bus = now + self.config.overhead + self.config.rate_bus.time_for(command.extent.len());
-        if self.segments.iter().any(|&(from, to)| from <= start && end <= to) {
+        let written = self.dirty.range(..=start).next_back();
+        let is_written = written.is_some_and(|(&from, &len)| end <= from + len);
+        if is_written || self.segments.iter().any(|&(from, to)| from <= start && end <= to) {
             self.stats.buffer_hits_count += 1;
             self.finish(command, bus);
             return true;
         }
         let Some(stream) = self.stream else { return false };
-        if self.is_head_busy(now) || start < stream.start || start > stream.reached(now) {
+        let reached = stream.reached(now);
+        // The segment holds the latest part of a long stream.
+        let oldest = stream.start.max(reached.saturating_sub(self.config.read_ahead.get()));
+        if self.is_head_busy(now) || start < oldest || start > reached {
             return false;
         }
-        let limit = (end + self.config.read_ahead.get()).min(self.config.capacity.get());
-        let reached = stream.reached(now);
-        let mut stream = stream;
-        if reached >= stream.limit && stream.limit < limit {
-            // It had stopped: the platter must come around again.
-            let rotation = self.config.rotation.0;
-            let wait = (self.angle(reached) + rotation - now.0 % rotation) % rotation;
-            stream = Stream { pos: reached, at: now + Nanos(wait), ..stream };
-        }
-        stream.limit = stream.limit.max(limit);
         self.stats.buffer_hits_count += 1;
-        let at = bus.max(stream.time_of(end));
+        let at = bus.max(self.extend_stream(now, stream, end));
         self.stats.busy += at.since(now);
-        self.stream = Some(stream);
         self.stream_until = at;
         self.finish(command, at);
         true
     }
 
+    /// Lets the read-ahead go on beyond `end`; when it passes there.
+    fn extend_stream(&mut self, now: Instant, mut stream: Stream, end: u64) -> Instant {
+        let limit = (end + self.config.read_ahead.get()).min(self.config.capacity.get());
+        let reached = stream.reached(now);
+        if reached >= stream.limit && stream.limit < limit {
+            // It had stopped: the platter must come around again.
+            let at = now + self.geometry.wait(now, reached);
+            stream = Stream { pos: reached, at, ..stream };
+        }
+        stream.limit = stream.limit.max(limit);
+        self.stream = Some(stream);
+        stream.time_of(end)
+    }
+
     /// Serves what needs no head: cached writes, flushes of an empty cache, hints.
     fn serve_at_once(&mut self, now: Instant) {
         let mut left = VecDeque::new();
+        // Nothing enters the cache past a write that waits for room, or a flush that waits for the
+        // cache to be empty: both would wait for ever under a steady load.
+        let mut is_closed = false;
         while let Some((command, arrived)) = self.pending.pop_front() {
             let len = command.extent.len().get();
             let bus = now + self.config.overhead + self.config.rate_bus.time_for(Bytes(len));
             let room = self.config.write_cache.get().saturating_sub(self.dirty_bytes) >= len;
             let served = match command.op {
-                Op::Write if !command.fua && room => {
+                Op::Write if !command.fua && room && !is_closed => {
                     self.cache_write(&command);
                     self.finish(&command, bus);
                     true
@@ -323,6 +290,7 @@ impl Hdd {
                 _ => false,
             };
             if !served {
+                is_closed |= waits_for_cache(&command);
                 left.push_back((command, arrived));
             }
         }
@@ -336,8 +304,7 @@ impl Hdd {
     /// Puts a write into the cache, joined with what it touches.
     fn cache_write(&mut self, command: &Command) {
         let (mut start, mut end) = (command.extent.offset().get(), command.extent.end().get());
-        // What was read ahead there is out of date.
-        self.segments.retain(|&(from, to)| end <= from || to <= start);
+        self.forget_read(start, end);
         while let Some((&from, &len)) = self.dirty.range(..=end).next_back() {
             if from + len < start {
                 break;
@@ -351,16 +318,21 @@ impl Hdd {
         self.is_filling |= self.dirty_bytes * 4 >= self.config.write_cache.get() * 3;
     }
 
-    /// Whether the cache has to be written out now.
-    fn must_destage(&self, now: Instant) -> bool {
+    /// What was read ahead there is out of date.
+    fn forget_read(&mut self, start: u64, end: u64) {
+        self.segments.retain(|&(from, to)| end <= from || to <= start);
+    }
+
+    /// Whether the cache has to be written out now; `is_free`: no command wants the head.
+    fn must_destage(&self, now: Instant, is_free: bool) -> bool {
         if self.dirty.is_empty() {
             return false;
         }
-        let is_wanted = self.pending.iter().any(|(command, _)| match command.op {
-            Op::Flush => true,
-            Op::Write => !command.fua,
-            _ => false,
-        });
+        let is_wanted = self.pending.iter().any(|(command, _)| waits_for_cache(command));
+        if !is_free {
+            // Turn about with the commands, so that neither waits for the last of the other.
+            return is_wanted && self.is_destage_turn;
+        }
         let is_quiet = self.pending.is_empty() && now >= self.destage_at();
         is_wanted || is_quiet || self.is_filling
     }
@@ -370,7 +342,7 @@ impl Hdd {
     }
 
     fn destage_at(&self) -> Instant {
-        self.last_command.max(self.head_free) + self.config.destage_idle
+        (self.last_command + self.config.destage_idle).max(self.head_free)
     }
 
     /// Gives the head its next work.
@@ -379,41 +351,47 @@ impl Hdd {
         if self.is_head_busy(now) {
             return;
         }
-        if let Some(index) = self.choose(now) {
+        let chosen = self.choose(now);
+        if self.must_destage(now, chosen.is_none()) {
+            self.destage(now);
+        } else if let Some(index) = chosen {
             let (command, _) = self.pending.remove(index).expect("chosen among them");
             // The next cached write decides again whether the cache is too full.
             self.is_filling = false;
             self.access(now, Work::Command(command));
-        } else if self.must_destage(now) {
-            let next = self.dirty.range(self.head..).next().or_else(|| self.dirty.iter().next());
-            let (&start, &len) = next.expect("something is dirty");
-            let len_now = len.min(DESTAGE_BYTES);
-            self.dirty.remove(&start);
-            if len > len_now {
-                self.dirty.insert(start + len_now, len - len_now);
-            }
-            self.access(now, Work::Destage { start, len: len_now });
         }
+    }
+
+    /// Writes the next run from the cache: onwards from the head, then from the beginning.
+    fn destage(&mut self, now: Instant) {
+        let next = self.dirty.range(self.head..).next().or_else(|| self.dirty.iter().next());
+        let (&start, &len) = next.expect("something is dirty");
+        let len_now = len.min(DESTAGE_BYTES);
+        self.dirty.remove(&start);
+        if len > len_now {
+            self.dirty.insert(start + len_now, len - len_now);
+        }
+        self.access(now, Work::Destage { start, len: len_now });
     }
 
     /// The command that goes to the platter next: the oldest, or with NCQ the nearest in time.
     fn choose(&self, now: Instant) -> Option<usize> {
+        let cache = self.config.write_cache;
         let needs_head = |command: &Command| match command.op {
             Op::Read | Op::Cache => true,
-            Op::Write => command.fua || command.extent.len() > self.config.write_cache,
+            Op::Write => command.fua || command.extent.len() > cache,
             _ => false,
         };
-        let mut candidates =
-            self.pending.iter().enumerate().filter(|(_, (command, _))| needs_head(command));
-        let (first, (_, arrived)) = candidates.next()?;
+        let all = self.pending.iter().enumerate();
+        let mut candidates = all.filter(|(_, (command, _))| needs_head(command)).peekable();
+        let &(first, (_, arrived)) = candidates.peek()?;
         if self.config.depth == 1 || now.since(*arrived) > self.config.ncq_age_max {
             return Some(first);
         }
         let time = |(index, (command, _)): (usize, &(Command, Instant))| {
             (self.arrival(now, command.extent.offset().get(), Nanos::ZERO), index)
         };
-        let all = self.pending.iter().enumerate().filter(|(_, (command, _))| needs_head(command));
-        all.map(time).min().map(|(_, index)| index)
+        candidates.map(time).min().map(|(_, index)| index)
     }
 
     /// Moves the head and transfers.
@@ -425,16 +403,20 @@ impl Hdd {
             }
             Work::Destage { start, len } => (start, len, true),
         };
-        let (overhead, settle) = match work {
-            Work::Command(_) => (self.config.overhead, Nanos::ZERO),
-            Work::Destage { .. } => (Nanos::ZERO, Nanos::ZERO),
+        let overhead = match work {
+            Work::Command(_) => self.config.overhead,
+            Work::Destage { .. } => Nanos::ZERO,
         };
-        let settle = if is_write { settle + self.config.write_settle } else { settle };
+        let settle = if is_write { self.config.write_settle } else { Nanos::ZERO };
+        self.is_destage_turn = matches!(work, Work::Command(_));
+        if is_write {
+            self.forget_read(start, start + len);
+        }
         let over_it = self.arrival(now + overhead, start, settle);
         if start != self.head {
             self.stats.seeks_count += 1;
         }
-        let rate = if is_write { self.write_rate(start) } else { self.zone(start).1.rate };
+        let rate = if is_write { self.write_rate(start) } else { self.geometry.rate(start) };
         let end = over_it + rate.time_for(Bytes(len));
         self.stats.busy += end.since(now);
         self.head = start + len;
@@ -454,7 +436,7 @@ impl Hdd {
                     let (start, end) = (command.extent.offset().get(), command.extent.end().get());
                     let limit =
                         (end + self.config.read_ahead.get()).min(self.config.capacity.get());
-                    let rate = self.zone(start).1.rate;
+                    let rate = self.geometry.rate(start);
                     self.stream = Some(Stream { start, pos: end, at, limit, rate });
                 }
                 self.finish(&command, at);
@@ -490,22 +472,13 @@ impl Hdd {
     }
 }
 
-/// Zones of equal width; the rate falls linearly. Their sizes fill the capacity.
-fn zones(config: &HddConfig) -> Vec<Zone> {
-    let (outer, inner) = (config.rate_outer.0, config.rate_inner.0.min(config.rate_outer.0));
-    let rates: Vec<u64> = (0..ZONES).map(|i| outer - (outer - inner) * i / (ZONES - 1)).collect();
-    let sum: u128 = rates.iter().map(|&rate| u128::from(rate)).sum();
-    let mut start = 0;
-    let mut zones = Vec::new();
-    for rate in rates {
-        let len = (u128::from(config.capacity.get()) * u128::from(rate) / sum) as u64;
-        zones.push(Zone { start, len, rate: BytesPerSec(rate) });
-        start += len;
+/// Whether an unserved command waits for the cache to be written out.
+fn waits_for_cache(command: &Command) -> bool {
+    match command.op {
+        Op::Flush => true,
+        Op::Write => !command.fua,
+        _ => false,
     }
-    if let Some(last) = zones.last_mut() {
-        last.len += config.capacity.get() - start;
-    }
-    zones
 }
 
 impl Disk for Hdd {
@@ -540,7 +513,6 @@ impl Disk for Hdd {
         let entry = self.ready.first_entry().filter(|entry| entry.key().0 <= now)?;
         let completion = entry.remove();
         self.outstanding -= 1;
-        self.last_command = self.last_command.max(now);
         Some(completion)
     }
 

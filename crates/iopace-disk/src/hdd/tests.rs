@@ -80,7 +80,7 @@ fn the_mean_rotational_wait_is_half_a_turn() {
     assert!((3_900..=4_450).contains(&mean_us), "{mean_us} us");
 }
 
-fn tiny() -> HddConfig {
+pub(super) fn tiny() -> HddConfig {
     HddConfig {
         capacity: Bytes(250_000_000_000),
         rotation: Nanos(8_333_333),
@@ -216,4 +216,130 @@ fn cached_writes_do_not_slow_reads_that_come_in_short_pauses() {
     };
     let (alone, beside) = (time_of_reads(false), time_of_reads(true));
     assert!(beside < alone + Nanos::from_millis(40), "{beside} beside, {alone} alone");
+}
+
+/// Runs until every command is done; panics if that takes longer than `most`.
+fn finish_within(disk: &mut dyn Disk, from: Instant, count: usize, most: Nanos) -> Vec<u64> {
+    let (mut now, mut done) = (from, Vec::new());
+    while done.len() < count {
+        now = now.max(disk.next());
+        assert!(now <= from + most, "{done:?} of {count} after {}", now.since(from));
+        done.extend(std::iter::from_fn(|| disk.poll(now)).map(|completion| completion.id));
+    }
+    done
+}
+
+#[test]
+fn a_flush_beside_endless_reads_and_writes_ends() {
+    let mut disk = disk("hdd-sata-250g-ncq");
+    let mut now = Instant::ZERO;
+    for i in 0..20 {
+        now = one(&mut *disk, now, command(i, Op::Write, scattered(i), 4096));
+    }
+    disk.submit(now, command(1_000, Op::Flush, 0, 0));
+    let from = now;
+    for id in 0..30 {
+        let op = if id % 2 == 0 { Op::Read } else { Op::Write };
+        disk.submit(now, command(id, op, scattered(id + 100), 4096));
+    }
+    let mut next = 0;
+    loop {
+        now = now.max(disk.next());
+        assert!(now.since(from) < Nanos::from_secs(2), "the flush never ends");
+        let Some(done) = disk.poll(now) else { continue };
+        if done.id == 1_000 {
+            break;
+        }
+        next += 1;
+        let op = if done.id % 2 == 0 { Op::Read } else { Op::Write };
+        disk.submit(now, command(done.id, op, scattered(next + 200), 4096));
+    }
+}
+
+#[test]
+fn with_ncq_no_command_is_passed_over_for_ever() {
+    let mut disk = disk("hdd-sata-250g-ncq");
+    // Far from all others.
+    disk.submit(Instant(0), command(99, Op::Read, 240_000_000_000, 4096));
+    for id in 0..30 {
+        disk.submit(Instant(0), command(id, Op::Read, scattered(id) / 1_000, 4096));
+    }
+    let (mut now, mut next) = (Instant(0), 100);
+    loop {
+        now = now.max(disk.next());
+        assert!(now < Instant::ZERO + Nanos::from_secs(1), "passed over");
+        let Some(done) = disk.poll(now) else { continue };
+        if done.id == 99 {
+            return;
+        }
+        next += 1;
+        disk.submit(now, command(next, Op::Read, scattered(next) / 1_000, 4096));
+    }
+}
+
+#[test]
+fn a_quiet_disk_writes_its_whole_cache_in_one_go() {
+    let mut disk = Hdd::new(tiny());
+    let mut now = Instant::ZERO;
+    for i in 0..8 {
+        now = one(&mut disk, now, command(i, Op::Write, i * 65_536, 65_536));
+    }
+    // 512 KiB take 8 ms at the outer edge, and a turn to begin.
+    let later = now + Nanos::from_millis(100 + 8 + 20);
+    let flushed = one(&mut disk, later, command(9, Op::Flush, 0, 0));
+    assert!(flushed.since(later) < Nanos::from_millis(1), "{}", flushed.since(later));
+}
+
+#[test]
+fn what_was_just_written_is_read_from_the_cache_and_what_was_passed_long_ago_is_not() {
+    let mut disk = Hdd::new(tiny());
+    let written = one(&mut disk, Instant(0), command(1, Op::Write, 1 << 30, 65_536));
+    let read = one(&mut disk, written, command(2, Op::Read, (1 << 30) + 4096, 4096));
+    assert!(read.since(written) < Nanos::from_millis(1), "{}", read.since(written));
+    let mut now = read;
+    for i in 0..100 {
+        now = one(&mut disk, now, command(i, Op::Read, i * 131_072, 131_072));
+    }
+    let hits_count = disk.stats().buffer_hits_count;
+    one(&mut disk, now, command(200, Op::Read, 0, 4096));
+    assert_eq!(disk.stats().buffer_hits_count, hits_count, "12 MB ago, in a buffer of 512 KiB");
+}
+
+#[test]
+fn the_same_commands_take_the_same_time_however_often_it_is_polled() {
+    let run = |step: Option<Nanos>| {
+        let mut disk = disk("hdd-sata-250g");
+        let (mut now, mut times) = (Instant::ZERO, Vec::new());
+        for i in 0..300 {
+            let op = [Op::Read, Op::Write, Op::Write, Op::Flush][(scattered(i) >> 20) as usize % 4];
+            disk.submit(now, command(i, op, scattered(i * 3) / 50, 65_536));
+            loop {
+                let at = disk.next();
+                now = match step {
+                    Some(step) if now + step < at => now + step,
+                    _ => now.max(at),
+                };
+                if disk.poll(now).is_some() {
+                    break;
+                }
+            }
+            times.push(now);
+            now = now + Nanos::from_millis(scattered(i) % 200);
+        }
+        times
+    };
+    assert_eq!(run(None), run(None));
+    assert_eq!(run(None), run(Some(Nanos::from_micros(700))));
+}
+
+#[test]
+fn a_write_larger_than_the_cache_and_a_disk_without_one_work() {
+    for write_cache in [Bytes::ZERO, Bytes(65_536)] {
+        let mut disk = Hdd::new(HddConfig { write_cache, depth: 4, ..tiny() });
+        for id in 0..3 {
+            disk.submit(Instant(0), command(id, Op::Write, id << 30, 131_072));
+        }
+        disk.submit(Instant(0), command(3, Op::Flush, 0, 0));
+        finish_within(&mut disk, Instant(0), 4, Nanos::from_millis(200));
+    }
 }
