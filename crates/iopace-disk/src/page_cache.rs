@@ -9,7 +9,7 @@
 //!                ▲ evicted for new pages     └─ oldest first, in contiguous runs, to the disk
 //! ```
 //! Pages of 4 KiB. Dirty pages are written back once they exceed `dirty_background`, are older than
-//! 30 s, or a sync asks for them: the oldest first, each with the dirty pages that follow it on the
+//! 30 s, a sync asks for them, or a writer waits for room: the oldest first, each with the dirty pages that follow it on the
 //! device and belong to the same task, up to `write_back_len`. A page that is written again before its
 //! write-back counts once; one that is written again *during* it is dirty again afterwards.
 //!
@@ -27,7 +27,7 @@
 use iopace_core::request::{Extent, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Size of a page.
 pub const PAGE: u64 = 4096;
@@ -118,7 +118,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     state: State,
-    /// Its latest entry in the LRU queue.
+    /// Its last use.
     stamp: u64,
 }
 
@@ -127,8 +127,9 @@ struct Frame {
 pub struct PageCache {
     config: PageCacheConfig,
     frames: BTreeMap<u64, Frame>,
-    /// Pages by last use; entries whose stamp is not the frame's are out of date.
-    lru: VecDeque<(u64, u64)>,
+    /// Clean pages by last use: what can be evicted.
+    lru: BTreeMap<u64, u64>,
+    /// Counts uses, from one.
     stamp: u64,
     /// Dirty pages (not those on their way) by the order of dirtying.
     dirty: BTreeMap<u64, u64>,
@@ -138,6 +139,8 @@ pub struct PageCache {
     inflight: u32,
     /// Everything numbered below was asked for by a sync.
     sync_until: u64,
+    /// A writer was sent away and has not come back: everything dirty is due.
+    is_pressed: bool,
     /// A write-back failed and nobody was told yet.
     failed: bool,
 }
@@ -148,13 +151,14 @@ impl PageCache {
         PageCache {
             config,
             frames: BTreeMap::new(),
-            lru: VecDeque::new(),
+            lru: BTreeMap::new(),
             stamp: 0,
             dirty: BTreeMap::new(),
             writing: BTreeSet::new(),
             next_number: 0,
             inflight: 0,
             sync_until: 0,
+            is_pressed: false,
             failed: false,
         }
     }
@@ -195,12 +199,16 @@ impl PageCache {
         let new_dirty = pages(extent).filter(|&page| !is_dirty(page)).count() as u64;
         let unclean = self.unclean_pages();
         let over = (unclean + new_dirty) * PAGE > self.config.dirty_limit.get();
-        if over && unclean > 0 && new_dirty > 0 {
+        self.is_pressed = over && unclean > 0 && new_dirty > 0;
+        if self.is_pressed {
             return Accept::Full;
         }
+        // Its own pages must not be the ones that make room for it.
+        pages(extent).for_each(|page| self.touch(page));
         let new = pages(extent).filter(|page| !self.frames.contains_key(page)).count() as u64;
         // One that is larger than all the memory is taken alone: it must not wait for ever.
-        if !self.make_room(new) && unclean > 0 {
+        self.is_pressed = !self.make_room(new) && unclean > 0;
+        if self.is_pressed {
             return Accept::Full;
         }
         for page in pages(extent) {
@@ -218,6 +226,7 @@ impl PageCache {
             State::Dirty(_) => {}
             State::Writing { again, .. } => *again = Some(dirty),
             State::Clean => {
+                self.lru.remove(&frame.stamp);
                 frame.state = State::Dirty(dirty);
                 self.dirty.insert(number, page);
             }
@@ -258,6 +267,7 @@ impl PageCache {
     fn is_due(&self, now: Instant) -> bool {
         let Some((&oldest, _)) = self.dirty.first_key_value() else { return false };
         oldest < self.sync_until
+            || self.is_pressed
             || self.unclean_pages() * PAGE > self.config.dirty_background.get()
             || self.next_expiry() <= now
     }
@@ -281,7 +291,10 @@ impl PageCache {
             let State::Writing { number, again } = frame.state else { continue };
             self.writing.remove(&number);
             frame.state = match again {
-                None => State::Clean,
+                None => {
+                    self.lru.insert(frame.stamp, page);
+                    State::Clean
+                }
                 Some(dirty) => {
                     self.dirty.insert(dirty.number, page);
                     State::Dirty(dirty)
@@ -312,7 +325,8 @@ impl PageCache {
         for page in whole_pages(extent) {
             match self.frames.get(&page).map(|frame| frame.state) {
                 Some(State::Clean) => {
-                    self.frames.remove(&page);
+                    let frame = self.frames.remove(&page).expect("it is there");
+                    self.lru.remove(&frame.stamp);
                 }
                 Some(State::Dirty(dirty)) => {
                     self.dirty.remove(&dirty.number);
@@ -346,36 +360,21 @@ impl PageCache {
     fn touch(&mut self, page: u64) {
         let Some(frame) = self.frames.get_mut(&page) else { return };
         self.stamp += 1;
-        frame.stamp = self.stamp;
-        self.lru.push_back((self.stamp, page));
-        if self.lru.len() > 64 + 4 * self.frames.len() {
-            let frames = &self.frames;
-            self.lru.retain(|(stamp, page)| {
-                frames.get(page).is_some_and(|frame| frame.stamp == *stamp)
-            });
+        if matches!(frame.state, State::Clean) {
+            self.lru.remove(&frame.stamp);
+            self.lru.insert(self.stamp, page);
         }
+        frame.stamp = self.stamp;
     }
 
     /// Evicts clean pages until `count` more fit; false if there are not enough.
     fn make_room(&mut self, count: u64) -> bool {
         let most = self.config.memory.get() / PAGE;
-        let mut kept = Vec::new();
         while self.frames.len() as u64 + count > most {
-            let Some((stamp, page)) = self.lru.pop_front() else { break };
-            let Some(frame) = self.frames.get(&page).filter(|frame| frame.stamp == stamp) else {
-                continue;
-            };
-            if matches!(frame.state, State::Clean) {
-                self.frames.remove(&page);
-            } else {
-                kept.push((stamp, page));
-            }
+            let Some((_, page)) = self.lru.pop_first() else { return false };
+            self.frames.remove(&page);
         }
-        // Pages that could not go stay the least recently used ones.
-        for entry in kept.into_iter().rev() {
-            self.lru.push_front(entry);
-        }
-        self.frames.len() as u64 + count <= most
+        true
     }
 }
 

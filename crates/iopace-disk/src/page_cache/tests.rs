@@ -161,3 +161,114 @@ fn it_agrees_with_a_list_of_pages() {
         }
     }
 }
+
+#[test]
+fn a_writer_that_waits_makes_everything_due() {
+    // Below the background threshold, but with no room for the next one.
+    let mut cache = PageCache::new(config(64, 8, 10));
+    cache.write(T0, ME, extent(0, 6));
+    assert_eq!(cache.next_write_back(T0), None);
+    assert_eq!(cache.write(T0, ME, extent(20, 6)), Accept::Full);
+    let run = cache.next_write_back(T0).expect("somebody waits");
+    cache.written_back(run.extent, true);
+    assert_eq!(cache.write(T0, ME, extent(20, 6)), Accept::Accepted);
+    assert_eq!(cache.next_write_back(T0), None);
+}
+
+#[test]
+fn trimmed_pages_are_neither_found_nor_written_back() {
+    let mut cache = PageCache::new(config(64, 0, 32));
+    cache.fill(extent(0, 2));
+    cache.write(T0, ME, extent(2, 2));
+    cache.trim(extent(1, 2));
+    assert_eq!(cache.read(extent(0, 4)), Lookup::Miss(extent(1, 2)));
+    let run = cache.next_write_back(T0).expect("one page is left");
+    assert_eq!(run.extent, extent(3, 1));
+    cache.write(T0, ME, extent(3, 1));
+    cache.trim(extent(3, 1));
+    cache.written_back(run.extent, true);
+    assert_eq!(cache.next_write_back(T0), None, "not dirty again");
+}
+
+/// Pages with whether each is dirty, whether it is on its way, and its last use.
+struct NaiveLru {
+    pages: std::collections::BTreeMap<u64, (bool, bool, u64)>,
+    uses: u64,
+    most: usize,
+}
+
+impl NaiveLru {
+    fn touch(&mut self, page: u64) {
+        self.uses += 1;
+        let uses = self.uses;
+        self.pages.entry(page).and_modify(|entry| entry.2 = uses);
+    }
+
+    fn make_room(&mut self, count: usize) {
+        while self.pages.len() + count > self.most {
+            let clean = self.pages.iter().filter(|(_, (dirty, writing, _))| !dirty && !writing);
+            let oldest = clean.min_by_key(|(_, (_, _, used))| *used).map(|(&page, _)| page);
+            self.pages.remove(&oldest.expect("enough are clean"));
+        }
+    }
+}
+
+#[test]
+fn under_pressure_it_evicts_what_a_list_of_pages_evicts() {
+    for seed in 1..=20u64 {
+        let mut random = seed;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (random >> 33) % below
+        };
+        let mut cache = PageCache::new(config(40, 6, 20));
+        let mut naive = NaiveLru { pages: Default::default(), uses: 0, most: 40 };
+        let mut flying = Vec::<Extent>::new();
+        for step in 0..1_500 {
+            let place = extent(next(80), 1 + next(6));
+            match next(6) {
+                0 | 1 => {
+                    cache.fill(place);
+                    for page in pages(place) {
+                        if !naive.pages.contains_key(&page) {
+                            naive.make_room(1);
+                            naive.pages.insert(page, (false, false, 0));
+                        }
+                        naive.touch(page);
+                    }
+                }
+                2 if cache.write(Instant(step), ME, place) == Accept::Accepted => {
+                    pages(place).for_each(|page| naive.touch(page));
+                    let new = pages(place).filter(|page| !naive.pages.contains_key(page)).count();
+                    naive.make_room(new);
+                    for page in pages(place) {
+                        naive.pages.entry(page).or_insert((false, false, 0)).0 = true;
+                        naive.touch(page);
+                    }
+                }
+                3 => {
+                    if let Some(run) = cache.next_write_back(Instant(step)) {
+                        pages(run.extent).for_each(|page| {
+                            naive.pages.entry(page).and_modify(|p| (p.0, p.1) = (false, true));
+                        });
+                        flying.push(run.extent);
+                    }
+                }
+                4 if !flying.is_empty() => {
+                    let run = flying.swap_remove(next(flying.len() as u64) as usize);
+                    cache.written_back(run, true);
+                    pages(run).for_each(|page| {
+                        naive.pages.entry(page).and_modify(|p| p.1 = false);
+                    });
+                }
+                _ => {
+                    let is_hit = pages(place).all(|page| naive.pages.contains_key(&page));
+                    assert_eq!(cache.read(place) == Lookup::Hit, is_hit, "seed {seed} step {step}");
+                    pages(place).for_each(|page| naive.touch(page));
+                }
+            }
+            assert_eq!(cache.cached(), Bytes(naive.pages.len() as u64 * PAGE), "seed {seed}");
+            assert!(cache.dirty() <= Bytes(20 * PAGE), "seed {seed} step {step}");
+        }
+    }
+}
