@@ -6,6 +6,7 @@ use crate::scenario::Scenario;
 use iopace_core::engine::Config;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::time::Nanos;
+use iopace_disk::faulty::Faulty;
 use iopace_disk::machine::Machine;
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::{Disk, DiskStats, presets};
@@ -28,7 +29,10 @@ pub(crate) fn build(name: &str) -> Result<Box<dyn Disk>, String> {
 /// If its disk does not exist: a parsed scenario's does.
 pub(crate) fn machine(scenario: &Scenario) -> Machine {
     let disk = build(&scenario.disk);
-    let disk = disk.unwrap_or_else(|error| panic!("{error}"));
+    let mut disk = disk.unwrap_or_else(|error| panic!("{error}"));
+    if let Some(rates) = scenario.faults {
+        disk = Box::new(Faulty::new(disk, rates, scenario.seed));
+    }
     let config = Config {
         base: scenario.base,
         nr_requests: scenario.nr_requests,

@@ -14,6 +14,7 @@ use crate::task::Task;
 use iopace_core::sched::{self, Algorithm, Params};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_disk::faulty::FaultRates;
 
 /// Longest run: a day of virtual time.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(86_400);
@@ -37,6 +38,8 @@ pub struct Scenario {
     pub warmup: Nanos,
     /// The disk, by its preset's name.
     pub disk: String,
+    /// What goes wrong on the disk, drawn from the seed.
+    pub faults: Option<FaultRates>,
     /// The page cache, if there is one.
     pub memory: Option<Memory>,
     /// `nr_requests` of the device.
@@ -64,6 +67,7 @@ impl Scenario {
             duration: Nanos::from_secs(60),
             warmup: Nanos::from_secs(5),
             disk: disk.into(),
+            faults: None,
             memory: None,
             nr_requests: iopace_core::limits::NR_REQUESTS_DEFAULT,
             window_depth: None,
@@ -75,11 +79,12 @@ impl Scenario {
         }
     }
 
-    /// The same story with one task only, without any scheduler, step or check: what the task gets
-    /// when nobody else is there.
+    /// The same story with one task only, without any scheduler, step, fault or check: what the task
+    /// gets when nobody else is there.
     pub fn alone(&self, task: &Task) -> Scenario {
         Scenario {
             scheduler: None,
+            faults: None,
             tasks: vec![task.clone()],
             steps: Vec::new(),
             checks: Vec::new(),

@@ -25,6 +25,7 @@ pub static STORIES: &[Story] = stories![
     "alone-pays-nothing",
     "deadline-reads-beside-writes",
     "exchange-under-load",
+    "faults-lose-nothing",
     "geom-dd-read-cvs-none",
     "geom-dd-read-cvs-rr",
     "geom-dd-write-cvs-none",

@@ -100,6 +100,8 @@ fn what_does_not_fit_together_is_refused() {
     let cases = [
         ("\"2s\"", "\"20s\"", "the warm-up must be shorter"),
         ("\"1GiB\"\nblock", "\"300GB\"\nblock", "past the end of the disk"),
+        ("[memory]", "faults = { error_permille = 1001 }\n[memory]", "sum to more than 1000"),
+        ("[memory]", "faults = { stall_permille = 1 }\n[memory]", "belong together"),
         ("depth = 4", "depth = 0", "the depth is 1 to 1024"),
         ("\"512MiB\"", "\"50MiB\"", "[memory] does not fit together"),
         ("\"random\"", "\"cvs\"", "takes no `block`"),

@@ -9,6 +9,7 @@
 //! [disk]
 //! preset = "hdd-sata-250g"
 //! depth = 1                           # optional: fewer requests at the disk than it takes
+//! faults = { error_permille = 1 }     # optional: also stall_permille, stall = "2s", lost_permille
 //!
 //! [memory]                            # optional: without it there is no page cache
 //! size = "1GiB"
@@ -48,6 +49,7 @@ use iopace_core::request::Extent;
 use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_disk::faulty::FaultRates;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -87,6 +89,19 @@ struct DiskTable {
     preset: Spanned<String>,
     depth: Option<Spanned<u32>>,
     nr_requests: Option<Spanned<u32>>,
+    faults: Option<Spanned<FaultsTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultsTable {
+    #[serde(default)]
+    error_permille: u32,
+    #[serde(default)]
+    stall_permille: u32,
+    #[serde(default)]
+    lost_permille: u32,
+    stall: Option<Time>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -189,6 +204,7 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         None => Nanos::ZERO,
     };
     let capacity = resolve_disk(&file.disk)?;
+    let faults = file.disk.faults.as_ref().map(resolve_faults).transpose()?;
     let memory = file.memory.as_ref().map(resolve_memory).transpose()?;
     let (base, scheduler) = resolve_scheduler(file.scheduler)?;
     let tasks = resolve_tasks(&file.task, capacity, memory.is_some())?;
@@ -203,6 +219,7 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         duration,
         warmup,
         disk: file.disk.preset.get_ref().clone(),
+        faults,
         memory,
         nr_requests: nr_requests.map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
         window_depth: file.disk.depth.as_ref().map(|depth| *depth.get_ref()),
@@ -227,6 +244,20 @@ fn resolve_disk(disk: &DiskTable) -> Result<Bytes, Mistake> {
     let built = disks::build(disk.preset.get_ref());
     let built = built.map_err(|error| (disk.preset.span(), error))?;
     Ok(built.capacity())
+}
+
+fn resolve_faults(table: &Spanned<FaultsTable>) -> Result<FaultRates, Mistake> {
+    let FaultsTable { error_permille, stall_permille, lost_permille, stall } = *table.get_ref();
+    let sum = u64::from(error_permille) + u64::from(stall_permille) + u64::from(lost_permille);
+    if sum > 1_000 {
+        return Err((table.span(), "the rates sum to more than 1000 of 1000 commands".into()));
+    }
+    if (stall_permille > 0) != stall.is_some() {
+        let message = "`stall_permille` and `stall` belong together: how many, and how late";
+        return Err((table.span(), message.into()));
+    }
+    let stall = stall.map_or(Nanos::ZERO, |time| time.0);
+    Ok(FaultRates { error_permille, stall_permille, stall, lost_permille })
 }
 
 fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
