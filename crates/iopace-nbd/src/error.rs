@@ -53,9 +53,34 @@ impl Error {
         }
     }
 
-    /// The error for what the operating system said.
+    /// The error for an errno of Linux. What the protocol has no number for is EIO, and what means
+    /// "full" is ENOSPC, as it asks for.
+    pub const fn from_errno(errno: i32) -> Error {
+        match errno {
+            // EPERM, EACCES, EROFS
+            1 | 13 | 30 => Error::NotPermitted,
+            // ENOMEM
+            12 => Error::NoMemory,
+            // EINVAL
+            22 => Error::Invalid,
+            // ENOSPC, EFBIG, EDQUOT
+            28 | 27 | 122 => Error::NoSpace,
+            // EOVERFLOW
+            75 => Error::Overflow,
+            // EOPNOTSUPP, ENOSYS
+            95 | 38 => Error::NotSupported,
+            // ESHUTDOWN
+            108 => Error::Shutdown,
+            _ => Error::Io,
+        }
+    }
+
+    /// The error for what the operating system or the standard library said.
     pub fn from_io(error: &io::Error) -> Error {
         use io::ErrorKind as Kind;
+        if let Some(errno) = error.raw_os_error() {
+            return Error::from_errno(errno);
+        }
         match error.kind() {
             Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Error::NotPermitted,
             Kind::OutOfMemory => Error::NoMemory,
@@ -83,3 +108,58 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+    use std::io::{self, ErrorKind};
+
+    const ALL: [Error; 8] = [
+        Error::NotPermitted,
+        Error::Io,
+        Error::NoMemory,
+        Error::Invalid,
+        Error::NoSpace,
+        Error::Overflow,
+        Error::NotSupported,
+        Error::Shutdown,
+    ];
+
+    #[test]
+    fn numbers_are_those_of_the_protocol() {
+        assert_eq!(ALL.map(Error::code), [1, 5, 12, 22, 28, 75, 95, 108]);
+        for error in ALL {
+            assert_eq!(Error::from_code(error.code()), error);
+        }
+    }
+
+    #[test]
+    fn a_number_that_clients_cannot_know_is_einval() {
+        assert_eq!([0, 2, 13, u32::MAX].map(Error::from_code), [Error::Invalid; 4]);
+    }
+
+    #[test]
+    fn what_the_system_says_becomes_what_the_protocol_knows() {
+        let cases = [
+            (5, Error::Io),
+            (6, Error::Io),
+            (28, Error::NoSpace),
+            (27, Error::NoSpace),
+            (122, Error::NoSpace),
+            (30, Error::NotPermitted),
+            (95, Error::NotSupported),
+            (108, Error::Shutdown),
+        ];
+        for (errno, error) in cases {
+            assert_eq!(Error::from_io(&io::Error::from_raw_os_error(errno)), error, "{errno}");
+        }
+        let cases = [
+            (ErrorKind::StorageFull, Error::NoSpace),
+            (ErrorKind::ReadOnlyFilesystem, Error::NotPermitted),
+            (ErrorKind::UnexpectedEof, Error::Io),
+        ];
+        for (kind, error) in cases {
+            assert_eq!(Error::from_io(&kind.into()), error, "{kind}");
+        }
+    }
+}

@@ -1,12 +1,13 @@
-//! The option haggling before an export is opened.
+//! The option haggling before an export is opened. Each option is answered as the protocol's section
+//! "Option types" says; what it leaves open is noted beside the code.
 
+use crate::event::CloseReason;
 use crate::export::{ExportInfo, Exports};
 use crate::replies::BASE_ALLOCATION_ID;
-use crate::server::CloseReason;
-use crate::{MAX_REQUEST_LEN, wire};
+use crate::wire;
 
-/// Longest name of an export or a meta context, in bytes (the protocol's own bound).
-const NAME_LEN_MAX: usize = 4096;
+/// Longest name of an export in bytes (the protocol's own bound for strings).
+pub(crate) const NAME_LEN_MAX: u32 = 4096;
 
 /// The one meta context that we know.
 const BASE_ALLOCATION: &str = "base:allocation";
@@ -16,15 +17,14 @@ const BASE_ALLOCATION: &str = "base:allocation";
 pub(crate) struct Negotiated {
     pub(crate) no_zeroes: bool,
     pub(crate) structured: bool,
-    /// The export for which `base:allocation` was asked last.
-    context_for: Option<String>,
-    /// Whether the opened export has it.
-    pub(crate) block_status: bool,
+    /// The export for which `base:allocation` was selected last.
+    context_for: Option<u64>,
 }
 
 impl Negotiated {
-    pub(crate) fn has_context(&self, export: &str) -> bool {
-        self.context_for.as_deref() == Some(export)
+    /// Whether `base:allocation` was selected, and for this export.
+    pub(crate) fn has_context(&self, export: &ExportInfo) -> bool {
+        self.context_for == Some(export.id)
     }
 }
 
@@ -35,14 +35,35 @@ pub(crate) enum Verdict {
     Close(CloseReason),
 }
 
+/// Why an option is refused: the kind of the reply, and text for people.
+type Refusal = (u32, &'static str);
+
+const DOES_NOT_FIT: Refusal = (wire::REP_ERR_INVALID, "lengths that do not fit the option");
+const CARRIES_NO_DATA: Refusal = (wire::REP_ERR_INVALID, "this option carries no data");
+const NEEDS_STRUCTURED: Refusal =
+    (wire::REP_ERR_INVALID, "structured replies must be negotiated first");
+const NOT_A_NAME: Refusal = (wire::REP_ERR_INVALID, "a name must be UTF-8 without NUL");
+const NAME_TOO_LONG: Refusal = (wire::REP_ERR_TOO_BIG, "a name has at most 4096 bytes");
+const OPTION_TOO_LONG: Refusal = (wire::REP_ERR_TOO_BIG, "the option is too long");
+const NO_SUCH_EXPORT: Refusal = (wire::REP_ERR_UNKNOWN, "there is no such export");
+const UNSUPPORTED: Refusal = (wire::REP_ERR_UNSUP, "this server does not know the option");
+
 /// Appends a reply to an option.
-pub(crate) fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+fn reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     output.extend_from_slice(&wire::REPLY_MAGIC.to_be_bytes());
     output.extend_from_slice(&option.to_be_bytes());
     output.extend_from_slice(&kind.to_be_bytes());
     let len = u32::try_from(data.len()).expect("replies are short");
     output.extend_from_slice(&len.to_be_bytes());
     output.extend_from_slice(data);
+}
+
+fn finish(output: &mut Vec<u8>, option: u32, result: Result<(), Refusal>) -> Verdict {
+    match result {
+        Ok(()) => reply(output, option, wire::REP_ACK, &[]),
+        Err((kind, why)) => reply(output, option, kind, why.as_bytes()),
+    }
+    Verdict::GoOn
 }
 
 /// Answers one option.
@@ -53,40 +74,71 @@ pub(crate) fn answer(
     option: u32,
     data: &[u8],
 ) -> Verdict {
-    match option {
+    let result = match option {
         wire::OPT_EXPORT_NAME => return export_name(output, negotiated, exports, data),
-        wire::OPT_ABORT => {
-            reply(output, option, wire::REP_ACK, &[]);
-            return Verdict::Close(CloseReason::Aborted);
+        wire::OPT_ABORT => return abort(output),
+        wire::OPT_LIST | wire::OPT_STARTTLS | wire::OPT_STRUCTURED_REPLY if !data.is_empty() => {
+            Err(CARRIES_NO_DATA)
         }
-        wire::OPT_LIST => list(output, exports, data),
-        wire::OPT_INFO | wire::OPT_GO => {
-            if let Some(export) = info(output, negotiated, exports, option, data)
-                && option == wire::OPT_GO
-            {
+        wire::OPT_LIST => {
+            list(output, exports);
+            Ok(())
+        }
+        wire::OPT_INFO | wire::OPT_GO => match info(output, negotiated, exports, option, data) {
+            Ok(export) if option == wire::OPT_GO => {
+                reply(output, option, wire::REP_ACK, &[]);
                 return Verdict::Open(export);
             }
-        }
-        wire::OPT_STRUCTURED_REPLY if data.is_empty() => {
+            result => result.map(drop),
+        },
+        wire::OPT_STRUCTURED_REPLY => {
             negotiated.structured = true;
-            reply(output, option, wire::REP_ACK, &[]);
+            Ok(())
         }
-        wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => {
-            meta_context(output, negotiated, exports, option, data);
-        }
-        wire::OPT_STRUCTURED_REPLY | wire::OPT_STARTTLS | wire::OPT_EXTENDED_HEADERS
-            if !data.is_empty() =>
-        {
-            reply(output, option, wire::REP_ERR_INVALID, b"this option carries no data");
-        }
-        _ => reply(output, option, wire::REP_ERR_UNSUP, b"this server does not know the option"),
-    }
-    Verdict::GoOn
+        wire::OPT_LIST_META_CONTEXT => list_contexts(output, negotiated, exports, data),
+        wire::OPT_SET_META_CONTEXT => set_contexts(output, negotiated, exports, data),
+        // STARTTLS too: bytes that a client sends right behind it stay what they are, plain
+        // options, because nothing was upgraded.
+        _ => Err(UNSUPPORTED),
+    };
+    finish(output, option, result)
 }
 
-fn name(bytes: &[u8]) -> Option<&str> {
-    let name = std::str::from_utf8(bytes).ok()?;
-    (name.len() <= NAME_LEN_MAX && !name.contains('\0')).then_some(name)
+/// Answers an option whose data was too long to be looked at.
+pub(crate) fn answer_unread(
+    output: &mut Vec<u8>,
+    negotiated: &mut Negotiated,
+    option: u32,
+) -> Verdict {
+    let refusal = match option {
+        wire::OPT_ABORT => return abort(output),
+        wire::OPT_EXPORT_NAME => return Verdict::Close(CloseReason::UnknownExport),
+        wire::OPT_SET_META_CONTEXT => {
+            negotiated.context_for = None;
+            OPTION_TOO_LONG
+        }
+        wire::OPT_INFO | wire::OPT_GO | wire::OPT_LIST_META_CONTEXT => OPTION_TOO_LONG,
+        wire::OPT_LIST | wire::OPT_STARTTLS | wire::OPT_STRUCTURED_REPLY => CARRIES_NO_DATA,
+        _ => UNSUPPORTED,
+    };
+    finish(output, option, Err(refusal))
+}
+
+/// Data with ABORT is ignored, as the protocol asks for.
+fn abort(output: &mut Vec<u8>) -> Verdict {
+    reply(output, wire::OPT_ABORT, wire::REP_ACK, &[]);
+    Verdict::Close(CloseReason::Aborted)
+}
+
+fn find(exports: &dyn Exports, name: &[u8]) -> Result<ExportInfo, Refusal> {
+    if name.len() > NAME_LEN_MAX as usize {
+        return Err(NAME_TOO_LONG);
+    }
+    let name = std::str::from_utf8(name).map_err(|_| NOT_A_NAME)?;
+    if name.contains('\0') {
+        return Err(NOT_A_NAME);
+    }
+    exports.find(name).ok_or(NO_SUCH_EXPORT)
 }
 
 /// The old way to open an export: no error can be answered, only the connection closed.
@@ -96,7 +148,7 @@ fn export_name(
     exports: &dyn Exports,
     data: &[u8],
 ) -> Verdict {
-    let Some(export) = name(data).and_then(|name| exports.find(name)) else {
+    let Ok(export) = find(exports, data) else {
         return Verdict::Close(CloseReason::UnknownExport);
     };
     output.extend_from_slice(&export.size_bytes.to_be_bytes());
@@ -107,108 +159,110 @@ fn export_name(
     Verdict::Open(export)
 }
 
-fn list(output: &mut Vec<u8>, exports: &dyn Exports, data: &[u8]) {
-    if !data.is_empty() {
-        return reply(output, wire::OPT_LIST, wire::REP_ERR_INVALID, b"LIST carries no data");
-    }
+fn list(output: &mut Vec<u8>, exports: &dyn Exports) {
     for export in exports.list() {
-        let mut entry = Vec::new();
-        entry.extend_from_slice(&(export.name.len() as u32).to_be_bytes());
+        let name_len = u32::try_from(export.name.len()).expect("names are short");
+        let mut entry = name_len.to_be_bytes().to_vec();
         entry.extend_from_slice(export.name.as_bytes());
         entry.extend_from_slice(export.description.as_bytes());
         reply(output, wire::OPT_LIST, wire::REP_SERVER, &entry);
     }
-    reply(output, wire::OPT_LIST, wire::REP_ACK, &[]);
 }
 
-/// INFO and GO: the export's data, then ACK; or an error, and the haggling goes on.
+/// INFO and GO: what there is to say about an export, each piece once however often it was asked.
 fn info(
     output: &mut Vec<u8>,
     negotiated: &Negotiated,
     exports: &dyn Exports,
     option: u32,
     data: &[u8],
-) -> Option<ExportInfo> {
+) -> Result<ExportInfo, Refusal> {
     let mut fields = Fields(data);
-    let parsed = fields.string().zip(fields.u16()).and_then(|(wanted, count)| {
-        let kinds: Option<Vec<u16>> = (0..count).map(|_| fields.u16()).collect();
-        kinds.filter(|_| fields.0.is_empty()).map(|kinds| (wanted, kinds))
-    });
-    let Some((wanted, kinds)) = parsed else {
-        reply(output, option, wire::REP_ERR_INVALID, b"lengths that do not fit the option");
-        return None;
-    };
-    let Some(export) = name(wanted).and_then(|name| exports.find(name)) else {
-        reply(output, option, wire::REP_ERR_UNKNOWN, b"there is no such export");
-        return None;
-    };
+    let name = fields.string().ok_or(DOES_NOT_FIT)?;
+    let count = fields.u16().ok_or(DOES_NOT_FIT)?;
+    if fields.0.len() != 2 * usize::from(count) {
+        return Err(DOES_NOT_FIT);
+    }
+    let export = find(exports, name)?;
+    let kinds = fields.0.as_chunks::<2>().0;
+    let asked = |kind: u16| kinds.contains(&kind.to_be_bytes());
     let mut piece = |kind: u16, data: &[u8]| {
-        let mut info = kind.to_be_bytes().to_vec();
-        info.extend_from_slice(data);
+        let info = [&kind.to_be_bytes(), data].concat();
         reply(output, option, wire::REP_INFO, &info);
     };
     let mut basics = export.size_bytes.to_be_bytes().to_vec();
     basics.extend_from_slice(&export.flags(negotiated.structured).to_be_bytes());
     piece(wire::INFO_EXPORT, &basics);
-    if kinds.contains(&wire::INFO_NAME) {
+    if asked(wire::INFO_NAME) {
         piece(wire::INFO_NAME, export.name.as_bytes());
     }
-    if kinds.contains(&wire::INFO_DESCRIPTION) && !export.description.is_empty() {
+    if asked(wire::INFO_DESCRIPTION) && !export.description.is_empty() {
         piece(wire::INFO_DESCRIPTION, export.description.as_bytes());
     }
-    if kinds.contains(&wire::INFO_BLOCK_SIZE) {
-        let max = export.block_max.min(MAX_REQUEST_LEN);
-        let sizes = [export.block_min, export.block_preferred, max].map(u32::to_be_bytes);
-        piece(wire::INFO_BLOCK_SIZE, &sizes.concat());
+    if asked(wire::INFO_BLOCK_SIZE) {
+        piece(wire::INFO_BLOCK_SIZE, &export.block_sizes().map(u32::to_be_bytes).concat());
     }
-    reply(output, option, wire::REP_ACK, &[]);
-    Some(export)
+    Ok(export)
 }
 
-/// LIST_META_CONTEXT and SET_META_CONTEXT. Namespaces that we do not know are ignored, as the
-/// protocol asks for. A failed SET leaves nothing selected.
-fn meta_context(
+/// LIST_META_CONTEXT: no query asks for all there is, `base:` for all in that namespace. The
+/// protocol leaves it to the server to insist on structured replies here; it is of no use without.
+fn list_contexts(
+    output: &mut Vec<u8>,
+    negotiated: &Negotiated,
+    exports: &dyn Exports,
+    data: &[u8],
+) -> Result<(), Refusal> {
+    let (_, queries) = contexts(negotiated, exports, data)?;
+    let asks = |query: &&[u8]| *query == b"base:" || *query == BASE_ALLOCATION.as_bytes();
+    if queries.is_empty() || queries.iter().any(asks) {
+        context(output, wire::OPT_LIST_META_CONTEXT, 0);
+    }
+    Ok(())
+}
+
+/// SET_META_CONTEXT: replaces what was selected before, even when it fails. `base:` alone selects
+/// nothing, as the protocol says.
+fn set_contexts(
     output: &mut Vec<u8>,
     negotiated: &mut Negotiated,
     exports: &dyn Exports,
-    option: u32,
     data: &[u8],
-) {
-    let sets = option == wire::OPT_SET_META_CONTEXT;
-    if sets {
-        negotiated.context_for = None;
-        if !negotiated.structured {
-            let why = b"structured replies must be negotiated first";
-            return reply(output, option, wire::REP_ERR_INVALID, why);
-        }
+) -> Result<(), Refusal> {
+    negotiated.context_for = None;
+    let (export, queries) = contexts(negotiated, exports, data)?;
+    if queries.contains(&BASE_ALLOCATION.as_bytes()) {
+        context(output, wire::OPT_SET_META_CONTEXT, BASE_ALLOCATION_ID);
+        negotiated.context_for = Some(export.id);
+    }
+    Ok(())
+}
+
+fn context(output: &mut Vec<u8>, option: u32, id: u32) {
+    let data = [&id.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
+    reply(output, option, wire::REP_META_CONTEXT, &data);
+}
+
+/// The export and the queries of either. Queries in namespaces that we do not know are nobody's
+/// error.
+fn contexts<'a>(
+    negotiated: &Negotiated,
+    exports: &dyn Exports,
+    data: &'a [u8],
+) -> Result<(ExportInfo, Vec<&'a [u8]>), Refusal> {
+    if !negotiated.structured {
+        return Err(NEEDS_STRUCTURED);
     }
     let mut fields = Fields(data);
-    let parsed = fields.string().zip(fields.u32()).and_then(|(wanted, count)| {
-        // Each query has at least its length field: no count can ask for more than is there.
-        let fits = count as usize <= fields.0.len() / 4;
-        let queries: Option<Vec<&[u8]>> =
-            fits.then(|| (0..count).map(|_| fields.string()).collect()).flatten();
-        queries.filter(|_| fields.0.is_empty()).map(|queries| (wanted, queries))
-    });
-    let Some((wanted, queries)) = parsed else {
-        return reply(output, option, wire::REP_ERR_INVALID, b"lengths that do not fit the option");
-    };
-    let Some(export) = name(wanted).and_then(|name| exports.find(name)) else {
-        return reply(output, option, wire::REP_ERR_UNKNOWN, b"there is no such export");
-    };
-    // "base:" asks what there is in that namespace; it selects nothing.
-    let matches = |query: &&[u8]| {
-        *query == BASE_ALLOCATION.as_bytes() || (!sets && *query == b"base:".as_slice())
-    };
-    if queries.iter().any(matches) || (!sets && queries.is_empty()) {
-        let mut context = BASE_ALLOCATION_ID.to_be_bytes().to_vec();
-        context.extend_from_slice(BASE_ALLOCATION.as_bytes());
-        reply(output, option, wire::REP_META_CONTEXT, &context);
-        if sets {
-            negotiated.context_for = Some(export.name);
-        }
+    let name = fields.string().ok_or(DOES_NOT_FIT)?;
+    let count = fields.u32().ok_or(DOES_NOT_FIT)? as usize;
+    // Each query has at least its length field: no count can ask for more than is there.
+    if count > fields.0.len() / 4 {
+        return Err(DOES_NOT_FIT);
     }
-    reply(output, option, wire::REP_ACK, &[]);
+    let queries: Option<Vec<&[u8]>> = (0..count).map(|_| fields.string()).collect();
+    let queries = queries.filter(|_| fields.0.is_empty()).ok_or(DOES_NOT_FIT)?;
+    Ok((find(exports, name)?, queries))
 }
 
 /// Reads fields off the front, as long as they are there.
