@@ -47,3 +47,12 @@ pub(crate) fn closed_loop(
         mean: Nanos(nanos / count * depth),
     }
 }
+
+/// A place of a disk of 250 GB by number; every place is as likely as any other.
+pub(crate) fn scattered(i: u64) -> u64 {
+    // The finaliser of SplitMix64.
+    let x = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)) % 250_000_000_000 / 4096 * 4096
+}

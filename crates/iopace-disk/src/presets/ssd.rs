@@ -1,0 +1,120 @@
+//! Flash disks. Times inside the disk are not stated by makers; they are chosen so that the stated
+//! throughputs come out, which the tests of the model hold.
+
+use super::{CLASS, Parameter, Preset, TAGS};
+use crate::ssd::{Ssd, SsdConfig};
+use iopace_core::time::Nanos;
+use iopace_core::units::{Bytes, BytesPerSec};
+
+/// The parameters of a configuration with the source of each, in the order of [`SsdConfig`].
+const fn parameters(config: &SsdConfig, sources: [&'static str; 13]) -> [Parameter; 13] {
+    const fn parameter(
+        name: &'static str,
+        value: u64,
+        unit: &'static str,
+        source: &'static str,
+    ) -> Parameter {
+        Parameter { name, value, unit, source }
+    }
+    let s = sources;
+    [
+        parameter("capacity", config.capacity.0, "B", s[0]),
+        parameter("units", config.units as u64, "", s[1]),
+        parameter("stripe", config.stripe.0, "B", s[2]),
+        parameter("command_time", config.command_time.0, "ns", s[3]),
+        parameter("overhead", config.overhead.0, "ns", s[4]),
+        parameter("read_time", config.read_time.0, "ns", s[5]),
+        parameter("program_time", config.program_time.0, "ns", s[6]),
+        parameter("rate_bus", config.rate_bus.0, "B/s", s[7]),
+        parameter("write_cache", config.write_cache.0, "B", s[8]),
+        parameter("spare", config.spare.0, "B", s[9]),
+        parameter("gc_permille", config.gc_permille, "permille", s[10]),
+        parameter("clean_rate", config.clean_rate.0, "B/s", s[11]),
+        parameter("depth", config.depth as u64, "", s[12]),
+    ]
+}
+
+const GC: &str = "typical of the class: pages copied for each page of steady random writes";
+
+const SATA_CONFIG: SsdConfig = SsdConfig {
+    capacity: Bytes(1_000_000_000_000),
+    units: 16,
+    stripe: Bytes(16 * 1024),
+    command_time: Nanos(9_500),
+    overhead: Nanos(8_000),
+    read_time: Nanos::from_micros(75),
+    program_time: Nanos::from_micros(500),
+    rate_bus: BytesPerSec(540_000_000),
+    write_cache: Bytes(32 << 20),
+    spare: Bytes(99_000_000_000),
+    gc_permille: 4_000,
+    clean_rate: BytesPerSec(200_000_000),
+    depth: 31,
+};
+
+pub(super) const SATA: Preset = Preset {
+    name: "ssd-sata",
+    summary: "1 TB SATA flash disk of 2014: 540 MB/s, 98 000 reads/s",
+    model: "ssd",
+    parameters: &parameters(
+        &SATA_CONFIG,
+        [
+            "Samsung 850 EVO 1 TB",
+            "with program_time: 520 MB/s written, Samsung 850 EVO 1 TB (which has 64 dies, not all \
+             of them at work at once)",
+            "a page of TLC flash of the time",
+            "Samsung 850 EVO 1 TB: 98 000 reads/s at depth 32",
+            "Samsung 850 EVO 1 TB: 40 000 writes/s at depth 1",
+            "Samsung 850 EVO 1 TB: 10 000 reads/s at depth 1",
+            "with units: 520 MB/s written, Samsung 850 EVO 1 TB",
+            "Samsung 850 EVO 1 TB: 540 MB/s read",
+            CLASS,
+            "1024 GiB of flash for 1000 GB, Samsung 850 EVO 1 TB",
+            GC,
+            CLASS,
+            TAGS,
+        ],
+    ),
+    build: || Box::new(Ssd::new(SATA_CONFIG)),
+};
+
+const NVME_CONFIG: SsdConfig = SsdConfig {
+    capacity: Bytes(1_000_000_000_000),
+    units: 64,
+    stripe: Bytes(16 * 1024),
+    command_time: Nanos(2_600),
+    overhead: Nanos(16_000),
+    read_time: Nanos::from_micros(51),
+    program_time: Nanos::from_micros(550),
+    rate_bus: BytesPerSec(3_200_000_000),
+    write_cache: Bytes(64 << 20),
+    spare: Bytes(99_000_000_000),
+    gc_permille: 4_000,
+    clean_rate: BytesPerSec(500_000_000),
+    depth: 256,
+};
+
+pub(super) const NVME: Preset = Preset {
+    name: "ssd-nvme",
+    summary: "1 TB NVMe flash disk of 2016: 3.2 GB/s, 380 000 reads/s",
+    model: "ssd",
+    parameters: &parameters(
+        &NVME_CONFIG,
+        [
+            "Samsung 960 EVO 1 TB",
+            "with program_time: 1.9 GB/s written, Samsung 960 EVO 1 TB",
+            "a page of TLC flash of the time",
+            "Samsung 960 EVO 1 TB: 380 000 reads/s at depth 32",
+            "Samsung 960 EVO 1 TB: 50 000 writes/s at depth 1",
+            "Samsung 960 EVO 1 TB: 14 000 reads/s at depth 1",
+            "with units: 1.9 GB/s written, Samsung 960 EVO 1 TB",
+            "Samsung 960 EVO 1 TB: 3.2 GB/s read",
+            CLASS,
+            "1024 GiB of flash for 1000 GB",
+            GC,
+            CLASS,
+            "far below what NVMe allows; enough for the stated throughput",
+        ],
+    ),
+    build: || Box::new(Ssd::new(NVME_CONFIG)),
+};
