@@ -19,6 +19,7 @@ use iopace_core::request::{Extent, Op, Outcome};
 use iopace_core::sched::fifo;
 use iopace_core::time::Nanos;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -178,6 +179,15 @@ impl Device for FileDevice {
             self.cached_reads.fetch_add(1, Relaxed);
         }
         hit
+    }
+
+    fn cached_file(&self, extent: Extent) -> Option<BorrowedFd<'_>> {
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        let hit = !self.info.direct && self.file.is_cached(offset, len);
+        if hit {
+            self.cached_reads.fetch_add(1, Relaxed);
+        }
+        hit.then(|| self.file.fd())
     }
 
     fn submit(&self, jobs: &mut Vec<Job>) {

@@ -11,6 +11,7 @@ use iopace_core::stats::{DeviceStats, Histogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 /// What a device is, fixed from its start.
@@ -83,6 +84,11 @@ pub trait Device: Send + Sync {
     /// Reads from the page cache into `into`, if all of it is there and no disk is needed.
     fn read_cached(&self, _extent: Extent, _into: &mut [u8]) -> bool {
         false
+    }
+
+    /// A descriptor to send the extent from, if all of it is in the page cache.
+    fn cached_file(&self, _extent: Extent) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Takes requests that arrived together. Each is answered exactly once, some before this

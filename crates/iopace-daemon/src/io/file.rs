@@ -6,9 +6,12 @@ use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+/// The system call `cachestat`, of the same number on every architecture; libc does not name it yet.
+const SYS_CACHESTAT: libc::c_long = 451;
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -90,6 +93,22 @@ impl File {
             Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether all of the extent is in the page cache; false where the kernel cannot tell (before
+    /// Linux 6.5).
+    pub fn is_cached(&self, offset: u64, len: u64) -> bool {
+        const PAGE: u64 = 4096;
+        let range = [offset, len];
+        let mut counts = [0u64; 5];
+        // SAFETY: `range` and `counts` have the layout of `struct cachestat_range` (two u64) and
+        // `struct cachestat` (five u64), and live until the call returns.
+        let result = unsafe {
+            let (range, counts) = (range.as_ptr(), counts.as_mut_ptr());
+            libc::syscall(SYS_CACHESTAT, self.fd().as_raw_fd(), range, counts, 0)
+        };
+        let wanted = (offset + len).div_ceil(PAGE) - offset / PAGE;
+        result == 0 && counts[0] == wanted
     }
 
     /// Reads all of it, however many calls that takes.
@@ -223,6 +242,13 @@ mod tests {
         Extent::new(Bytes(offset), Bytes(len)).expect("small")
     }
 
+    /// Linux 6.5 or later.
+    fn knows_cachestat() -> bool {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("procfs");
+        let mut parts = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        (parts.next(), parts.next()) >= (Some(6), Some(5))
+    }
+
     fn scratch(size_bytes: u64) -> (tempfile::NamedTempFile, File) {
         let named = tempfile::NamedTempFile::new().expect("a temporary file");
         named.as_file().set_len(size_bytes).expect("sparse");
@@ -241,6 +267,8 @@ mod tests {
         assert!(back[4096..8192].iter().all(|&byte| byte == 7));
         assert!(back[8192..].iter().all(|&byte| byte == 0));
         file.read_cached(&mut back, 0).expect("it was just read");
+        assert!(file.is_cached(100, 12_000) || !knows_cachestat());
+        assert!(!file.is_cached(0, 1 << 20), "most of it is a hole that nobody read");
     }
 
     #[test]

@@ -20,6 +20,15 @@ use std::time::Duration;
 /// From this size on, data is sent from where it lies instead of being copied behind its header.
 pub(super) const SEND_IN_PLACE_BYTES: usize = 32 * 1024;
 
+/// Where the data of a reply lies.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// In memory.
+    Memory(&'a [u8]),
+    /// In the page cache of a file: from an offset on, so many bytes.
+    File(BorrowedFd<'a>, u64, u64),
+}
+
 /// How the socket stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Socket {
@@ -163,30 +172,38 @@ impl Connection {
 
     /// The connection's own thread answers with data and waits until the client takes it: no copy,
     /// and nobody else has to finish the job.
-    pub fn answer_and_wait(&self, held_bytes: u64, data: &[u8], head: impl FnOnce(&mut Vec<u8>)) {
+    pub fn answer_and_wait(
+        &self,
+        held_bytes: u64,
+        data: Data<'_>,
+        head: impl FnOnce(&mut Vec<u8>),
+    ) {
         let mut state = self.lock();
-        if state.socket != Socket::Open {
-            drop(state);
-            return self.answer(held_bytes, data, |out| {
-                head(out);
-                true
-            });
+        // While the drainer sends, what is before us must go first.
+        while state.socket == Socket::Watched || state.socket == Socket::Full {
+            state = self.wait(state);
         }
         head(&mut state.out);
         let mut first = std::mem::take(&mut state.out);
         let sent = std::mem::take(&mut state.sent);
-        state.socket = Socket::Owned;
-        drop(state);
-        let all_sent = self.send_waiting(&first[sent..], data);
-        let mut state = self.lock();
+        let mut all_sent = false;
+        if state.socket == Socket::Open {
+            state.socket = Socket::Owned;
+            drop(state);
+            all_sent = match data {
+                Data::Memory(data) => self.send_waiting(&first[sent..], data),
+                Data::File(file, offset, len) => {
+                    self.send_waiting(&first[sent..], &[]) && self.send_file(file, offset, len)
+                }
+            };
+            state = self.lock();
+        }
         state.open_count -= 1;
         state.answered_bytes += held_bytes;
-        if state.socket == Socket::Owned {
-            state.socket = Socket::Open;
-        }
         if !all_sent {
             return self.close_locked(&mut state);
         }
+        state.socket = if state.socket == Socket::Owned { Socket::Open } else { state.socket };
         if state.out.is_empty() {
             first.clear();
             state.out = first;
@@ -194,6 +211,22 @@ impl Connection {
         } else if state.socket == Socket::Open {
             self.send_pieces(&mut state, &[]);
         }
+    }
+
+    /// Sends from a file without copying, waiting for the client. False as for `send_waiting`, and
+    /// if the file cannot be read any more: the header is out, so the connection must end.
+    fn send_file(&self, file: BorrowedFd<'_>, mut offset: u64, len: u64) -> bool {
+        let end = offset + len;
+        while offset < end {
+            let left = usize::try_from(end - offset).expect("requests are at most 32 MiB");
+            match rustix::fs::sendfile(&self.socket, file, Some(&mut offset), left) {
+                Ok(0) => return false,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if !self.memory.is_wanted() => {}
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Sends both pieces, waiting for the client. False if it is gone, or takes nothing for

@@ -1,6 +1,6 @@
 //! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
 
-use super::connection::{Connection, SEND_IN_PLACE_BYTES};
+use super::connection::{Connection, Data};
 use super::reply::{Job, Ticket};
 use crate::buffer::Buffer;
 use crate::clock;
@@ -15,9 +15,9 @@ use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::sync::Arc;
 
-/// Largest read that is tried in the page cache by the connection's own thread; a larger one is
-/// better cut from the socket's batch. One pipe of a Unix socket (208 KiB) is a good fifth of it.
-const CACHED_READ_BYTES_MAX: usize = 1 << 20;
+/// From this size on, a read is sent from the page cache without a copy; below, copying is cheaper
+/// than the two more system calls.
+const SEND_FILE_BYTES: usize = 128 * 1024;
 
 /// What a connection's thread works with once an export is open.
 struct Opened {
@@ -185,24 +185,24 @@ impl Session {
     fn read(&mut self, request: Request, extent: Extent) -> Result<(), End> {
         let len = request.len as usize;
         self.admit(len as u64)?;
-        if len <= CACHED_READ_BYTES_MAX {
+        let header = |replies: Replies, head: &mut Vec<u8>| {
+            replies.read(head, request.cookie, request.offset, request.len);
+        };
+        let Opened { device, replies } = self.opened();
+        let (device, replies) = (Arc::clone(device), *replies);
+        if len >= SEND_FILE_BYTES {
+            if let Some(file) = device.cached_file(extent) {
+                self.submit_batch();
+                let data = Data::File(file, request.offset, len as u64);
+                self.connection.answer_and_wait(len as u64, data, |head| header(replies, head));
+                return Ok(());
+            }
+        } else {
             self.scratch.resize(len.max(self.scratch.len()));
-            let device = &self.opened.as_ref().expect("opened").device;
             let data = &mut self.scratch.as_mut_slice()[..len];
             if device.read_cached(extent, data) {
-                let replies = self.opened().replies;
-                let data = &self.scratch.as_slice()[..len];
-                let header = |head: &mut Vec<u8>| {
-                    replies.read(head, request.cookie, request.offset, request.len);
-                };
-                if len >= SEND_IN_PLACE_BYTES {
-                    self.submit_batch();
-                    let data = &self.scratch.as_slice()[..len];
-                    self.connection.answer_and_wait(len as u64, data, header);
-                    return Ok(());
-                }
                 self.connection.answer(len as u64, data, |head| {
-                    header(head);
+                    header(replies, head);
                     true
                 });
                 return Ok(());
