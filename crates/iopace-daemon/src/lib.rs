@@ -4,6 +4,7 @@
 //! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
 
 pub mod config;
+pub mod control;
 pub mod daemon;
 
 pub mod nbd;

@@ -1,0 +1,263 @@
+//! What goes over the control socket, as both ends see it: JSON objects, names with their units.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/status` | [`DaemonReport`] |
+//! | `GET /v1/devices` | a list of [`DeviceReport`] |
+//! | `GET /v1/devices/{name}` | [`DeviceReport`] |
+//! | `GET /v1/schedulers` | a list of [`SchedulerSpec`] |
+//! | `POST /v1/devices/{name}/scheduler` with a [`Change`] | [`DeviceReport`] after the change |
+//! | `GET /v1/events` | a list of [`EventReport`], oldest first |
+//!
+//! Whatever is refused is answered with a [`Problem`] and changes nothing.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The daemon as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonReport {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// How long it has run.
+    pub uptime_ns: u64,
+    /// Clients connected at this moment.
+    pub connections_count: usize,
+    /// Bytes of requests and replies held for clients beyond what each may hold by itself.
+    pub memory_used_bytes: u64,
+    /// What clients see.
+    pub exports: Vec<ExportReport>,
+    /// Where they find it, ready to be pasted.
+    pub uris: Vec<String>,
+}
+
+/// What clients see of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportReport {
+    /// The name that clients ask for.
+    pub name: String,
+    /// The device behind it.
+    pub device: String,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+}
+
+/// A device as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// `file`, `block device` or `emulated`.
+    pub kind: String,
+    /// The file behind it, if there is one.
+    pub path: Option<String>,
+    /// The model of an emulated disk.
+    pub model: Option<String>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Whether it bypasses the page cache.
+    pub direct: bool,
+    /// Whether it has a head that seeks.
+    pub rotational: bool,
+    /// How its disk is read and written.
+    pub io_engine: String,
+    /// The scheduler at work.
+    pub scheduler: SchedulerReport,
+    /// Where its requests are.
+    pub queue: QueueReport,
+    /// Reads and cache hints that went through the scheduler.
+    pub read: DirectionReport,
+    /// Writes, trims and write-zeroes that went through the scheduler.
+    pub write: DirectionReport,
+    /// Flushes.
+    pub flush: DirectionReport,
+    /// Where the time of finished requests went, summed.
+    pub stages: StageReport,
+    /// Reads answered from the page cache without a disk request.
+    pub cached_reads_count: u64,
+    /// Writes taken by the page cache without a disk request.
+    pub buffered_writes_count: u64,
+    /// Schedulers exchanged on purpose.
+    pub exchanged_count: u64,
+    /// Schedulers that failed and were replaced by fifo.
+    pub failed_over_count: u64,
+    /// How long exchanges of schedulers held up dispatch.
+    pub hold_up: TimesReport,
+    /// The latest events, oldest first.
+    pub events: Vec<EventReport>,
+}
+
+/// A scheduler at work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerReport {
+    /// Its name.
+    pub algorithm: String,
+    /// Whether it was inserted; otherwise the device's base scheduler is at work, or fifo in the
+    /// place of one that failed.
+    pub inserted: bool,
+    /// The scheduler of the device when none is inserted.
+    pub base: String,
+    /// All its parameters as they are in force.
+    pub params: BTreeMap<String, u64>,
+    /// Its counters.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Where the requests of a device are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// Waiting for a slot.
+    pub waiting_count: usize,
+    /// In the scheduler.
+    pub queued_count: usize,
+    /// At the disk.
+    pub in_flight_count: usize,
+    /// Slots of the device.
+    pub nr_requests: u32,
+    /// Most requests at the disk.
+    pub window_depth: u32,
+    /// Why nothing more starts at this moment.
+    pub reason: String,
+    /// Requests submitted since the start.
+    pub submitted_count: u64,
+    /// Requests finished since the start.
+    pub finished_count: u64,
+    /// Requests refused at the door because the table was full.
+    pub refused_count: u64,
+}
+
+/// What a device did in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectionReport {
+    /// Requests finished, failed ones included.
+    pub finished_count: u64,
+    /// Requests that ended with an error.
+    pub failed_count: u64,
+    /// Bytes of those that were carried out.
+    pub bytes: u64,
+    /// From arrival to completion.
+    pub latency: TimesReport,
+}
+
+/// A distribution of times; quantiles are exact to 1/16.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimesReport {
+    /// How many.
+    pub count: u64,
+    /// The mean.
+    pub mean_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// Time spent per stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageReport {
+    /// Waiting for dirty memory.
+    pub pace_ns: u64,
+    /// Waiting for a slot.
+    pub admit_ns: u64,
+    /// In the scheduler.
+    pub sched_ns: u64,
+    /// In the scheduler while the window was full.
+    pub window_ns: u64,
+    /// At the disk.
+    pub disk_ns: u64,
+}
+
+/// Something an operator should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventReport {
+    /// The device.
+    pub device: String,
+    /// How long ago.
+    pub age_ns: u64,
+    /// `exchanged` or `failed`.
+    pub kind: String,
+    /// What happened.
+    pub text: String,
+}
+
+/// A scheduler that can be inserted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub summary: String,
+    /// Its parameters.
+    pub params: Vec<ParamReport>,
+    /// Its counters.
+    pub counters: Vec<CounterReport>,
+}
+
+/// A parameter of a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParamReport {
+    /// Its name, as in `--set name=value`.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Smallest legal value.
+    pub min: u64,
+    /// The value without any setting.
+    pub default: u64,
+    /// Largest legal value.
+    pub max: u64,
+    /// What it does.
+    pub doc: String,
+}
+
+/// A counter of a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterReport {
+    /// Its name.
+    pub name: String,
+    /// What it counts.
+    pub doc: String,
+}
+
+/// What to do with the scheduler of a device. Applied whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// What to do.
+    pub action: Action,
+    /// Which scheduler. Insert needs it; configure takes the inserted one without it; destroy has
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// Parameters to set. The others keep their values if the scheduler stays the same, and take
+    /// their defaults if it is another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, u64>,
+}
+
+/// What to do with a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Put one in where none was inserted.
+    Insert,
+    /// Exchange it for another, or set its parameters.
+    Configure,
+    /// Take it out; the base scheduler goes on.
+    Destroy,
+}
+
+/// Why something was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// What was asked and what is wrong.
+    pub error: String,
+    /// What would be right.
+    pub hint: String,
+}

@@ -1,0 +1,193 @@
+//! The asking end of the control socket: blocking calls, one connection each.
+
+use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// An answer that has not come by then will not come.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest answer that is read: a thousand devices with 64 events each.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// A daemon, by its control socket.
+#[derive(Clone, Debug)]
+pub struct Client {
+    path: PathBuf,
+}
+
+/// Why an answer did not come, or was a refusal.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error(
+        "no daemon listens at {0}: start one with 'iopace serve FILE', or name its socket with \
+         --control"
+    )]
+    NoDaemon(String),
+    /// Not for us.
+    #[error("{0}: permission denied: only the daemon's own user and root may control it")]
+    Denied(String),
+    /// The connection failed.
+    #[error("{path}: cannot be asked: {error}")]
+    Broken {
+        /// The socket.
+        path: String,
+        /// What went wrong.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No answer in time.
+    #[error("{0}: the daemon did not answer within 10 s; see its log")]
+    Silent(String),
+    /// The daemon refused; nothing was changed.
+    #[error("{}; {}", problem.error, problem.hint)]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// Why.
+        problem: Problem,
+    },
+    /// Not the answer of a daemon of this version.
+    #[error("{0}: the answer is not understood ({1}): is it a daemon of another version?")]
+    Garbled(String, String),
+}
+
+impl Client {
+    /// The daemon behind the socket at `path`; nothing is asked yet.
+    pub fn new(path: impl Into<PathBuf>) -> Client {
+        Client { path: path.into() }
+    }
+
+    /// The socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The daemon as a whole.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn status(&self) -> Result<DaemonReport, ClientError> {
+        self.get("/v1/status")
+    }
+
+    /// All devices as they stand.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn devices(&self) -> Result<Vec<DeviceReport>, ClientError> {
+        self.get("/v1/devices")
+    }
+
+    /// One device as it stands.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; an unknown name is refused with those that there are.
+    pub fn device(&self, name: &str) -> Result<DeviceReport, ClientError> {
+        self.get(&format!("/v1/devices/{}", encode(name)))
+    }
+
+    /// The schedulers that the daemon has.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn schedulers(&self) -> Result<Vec<SchedulerSpec>, ClientError> {
+        self.get("/v1/schedulers")
+    }
+
+    /// The latest events of all devices, oldest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn events(&self) -> Result<Vec<EventReport>, ClientError> {
+        self.get("/v1/events")
+    }
+
+    /// Changes the scheduler of a device, and says how the device stands then.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn change(&self, name: &str, change: &Change) -> Result<DeviceReport, ClientError> {
+        let body = serde_json::to_vec(change).expect("strings and numbers");
+        self.call(Method::POST, &format!("/v1/devices/{}/scheduler", encode(name)), body)
+    }
+
+    fn get<T: DeserializeOwned>(&self, route: &str) -> Result<T, ClientError> {
+        self.call(Method::GET, route, Vec::new())
+    }
+
+    fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        route: &str,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        let shown = || self.path.display().to_string();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| ClientError::Broken { path: shown(), error: error.into() })?;
+        let request = Request::builder()
+            .method(method)
+            .uri(route)
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .expect("a method and an encoded path");
+        let asked = async { tokio::time::timeout(TIMEOUT, self.ask(request)).await };
+        let (status, body) =
+            runtime.block_on(asked).map_err(|_| ClientError::Silent(shown()))??;
+        let garbled = |error: serde_json::Error| ClientError::Garbled(shown(), error.to_string());
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(garbled);
+        }
+        let problem = serde_json::from_slice(&body).map_err(garbled)?;
+        Err(ClientError::Refused { status: status.as_u16(), problem })
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), ClientError> {
+        let path = self.path.display().to_string();
+        let stream = UnixStream::connect(&self.path).await;
+        let stream = stream.map_err(|error| no_connection(path.clone(), error))?;
+        let broken = |error| ClientError::Broken { path: path.clone(), error };
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(error.into()))?;
+        let driver = tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(|error| broken(error.into()))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(broken)?.to_bytes();
+        driver.abort();
+        Ok((status, body))
+    }
+}
+
+fn no_connection(path: String, error: io::Error) -> ClientError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NoDaemon(path),
+        io::ErrorKind::PermissionDenied => ClientError::Denied(path),
+        _ => ClientError::Broken { path, error: error.into() },
+    }
+}
+
+/// A name as one piece of a path.
+fn encode(name: &str) -> String {
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

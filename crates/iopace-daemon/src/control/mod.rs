@@ -1,0 +1,68 @@
+//! The control socket: HTTP with JSON over a Unix socket of mode 0600, for `iopace sched` and for
+//! scripts (`curl --unix-socket iopace.ctl http://localhost/v1/devices`).
+//!
+//! [`api`] is what goes over it, [`server`] answers, [`client`] asks. [`change`] is the one place
+//! that turns a request into a change of a device. One request per connection, bounded in size, time
+//! and number; only the daemon's own user and root are heard.
+
+pub mod api;
+pub mod change;
+pub mod client;
+pub mod report;
+pub mod server;
+
+pub use client::{Client, ClientError};
+pub use server::{Server, serve};
+
+use crate::daemon::Daemon;
+use crate::device::Device;
+use api::ExportReport;
+use std::sync::Arc;
+
+/// What can be controlled: the daemon, or a stand-in of a test.
+pub trait Controlled: Send + Sync + 'static {
+    /// The devices.
+    fn devices(&self) -> &[Arc<dyn Device>];
+
+    /// What clients see of them.
+    fn exports(&self) -> Vec<ExportReport>;
+
+    /// Where clients find it.
+    fn uris(&self) -> Vec<String>;
+
+    /// How many clients are connected.
+    fn connections_count(&self) -> usize;
+
+    /// Bytes of requests and replies held beyond what each client may hold by itself.
+    fn memory_used_bytes(&self) -> u64;
+}
+
+impl Controlled for Daemon {
+    fn devices(&self) -> &[Arc<dyn Device>] {
+        Daemon::devices(self)
+    }
+
+    fn exports(&self) -> Vec<ExportReport> {
+        let exports = Daemon::exports(self).map(|export| ExportReport {
+            name: export.name.clone(),
+            device: export.device.clone(),
+            read_only: export.read_only,
+        });
+        exports.collect()
+    }
+
+    fn uris(&self) -> Vec<String> {
+        Daemon::uris(self)
+    }
+
+    fn connections_count(&self) -> usize {
+        Daemon::connections_count(self)
+    }
+
+    fn memory_used_bytes(&self) -> u64 {
+        Daemon::memory_used_bytes(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! From the devices' own state to what the control socket says.
+
+use super::api::{
+    CounterReport, DeviceReport, DirectionReport, EventReport, ParamReport, QueueReport,
+    SchedulerReport, SchedulerSpec, StageReport, TimesReport,
+};
+use crate::clock;
+use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent};
+use iopace_core::engine::Status;
+use iopace_core::request::StageTimes;
+use iopace_core::sched::{Algorithm, REGISTRY};
+use iopace_core::stats::{DirectionStats, Histogram};
+use iopace_core::time::Instant;
+use iopace_core::trace::Event;
+
+/// A device as it stands.
+pub fn device(device: &dyn Device) -> DeviceReport {
+    let (info, status) = (device.info(), device.status());
+    let DeviceStatus { engine, stats, hold_up, events, .. } = &status;
+    let now = clock::now();
+    DeviceReport {
+        name: info.name.clone(),
+        kind: info.kind.into(),
+        path: info.path.as_ref().map(|path| path.display().to_string()),
+        model: info.model.clone(),
+        size_bytes: info.size_bytes,
+        read_only: info.read_only,
+        direct: info.direct,
+        rotational: info.rotational,
+        io_engine: info.io_engine.into(),
+        scheduler: scheduler(info, engine),
+        queue: queue(engine, stats.refused_count),
+        read: direction(&stats.read),
+        write: direction(&stats.write),
+        flush: direction(&stats.flush),
+        stages: stages(&stats.stages),
+        cached_reads_count: status.cached_reads_count,
+        buffered_writes_count: status.buffered_writes_count,
+        exchanged_count: stats.exchanged_count,
+        failed_over_count: stats.failed_over_count,
+        hold_up: times(hold_up),
+        events: events.iter().map(|logged| event(&info.name, logged, now)).collect(),
+    }
+}
+
+/// The schedulers that there are.
+pub fn schedulers() -> Vec<SchedulerSpec> {
+    REGISTRY.iter().map(|algorithm| spec(algorithm)).collect()
+}
+
+fn scheduler(info: &DeviceInfo, engine: &Status) -> SchedulerReport {
+    let names = engine.algorithm.counters.iter().map(|counter| counter.name.to_owned());
+    SchedulerReport {
+        algorithm: engine.algorithm.name.into(),
+        inserted: engine.inserted,
+        base: info.base.into(),
+        params: engine.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
+        counters: names.zip(engine.counters.iter().copied()).collect(),
+    }
+}
+
+fn queue(engine: &Status, refused_count: u64) -> QueueReport {
+    let (submitted_count, finished_count) = engine.totals_count;
+    QueueReport {
+        waiting_count: engine.waiting_count,
+        queued_count: engine.queued_count,
+        in_flight_count: engine.in_flight_count,
+        nr_requests: engine.nr_requests,
+        window_depth: engine.window_depth,
+        reason: engine.reason.name().into(),
+        submitted_count,
+        finished_count,
+        refused_count,
+    }
+}
+
+fn direction(stats: &DirectionStats) -> DirectionReport {
+    DirectionReport {
+        finished_count: stats.finished_count,
+        failed_count: stats.failed_count,
+        bytes: stats.bytes.get(),
+        latency: times(&stats.latency),
+    }
+}
+
+fn times(histogram: &Histogram) -> TimesReport {
+    TimesReport {
+        count: histogram.count(),
+        mean_ns: histogram.mean().as_nanos(),
+        p50_ns: histogram.quantile(500).as_nanos(),
+        p99_ns: histogram.quantile(990).as_nanos(),
+        max_ns: histogram.max().as_nanos(),
+    }
+}
+
+fn stages(times: &StageTimes) -> StageReport {
+    StageReport {
+        pace_ns: times.pace.as_nanos(),
+        admit_ns: times.admit.as_nanos(),
+        sched_ns: times.sched.as_nanos(),
+        window_ns: times.window.as_nanos(),
+        disk_ns: times.disk.as_nanos(),
+    }
+}
+
+fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
+    let kind = match &logged.event {
+        Event::SchedulerExchanged { .. } => "exchanged",
+        Event::SchedulerFailed { .. } => "failed",
+    };
+    EventReport {
+        device: device.into(),
+        age_ns: now.since(logged.at).as_nanos(),
+        kind: kind.into(),
+        text: logged.event.to_string(),
+    }
+}
+
+fn spec(algorithm: &Algorithm) -> SchedulerSpec {
+    let params = algorithm.params.iter().map(|param| ParamReport {
+        name: param.name.into(),
+        unit: param.unit.into(),
+        min: param.min,
+        default: param.default,
+        max: param.max,
+        doc: param.doc.into(),
+    });
+    let counters = algorithm
+        .counters
+        .iter()
+        .map(|counter| CounterReport { name: counter.name.into(), doc: counter.doc.into() });
+    SchedulerSpec {
+        name: algorithm.name.into(),
+        summary: algorithm.summary.into(),
+        params: params.collect(),
+        counters: counters.collect(),
+    }
+}
