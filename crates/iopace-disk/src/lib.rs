@@ -13,6 +13,8 @@ pub mod scripted;
 pub mod ssd;
 
 #[cfg(test)]
+mod models_page;
+#[cfg(test)]
 mod testing;
 
 pub use disk::{Command, Completion, Disk, DiskStats};
