@@ -23,8 +23,9 @@
 //! [`HddConfig::destage_idle`], or for a flush; once a write fills it above three quarters it is emptied
 //! down to half, unless a read or a FUA write takes the head away: between those the pauses are too
 //! short to count as idle (Golding et al., "Idleness is not sloth", USENIX 1995), and writing in them
-//! would cost each a seek. (Assumed: no maker documents its rule.) FUA goes to the platter before it
-//! is done.
+//! would cost each a seek. (Assumed: no maker documents its rule.) Flushes, and writes that wait for
+//! room, are served turn about with the commands that need the head; nothing enters the cache past
+//! them. FUA goes to the platter before it is done. A read of what is in the cache is served from it.
 //!
 //! *NCQ*: of several commands the one with the shortest positioning time goes first, unless one is
 //! older than [`HddConfig::ncq_age_max`].

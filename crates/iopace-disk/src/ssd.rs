@@ -26,7 +26,9 @@
 //! # Limits
 //! No mapping table, no wear, no thermal throttling, no read-ahead (so a lone sequential reader does
 //! not reach the rate of the interface). The interface carries one direction at a time. A read of what
-//! is still in the cache goes to the flash. The collection is a surcharge, not a process of its own.
+//! is still in the cache goes to the flash. A flush programs part of a page in part of the time, where
+//! real disks fill the page up: small flushed writes come out too fast. The collection is a
+//! surcharge, not a process of its own.
 //!
 //! # Sources
 //! Tavakkol et al., "MQSim" (FAST 2018), for which parts matter; Hu et al., "Write amplification

@@ -1,5 +1,7 @@
 use super::*;
 use crate::disk::{Completion, DiskStats};
+use crate::faulty::{FaultRates, Faulty};
+use crate::presets;
 use iopace_core::sched::{self, fifo};
 use std::collections::BTreeMap;
 
@@ -144,13 +146,7 @@ fn p1_every_request_finishes_exactly_once_on_any_disk() {
             let one = Submit { fua, ..submit(tag, op, offset, len) };
             machine.submit(now, Io { submit: one, buffered: random.next_random(5) > 0 });
             if random.next_random(20) == 0 {
-                let to = sched::REGISTRY[random.next_random(sched::REGISTRY.len() as u64) as usize];
-                let control = if machine.engine().status().inserted {
-                    Control::Configure(to, to.defaults())
-                } else {
-                    Control::Insert(to, to.defaults())
-                };
-                machine.control(now, control).expect("a legal change");
+                exchange(&mut machine, now, random.next_random(100));
             }
             let (finished, at) = drain(&mut machine, now);
             note(finished);
@@ -160,6 +156,109 @@ fn p1_every_request_finishes_exactly_once_on_any_disk() {
         assert_eq!(seen.len() as u64, COUNT, "seed {seed}: each finished");
         assert!(seen.values().all(|&times| times == 1), "seed {seed}: none twice");
         assert_eq!(machine.cache().map_or(Bytes::ZERO, PageCache::dirty), Bytes::ZERO);
+    }
+}
+
+/// Puts some scheduler of the registry in, or in the place of the one that is.
+fn exchange(machine: &mut Machine, now: Instant, random: u64) {
+    let to = sched::REGISTRY[random as usize % sched::REGISTRY.len()];
+    let control = if machine.engine().status().inserted {
+        Control::Configure(to, to.defaults())
+    } else {
+        Control::Insert(to, to.defaults())
+    };
+    machine.control(now, control).expect("a legal change");
+}
+
+/// A faulty disk under every preset, exchanges under load; then faults off: everything is done, and
+/// what comes after fails no more.
+#[test]
+fn p1_on_every_preset_with_faults_and_exchanges_nothing_is_lost_and_then_all_is_well() {
+    for (preset, seed) in presets::PRESETS.iter().zip(1..) {
+        let rates = FaultRates {
+            error_permille: 30,
+            stall_permille: 30,
+            stall: Nanos::from_secs(2),
+            lost_permille: 10,
+        };
+        let faulty = Faulty::new((preset.build)(), rates, seed);
+        let switch = faulty.switch();
+        let mut machine = machine(Box::new(faulty), true);
+        let (mut now, mut random) = (Instant::ZERO, seed);
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99_991);
+            (random >> 33) % below
+        };
+        let mut times = BTreeMap::<u64, u32>::new();
+        for tag in 0..300 {
+            let op = [Op::Read, Op::Write, Op::Write, Op::Flush, Op::WriteZeroes][next(5) as usize];
+            let len = if op == Op::Flush { 0 } else { (1 + next(32)) * 4096 };
+            let one = submit(tag, op, next(1 << 20) * 4096, len);
+            machine.submit(now, Io { submit: one, buffered: next(4) > 0 });
+            if tag % 10 == 0 {
+                exchange(&mut machine, now, next(100));
+            }
+            let (finished, at) = drain(&mut machine, now);
+            finished.iter().for_each(|one| *times.entry(one.tag.0).or_default() += 1);
+            now = at.min(now + Nanos(1 + next(5_000_000)));
+        }
+        switch.set(false);
+        let (finished, end) = run_until_idle(&mut machine, now);
+        finished.iter().for_each(|one| *times.entry(one.tag.0).or_default() += 1);
+        assert_eq!(times.len(), 300, "{}", preset.name);
+        assert!(times.values().all(|&count| count == 1), "{}", preset.name);
+        // One flush may still report what failed before.
+        let mut flush = |tag| {
+            let io = Io { submit: submit(tag, Op::Flush, 0, 0), buffered: true };
+            machine.submit(end, io);
+            run_until_idle(&mut machine, end).0[0].outcome
+        };
+        flush(1_000);
+        assert_eq!(flush(1_001), Outcome::Ok, "{}", preset.name);
+    }
+}
+
+#[test]
+fn the_same_requests_give_the_same_times() {
+    let run = || {
+        let disk = (presets::find("hdd-sata-250g").expect("a preset").build)();
+        let mut machine = machine(disk, true);
+        let (mut now, mut log) = (Instant::ZERO, String::new());
+        for tag in 0..200 {
+            let op = [Op::Read, Op::Write, Op::Flush][tag as usize % 3];
+            let len = if op == Op::Flush { 0 } else { 65_536 };
+            let one = submit(tag, op, (tag * 7_919 % 1_000) << 20, len);
+            machine.submit(now, Io { submit: one, buffered: true });
+            let (finished, at) = drain(&mut machine, now);
+            log += &format!("{now:?} {finished:?}\n");
+            now = at.min(now + Nanos::from_millis(5));
+        }
+        log + &format!("{:?}", run_until_idle(&mut machine, now))
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn the_stages_of_a_request_sum_to_the_time_it_took() {
+    let disk = (presets::find("hdd-sata-250g").expect("a preset").build)();
+    let mut machine = machine(disk, true);
+    let mut submitted = BTreeMap::new();
+    for tag in 0..60 {
+        let op = [Op::Read, Op::Write, Op::Write, Op::Flush][tag as usize % 4];
+        let len = if op == Op::Flush { 0 } else { 131_072 };
+        let now = Instant(tag * 1_000);
+        submitted.insert(tag, now);
+        let io = Io { submit: submit(tag, op, tag << 24, len), buffered: tag % 7 != 0 };
+        machine.submit(now, io);
+        assert!(drain(&mut machine, now).1 > now);
+    }
+    let mut now = Instant(60_000);
+    while !now.is_never() {
+        let (finished, at) = drain(&mut machine, now);
+        for one in finished {
+            assert_eq!(one.times.total(), now.since(submitted[&one.tag.0]), "{one:?}");
+        }
+        now = at;
     }
 }
 
