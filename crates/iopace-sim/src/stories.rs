@@ -23,7 +23,6 @@ macro_rules! stories {
 /// All of them, by name. A file that is not here fails a test.
 pub static STORIES: &[Story] = stories![
     "alone-pays-nothing",
-    "deadline-reads-beside-writes",
     "exchange-under-load",
     "faults-lose-nothing",
     "geom-dd-read-cvs-none",

@@ -3,7 +3,8 @@
 //! `IOPACE_BLESS=1 cargo test -p iopace-sim --test geom` writes the table anew; the commit then says
 //! in words why the numbers moved.
 
-use iopace_sim::tables::{format, geom};
+use iopace_core::time::Nanos;
+use iopace_sim::tables::{Row, format, geom};
 use std::path::Path;
 
 #[test]
@@ -19,4 +20,29 @@ fn the_table_is_as_reviewed() {
         text == reviewed,
         "the table differs from snapshots/geom.txt (IOPACE_BLESS=1 accepts it):\n{text}"
     );
+}
+
+#[test]
+fn the_table_is_complete_and_agrees_with_single_outcomes() {
+    let duration = Nanos::from_secs(3);
+    let rows = geom::geom(2, duration);
+    for row in geom::ROWS {
+        for variant in geom::variants() {
+            let of = |r: &&Row| (r.row, r.variant) == (row, variant);
+            let figures: Vec<&str> = rows.iter().filter(of).map(|r| r.figure).collect();
+            let wanted: &[&str] = match row {
+                "dd-read" | "dd-write" => &["dd_mb_s", "dd_share"],
+                "cvs" => &["cvs_ops_s", "cvs_p99_ms", "cvs_share"],
+                _ => &geom::FIGURES.map(|(figure, _)| figure),
+            };
+            assert_eq!(figures, wanted, "{row} {variant}");
+        }
+    }
+    assert_eq!(rows.iter().filter(|row| row.bound.is_some()).count(), 14);
+    let outcome = geom::outcome("dd-read+cvs", "rr", 2, duration);
+    for row in rows.iter().filter(|r| (r.row, r.variant) == ("dd-read+cvs", "rr")) {
+        assert_eq!(outcome.figure(row.figure), Some(row.value), "{}", row.figure);
+    }
+    assert_eq!(geom::source("dd-write+cvs", "none").cvs, Some("very slow"));
+    assert_eq!(geom::source("dd-write+cvs", "as"), geom::Source::default());
 }

@@ -62,7 +62,7 @@ fn draw_panel(panel: &Area<'_>, points: &[Point], row: &str, figure: &str, capti
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .max_light_lines(0)
+        .max_light_lines(1)
         .x_labels(QUANTUM_MS.len())
         .y_labels(12)
         .x_desc("quantum_ms")
