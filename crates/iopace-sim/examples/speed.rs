@@ -26,6 +26,7 @@ fn bare() -> Scenario {
     scenario
 }
 
+#[expect(clippy::disallowed_methods, reason = "it measures the simulator, from outside")]
 fn main() {
     let hour = Nanos::from_secs(3_600);
     let stories = [
