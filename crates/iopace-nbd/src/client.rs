@@ -76,9 +76,8 @@ impl From<io::Error> for Failure {
 /// speak the protocol; the [`HandshakeError`] is inside.
 pub fn open(stream: &mut (impl Read + Write), export: &str, wanted: Wanted) -> io::Result<Session> {
     let mut handshake = Handshake::new(export, wanted);
-    let mut bytes = Vec::new();
     loop {
-        bytes.resize(handshake.needs(), 0);
+        let mut bytes = vec![0; handshake.needs()];
         stream.read_exact(&mut bytes)?;
         let step = handshake.feed(&bytes);
         stream.write_all(&handshake.take_output())?;
