@@ -24,7 +24,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn new(name: &str) -> Arc<dyn Device> {
+    fn device(name: &str) -> Arc<dyn Device> {
         let info = DeviceInfo {
             name: name.into(),
             kind: "emulated",
@@ -124,7 +124,7 @@ impl Bench {
     fn new(devices: &[&str]) -> Bench {
         let directory = tempfile::tempdir().expect("a directory");
         let server = Server::bind(&directory.path().join("iopace.ctl")).expect("bound");
-        let subject = Arc::new(Subject(devices.iter().map(|name| Fake::new(name)).collect()));
+        let subject = Arc::new(Subject(devices.iter().map(|name| Fake::device(name)).collect()));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

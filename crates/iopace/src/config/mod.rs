@@ -1,0 +1,166 @@
+//! The configuration file: TOML with the words of the command line.
+//!
+//! ```toml
+//! socket = "/run/iopace/iopace.sock"   # where clients connect; default as on the command line
+//! listen = ["127.0.0.1:10809"]         # TCP
+//! allow-remote = false                 # let `listen` name addresses that other machines reach
+//! control = "/run/iopace/iopace.ctl"   # for `iopace sched`; or no-control = true
+//! io-engine = "auto"                   # auto, uring, threads
+//! log-format = "human"                 # human, json
+//! connections = 1024                   # most clients at once
+//! memory = "256MiB"                    # most bytes held for all clients together
+//!
+//! [[device]]                           # at least one
+//! name = "disk"                        # default: the file's name without its ending
+//! file = "disk.img"                    # an image file or a block device
+//! read-only = false
+//! direct = false                       # bypass the page cache
+//! sched = "rr"                         # inserted at the start
+//! set = { wait_ms = 5 }
+//! nr-requests = 128                    # request slots
+//! window = 32                          # most requests at the disk
+//!
+//! [[device]]
+//! name = "slow"
+//! emulate = "hdd-sata-250g"            # a modelled disk in real time; `file` then keeps its data
+//! size = "4GiB"
+//! cache = "256MiB"
+//!
+//! [[export]]                           # none: one export per device, of the same name
+//! name = "disk"
+//! device = "disk"
+//! read-only = true
+//! description = "shown by nbdinfo"
+//! ```
+//!
+//! Relative paths start at the directory of the file.
+
+mod error;
+mod resolve;
+
+pub use error::ConfigError;
+pub use resolve::{NamedScheduler, names, valid_name};
+
+use crate::cli::LogFormat;
+use crate::output::nearest;
+use iopace_core::units::Bytes;
+use iopace_daemon::config::{DeviceConfig, ExportConfig, IoEngineChoice};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// What a configuration file says; `None` where it says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The devices.
+    pub devices: Vec<DeviceConfig>,
+    /// The exports; empty: one per device.
+    pub exports: Vec<ExportConfig>,
+    /// Unix socket for clients.
+    pub socket: Option<PathBuf>,
+    /// TCP addresses for clients.
+    pub listen: Vec<SocketAddr>,
+    /// Whether these may be reached by other machines.
+    pub allow_remote: bool,
+    /// Control socket.
+    pub control: Option<PathBuf>,
+    /// Whether there is to be none.
+    pub no_control: bool,
+    /// How real disks are read and written.
+    pub io_engine: Option<IoEngineChoice>,
+    /// How the log looks.
+    pub log_format: Option<LogFormat>,
+    /// Most clients at once.
+    pub connections_max: Option<usize>,
+    /// Most bytes held for all clients together.
+    pub memory_max: Option<Bytes>,
+}
+
+/// A message and the bytes of the file that it is about.
+type Mistake = (Range<usize>, String);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    socket: Option<PathBuf>,
+    #[serde(default)]
+    listen: Vec<Spanned<String>>,
+    #[serde(default)]
+    allow_remote: bool,
+    control: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    no_control: bool,
+    io_engine: Option<Spanned<String>>,
+    log_format: Option<Spanned<String>>,
+    connections: Option<Spanned<usize>>,
+    memory: Option<Spanned<String>>,
+    #[serde(default)]
+    device: Vec<Spanned<DeviceTable>>,
+    #[serde(default)]
+    export: Vec<Spanned<ExportTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct DeviceTable {
+    name: Option<Spanned<String>>,
+    file: Option<PathBuf>,
+    emulate: Option<Spanned<String>>,
+    size: Option<Spanned<String>>,
+    cache: Option<Spanned<String>>,
+    #[serde(default)]
+    read_only: bool,
+    #[serde(default)]
+    direct: bool,
+    sched: Option<Spanned<String>>,
+    #[serde(default)]
+    set: BTreeMap<Spanned<String>, Spanned<u64>>,
+    nr_requests: Option<Spanned<u32>>,
+    window: Option<Spanned<u32>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ExportTable {
+    name: Spanned<String>,
+    device: Spanned<String>,
+    #[serde(default)]
+    read_only: bool,
+    #[serde(default)]
+    description: String,
+}
+
+/// Reads the text of a configuration file; `path` is its name in messages, and where relative paths
+/// start.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
+    let file = path.display().to_string();
+    let fail = |(span, message)| ConfigError::at(&file, text, span, message);
+    let parsed: File = toml::from_str(text)
+        .map_err(|error| fail((error.span().unwrap_or(0..0), explain(error.message()))))?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    resolve::resolve(parsed, base, text.len()).map_err(fail)
+}
+
+/// Says what would be right where the parser says what is wrong.
+fn explain(message: &str) -> String {
+    let Some(rest) = message.strip_prefix("unknown field `") else {
+        return message.to_owned();
+    };
+    // As serde writes it: unknown field `x`, expected one of `a`, `b`
+    let mut words = rest.split('`').step_by(2);
+    let asked = words.next().unwrap_or_default();
+    let known: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    match nearest(asked, known.iter().copied()) {
+        Some(meant) => format!("there is no `{asked}`: did you mean `{meant}`?"),
+        None => format!("there is no `{asked}`; there are: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What a configuration file means, and the exact text of every mistake.
+
+use super::*;
+use iopace_daemon::config::Backend;
+
+fn parse_text(text: &str) -> Result<Settings, ConfigError> {
+    parse(Path::new("/etc/iopace.toml"), text)
+}
+
+fn mistake(text: &str) -> String {
+    parse_text(text).expect_err("a mistake").to_string()
+}
+
+#[test]
+fn the_words_are_those_of_the_command_line() {
+    let text = r#"
+        socket = "iopace.sock"
+        listen = ["127.0.0.1:10809"]
+        no-control = true
+        io-engine = "threads"
+        log-format = "json"
+        connections = 10
+        memory = "64MiB"
+        [[device]]
+        file = "/srv/disk.img"
+        read-only = true
+        sched = "rr"
+        set = { wait_ms = 5 }
+        nr-requests = 64
+        window = 8
+        [[device]]
+        emulate = "hdd-sata-250g"
+        size = "4GiB"
+        cache = "1MiB"
+        [[export]]
+        name = "public"
+        device = "disk"
+    "#;
+    let settings = parse_text(text).expect("right");
+    assert_eq!(settings.socket.as_deref(), Some(Path::new("/etc/iopace.sock")));
+    assert_eq!(settings.listen, ["127.0.0.1:10809".parse().expect("an address")]);
+    assert!(settings.no_control && !settings.allow_remote);
+    assert_eq!(settings.io_engine, Some(IoEngineChoice::Threads));
+    assert_eq!(settings.log_format, Some(LogFormat::Json));
+    assert_eq!(settings.connections_max, Some(10));
+    assert_eq!(settings.memory_max, Some(Bytes::from_mib(64)));
+    let [disk, slow] = &*settings.devices else { panic!("two devices") };
+    assert_eq!(disk.name, "disk");
+    assert!(disk.read_only && !disk.direct);
+    assert_eq!(disk.scheduler, Some(("rr".into(), vec![("wait_ms".into(), 5)])));
+    assert_eq!((disk.nr_requests, disk.window_depth), (Some(64), Some(8)));
+    assert_eq!(slow.name, "hdd-sata-250g");
+    let Backend::Emulated { store: None, size, cache, .. } = &slow.backend else {
+        panic!("emulated: {slow:?}")
+    };
+    assert_eq!((*size, *cache), (Some(Bytes::from_mib(4096)), Some(Bytes::from_mib(1))));
+    assert_eq!(settings.exports[0].device, "disk");
+}
+
+#[test]
+fn a_wrong_word_is_pointed_at() {
+    assert_eq!(
+        mistake("[[device]]\nfile = \"disk.img\"\nread_only = true\n"),
+        "/etc/iopace.toml:3:1: there is no `read_only`: did you mean `read-only`?\n\
+         3 | read_only = true\n\
+         \u{20} | ^^^^^^^^^"
+    );
+    assert_eq!(
+        mistake("[[device]]\nfile = \"d\"\nsched = \"rr\"\nset = { wait_ms = 31 }\n"),
+        "/etc/iopace.toml:4:19: wait_ms=31 is out of bounds: 1 to 30 ms\n\
+         4 | set = { wait_ms = 31 }\n\
+         \u{20} |                   ^^"
+    );
+}
+
+#[test]
+fn every_mistake_says_what_would_be_right() {
+    let cases = [
+        ("", "1:1", "add a [[device]] table"),
+        ("[[device]]\n", "1:1", "add a `file`"),
+        ("[[device]]\nemulate = \"hdd-sata-250\"\n", "2:11", "did you mean 'hdd-sata-250g'?"),
+        ("[[device]]\nemulate = \"x\"\n", "2:11", "there are: hdd-sata-250g"),
+        ("[[device]]\nfile = \"d\"\nsched = \"cfq\"\n", "3:9", "there is no scheduler 'cfq'"),
+        ("[[device]]\nfile = \"d\"\nset = { a = 1 }\n", "3:9", "name one as `sched`"),
+        (
+            "[[device]]\nfile = \"d\"\nsched = \"rr\"\nset = { wait = 1 }\n",
+            "4:9",
+            "no parameter 'wait'; there are: ",
+        ),
+        ("[[device]]\nfile = \"d\"\nsize = \"4GiB\"\n", "3:8", "for emulated disks"),
+        ("[[device]]\nemulate = \"null\"\nsize = \"4\u{20}gib\"\n", "3:8", "4GiB, 256MiB"),
+        ("[[device]]\nfile = \"d\"\nnr-requests = 3\n", "3:15", "it is 4 to 32768"),
+        ("[[device]]\nfile = \"d\"\nwindow = 0\n", "3:10", "it is 1 to 1024"),
+        ("[[device]]\nfile = \"d\"\nwindow = -1\n", "3:10", "u32"),
+        ("[[device]]\nname = \"a/b\"\nfile = \"d\"\n", "2:8", "no '/'"),
+        ("[[device]]\nfile = \"a/d.x\"\n[[device]]\nfile = \"b/d.y\"\n", "3:1", "another `name`"),
+        ("io-engine = \"posix\"\n", "2:1", "add a [[device]] table"),
+        ("io-engine = \"posix\"\n[[device]]\nfile = \"d\"\n", "1:13", "auto, uring, threads"),
+        ("[[device]]\nfile = \"d\"\n[[export]]\nname = \"e\"\ndevice = \"c\"\n", "5:10", "'d'?"),
+        ("listen = [\"localhost\"]\n[[device]]\nfile = \"d\"\n", "1:11", "127.0.0.1:10809"),
+        ("memory = \"1MiB\"\n[[device]]\nfile = \"d\"\n", "1:10", "at least 64 MiB"),
+        ("control = \"a\"\nno-control = true\n[[device]]\nfile = \"d\"\n", "1:11", "exclude"),
+        ("[device]\nfile = \"d\"\n", "1:1", "sequence"),
+        ("[[device]\n", "1:10", "expected `]`"),
+    ];
+    for (text, place, right) in cases {
+        let message = mistake(text);
+        assert!(message.contains(&format!(":{place}: ")), "{place} {message}");
+        assert!(message.contains(right), "{right}: {message}");
+    }
+}

@@ -1,0 +1,213 @@
+//! What the demo prints: progress, a table, a chart, what to do next.
+
+use super::{Args, Figures, Format, Mix, TICK, load};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use iopace_core::time::Nanos;
+use iopace_sim::milli::Milli;
+use iopace_sim::tables::geom;
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// Length of the simulated runs beside the live ones.
+const SIMULATED: Nanos = Nanos::from_secs(30);
+
+/// Bars of rising height.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Says what is going on, on one line that is written over; a line each where that cannot be.
+pub fn progress(what: &str, seconds: u64, tick: u64, length: Duration) {
+    let mut stderr = std::io::stderr();
+    let _ = if stderr.is_terminal() {
+        let left = seconds.saturating_sub((length * tick as u32).as_secs());
+        write!(stderr, "\r\x1b[K  {what}: {left} s").and_then(|()| stderr.flush())
+    } else if tick == 0 {
+        writeln!(stderr, "  {what}: {seconds} s")
+    } else {
+        Ok(())
+    };
+}
+
+/// Ends the line of [`progress`].
+pub fn progress_done() {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let _ = write!(stderr, "\r\x1b[K");
+    }
+}
+
+/// Prints the results.
+pub fn results(args: &Args, mixes: &[Mix]) {
+    match args.format {
+        Format::Json => println!("{}", json(args, mixes)),
+        Format::Table => {
+            println!("{}", table(args, mixes));
+            for mix in mixes {
+                println!("{}", chart(args, mix));
+            }
+            println!("{}", verdict(args, mixes));
+        }
+    }
+}
+
+/// One figure of a mix everywhere it is known.
+struct Line {
+    program: &'static str,
+    figure: &'static str,
+    unit: &'static str,
+    source: [Option<String>; 2],
+    simulated: [Option<Milli>; 2],
+    live: [Milli; 2],
+}
+
+fn lines(args: &Args, mix: &Mix) -> Vec<Line> {
+    let variants = [geom::NONE, args.sched.as_str()];
+    let simulated =
+        variants.map(|variant| geom::outcome(mix.row, variant, load::SEED, SIMULATED));
+    let source = variants.map(|variant| geom::source(mix.row, variant));
+    let live = [mix.none, mix.with];
+    let program = super::row_program(mix.row);
+    let share = |figures: Figures| shares(figures, mix.alone);
+    let sim = |name: &str| [simulated[0].figure(name), simulated[1].figure(name)];
+    let line = |program, figure, unit, source, live| {
+        let simulated = sim(figure);
+        Line { program, figure, unit, source, simulated, live }
+    };
+    let program: &'static str = if program == "dd-read" { "dd (read)" } else { "dd (write)" };
+    let number = |milli: Option<Milli>| milli.map(|milli| format!("{milli:.0}"));
+    let dd = [number(source[0].dd_mb_s), number(source[1].dd_mb_s)];
+    let word = [source[0].cvs.map(str::to_owned), source[1].cvs.map(str::to_owned)];
+    let nothing = || [None, None];
+    vec![
+        line(program, "dd_mb_s", "MB/s", dd, live.map(|figures| figures.dd_mb_s)),
+        line("cvs", "cvs_ops_s", "requests/s", word, live.map(|figures| figures.cvs_ops_s)),
+        line("cvs", "cvs_p99_ms", "ms, p99", nothing(), live.map(|figures| figures.cvs_p99_ms)),
+        line(program, "dd_share", "of alone", nothing(), live.map(|f| share(f).0)),
+        line("cvs", "cvs_share", "of alone", nothing(), live.map(|f| share(f).1)),
+        line("both", "efficiency", "of alone", nothing(), live.map(|f| share(f).2)),
+    ]
+}
+
+/// Share of dd, share of cvs, and their sum.
+fn shares(figures: Figures, alone: Figures) -> (Milli, Milli, Milli) {
+    let dd = figures.dd_mb_s.over(alone.dd_mb_s).unwrap_or_default();
+    let cvs = figures.cvs_ops_s.over(alone.cvs_ops_s).unwrap_or_default();
+    (dd, cvs, Milli(dd.0 + cvs.0))
+}
+
+fn places(unit: &str, value: Milli) -> String {
+    if unit == "of alone" { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
+fn table(args: &Args, mixes: &[Mix]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    let sched = &args.sched;
+    let head = ["mix", "program", "unit", "2009", "2009", "simulated", "simulated", "live", "live"];
+    let variant = ["", "", "", "none", sched, "none", sched, "none", sched];
+    table.set_header(head.iter().zip(variant).map(|(head, variant)| {
+        Cell::new(if variant.is_empty() { (*head).to_owned() } else { format!("{head}\n{variant}") })
+    }));
+    for mix in mixes {
+        for (index, line) in lines(args, mix).into_iter().enumerate() {
+            let mut cells = vec![
+                Cell::new(if index == 0 { mix.row } else { "" }),
+                Cell::new(line.program),
+                Cell::new(line.unit),
+            ];
+            let source = line.source.into_iter().map(Option::unwrap_or_default);
+            let simulated = line.simulated.into_iter();
+            let simulated = simulated.map(|v| v.map_or(String::new(), |v| places(line.unit, v)));
+            let live = line.live.into_iter().map(|value| places(line.unit, value));
+            let figures = source.chain(simulated).chain(live);
+            cells.extend(figures.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+            table.add_row(cells);
+        }
+    }
+    format!(
+        "\nOne SATA disk (7200 rpm, 72 MB/s, emulated in real time), two programs on it.\n\
+         2009: figures of the FreeBSD system that this scheduler comes from.\n{table}"
+    )
+}
+
+/// Throughput of both programs over time, with the moment of the exchange.
+fn chart(args: &Args, mix: &Mix) -> String {
+    let bars = |values: Vec<u64>| {
+        let most = values.iter().copied().max().unwrap_or(0).max(1);
+        let bar = |value: &u64| match value {
+            0 => ' ',
+            _ => BARS[((value * 8).div_ceil(most) as usize).clamp(1, 8) - 1],
+        };
+        (values.iter().map(bar).collect::<String>(), most)
+    };
+    let ticks_per_s = 1_000 / TICK.as_millis() as u64;
+    let (dd, dd_most) = bars(mix.ticks.iter().map(|tick| tick.0).collect());
+    let (cvs, cvs_most) = bars(mix.ticks.iter().map(|tick| tick.1).collect());
+    let pad = " ".repeat(mix.inserted_at);
+    format!(
+        "\n{row}, a column per {tick} ms\n  dd   │{dd}│ up to {dd_most} MB/s\n  \
+         cvs  │{cvs}│ up to {cvs_most} requests/s\n        {pad}▲ {sched} inserted",
+        row = mix.row,
+        tick = TICK.as_millis(),
+        dd_most = dd_most * ticks_per_s / 1_000_000,
+        cvs_most = cvs_most * ticks_per_s,
+        sched = args.sched,
+    )
+}
+
+/// Which of the figures to meet are met here and now.
+fn verdict(args: &Args, mixes: &[Mix]) -> String {
+    let mut text = String::from("\nFigures to meet, live:");
+    for mix in mixes {
+        for (index, variant) in [geom::NONE, args.sched.as_str()].into_iter().enumerate() {
+            for line in lines_live(mix, index) {
+                let Some(bound) = geom::bound(mix.row, variant, line.0) else { continue };
+                let met = bound.holds(line.1, Milli(0));
+                let (row, word) = (mix.row, if met { "holds" } else { "falls short" });
+                let value = format!("{:.2}", line.1);
+                let figure = format!("{row}, {variant}: {}", line.0);
+                text += &format!("\n  {figure:<36} {value:>8}   {:<12} {word}", bound.text());
+            }
+        }
+    }
+    text + "\n\nNext: iopace serve disk.img    then, under load: iopace sched insert -a rr disk"
+}
+
+/// The live figures of one variant by name.
+fn lines_live(mix: &Mix, index: usize) -> Vec<(&'static str, Milli)> {
+    let figures = [mix.none, mix.with][index];
+    let (dd, cvs, both) = shares(figures, mix.alone);
+    vec![
+        ("dd_mb_s", figures.dd_mb_s),
+        ("cvs_ops_s", figures.cvs_ops_s),
+        ("cvs_p99_ms", figures.cvs_p99_ms),
+        ("dd_share", dd),
+        ("cvs_share", cvs),
+        ("efficiency", both),
+    ]
+}
+
+fn json(args: &Args, mixes: &[Mix]) -> String {
+    let mut objects = Vec::new();
+    for mix in mixes {
+        for line in lines(args, mix) {
+            for (index, variant) in [geom::NONE, args.sched.as_str()].into_iter().enumerate() {
+                let bound = geom::bound(mix.row, variant, line.figure);
+                objects.push(json!({
+                    "table": "demo",
+                    "row": mix.row,
+                    "variant": variant,
+                    "figure": line.figure,
+                    "unit": line.unit,
+                    "source": line.source[index],
+                    "simulated": line.simulated[index],
+                    "value": line.live[index],
+                    "bound": bound.map(|bound| bound.text()),
+                    "holds": bound.map(|bound| bound.holds(line.live[index], Milli(0))),
+                }));
+            }
+        }
+    }
+    serde_json::to_string_pretty(&objects).expect("plain values")
+}

@@ -1,0 +1,40 @@
+//! `iopace`: paces writers and schedules disks, in user space.
+//!
+//! One module per command; [`cli`] defines all of them. Results go to standard output, everything
+//! else to standard error. A failure is one message: what was asked, what is wrong, what would be
+//! right.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod config;
+mod generate;
+mod log;
+mod models;
+mod output;
+mod paths;
+mod sched;
+mod serve;
+mod sim;
+mod units;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Sched(command) => sched::run(&command),
+        Command::Models(args) => models::run(&args),
+        Command::Sim(command) => sim::run(&command),
+        Command::Completions { shell } => generate::completions(shell),
+        Command::Man { dir } => generate::man(&dir),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What goes to standard output, and how a command fails.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use serde::Serialize;
+use std::fmt;
+use std::io::{self, Write};
+
+/// How to print a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+/// Widest line of a table with running text.
+const WIDTH: u16 = 100;
+
+/// A command that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// What was asked, what is wrong, what would be right.
+    pub message: String,
+    /// Exit status: 1 failed, 2 wrongly asked.
+    pub status: u8,
+}
+
+impl Failure {
+    /// It failed.
+    pub fn new(message: impl fmt::Display) -> Failure {
+        Failure { message: message.to_string(), status: 1 }
+    }
+
+    /// It was wrongly asked.
+    pub fn usage(message: impl fmt::Display) -> Failure {
+        Failure { message: message.to_string(), status: 2 }
+    }
+}
+
+/// Prints text as it is. A reader that went away (`| head`) is no failure.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as JSON.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.expect("strings, numbers and maps with string keys");
+    print(&format!("{text}\n"))
+}
+
+/// A table without lines; long text is broken at a hundred columns.
+pub fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_header(header);
+    table
+}
+
+/// A cell with a number.
+pub fn right(text: impl fmt::Display) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// The table with every line indented, without blanks at line ends, ended by a newline.
+pub fn finish(table: &Table, indent: usize) -> String {
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        // The style pads each cell on both sides; the first blank is the table's margin.
+        let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
+        if !line.is_empty() {
+            text.push_str(&" ".repeat(indent));
+            text.push_str(line);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The one of `known` that `asked` was probably meant to be: at most two letters are wrong, or a
+/// third of them.
+pub fn nearest<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = (asked.chars().count() / 3).max(2);
+    let distances = known.into_iter().map(|name| (distance(asked, name), name));
+    distances.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
+}
+
+/// Letters to insert, delete or replace to turn one text into the other (Levenshtein 1965).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_pen_is_recognised() {
+        let known = ["read-only", "direct", "sched"];
+        assert_eq!(nearest("read_only", known), Some("read-only"));
+        assert_eq!(nearest("shced", known), Some("sched"));
+        assert_eq!(nearest("completely else", known), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,115 @@
+//! Where sockets are made when nothing is said.
+//!
+//! The first that applies: `$XDG_RUNTIME_DIR/iopace`; `/run/iopace` for root, or where it belongs to
+//! us (a service manager made it); `/tmp/iopace-UID`. The directory is ours alone (mode 0700), so
+//! that nobody can put a socket of his own in the place of ours.
+
+use crate::output::Failure;
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The control socket's name where nothing is said.
+pub const CONTROL: &str = "iopace.ctl";
+
+/// Ending of all control sockets.
+pub const CONTROL_ENDING: &str = "ctl";
+
+/// Where sockets are made; it need not exist.
+pub fn runtime_dir() -> PathBuf {
+    let own = geteuid().as_raw();
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    if let Some(dir) = session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
+        return dir.join("iopace");
+    }
+    let system = PathBuf::from("/run/iopace");
+    if own == 0 || fs::symlink_metadata(&system).is_ok_and(|dir| dir.uid() == own) {
+        return system;
+    }
+    PathBuf::from(format!("/tmp/iopace-{own}"))
+}
+
+/// A directory for sockets, made if it is missing and then removed with this.
+#[derive(Debug)]
+pub struct SocketDir {
+    path: PathBuf,
+    made: bool,
+}
+
+impl SocketDir {
+    /// Makes the directory if it is missing, and sees to it that it is ours alone.
+    ///
+    /// # Errors
+    /// It cannot be made, or is not ours alone.
+    pub fn open(path: &Path) -> Result<SocketDir, Failure> {
+        let shown = path.display();
+        let made = match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => {
+                return Err(Failure::new(format!(
+                    "the directory for sockets {shown} cannot be made: {error}; name another place \
+                     with --socket and --control"
+                )));
+            }
+        };
+        let found = fs::symlink_metadata(path)
+            .map_err(|error| Failure::new(format!("{shown}: cannot be looked at: {error}")))?;
+        // Others may pass through (a service manager's 0755), but not write.
+        let private = found.is_dir() && found.mode() & 0o022 == 0;
+        if !private || found.uid() != geteuid().as_raw() {
+            return Err(Failure::new(format!(
+                "{shown} is not a directory that only you can write to, so somebody else could put \
+                 his sockets there; remove it, or name another place with --socket and --control"
+            )));
+        }
+        Ok(SocketDir { path: path.to_owned(), made })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketDir {
+    /// Leaves nothing behind, unless another daemon uses it.
+    fn drop(&mut self) {
+        if self.made {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_directory_is_made_private_and_removed_when_empty() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let path = parent.path().join("iopace");
+        let first = SocketDir::open(&path).expect("made");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o700);
+        let second = SocketDir::open(&path).expect("found");
+        drop(second);
+        assert!(path.exists(), "not made by the second");
+        fs::write(path.join("x"), "").expect("written");
+        drop(first);
+        assert!(path.exists(), "not empty");
+    }
+
+    #[test]
+    fn a_place_that_others_can_write_to_is_refused() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let path = parent.path().join("iopace");
+        fs::create_dir(&path).expect("made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("set");
+        assert!(SocketDir::open(&path).is_err());
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(parent.path(), &link).expect("linked");
+        assert!(SocketDir::open(&link).is_err());
+    }
+}

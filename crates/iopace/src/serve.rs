@@ -1,0 +1,155 @@
+//! `iopace serve`: from the command line or a configuration file to a running daemon, and to its
+//! orderly end.
+
+mod plan;
+mod signals;
+
+use crate::cli::ServeArgs;
+use crate::log;
+use crate::output::{Failure, print};
+use crate::paths::{CONTROL, CONTROL_ENDING, SocketDir, runtime_dir};
+use crate::units;
+use iopace_daemon::config::{DaemonConfig, Listen};
+use iopace_daemon::control::{Controlled, Server};
+use iopace_daemon::daemon::{Daemon, ShutdownReport};
+use plan::{Control, Plan};
+use signals::Signals;
+use std::fmt::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+
+/// Exit status after a second signal: 128 + SIGINT, as shells have it.
+const KILLED: u8 = 130;
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// It could not be started, or ended with something not durable.
+pub fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let plan = Plan::make(args)?;
+    log::start(plan.log_format, args.verbose, args.quiet);
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("no event loop: {error}")))?;
+    // Signals are listened to before there is anything to remove.
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::listen()
+            .map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?
+    };
+    let directory =
+        if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
+    let (config, control) = bind(plan, directory.as_ref())?;
+    let daemon = Daemon::start(config).map_err(Failure::new)?;
+    print(&welcome(&daemon, control.as_ref().map(Server::path)))?;
+    let ended = end(runtime, &daemon, control, signals);
+    drop(directory);
+    ended
+}
+
+/// Fills in the sockets and binds the control socket, before any device is opened.
+fn bind(
+    plan: Plan,
+    directory: Option<&SocketDir>,
+) -> Result<(DaemonConfig, Option<Server>), Failure> {
+    let Plan { mut config, control, socket_name, .. } = plan;
+    let beside = |name: String| directory.map(|directory| directory.path().join(name));
+    if config.listen.is_empty() {
+        config.listen.extend(beside(format!("{socket_name}.sock")).map(Listen::Unix));
+    }
+    let bind = |path: &Path| Server::bind(path).map_err(Failure::new);
+    let server = match control {
+        Control::None => None,
+        Control::At(path) => Some(bind(&path)?),
+        Control::Default => {
+            let own = format!("{socket_name}.{CONTROL_ENDING}");
+            // A second daemon takes a name of its own; 'iopace sched' looks at all of them.
+            let free = |path: &PathBuf| UnixStream::connect(path).is_err();
+            let first = beside(CONTROL.into()).filter(free);
+            let path = first.or_else(|| beside(own)).expect("the default needs the directory");
+            Some(bind(&path)?)
+        }
+    };
+    config.control = server.as_ref().map(|server| server.path().to_owned());
+    Ok((config, server))
+}
+
+/// The URIs, each alone on its line; then what is served, and what to do next.
+fn welcome(daemon: &Daemon, control: Option<&Path>) -> String {
+    let mut text = String::new();
+    for uri in daemon.uris() {
+        let _ = writeln!(text, "{uri}");
+    }
+    for device in daemon.devices() {
+        let (info, scheduler) = (device.info(), device.status().engine.algorithm.name);
+        let behind = match (&info.model, &info.path) {
+            (Some(model), Some(path)) => format!("{model}, kept in {}", path.display()),
+            (Some(model), None) => format!("{model}, in memory"),
+            (None, path) => path.as_ref().map_or(String::new(), |path| path.display().to_string()),
+        };
+        let size = units::size(info.size_bytes);
+        let read_only = if info.read_only { ", read-only" } else { "" };
+        let name = &info.name;
+        let _ =
+            writeln!(text, "serving {name}: {behind}, {size}{read_only}, scheduler {scheduler}");
+    }
+    if let (Some(control), Some(device)) = (control, daemon.devices().first()) {
+        let found = control.parent() == Some(&*runtime_dir());
+        let place = if found { String::new() } else { format!(" --control {}", control.display()) };
+        let name = &device.info().name;
+        let inserted = device.status().engine.inserted;
+        let next = if inserted { "status" } else { "insert -a rr" };
+        let _ = writeln!(text, "next: iopace sched {next} {name}{place}");
+    }
+    text.push_str("stop: Ctrl-C\n");
+    text
+}
+
+/// Serves the control socket until a signal comes, then ends the daemon; a second signal ends at
+/// once.
+fn end(
+    runtime: Runtime,
+    daemon: &Arc<Daemon>,
+    control: Option<Server>,
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    let ended = runtime.block_on(async {
+        let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(daemon);
+        let mut first = "";
+        let stop = async { first = signals.next().await };
+        match control {
+            Some(server) => server.run(subject, stop).await.map_err(Failure::new)?,
+            None => stop.await,
+        }
+        tracing::info!("{first}: finishing what was begun; a second signal ends at once");
+        let daemon = Arc::clone(daemon);
+        tokio::select! {
+            report = tokio::task::spawn_blocking(move || daemon.shutdown()) => {
+                report.map_err(|error| Failure::new(format!("the shutdown failed: {error}")))
+            }
+            second = signals.next() => Err(Failure {
+                message: format!("{second}: ended at once; unfinished requests were dropped"),
+                status: KILLED,
+            }),
+        }
+    });
+    // Not waiting for the shutdown that a second signal cut short.
+    runtime.shutdown_background();
+    ended.and_then(|report| judge(&report))
+}
+
+fn judge(report: &ShutdownReport) -> Result<(), Failure> {
+    if report.cut_count > 0 {
+        tracing::warn!("{} clients did not take their answers and were cut", report.cut_count);
+    }
+    if report.unflushed.is_empty() {
+        return Ok(());
+    }
+    let failed = report.unflushed.iter().map(|(device, error)| format!("{device} ({error})"));
+    let failed = failed.collect::<Vec<_>>().join(", ");
+    Err(Failure::new(format!(
+        "not everything could be made durable: {failed}; data written since the last flush may be \
+         lost"
+    )))
+}

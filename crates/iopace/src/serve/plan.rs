@@ -1,0 +1,237 @@
+//! What is to be served: the command line and the configuration file, turned into one
+//! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
+
+use crate::cli::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
+use crate::config::{self, NamedScheduler, Settings};
+use crate::output::Failure;
+use iopace_core::sched;
+use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// What is to be served, and how.
+#[derive(Debug)]
+pub struct Plan {
+    /// The daemon's; `listen` is empty where a default socket is to be made, `control` is not set.
+    pub config: DaemonConfig,
+    /// Where it is controlled.
+    pub control: Control,
+    /// Name of the default socket, without its ending.
+    pub socket_name: String,
+    /// How the log looks.
+    pub log_format: LogFormat,
+}
+
+/// Where a daemon is controlled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Where `iopace sched` looks for it.
+    Default,
+    /// There.
+    At(PathBuf),
+    /// Nowhere.
+    None,
+}
+
+impl Plan {
+    /// Reads the command line, and the configuration file if one is named.
+    ///
+    /// # Errors
+    /// What was asked, what is wrong and what would be right.
+    pub fn make(args: &ServeArgs) -> Result<Plan, Failure> {
+        let settings = match &args.config {
+            Some(path) => read(path)?,
+            None => {
+                Settings { devices: devices(&args.files, &args.device)?, ..Settings::default() }
+            }
+        };
+        let sockets = &args.sockets;
+        let named = sockets.socket.is_some() || !sockets.listen.is_empty();
+        let (socket, tcp) = if named {
+            (sockets.socket.clone(), sockets.listen.clone())
+        } else {
+            (settings.socket, settings.listen)
+        };
+        check_remote(&tcp, sockets.allow_remote || settings.allow_remote)?;
+        let unix = socket.into_iter().map(Listen::Unix);
+        let control = match (&sockets.control, sockets.no_control, settings.control) {
+            (Some(path), ..) => Control::At(path.clone()),
+            (None, true, _) => Control::None,
+            (None, false, Some(path)) => Control::At(path),
+            (None, false, None) if settings.no_control => Control::None,
+            (None, false, None) => Control::Default,
+        };
+        let defaults = DaemonConfig::default();
+        let engine = args.io_engine.map(choice).or(settings.io_engine);
+        let socket_name = match &*settings.devices {
+            [device] => device.name.clone(),
+            _ => "iopace".into(),
+        };
+        Ok(Plan {
+            config: DaemonConfig {
+                devices: settings.devices,
+                exports: settings.exports,
+                listen: unix.chain(tcp.into_iter().map(Listen::Tcp)).collect(),
+                control: None,
+                io_engine: engine.unwrap_or(defaults.io_engine),
+                connections_max: settings.connections_max.unwrap_or(defaults.connections_max),
+                memory_max: settings.memory_max.unwrap_or(defaults.memory_max),
+            },
+            control,
+            socket_name,
+            log_format: args.log_format.or(settings.log_format).unwrap_or_default(),
+        })
+    }
+
+    /// Whether a socket is to be made in the default directory.
+    pub fn needs_directory(&self) -> bool {
+        self.config.listen.is_empty() || self.control == Control::Default
+    }
+}
+
+fn read(path: &Path) -> Result<Settings, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("the configuration {} cannot be read: {error}", path.display()))
+    })?;
+    config::parse(path, &text).map_err(Failure::usage)
+}
+
+/// The devices of `iopace serve FILE...`.
+fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Failure> {
+    let scheduler = scheduler(args)?;
+    let make = |name: String, file: Option<&PathBuf>| {
+        config::valid_name(&name).map_err(|error| {
+            Failure::usage(format!("the device's name would be '{name}': {error}"))
+        })?;
+        Ok(DeviceConfig {
+            read_only: args.read_only,
+            direct: args.direct,
+            scheduler: scheduler.clone(),
+            nr_requests: args.nr_requests,
+            window_depth: args.window,
+            ..DeviceConfig::new(name, backend(file, args))
+        })
+    };
+    match (&args.emulate, files) {
+        (Some(model), []) => Ok(vec![make(model.clone(), None)?]),
+        (None, []) => Err(Failure::usage(
+            "there is nothing to serve: name a file (iopace serve disk.img), or a model (iopace \
+             serve --emulate hdd-sata-250g)",
+        )),
+        (_, files) => {
+            let names = config::names(files);
+            for (at, name) in names.iter().enumerate() {
+                if let Some(other) = names[..at].iter().position(|known| known == name) {
+                    return Err(Failure::usage(format!(
+                        "{} and {} would both be named '{name}': name them in a file for --config",
+                        files[other].display(),
+                        files[at].display()
+                    )));
+                }
+            }
+            names.into_iter().zip(files).map(|(name, file)| make(name, Some(file))).collect()
+        }
+    }
+}
+
+fn backend(file: Option<&PathBuf>, args: &DeviceArgs) -> Backend {
+    match (&args.emulate, file) {
+        (Some(model), file) => Backend::Emulated {
+            model: model.clone(),
+            store: file.cloned(),
+            size: args.size,
+            cache: args.cache,
+        },
+        (None, file) => Backend::Path(file.cloned().unwrap_or_default()),
+    }
+}
+
+/// The scheduler with its settings, checked before anything is opened.
+fn scheduler(args: &DeviceArgs) -> Result<Option<NamedScheduler>, Failure> {
+    let Some(name) = &args.sched else { return Ok(None) };
+    let algorithm = sched::find(name).expect("one of the registry, by the command line");
+    let mut params = algorithm.defaults();
+    for (parameter, value) in &args.set {
+        params
+            .set(parameter, *value)
+            .map_err(|error| Failure::usage(format!("--set: scheduler '{name}': {error}")))?;
+    }
+    Ok(Some((name.clone(), args.set.clone())))
+}
+
+fn check_remote(tcp: &[SocketAddr], allowed: bool) -> Result<(), Failure> {
+    let remote = tcp.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    match remote {
+        Some(address) if !allowed => Err(Failure::usage(format!(
+            "--listen {address}: other machines would reach it, and there is no encryption and no \
+             password yet: everybody there could read and write the disk. Listen on 127.0.0.1 and \
+             tunnel (ssh -L), or say --allow-remote if the network is trusted"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn choice(engine: IoEngine) -> IoEngineChoice {
+    match engine {
+        IoEngine::Auto => IoEngineChoice::Auto,
+        IoEngine::Uring => IoEngineChoice::Uring,
+        IoEngine::Threads => IoEngineChoice::Threads,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn plan(line: &str) -> Result<Plan, Failure> {
+        let words = ["iopace", "serve"].into_iter().chain(line.split_whitespace());
+        let cli = Cli::try_parse_from(words).expect("parsed");
+        let Command::Serve(args) = cli.command else { panic!("serve") };
+        Plan::make(&args)
+    }
+
+    #[test]
+    fn one_file_needs_no_other_word() {
+        let plan = plan("/srv/disk.img").expect("planned");
+        assert_eq!(plan.config.devices[0].name, "disk");
+        assert_eq!(plan.socket_name, "disk");
+        assert_eq!(plan.control, Control::Default);
+        assert!(plan.config.listen.is_empty() && plan.needs_directory());
+    }
+
+    #[test]
+    fn an_emulated_disk_needs_no_file() {
+        let plan = plan("--emulate null --size 1M").expect("planned");
+        assert_eq!(plan.config.devices[0].name, "null");
+        let two = self::plan("a.img b.img --sched rr --set wait_ms=5").expect("planned");
+        assert_eq!(two.socket_name, "iopace");
+        assert!(two.config.devices.iter().all(|device| device.scheduler.is_some()));
+    }
+
+    #[test]
+    fn nothing_default_is_made_when_all_is_said() {
+        let plan = plan("d --listen [::ffff:127.0.0.1]:0 --no-control").expect("planned");
+        assert!(!plan.needs_directory());
+    }
+
+    #[test]
+    fn mistakes_say_what_would_be_right() {
+        let cases = [
+            ("", "there is nothing to serve: name a file"),
+            ("a/d.img b/d.raw", "a/d.img and b/d.raw would both be named 'd'"),
+            ("d --listen 0.0.0.0:10809", "--allow-remote"),
+            ("d --sched rr --set wait_ms=31", "wait_ms=31 is out of bounds: 1 to 30 ms"),
+            ("d --sched fifo --set x=1", "no parameter 'x': this scheduler has none"),
+            ("--config /nowhere.toml", "/nowhere.toml cannot be read: No such file"),
+        ];
+        for (line, right) in cases {
+            let failure = plan(line).expect_err(line);
+            assert!(failure.message.contains(right), "{right}: {}", failure.message);
+            assert_eq!(failure.status, 2);
+        }
+        assert!(plan("d --listen 0.0.0.0:10809 --allow-remote").is_ok());
+    }
+}

@@ -1,0 +1,152 @@
+//! `iopace sim`: scenarios, tables and curves in virtual time.
+
+use crate::cli::{SimCommand, TableFormat};
+use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
+use comfy_table::Cell;
+use iopace_core::time::Nanos;
+use iopace_sim::judge::judge;
+use iopace_sim::milli::Milli;
+use iopace_sim::report::{CheckReport, RunReport};
+use iopace_sim::scenario::Scenario;
+use iopace_sim::stories::{self, STORIES};
+use iopace_sim::sweep;
+use iopace_sim::tables::{format, geom};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// Carries out a command.
+///
+/// # Errors
+/// A wrong scenario, a check that does not hold, or a file that cannot be written.
+pub fn run(command: &SimCommand) -> Result<(), Failure> {
+    match command {
+        SimCommand::Tables { seed, duration, format, .. } => tables(*seed, *duration, *format),
+        SimCommand::Run { file, format } => run_scenario(file, format.format),
+        SimCommand::List { format } => list(format.format),
+        SimCommand::Sweep { out, seed, .. } => {
+            let points = sweep::quantum_wait(*seed, sweep::DURATION);
+            let files = sweep::write(&points, out).map_err(Failure::new)?;
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            print(&format!("{}\n", names.join("\n")))
+        }
+    }
+}
+
+fn tables(seed: u64, duration: Option<Nanos>, format: TableFormat) -> Result<(), Failure> {
+    let rows = geom::geom(seed, duration.unwrap_or(geom::DURATION));
+    print(&match format {
+        TableFormat::Table => format::table(&rows),
+        TableFormat::Json => format::json(&rows),
+        TableFormat::Csv => format::csv(&rows),
+    })
+}
+
+/// A story as JSON.
+#[derive(Debug, Serialize)]
+struct StoryReport {
+    name: &'static str,
+    why: String,
+}
+
+fn list(format: Format) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for story in STORIES {
+        let scenario = Scenario::parse(story.name, story.text).map_err(Failure::new)?;
+        all.push(StoryReport { name: story.name, why: scenario.why });
+    }
+    match format {
+        Format::Json => print_json(&all),
+        Format::Table => {
+            let mut rows = table(["story", "why"]);
+            for story in &all {
+                rows.add_row([story.name, story.why.trim()]);
+            }
+            print(&finish(&rows, 0))
+        }
+    }
+}
+
+fn run_scenario(file: &Path, format: Format) -> Result<(), Failure> {
+    let (name, text) = scenario_text(file)?;
+    let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
+    let report = judge(&scenario);
+    match format {
+        Format::Json => print(&report.to_json())?,
+        Format::Table => print(&report_text(&report))?,
+    }
+    let missed = report.checks.iter().filter(|check| !check.holds).count();
+    if missed > 0 {
+        let all = report.checks.len();
+        return Err(Failure::new(format!("{name}: {missed} of {all} checks do not hold")));
+    }
+    Ok(())
+}
+
+/// The file's text, or that of the story of this name.
+fn scenario_text(file: &Path) -> Result<(String, String), Failure> {
+    let name = file.display().to_string();
+    let error = match fs::read_to_string(file) {
+        Ok(text) => return Ok((name, text)),
+        Err(error) => error,
+    };
+    if let Some(story) = stories::find(&name) {
+        return Ok((name, story.text.into()));
+    }
+    let remedy = match nearest(&name, STORIES.iter().map(|story| story.name)) {
+        Some(meant) => format!("did you mean the story '{meant}'?"),
+        None => "see 'iopace sim list' for the stories that come with iopace".into(),
+    };
+    Err(Failure::usage(format!("the scenario {name} cannot be read: {error}; {remedy}")))
+}
+
+fn report_text(report: &RunReport) -> String {
+    let mut text = format!("{}\n\n", report.why.trim());
+    let params = report.params.iter().map(|(name, value)| format!(" {name}={value}"));
+    let _ = writeln!(text, "disk {}, busy {} %", report.disk, percent(report.disk_use.busy));
+    let _ = writeln!(text, "scheduler {}{}\n", report.scheduler, params.collect::<String>());
+    let header =
+        ["task", "kind", "MB/s", "ops/s", "mean ms", "p50 ms", "p99 ms", "max ms", "share"];
+    let mut tasks = table(header);
+    for (name, task) in &report.tasks {
+        let latency = &task.latency;
+        tasks.add_row([
+            Cell::new(name),
+            Cell::new(task.kind),
+            right(format!("{:.1}", task.mb_s)),
+            right(format!("{:.1}", task.ops_s)),
+            right(format!("{:.1}", latency.mean_ms)),
+            right(format!("{:.1}", latency.p50_ms)),
+            right(format!("{:.1}", latency.p99_ms)),
+            right(format!("{:.1}", latency.max_ms)),
+            right(task.share.map_or(String::new(), |share| format!("{share:.2}"))),
+        ]);
+    }
+    text.push_str(&finish(&tasks, 0));
+    if !report.checks.is_empty() {
+        let mut checks = table(["check", "task", "value", "bound", "holds"]);
+        for check in &report.checks {
+            checks.add_row([
+                Cell::new(check.figure),
+                Cell::new(check.task.as_deref().unwrap_or_default()),
+                right(check.value.map_or("none".into(), |value| value.to_string())),
+                Cell::new(bound(check)),
+                Cell::new(if check.holds { "yes" } else { "NO" }),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&finish(&checks, 0));
+    }
+    text
+}
+
+fn percent(part: Milli) -> String {
+    format!("{:.1}", Milli(part.0.saturating_mul(100)))
+}
+
+fn bound(check: &CheckReport) -> String {
+    let least = check.at_least.map(|bound| format!(">= {bound}"));
+    let most = check.at_most.map(|bound| format!("<= {bound}"));
+    least.into_iter().chain(most).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,146 @@
+//! Sizes, times and settings as they are written on the command line and in the configuration file.
+
+use iopace_core::time::Nanos;
+use iopace_core::units::Bytes;
+
+/// Suffixes of sizes. A lone letter is binary, as with qemu and truncate.
+const SIZES: &[(&str, u64)] = &[
+    ("", 1),
+    ("B", 1),
+    ("k", 1 << 10),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+];
+
+/// Suffixes of times.
+const TIMES: &[(&str, u64)] =
+    &[("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
+
+fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim());
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*factor).filter(|value| *value > 0)
+}
+
+/// Reads a size, as `4GiB`.
+///
+/// # Errors
+/// What would be right.
+pub fn parse_size(text: &str) -> Result<Bytes, String> {
+    parse(text, SIZES).map(Bytes).ok_or_else(|| {
+        "a size is a whole number above 0 and a unit: 4GiB, 256MiB, 64k (k, M, G and T count in \
+         1024; kB, MB, GB and TB in 1000)"
+            .into()
+    })
+}
+
+/// Reads a length of time, as `60s`.
+///
+/// # Errors
+/// What would be right.
+pub fn parse_time(text: &str) -> Result<Nanos, String> {
+    parse(text, TIMES)
+        .map(Nanos)
+        .ok_or_else(|| "a time is a whole number above 0 and a unit: 60s, 500ms, 2min".into())
+}
+
+/// Reads a setting, as `wait_ms=5`.
+///
+/// # Errors
+/// What would be right.
+pub fn parse_setting(text: &str) -> Result<(String, u64), String> {
+    let setting = text.split_once('=').and_then(|(name, value)| {
+        let (name, value) = (name.trim(), value.trim());
+        let value = value.parse::<u64>().ok()?;
+        (!name.is_empty()).then(|| (name.to_owned(), value))
+    });
+    setting.ok_or_else(|| {
+        "a setting is a parameter's name, '=', and a whole number: wait_ms=5 (see 'iopace sched \
+         list')"
+            .into()
+    })
+}
+
+/// A size in three or four digits and a binary unit, as `1.9 GiB`.
+pub fn size(bytes: u64) -> String {
+    for (shift, name) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >> shift > 0 {
+            let tenths = (u128::from(bytes) * 10) >> shift;
+            return match (tenths / 10, tenths % 10) {
+                (whole, 0) => format!("{whole} {name}"),
+                (whole, tenth) => format!("{whole}.{tenth} {name}"),
+            };
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// A length of time in three digits or so, as `4.2 ms`.
+pub fn time(nanos: u64) -> String {
+    let (unit, name) = match nanos {
+        0 => return "0".into(),
+        1..1_000 => return format!("{nanos} ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let tenths = nanos / (unit / 10);
+    match (tenths / 10, tenths % 10) {
+        (whole, _) if whole >= 100 => format!("{whole} {name}"),
+        (whole, tenth) => format!("{whole}.{tenth} {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_users_write_them() {
+        let cases = [
+            ("4GiB", 4 << 30),
+            ("4G", 4 << 30),
+            ("64k", 65_536),
+            ("512", 512),
+            ("250 GB", 250_000_000_000),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(parse_size(text), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "0", "G", "1.5G", "-1", "4gib", "99999999999T"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_have_a_name_and_a_number() {
+        assert_eq!(parse_setting("wait_ms=5"), Ok(("wait_ms".into(), 5)));
+        for text in ["wait_ms", "=5", "wait_ms=", "wait_ms=5ms", "wait_ms=-1"] {
+            assert!(parse_setting(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_times_are_printed_short() {
+        assert_eq!(size(1 << 30), "1 GiB");
+        assert_eq!(size(3 << 29), "1.5 GiB");
+        assert_eq!(size(u64::MAX), "16777215.9 TiB");
+        assert_eq!(size(5), "5 B");
+        assert_eq!(time(0), "0");
+        assert_eq!(time(999), "999 ns");
+        assert_eq!(time(4_230_000), "4.2 ms");
+        assert_eq!(time(423_000_000), "423 ms");
+        assert_eq!(time(90_000_000_000), "90.0 s");
+    }
+}
