@@ -80,14 +80,15 @@ pub fn open(stream: &mut (impl Read + Write), export: &str, wanted: Wanted) -> i
         let mut bytes = vec![0; handshake.needs()];
         stream.read_exact(&mut bytes)?;
         let step = handshake.feed(&bytes);
-        stream.write_all(&handshake.take_output())?;
+        let sent = stream.write_all(&handshake.take_output()).and_then(|()| stream.flush());
         match step {
-            Ok(Step::GoOn) => {}
+            Ok(Step::GoOn) => sent?,
             Ok(Step::Opened(session)) => return Ok(session),
+            // Whether the good-bye arrives does not matter.
             Err(error) => {
                 let kind = match error {
                     HandshakeError::Refused { .. } => io::ErrorKind::NotFound,
-                    _ => io::ErrorKind::InvalidData,
+                    HandshakeError::Broken(_) => io::ErrorKind::InvalidData,
                 };
                 return Err(io::Error::new(kind, error));
             }

@@ -128,7 +128,8 @@ impl Handshake {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// If the server refuses the export or does not keep to the protocol; the connection is over.
+    /// If the server refuses the export (the good-bye is in [`Handshake::take_output`]) or does not
+    /// keep to the protocol; the connection is over.
     ///
     /// # Panics
     /// If it is not exactly as much as was [needed](Handshake::needs).
@@ -209,6 +210,9 @@ impl Handshake {
             }
             _ if !is_known => {
                 let message = String::from_utf8_lossy(data).into_owned();
+                // The way to leave that the protocol wants.
+                self.send(wire::OPT_ABORT, &[]);
+                self.state = State::Over;
                 return Err(HandshakeError::Refused { kind, message });
             }
             _ if !self.has_size => {

@@ -189,6 +189,18 @@ fn the_handshake_writes_what_the_protocol_says() {
     assert_eq!(handshake.take_output(), set);
 }
 
+#[test]
+fn a_refused_client_says_good_bye() {
+    let mut handshake = Handshake::new("disk", PLAIN);
+    assert_eq!(handshake.feed(b"NBDMAGICIHAVEOPT\0\x03"), Ok(Step::GoOn));
+    handshake.take_output();
+    let refused = answer(wire::OPT_GO, wire::REP_ERR_UNKNOWN, &[]);
+    let error = HandshakeError::Refused { kind: wire::REP_ERR_UNKNOWN, message: String::new() };
+    assert_eq!(handshake.feed(&refused), Err(error));
+    assert_eq!(handshake.take_output(), option(wire::OPT_ABORT, &[]));
+    assert_eq!(handshake.needs(), 0);
+}
+
 /// How a handshake ends with a server that says that, the greeting aside.
 fn handshake_with(said: &[u8]) -> Result<Step, HandshakeError> {
     let mut handshake = Handshake::new("disk", PLAIN);
