@@ -7,7 +7,7 @@ use crate::replies::BASE_ALLOCATION_ID;
 use crate::wire;
 
 /// Longest name of an export in bytes (the protocol's own bound for strings).
-pub(crate) const NAME_LEN_MAX: u32 = 4096;
+const NAME_LEN_MAX: usize = 4096;
 
 /// The one meta context that we know.
 const BASE_ALLOCATION: &str = "base:allocation";
@@ -131,7 +131,7 @@ fn abort(output: &mut Vec<u8>) -> Verdict {
 }
 
 fn find(exports: &dyn Exports, name: &[u8]) -> Result<ExportInfo, Refusal> {
-    if name.len() > NAME_LEN_MAX as usize {
+    if name.len() > NAME_LEN_MAX {
         return Err(NAME_TOO_LONG);
     }
     let name = std::str::from_utf8(name).map_err(|_| NOT_A_NAME)?;

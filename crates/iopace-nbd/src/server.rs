@@ -242,9 +242,6 @@ impl Server {
         if self.options_seen > self.config.options_max {
             return self.close(CloseReason::TooManyOptions);
         }
-        if option == wire::OPT_EXPORT_NAME && len > options::NAME_LEN_MAX {
-            return self.close(CloseReason::UnknownExport);
-        }
         if len > self.config.option_skip_max {
             return self.close(CloseReason::OptionTooLong(len));
         }

@@ -312,6 +312,7 @@ fn replies_that_break_the_protocol_are_noticed() {
         b"rubbish and more of it".to_vec(),
         huge,
         chunk(1, wire::REPLY_TYPE_OFFSET_DATA, &at(99, b"abcd")),
+        chunk(1, wire::REPLY_TYPE_OFFSET_DATA, &at(99, b"abcdefghijkl")),
         chunk(1, wire::REPLY_TYPE_OFFSET_DATA, &at(108, b"abcde")),
         chunk(1, wire::REPLY_TYPE_OFFSET_DATA, &at(u64::MAX, b"abcd")),
         chunk(1, wire::REPLY_TYPE_OFFSET_DATA, &at(100, b"")),
