@@ -85,7 +85,7 @@
 //! # Properties
 //! 1. Whatever bytes come, in whatever pieces, nothing panics, and the events are the same.
 //! 2. A connection holds 64 KiB of input, and in the handshake one option and the answer to it.
-//!    Payloads are never held; those of refused writes are skipped, over 32 MiB the connection ends.
+//!    Payloads are never held; those of refused writes are skipped, those over 32 MiB end it.
 //! 3. A request that is handed out lies within the export and asks only for what was offered.
 //! 4. Every request is handed out or rejected once, in the order of arrival; DISC ends the rest.
 //!

@@ -1,5 +1,5 @@
-//! The option haggling before an export is opened. Each option is answered as the protocol's section
-//! "Option types" says; what it leaves open is noted beside the code.
+//! The option haggling before an export is opened. Each option is answered as the protocol's
+//! section "Option types" says; what it leaves open is noted beside the code.
 
 use crate::event::CloseReason;
 use crate::export::{ExportInfo, Exports};

@@ -4,8 +4,8 @@
 use crate::Error;
 use crate::wire;
 
-/// Most pieces in one answer to BLOCK_STATUS: 64 KiB on the wire. A client that wants more asks again
-/// from where the answer ends, as the protocol lets it.
+/// Most pieces in one answer to BLOCK_STATUS: 64 KiB on the wire. A client that wants more asks
+/// again from where the answer ends, as the protocol lets it.
 pub const BLOCK_STATUS_PIECES_MAX: usize = 8192;
 
 /// How replies look on one connection.
@@ -60,8 +60,8 @@ impl Replies {
     }
 
     /// The answer to BLOCK_STATUS. Pieces after the first [`BLOCK_STATUS_PIECES_MAX`] are left out.
-    /// The protocol wants at least one, and none that is empty: if that cannot be had, the answer is
-    /// [`Error::Io`]. The caller sees to it that with [`Request::req_one`](crate::Request::req_one)
+    /// The protocol wants at least one, and none that is empty: if that cannot be had, the answer
+    /// is [`Error::Io`]. The caller sees to it that with [`Request::req_one`](crate::Request::req_one)
     /// there is one piece, no longer than the request.
     pub fn block_status(&self, out: &mut Vec<u8>, cookie: u64, pieces: &[BlockStatus]) {
         let pieces = &pieces[..pieces.len().min(BLOCK_STATUS_PIECES_MAX)];

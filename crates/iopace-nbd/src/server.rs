@@ -1,9 +1,9 @@
 //! The server's side of one connection.
 //!
 //! ```text
-//!  ExpectClientFlags ─► ExpectOption ─► ExpectOptionData ─┐      ┌─► ExpectRequest ─► ExpectPayload
-//!                           ▲  └──► SkipOptionData ──┐     │      │        ▲  └─► SkipPayload │
-//!                           └────────────────────────┴─────┴─ GO ─┘        └──────────┴───────┘
+//! ExpectClientFlags ─► ExpectOption ─► ExpectOptionData ─┐      ┌─► ExpectRequest ─► ExpectPayload
+//!                          ▲  └──► SkipOptionData ──┐     │      │        ▲  └─► SkipPayload │
+//!                          └────────────────────────┴─────┴─ GO ─┘        └──────────┴───────┘
 //! ```
 //! From every state a [`CloseReason`] leads to Closed, where the machine stays.
 //!
@@ -156,8 +156,8 @@ impl Server {
         count
     }
 
-    /// `count` bytes of a payload were received by the caller itself, into its own memory, after all
-    /// those that were buffered.
+    /// `count` bytes of a payload were received by the caller itself, into its own memory, after
+    /// all those that were buffered.
     ///
     /// # Panics
     /// If so many were not left.
