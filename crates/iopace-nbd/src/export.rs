@@ -89,8 +89,8 @@ impl ExportInfo {
     }
 
     /// Smallest, best and largest request in bytes as clients are told and held to, bent to what
-    /// the protocol's section "Block size constraints" asks for: powers of two, in order, the largest
-    /// a multiple of the smallest.
+    /// the protocol's section "Block size constraints" asks for: powers of two, in order, and the
+    /// largest a multiple of the smallest.
     pub fn block_sizes(&self) -> [u32; 3] {
         let min = self.block_min.clamp(1, BLOCK_MIN_MAX).next_power_of_two();
         let preferred = self.block_preferred.clamp(BLOCK_PREFERRED_MIN, MAX_REQUEST_LEN);
