@@ -61,8 +61,8 @@ impl Replies {
 
     /// The answer to BLOCK_STATUS. Pieces after the first [`BLOCK_STATUS_PIECES_MAX`] are left out.
     /// The protocol wants at least one, and none that is empty: if that cannot be had, the answer
-    /// is [`Error::Io`]. If only one was asked for ([`req_one`](crate::Request::req_one)), the caller
-    /// gives one, no longer than the request.
+    /// is [`Error::Io`]. If only one was asked for ([`req_one`](crate::Request::req_one)), the
+    /// caller gives one, no longer than the request.
     pub fn block_status(&self, out: &mut Vec<u8>, cookie: u64, pieces: &[BlockStatus]) {
         let pieces = &pieces[..pieces.len().min(BLOCK_STATUS_PIECES_MAX)];
         let count = pieces.iter().filter(|piece| piece.len > 0).count();
