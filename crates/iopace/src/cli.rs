@@ -93,19 +93,19 @@ pub struct ServeArgs {
     pub sockets: SocketArgs,
 
     /// How real disks are read and written
-    #[arg(long, value_name = "ENGINE")]
+    #[arg(long, value_name = "ENGINE", help_heading = "Disk")]
     pub io_engine: Option<IoEngine>,
 
     /// How the log looks (it goes to standard error)
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help_heading = "Log")]
     pub log_format: Option<LogFormat>,
 
-    /// Log more; twice: everything
-    #[arg(short, long, action = ArgAction::Count)]
+    /// Say more; twice: everything
+    #[arg(short, long, action = ArgAction::Count, help_heading = "Log")]
     pub verbose: u8,
 
-    /// Log warnings only; twice: errors only
-    #[arg(short, long, action = ArgAction::Count, conflicts_with = "verbose")]
+    /// Say warnings only; twice: errors only
+    #[arg(short, long, action = ArgAction::Count, conflicts_with = "verbose", help_heading = "Log")]
     pub quiet: u8,
 }
 

@@ -30,12 +30,9 @@ pub fn runtime_dir() -> PathBuf {
     PathBuf::from(format!("/tmp/iopace-{own}"))
 }
 
-/// A directory for sockets, made if it is missing and then removed with this.
+/// A directory for sockets, made if it is missing; removed with this if nothing is left in it.
 #[derive(Debug)]
-pub struct SocketDir {
-    path: PathBuf,
-    made: bool,
-}
+pub struct SocketDir(PathBuf);
 
 impl SocketDir {
     /// Makes the directory if it is missing, and sees to it that it is ours alone.
@@ -44,16 +41,16 @@ impl SocketDir {
     /// It cannot be made, or is not ours alone.
     pub fn open(path: &Path) -> Result<SocketDir, Failure> {
         let shown = path.display();
-        let made = match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
                 return Err(Failure::new(format!(
                     "the directory for sockets {shown} cannot be made: {error}; name another place \
                      with --socket and --control"
                 )));
             }
-        };
+        }
         let found = fs::symlink_metadata(path)
             .map_err(|error| Failure::new(format!("{shown}: cannot be looked at: {error}")))?;
         // Others may pass through (a service manager's 0755), but not write.
@@ -64,21 +61,19 @@ impl SocketDir {
                  his sockets there; remove it, or name another place with --socket and --control"
             )));
         }
-        Ok(SocketDir { path: path.to_owned(), made })
+        Ok(SocketDir(path.to_owned()))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.0
     }
 }
 
 impl Drop for SocketDir {
-    /// Leaves nothing behind, unless another daemon uses it.
+    /// Leaves nothing behind. What another daemon uses is not empty, and stays.
     fn drop(&mut self) {
-        if self.made {
-            let _ = fs::remove_dir(&self.path);
-        }
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -94,11 +89,12 @@ mod tests {
         let first = SocketDir::open(&path).expect("made");
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o700);
         let second = SocketDir::open(&path).expect("found");
-        drop(second);
-        assert!(path.exists(), "not made by the second");
         fs::write(path.join("x"), "").expect("written");
         drop(first);
-        assert!(path.exists(), "not empty");
+        assert!(path.exists(), "the other one uses it");
+        fs::remove_file(path.join("x")).expect("removed");
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -79,12 +79,12 @@ pub fn device(device: &DeviceReport) -> String {
     line(
         "now",
         format!(
-            "{} waiting for a slot of {}, {} queued, {} of {} at the disk; reason: {}",
+            "{} waiting for a slot, {} queued, {} of {} at the disk; slots {}; reason: {}",
             queue.waiting_count,
-            queue.nr_requests,
             queue.queued_count,
             queue.in_flight_count,
             queue.window_depth,
+            queue.nr_requests,
             queue.reason
         ),
     );

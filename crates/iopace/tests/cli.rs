@@ -1,0 +1,163 @@
+//! The command line without a daemon: help, lists, simulator, and the text of mistakes.
+
+mod common;
+
+use common::Place;
+use std::process::Stdio;
+
+fn help(words: &[&str]) -> String {
+    let ran = Place::new().run(words);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    ran.out
+}
+
+#[test]
+fn the_help_is_reviewed() {
+    insta::assert_snapshot!("help", help(&["--help"]));
+    insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
+    insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
+}
+
+#[test]
+fn a_mistake_is_one_message_with_what_would_be_right() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("folder")).expect("made");
+    place.write("not-a-socket", "precious");
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&["serve"], 2, "there is nothing to serve: name a file"),
+        (&["serve", "missing.img"], 1, "missing.img: there is no such file"),
+        (&["serve", "folder"], 1, "it is a directory: name an image file in it"),
+        (&["serve", "--emulate", "hdd-sata-250"], 2, "'hdd-sata-250g'"),
+        (&["serve", "disk.img", "--size", "1GiB"], 2, "--emulate"),
+        (&["serve", "disk.img", "--listen", "0.0.0.0:0"], 2, "say --allow-remote"),
+        (
+            &["serve", "disk.img", "--socket", "not-a-socket"],
+            1,
+            "not-a-socket: exists and is not a socket",
+        ),
+        (&["serve", "disk.img", "--control", "no/where.ctl"], 1, "its directory does not exist"),
+        (&["sched", "status"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
+        (&["sched", "insert", "-a", "deadlin"], 2, "'deadline'"),
+        (&["sched", "insert", "-a", "rr", "--set", "wait_ms"], 2, "wait_ms=5"),
+        (&["sim", "run", "exchange-under-laod"], 2, "the story 'exchange-under-load'?"),
+    ];
+    for (words, status, text) in cases {
+        let ran = place.run(words);
+        assert_eq!(ran.status, Some(status), "{words:?}: {ran:?}");
+        assert!(ran.error.contains(text), "{words:?}: {}", ran.error);
+        assert!(ran.error.starts_with("error: ") && ran.out.is_empty(), "{words:?}: {ran:?}");
+        assert!(!place.sockets().exists(), "{words:?} left something");
+    }
+    let kept = std::fs::read_to_string(place.path("not-a-socket")).expect("read");
+    assert_eq!(kept, "precious");
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_pointed_at() {
+    let place = Place::new();
+    place.write("iopace.toml", "[[device]]\nfile = \"disk.img\"\nread_only = true\n");
+    let ran = place.run(&["serve", "--config", "iopace.toml"]);
+    assert_eq!(ran.status, Some(2));
+    assert_eq!(
+        ran.error,
+        "error: iopace.toml:3:1: there is no `read_only`: did you mean `read-only`?\n\
+         3 | read_only = true\n\
+         \u{20} | ^^^^^^^^^\n"
+    );
+}
+
+#[test]
+fn schedulers_and_models_are_listed_without_a_daemon() {
+    let place = Place::new();
+    let list = place.run(&["sched", "list", "--format", "json"]).json();
+    let rr = list.as_array().expect("a list").iter().find(|spec| spec["name"] == "rr");
+    let params = rr.expect("rr")["params"].as_array().expect("a list");
+    assert!(params.iter().any(|param| param["name"] == "wait_ms" && param["unit"] == "ms"));
+    let text = place.run(&["sched", "list", "-a", "rr"]).out;
+    assert!(text.starts_with("rr: ") && text.contains("wait_ms"), "{text}");
+    assert!(!text.contains("fifo: "), "{text}");
+
+    let models = place.run(&["models", "--format", "json"]).json();
+    for model in models.as_array().expect("a list") {
+        let parameters = model["parameters"].as_array().expect("a list");
+        assert!(!parameters.is_empty());
+        assert!(parameters.iter().all(|one| one["source"].as_str().is_some_and(|s| !s.is_empty())));
+    }
+    let text = place.run(&["models", "hdd-sata-250g"]).out;
+    assert!(text.contains("rotation") && text.contains("8.333 ms"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 102), "{text}");
+}
+
+#[test]
+fn scenarios_are_run_and_judged() {
+    let place = Place::new();
+    let stories = place.run(&["sim", "list", "--format", "json"]).json();
+    assert!(stories.as_array().expect("a list").iter().all(|story| story["why"] != ""));
+
+    let story = |bound: &str| {
+        format!(
+            "why = \"A reader alone gets the disk.\"\nseed = 1\nduration = \"1s\"\n\
+             [disk]\npreset = \"hdd-sata-250g\"\n\
+             [[task]]\nname = \"dd\"\nkind = \"dd-read\"\n\
+             [[check]]\nfigure = \"mb_s\"\ntask = \"dd\"\nat_least = {bound}\n"
+        )
+    };
+    place.write("good.toml", &story("50"));
+    let ran = place.run(&["sim", "run", "good.toml"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.out.starts_with("A reader alone gets the disk.\n"), "{}", ran.out);
+    assert!(ran.out.contains("yes"), "{}", ran.out);
+    let json = place.run(&["sim", "run", "good.toml", "--format", "json"]);
+    assert_eq!(json.json()["checks"][0]["holds"], true);
+    assert_eq!(json.out, place.run(&["sim", "run", "good.toml", "--format", "json"]).out);
+
+    place.write("bad.toml", &story("5000"));
+    let ran = place.run(&["sim", "run", "bad.toml"]);
+    assert_eq!(ran.status, Some(1));
+    assert_eq!(ran.error, "error: bad.toml: 1 of 1 checks do not hold\n");
+
+    place.write("wrong.toml", "why = \"x\"\nduraton = \"1s\"\n");
+    let ran = place.run(&["sim", "run", "wrong.toml"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.error.starts_with("error: wrong.toml:2:1: "), "{}", ran.error);
+}
+
+#[test]
+fn tables_have_one_row_per_figure_in_every_format() {
+    let place = Place::new();
+    let words = ["sim", "tables", "geom", "--duration", "1s", "--format"];
+    let of = |format| place.run(&[&words[..], &[format]].concat());
+    let rows = of("json").json();
+    let rows = rows.as_array().expect("a list").len();
+    assert!(rows > 30);
+    assert_eq!(of("csv").out.lines().count(), rows + 1);
+    assert!(of("table").out.contains("bounds hold"));
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_definition() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = place.run(&["completions", shell]);
+        assert_eq!(ran.status, Some(0));
+        for word in ["serve", "hdd-sata-250g", "configure"] {
+            assert!(ran.out.contains(word), "{shell}: {word}");
+        }
+    }
+    let ran = place.run(&["man", "pages/man1"]);
+    assert_eq!((ran.status, &*ran.out), (Some(0), ""));
+    for page in ["iopace.1", "iopace-serve.1", "iopace-sched-insert.1", "iopace-sim-tables.1"] {
+        assert!(place.path("pages/man1").join(page).exists(), "{page}");
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let place = Place::new();
+    let mut command = place.command(&["sched", "list"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ended");
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}

@@ -1,0 +1,160 @@
+//! `iopace serve` and `iopace sched` as processes.
+
+mod common;
+
+use common::Place;
+use rustix::process::Signal;
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+
+/// What an NBD server says first.
+fn greeting(mut stream: impl Read) -> [u8; 16] {
+    let mut greeting = [0; 16];
+    stream.read_exact(&mut greeting).expect("a greeting");
+    greeting
+}
+
+#[test]
+fn one_word_serves_and_a_signal_leaves_nothing() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let place = Place::new();
+        let serving = place.serve(&["disk.img"]);
+        let socket = place.sockets().join("disk.sock");
+        assert_eq!(serving.uri(), format!("nbd+unix:///disk?socket={}", socket.display()));
+        assert!(serving.welcome.contains("next: iopace sched insert -a rr disk\n"));
+        for path in [&socket, &place.sockets().join("iopace.ctl")] {
+            let mode = fs::metadata(path).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+        let stream = UnixStream::connect(&socket).expect("connected");
+        assert_eq!(&greeting(stream), b"NBDMAGICIHAVEOPT");
+        let ran = serving.end_by(signal);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        assert!(!place.sockets().exists(), "left behind");
+    }
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_replaced() {
+    let place = Place::new();
+    let serving = place.serve(&["disk.img"]);
+    let socket = serving.socket().to_owned();
+    serving.end_by(Signal::KILL);
+    assert!(socket.exists(), "left behind by SIGKILL");
+    let ran = place.run(&["sched", "status"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+
+    let again = place.serve(&["disk.img"]);
+    greeting(UnixStream::connect(again.socket()).expect("connected"));
+    assert_eq!(place.run(&["sched", "status"]).status, Some(0));
+    again.end_by(Signal::TERM);
+    assert!(!place.sockets().exists(), "left behind");
+}
+
+#[test]
+fn what_is_in_use_is_refused_and_not_disturbed() {
+    let place = Place::new();
+    place.image("other.img");
+    let serving = place.serve(&["disk.img", "--socket", "x.sock", "--control", "x.ctl"]);
+    let cases: [(&[&str], &str); 3] = [
+        (&["other.img", "--socket", "x.sock"], "x.sock: a server is listening there already"),
+        (&["other.img", "--control", "x.ctl"], "x.ctl: a daemon is controlled there already"),
+        (&["disk.img"], "disk.img: another process serves it already"),
+    ];
+    for (words, text) in cases {
+        let ran = place.run(&[&["serve"], words].concat());
+        assert_eq!(ran.status, Some(1), "{ran:?}");
+        assert!(ran.error.contains(text), "{}", ran.error);
+    }
+    greeting(UnixStream::connect(place.path("x.sock")).expect("still there"));
+    let ran = place.run(&["sched", "status", "--control", "x.ctl"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    serving.end_by(Signal::TERM);
+    assert!(!place.path("x.sock").exists() && !place.path("x.ctl").exists());
+    assert!(!place.sockets().exists());
+}
+
+#[test]
+fn schedulers_are_exchanged_from_the_command_line() {
+    let place = Place::new();
+    let serving = place.serve(&["disk.img", "--sched", "rr", "--set", "wait_ms=7"]);
+    let status = place.run(&["sched", "status", "--format", "json"]).json();
+    assert_eq!(status[0]["scheduler"]["algorithm"], "rr");
+    assert_eq!(status[0]["scheduler"]["params"]["wait_ms"], 7);
+
+    let set = ["sched", "configure", "--set", "wait_ms=8", "disk", "--format", "json"];
+    assert_eq!(place.run(&set).json()["scheduler"]["params"]["wait_ms"], 8);
+    let ran = place.run(&["sched", "configure", "-a", "deadline"]);
+    assert!(ran.out.starts_with("disk: scheduler deadline (inserted): "), "{ran:?}");
+    let ran = place.run(&["sched", "list", "disk"]);
+    assert!(ran.out.contains("at work on disk"), "{ran:?}");
+    let ran = place.run(&["sched", "destroy"]);
+    assert_eq!(ran.out, "disk: scheduler fifo (base, none inserted)\n");
+    let ran = place.run(&["sched", "destroy"]);
+    assert_eq!(ran.status, Some(1));
+    assert_eq!(
+        ran.error,
+        "error: device 'disk' has no scheduler inserted; use 'insert -a' to put one in\n"
+    );
+    let ran = place.run(&["sched", "insert", "-a", "rr", "--set", "wait_ms=31"]);
+    assert!(ran.error.contains("wait_ms=31 is out of bounds: 1 to 30 ms"), "{ran:?}");
+    let ran = place.run(&["sched", "insert", "-a", "rr", "dsik"]);
+    assert_eq!(ran.error, "error: there is no device 'dsik'; did you mean 'disk'?\n");
+    let ran = place.run(&["sched", "status"]);
+    assert!(ran.out.contains("scheduler rr exchanged for deadline"), "{}", ran.out);
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn two_daemons_are_told_apart_by_their_devices() {
+    let place = Place::new();
+    place.image("data.img");
+    let first = place.serve(&["disk.img"]);
+    let second = place.serve(&["data.img", "--read-only"]);
+    let ran = place.run(&["sched", "insert", "-a", "rr", "data", "--format", "json"]);
+    assert_eq!(ran.json()["name"], "data");
+    let ran = place.run(&["sched", "insert", "-a", "rr"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.error.contains("name one of them: disk, data"), "{}", ran.error);
+    first.end_by(Signal::TERM);
+    let status = place.run(&["sched", "status", "--format", "json"]).json();
+    assert_eq!(status.as_array().map(Vec::len), Some(1));
+    assert_eq!(status[0]["read_only"], true);
+    second.end_by(Signal::TERM);
+    assert!(!place.sockets().exists(), "left behind");
+}
+
+#[test]
+fn a_configuration_file_serves_several_devices() {
+    let place = Place::new();
+    place.write(
+        "iopace.toml",
+        "listen = [\"127.0.0.1:0\"]\nsocket = \"both.sock\"\ncontrol = \"both.ctl\"\n\
+         log-format = \"json\"\n\
+         [[device]]\nfile = \"disk.img\"\nsched = \"rr\"\nset = { quantum_ms = 50 }\n\
+         [[device]]\nname = \"slow\"\nemulate = \"hdd-sata-250g\"\nsize = \"16MiB\"\n\
+         [[export]]\nname = \"public\"\ndevice = \"disk\"\nread-only = true\n\
+         [[export]]\nname = \"slow\"\ndevice = \"slow\"\n",
+    );
+    let serving = place.serve(&["--config", "iopace.toml"]);
+    let uris: Vec<&str> = serving.welcome.lines().filter(|line| line.starts_with("nbd")).collect();
+    assert_eq!(uris.len(), 4, "{uris:?}");
+    assert!(uris[0].starts_with("nbd+unix:///public?socket="), "{uris:?}");
+    let tcp = uris.iter().find_map(|uri| uri.strip_prefix("nbd://")).expect("TCP");
+    let (address, _) = tcp.split_once('/').expect("an export");
+    greeting(TcpStream::connect(address).expect("connected"));
+    let status =
+        place.run(&["sched", "status", "--control", "both.ctl", "--format", "json"]).json();
+    assert_eq!(status[0]["scheduler"]["params"]["quantum_ms"], 50);
+    assert_eq!(status[1]["model"], "hdd-sata-250g");
+    assert_eq!(status[1]["size_bytes"], 16 << 20);
+    let ran = serving.end_by(Signal::TERM);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    for line in ran.error.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect("the log is JSON");
+    }
+    assert!(!place.path("both.sock").exists() && !place.path("both.ctl").exists());
+}
