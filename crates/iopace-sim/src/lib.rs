@@ -1,4 +1,5 @@
-//! iopace in virtual time: what a disk and its users do under a scheduler, known before it is tried.
+//! iopace in virtual time: what a disk and its users do under a scheduler, known before it is
+//! tried.
 //!
 //! The simulator turns the crank of the very code that the daemon runs (engine, schedulers, page
 //! cache and disk models), with made-up time and made-up programs. One run is one disk, one thread
@@ -8,7 +9,8 @@
 //!   checks what must hold.
 //! - [`task`]: the programs (`dd`, `cvs`, plain patterns), usable by live clients too.
 //! - [`run`]: the event loop. [`report`]: what comes out.
-//! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]: trade-off curves.
+//! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
+//!   trade-off curves.
 #![forbid(unsafe_code)]
 
 pub mod scenario;

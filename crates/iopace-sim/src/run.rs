@@ -1,12 +1,12 @@
 //! The event loop: one disk, its tasks, and virtual time.
 //!
 //! # Model
-//! Events are totally ordered by (time, sequence). At each instant the loop hands in all that is due
-//! (requests of tasks that have thought long enough, changes of the scheduler), drains the machine
-//! (engine, page cache and disk in one, the same code that the daemon runs in real time) and books
-//! what finished; a finished request makes its lane think, which is the next event. Then time jumps
-//! to the next event or to the instant that the machine asked for. There is no thread, no clock and
-//! no randomness but the tasks' own.
+//! Events are totally ordered by (time, sequence). At each instant the loop hands in all that is
+//! due (requests of tasks that have thought long enough, changes of the scheduler), drains the
+//! machine (engine, page cache and disk in one, the same code that the daemon runs in real time)
+//! and books what finished; a finished request makes its lane think, which is the next event. Then
+//! time jumps to the next event or to the instant that the machine asked for. There is no thread,
+//! no clock and no randomness but the tasks' own.
 //!
 //! After the duration no task submits any more; the loop goes on until everything is finished, for
 //! at most [`GIVE_UP`]. What finishes there counts in no figure but `unfinished`.

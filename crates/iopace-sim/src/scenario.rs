@@ -1,10 +1,11 @@
 //! A scenario: one story about one disk, with what must hold at its end.
 //!
-//! [`Scenario::parse`] reads one from a file's text (the format is in [`file`]); tables and sweeps
+//! [`Scenario::parse`] reads one from a file's text (the format is in [`mod@file`]); tables and sweeps
 //! make theirs in code. Everything in it is resolved: names are looked up, sizes fit the disk.
 
 mod error;
 pub mod file;
+mod shape;
 
 pub use error::ScenarioError;
 
@@ -79,8 +80,8 @@ impl Scenario {
         }
     }
 
-    /// The same story with one task only, without any scheduler, step, fault or check: what the task
-    /// gets when nobody else is there.
+    /// The same story with one task only, without any scheduler, step, fault or check: what the
+    /// task gets when nobody else is there.
     pub fn alone(&self, task: &Task) -> Scenario {
         Scenario {
             scheduler: None,

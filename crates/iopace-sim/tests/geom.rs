@@ -1,7 +1,7 @@
 //! The reviewed outcome table: a change of policy or model shows as numbers moving in its diff.
 //!
-//! `IOPACE_BLESS=1 cargo test -p iopace-sim --test geom` writes the table anew; the commit then says
-//! in words why the numbers moved.
+//! `IOPACE_BLESS=1 cargo test -p iopace-sim --test geom` writes the table anew; the commit then
+//! says in words why the numbers moved.
 
 use iopace_core::time::Nanos;
 use iopace_sim::tables::{Row, format, geom};

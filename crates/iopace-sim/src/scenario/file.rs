@@ -36,13 +36,16 @@
 //! at_least = 0.4
 //! ```
 
+use super::shape::{
+    CheckTable, DiskTable, FaultsTable, File, MemoryTable, SchedulerTable, Settings, StepTable,
+    TaskTable,
+};
 use super::{Change, Check, Chosen, Memory, Scenario, ScenarioError, Step};
 use super::{DURATION_MAX, TASK_DEPTH_MAX, TASKS_MAX, plain_elevator};
 use crate::disks;
 use crate::figure::Figure;
-use crate::milli::Milli;
 use crate::task::{Kind, Task};
-use crate::units::{Size, Time};
+use crate::units::Size;
 use core::ops::Range;
 use iopace_core::limits::{NR_REQUESTS_DEFAULT, NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use iopace_core::request::Extent;
@@ -50,115 +53,10 @@ use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::faulty::FaultRates;
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use toml::Spanned;
-
-/// Parameters by name, each with its place in the file.
-type Settings = BTreeMap<Spanned<String>, Spanned<u64>>;
 
 /// A message and the bytes of the file that it is about.
 type Mistake = (Range<usize>, String);
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    why: Spanned<String>,
-    #[serde(default = "one")]
-    seed: u64,
-    duration: Spanned<Time>,
-    warmup: Option<Spanned<Time>>,
-    disk: DiskTable,
-    memory: Option<Spanned<MemoryTable>>,
-    scheduler: Option<SchedulerTable>,
-    #[serde(default)]
-    task: Vec<Spanned<TaskTable>>,
-    #[serde(default)]
-    step: Vec<Spanned<StepTable>>,
-    #[serde(default)]
-    check: Vec<Spanned<CheckTable>>,
-}
-
-fn one() -> u64 {
-    1
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DiskTable {
-    preset: Spanned<String>,
-    depth: Option<Spanned<u32>>,
-    nr_requests: Option<Spanned<u32>>,
-    faults: Option<Spanned<FaultsTable>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FaultsTable {
-    #[serde(default)]
-    error_permille: u32,
-    #[serde(default)]
-    stall_permille: u32,
-    #[serde(default)]
-    lost_permille: u32,
-    stall: Option<Time>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MemoryTable {
-    size: Option<Size>,
-    dirty_background: Option<Size>,
-    dirty_limit: Option<Size>,
-    write_back_len: Option<Size>,
-    write_back_inflight: Option<u32>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SchedulerTable {
-    name: Spanned<String>,
-    #[serde(default)]
-    set: Settings,
-    base: Option<Spanned<String>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TaskTable {
-    name: Spanned<String>,
-    kind: Spanned<String>,
-    start: Option<Time>,
-    stop: Option<Time>,
-    offset: Option<Size>,
-    size: Option<Size>,
-    depth: Option<Spanned<u32>>,
-    block: Option<Spanned<Size>>,
-    think: Option<Spanned<Time>>,
-    write_percent: Option<Spanned<u32>>,
-    buffered: Option<Spanned<bool>>,
-    fua: Option<Spanned<bool>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StepTable {
-    at: Spanned<Time>,
-    insert: Option<Spanned<String>>,
-    configure: Option<Spanned<String>>,
-    destroy: Option<Spanned<bool>>,
-    #[serde(default)]
-    set: Settings,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CheckTable {
-    figure: Spanned<String>,
-    task: Option<Spanned<String>>,
-    at_least: Option<Milli>,
-    at_most: Option<Milli>,
-}
 
 impl Scenario {
     /// Reads the text of a scenario file; `file` is its name in messages.

@@ -1,7 +1,8 @@
 //! The curves as SVG: efficiency and both shares over the time slice, a line for each wait.
 //!
 //! The horizontal axis has one equal step per value of the sweep and no logarithm, so that every
-//! coordinate comes from additions and multiplications alone: the bytes are the same on every machine.
+//! coordinate comes from additions and multiplications alone: the bytes are the same on every
+//! machine.
 
 use super::{Point, QUANTUM_MS, WAIT_MS};
 use crate::milli::Milli;

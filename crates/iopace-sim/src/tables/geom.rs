@@ -1,9 +1,9 @@
 //! The table of geom_sched: `dd` and `cvs update` on one SATA disk, alone and together.
 //!
 //! # Model
-//! The disk is the preset `hdd-sata-250g` with one request at a time, as the driver of the source had
-//! it. `dd` reads the raw disk from its outer edge, or writes a file through the page cache; `cvs`
-//! works on a tree on a mounted partition. The places below are the same in every row.
+//! The disk is the preset `hdd-sata-250g` with one request at a time, as the driver of the source
+//! had it. `dd` reads the raw disk from its outer edge, or writes a file through the page cache;
+//! `cvs` works on a tree on a mounted partition. The places below are the same in every row.
 //!
 //! `none` is one queue in C-LOOK order: what the disk's driver does without a scheduler. The other
 //! variants are the schedulers of the registry with their defaults.
@@ -53,7 +53,8 @@ pub const FIGURES: [(&str, &str); 6] = [
     ("efficiency", "of alone"),
 ];
 
-/// Where the raw `dd` reads: the outer edge, where the source's disk gave 72 MB/s. A run reads 4 GB.
+/// Where the raw `dd` reads: the outer edge, where the source's disk gave 72 MB/s. A run reads 4
+/// GB.
 const READ_REGION: (u64, u64) = (0, 16 << 30);
 
 /// The partition with the source tree: a 32 GiB `/usr` behind some smaller ones.
@@ -235,8 +236,8 @@ pub fn geom(seed: u64, duration: Nanos) -> Vec<Row> {
     rows
 }
 
-/// The figures of one row under one variant. A row of one program has no efficiency: it would be its
-/// share again.
+/// The figures of one row under one variant. A row of one program has no efficiency: it would be
+/// its share again.
 fn figures(
     row: &'static str,
     variant: &'static str,

@@ -6,8 +6,8 @@ pub mod geom;
 use crate::milli::Milli;
 use serde::Serialize;
 
-/// One figure of a table. The keys are part of the command line's promise: none is added, renamed or
-/// left out.
+/// One figure of a table. The keys are part of the command line's promise: none is added, renamed
+/// or left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The table.

@@ -2,18 +2,18 @@
 //!
 //! # Model
 //! One process, one request at a time: it reads a small piece (a directory's `CVS/Entries`, an
-//! inode block, a file), computes, and goes on. The tree has some thousand files, scattered over the
-//! partition as FFS scatters directories over its cylinder groups; the walk visits each once per
-//! round, in an order that has nothing to do with the disk's.
+//! inode block, a file), computes, and goes on. The tree has some thousand files, scattered over
+//! the partition as FFS scatters directories over its cylinder groups; the walk visits each once
+//! per round, in an order that has nothing to do with the disk's.
 //!
 //! - Sizes: 2 to 16 KiB in steps of 2 KiB, evenly: from one fragment to one block of FFS with
 //!   newfs(8)'s defaults. Source files are that small (half of them are below 8 KiB).
 //! - Think time: four of five requests cost little work (compare times and revisions, 0.2 to
 //!   2 ms), one of five costs more (parse a revision file, check a sum, talk to the client, 2 to
 //!   8 ms). The mean is 1.88 ms; none is longer than 8 ms. A process on the same machine of 2008.
-//! - Writes: one request in ten, as cvs rewrites `CVS/Entries` once per directory and a directory of
-//!   a source tree has about ten files. They are synchronous and durable (FUA), near the file last
-//!   read: a directory's entries lie in its files' cylinder group.
+//! - Writes: one request in ten, as cvs rewrites `CVS/Entries` once per directory and a directory
+//!   of a source tree has about ten files. They are synchronous and durable (FUA), near the file
+//!   last read: a directory's entries lie in its files' cylinder group.
 //!
 //! The figures are the same for every scheduler and every disk.
 

@@ -5,11 +5,12 @@
 //! by the operating system (a raw device has none). 128 KiB is also the largest transfer of the
 //! system of the source (MAXPHYS), so each `read` is one request.
 //!
-//! Writing is to a new file through the page cache: each `write` ends as soon as the cache has taken
-//! it, so the process soon runs at the speed of the write-back, held at the dirty limit. A file
-//! system that grows a file also writes metadata; FFS does so beside the data: one 16 KiB indirect
-//! block per 32 MiB (2048 pointers of 8 bytes), and one 16 KiB cylinder-group map for the blocks
-//! taken. They are written back late and in clusters, so they cost some seeks per second at most.
+//! Writing is to a new file through the page cache: each `write` ends as soon as the cache has
+//! taken it, so the process soon runs at the speed of the write-back, held at the dirty limit. A
+//! file system that grows a file also writes metadata: FFS, beside the data, an indirect block of
+//! 16 KiB per 32 MiB (2048 pointers of 8 bytes) and, more seldom, maps and the inode. Modelled is
+//! one 16 KiB block per 32 MiB. They are written back late and joined where they touch, so they
+//! cost a seek or two per second.
 
 use super::{Action, Walk, Workload};
 use iopace_core::request::{Extent, Op};

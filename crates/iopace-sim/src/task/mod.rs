@@ -2,8 +2,8 @@
 //!
 //! A task has one or more *lanes*. A lane is a loop: think, submit one request, wait until it is
 //! finished. A program with synchronous I/O has one lane; one with depth N has N lanes that draw
-//! from the same [`Workload`]. The workloads know neither simulator nor clock, so that a live client
-//! can draw the very same requests.
+//! from the same [`Workload`]. The workloads know neither simulator nor clock, so that a live
+//! client can draw the very same requests.
 
 mod cvs;
 mod dd;

@@ -1,0 +1,110 @@
+//! The tables and keys of a scenario file, as the parser sees them: nothing is looked up yet.
+
+use crate::milli::Milli;
+use crate::units::{Size, Time};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// Parameters by name, each with its place in the file.
+pub(super) type Settings = BTreeMap<Spanned<String>, Spanned<u64>>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) why: Spanned<String>,
+    #[serde(default = "one")]
+    pub(super) seed: u64,
+    pub(super) duration: Spanned<Time>,
+    pub(super) warmup: Option<Spanned<Time>>,
+    pub(super) disk: DiskTable,
+    pub(super) memory: Option<Spanned<MemoryTable>>,
+    pub(super) scheduler: Option<SchedulerTable>,
+    #[serde(default)]
+    pub(super) task: Vec<Spanned<TaskTable>>,
+    #[serde(default)]
+    pub(super) step: Vec<Spanned<StepTable>>,
+    #[serde(default)]
+    pub(super) check: Vec<Spanned<CheckTable>>,
+}
+
+pub(super) fn one() -> u64 {
+    1
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiskTable {
+    pub(super) preset: Spanned<String>,
+    pub(super) depth: Option<Spanned<u32>>,
+    pub(super) nr_requests: Option<Spanned<u32>>,
+    pub(super) faults: Option<Spanned<FaultsTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FaultsTable {
+    #[serde(default)]
+    pub(super) error_permille: u32,
+    #[serde(default)]
+    pub(super) stall_permille: u32,
+    #[serde(default)]
+    pub(super) lost_permille: u32,
+    pub(super) stall: Option<Time>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryTable {
+    pub(super) size: Option<Size>,
+    pub(super) dirty_background: Option<Size>,
+    pub(super) dirty_limit: Option<Size>,
+    pub(super) write_back_len: Option<Size>,
+    pub(super) write_back_inflight: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SchedulerTable {
+    pub(super) name: Spanned<String>,
+    #[serde(default)]
+    pub(super) set: Settings,
+    pub(super) base: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TaskTable {
+    pub(super) name: Spanned<String>,
+    pub(super) kind: Spanned<String>,
+    pub(super) start: Option<Time>,
+    pub(super) stop: Option<Time>,
+    pub(super) offset: Option<Size>,
+    pub(super) size: Option<Size>,
+    pub(super) depth: Option<Spanned<u32>>,
+    pub(super) block: Option<Spanned<Size>>,
+    pub(super) think: Option<Spanned<Time>>,
+    pub(super) write_percent: Option<Spanned<u32>>,
+    pub(super) buffered: Option<Spanned<bool>>,
+    pub(super) fua: Option<Spanned<bool>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepTable {
+    pub(super) at: Spanned<Time>,
+    pub(super) insert: Option<Spanned<String>>,
+    pub(super) configure: Option<Spanned<String>>,
+    pub(super) destroy: Option<Spanned<bool>>,
+    #[serde(default)]
+    pub(super) set: Settings,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CheckTable {
+    pub(super) figure: Spanned<String>,
+    pub(super) task: Option<Spanned<String>>,
+    pub(super) at_least: Option<Milli>,
+    pub(super) at_most: Option<Milli>,
+}
