@@ -1,8 +1,8 @@
 //! Where sockets are made when nothing is said.
 //!
-//! The first that applies: `$XDG_RUNTIME_DIR/iopace`; `/run/iopace` for root, or where it belongs to
-//! us (a service manager made it); `/tmp/iopace-UID`. The directory is ours alone (mode 0700), so
-//! that nobody can put a socket of his own in the place of ours.
+//! The first that applies: `$XDG_RUNTIME_DIR/iopace`; `/run/iopace` for root, or where it belongs
+//! to us (a service manager made it); `/tmp/iopace-UID`. The directory is ours alone (mode 0700),
+//! so that nobody can put a socket of his own in the place of ours.
 
 use crate::output::Failure;
 use rustix::process::geteuid;

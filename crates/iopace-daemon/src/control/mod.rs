@@ -2,8 +2,8 @@
 //! scripts (`curl --unix-socket iopace.ctl http://localhost/v1/devices`).
 //!
 //! [`api`] is what goes over it, [`server`] answers, [`client`] asks. [`change`] is the one place
-//! that turns a request into a change of a device. One request per connection, bounded in size, time
-//! and number; only the daemon's own user and root are heard.
+//! that turns a request into a change of a device. One request per connection, bounded in size,
+//! time and number; only the daemon's own user and root are heard.
 
 pub mod api;
 pub mod change;

@@ -155,8 +155,8 @@ pub async fn serve(
     server.run(subject, shutdown).await
 }
 
-/// Whether the client is our own user or root. The socket's mode says the same; this also covers the
-/// moment between its making and its mode.
+/// Whether the client is our own user or root. The socket's mode says the same; this also covers
+/// the moment between its making and its mode.
 fn is_ours(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)

@@ -95,8 +95,8 @@ fn resolve_device(
         },
         None => {
             if let Some(only) = table.size.or(table.cache) {
-                let message = "`size` and `cache` are for emulated disks: add a model as `emulate`, \
-                               or leave this out";
+                let message = "`size` and `cache` are for emulated disks: add a model as \
+                               `emulate`, or leave this out";
                 return Err((only.span(), message.into()));
             }
             let message = "the device has nothing behind it: add a `file`, or a model as `emulate`";

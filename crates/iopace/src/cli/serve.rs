@@ -1,0 +1,160 @@
+//! `iopace serve` as it is asked for.
+
+use super::{models, schedulers};
+use crate::units;
+use clap::builder::RangedI64ValueParser;
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::units::Bytes;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  iopace serve disk.img
+      One device and one export named 'disk'. The URI is printed, ready to paste:
+      nbd+unix:///disk?socket=/run/iopace/disk.sock
+  iopace serve a.img b.img --sched rr --set wait_ms=5
+      Two exports on one socket, both with scheduler rr.
+  iopace serve --emulate hdd-sata-250g --size 4GiB
+      A disk of 2009 in memory, in real time. With a FILE, its data are kept there.
+  iopace serve --config iopace.toml
+      The same words in a file, with [[device]] and [[export]] tables.
+
+Sockets are made in $XDG_RUNTIME_DIR/iopace, else /run/iopace (root), else /tmp/iopace-UID.
+SIGTERM and SIGINT end it: requests are answered, everything is made durable, the sockets are
+removed. A second signal ends it at once (status 130).";
+
+/// `iopace serve`
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub struct ServeArgs {
+    /// Image files or block devices; with --emulate, the sparse file that keeps the data
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// Read the settings from a TOML file instead
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
+        ["files", "emulate", "size", "cache", "read_only", "direct", "sched", "set", "nr_requests",
+         "window"])]
+    pub config: Option<PathBuf>,
+
+    /// The disk itself
+    #[command(flatten)]
+    pub device: DeviceArgs,
+
+    /// Where clients connect
+    #[command(flatten)]
+    pub sockets: SocketArgs,
+
+    /// How real disks are read and written
+    #[arg(long, value_name = "ENGINE", help_heading = "Disk")]
+    pub io_engine: Option<IoEngine>,
+
+    /// How the log looks (it goes to standard error)
+    #[arg(long, value_name = "FORMAT", help_heading = "Log")]
+    pub log_format: Option<LogFormat>,
+
+    /// Say more; twice: everything
+    #[arg(short, long, action = ArgAction::Count, help_heading = "Log")]
+    pub verbose: u8,
+
+    /// Say warnings only; twice: errors only
+    #[arg(short, long, action = ArgAction::Count, conflicts_with = "verbose", help_heading = "Log")]
+    pub quiet: u8,
+}
+
+/// Options of each device of `iopace serve`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Disk")]
+pub struct DeviceArgs {
+    /// Serve a modelled disk in real time; see 'iopace models'
+    #[arg(long, value_name = "MODEL", value_parser = models(), hide_possible_values = true)]
+    pub emulate: Option<String>,
+
+    /// Size of the emulated disk, as 4GiB [default: the model's, or that of FILE]
+    #[arg(long, requires = "emulate", value_parser = units::parse_size)]
+    pub size: Option<Bytes>,
+
+    /// Page cache of the emulated disk [default: 256MiB]
+    #[arg(long, value_name = "SIZE", requires = "emulate", value_parser = units::parse_size)]
+    pub cache: Option<Bytes>,
+
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Bypass the page cache
+    #[arg(long)]
+    pub direct: bool,
+
+    /// Insert this scheduler at the start; see 'iopace sched list'
+    #[arg(long, value_name = "NAME", value_parser = schedulers())]
+    pub sched: Option<String>,
+
+    /// Set a parameter of that scheduler, as wait_ms=5
+    #[arg(long, value_name = "NAME=VALUE", requires = "sched", value_parser = units::parse_setting)]
+    pub set: Vec<(String, u64)>,
+
+    /// Request slots of the device [default: 128]
+    #[arg(long, value_name = "COUNT", value_parser = slots())]
+    pub nr_requests: Option<u32>,
+
+    /// Most requests at the disk [default: 32, or the model's own]
+    #[arg(long, value_name = "DEPTH", value_parser = depth())]
+    pub window: Option<u32>,
+}
+
+/// Where `iopace serve` can be reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sockets")]
+pub struct SocketArgs {
+    /// Unix socket for NBD clients
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+
+    /// TCP address for NBD clients, as 127.0.0.1:10809; with it, a Unix socket only by --socket
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<SocketAddr>,
+
+    /// Let --listen take addresses that other machines reach (no encryption, no password)
+    #[arg(long)]
+    pub allow_remote: bool,
+
+    /// Control socket for 'iopace sched' [default: iopace.ctl where the sockets are made]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
+
+    /// No control socket
+    #[arg(long, conflicts_with = "control")]
+    pub no_control: bool,
+}
+
+/// How real disks are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IoEngine {
+    /// io_uring where the kernel allows it, else threads
+    Auto,
+    /// io_uring or an error
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
+/// How the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    #[default]
+    Human,
+    /// One JSON object per line
+    Json,
+}
+
+fn slots() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(NR_REQUESTS_MIN)..=i64::from(NR_REQUESTS_MAX))
+}
+
+fn depth() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(WINDOW_DEPTH_MAX))
+}

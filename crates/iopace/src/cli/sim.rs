@@ -1,0 +1,76 @@
+//! `iopace sim` as it is asked for.
+
+use super::FormatArgs;
+use crate::units;
+use clap::{Subcommand, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+const SIM_EXAMPLES: &str = "\
+Examples:
+  iopace sim tables geom                     dd and cvs under every scheduler, beside the source
+  iopace sim list                            the stories that come with iopace
+  iopace sim run exchange-under-load         one of them
+  iopace sim run my.toml --format json       your own
+  iopace sim sweep geom --out figures        trade-off curves as CSV and SVG
+
+The same seed gives the same bytes on every machine.";
+
+/// `iopace sim`
+#[derive(Debug, Subcommand)]
+#[command(after_help = SIM_EXAMPLES)]
+pub enum SimCommand {
+    /// Print an outcome table beside the figures of its source
+    Tables {
+        /// The table
+        #[arg(value_parser = ["geom"])]
+        table: String,
+        /// What the randomness is drawn from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Simulated length of each run, as 60s [default: 60s]
+        #[arg(long, value_parser = units::parse_time)]
+        duration: Option<iopace_core::time::Nanos>,
+        /// How to print it
+        #[arg(long, value_enum, default_value_t)]
+        format: TableFormat,
+    },
+    /// Run a scenario and its checks; the status is 1 if one does not hold
+    Run {
+        /// A scenario file, or the name of a story of 'iopace sim list'
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// How to print it
+        #[command(flatten)]
+        format: FormatArgs,
+    },
+    /// List the stories that come with iopace
+    List {
+        /// How to print it
+        #[command(flatten)]
+        format: FormatArgs,
+    },
+    /// Draw what a parameter buys and what it costs
+    Sweep {
+        /// The sweep
+        #[arg(value_parser = ["geom"])]
+        sweep: String,
+        /// Directory for the CSV and SVG files; made if it is missing
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: PathBuf,
+        /// What the randomness is drawn from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+}
+
+/// How to print an outcome table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// For people
+    #[default]
+    Table,
+    /// One object per figure
+    Json,
+    /// Comma-separated values
+    Csv,
+}
