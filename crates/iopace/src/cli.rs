@@ -41,6 +41,8 @@ pub enum Command {
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),
+    /// See the effect of a scheduler in a minute, on an emulated disk
+    Demo(crate::demo::Args),
     /// Show the disk models with every parameter and its source
     Models(ModelsArgs),
     /// Run scenarios in virtual time

@@ -7,6 +7,7 @@
 
 mod cli;
 mod config;
+mod demo;
 mod generate;
 mod log;
 mod models;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Sched(command) => sched::run(&command),
+        Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Models(args) => models::run(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Completions { shell } => generate::completions(shell),
