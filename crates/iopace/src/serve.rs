@@ -42,10 +42,11 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
     let (config, control) = bind(plan, directory.as_ref())?;
     let daemon = Daemon::start(config).map_err(Failure::new)?;
-    print(&welcome(&daemon, control.as_ref().map(Server::path)))?;
-    let ended = end(runtime, &daemon, control, signals);
-    drop(directory);
-    ended
+    if let Err(failure) = print(&welcome(&daemon, control.as_ref().map(Server::path))) {
+        daemon.shutdown();
+        return Err(failure);
+    }
+    end(runtime, &daemon, control, signals)
 }
 
 /// Fills in the sockets and binds the control socket, before any device is opened.
@@ -97,13 +98,22 @@ fn welcome(daemon: &Daemon, control: Option<&Path>) -> String {
     if let (Some(control), Some(device)) = (control, daemon.devices().first()) {
         let found = control.parent() == Some(&*runtime_dir());
         let place = if found { String::new() } else { format!(" --control {}", control.display()) };
-        let name = &device.info().name;
+        let name = quoted(&device.info().name);
         let inserted = device.status().engine.inserted;
         let next = if inserted { "status" } else { "insert -a rr" };
         let _ = writeln!(text, "next: iopace sched {next} {name}{place}");
     }
     text.push_str("stop: Ctrl-C\n");
     text
+}
+
+/// A name as a shell takes it.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    if name.chars().all(plain) && !name.starts_with('-') {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', r"'\''"))
 }
 
 /// Serves the control socket until a signal comes, then ends the daemon; a second signal ends at
@@ -134,6 +144,14 @@ fn end(
             }),
         }
     });
+    if ended.as_ref().is_err_and(|failure| failure.status == KILLED) {
+        // The shutdown may not have come that far.
+        for listen in &daemon.config().listen {
+            if let Listen::Unix(path) = listen {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
     // Not waiting for the shutdown that a second signal cut short.
     runtime.shutdown_background();
     ended.and_then(|report| judge(&report))

@@ -161,3 +161,15 @@ fn a_reader_that_went_away_is_no_failure() {
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+fn what_cannot_be_printed_is_said_and_leaves_nothing() {
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
+    let mut command = place.command(&["serve", "disk.img"]);
+    let output = command.stdout(full).stderr(Stdio::piped()).output().expect("ended");
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).expect("text");
+    assert!(error.contains("standard output cannot be written: No space left"), "{error}");
+    assert!(!place.sockets().exists(), "left behind");
+}

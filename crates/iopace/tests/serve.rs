@@ -5,7 +5,7 @@ mod common;
 use common::Place;
 use rustix::process::Signal;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -35,6 +35,49 @@ fn one_word_serves_and_a_signal_leaves_nothing() {
         assert_eq!(ran.status, Some(0), "{ran:?}");
         assert!(!place.sockets().exists(), "left behind");
     }
+}
+
+/// Takes the first export and asks for `count` blocks from both ends of the disk in turn.
+fn keep_busy(mut stream: UnixStream, size_bytes: u64, count: u64) -> UnixStream {
+    greeting(&stream);
+    let mut flags = [0; 2];
+    stream.read_exact(&mut flags).expect("flags");
+    // Fixed newstyle without padding; then NBD_OPT_EXPORT_NAME with the empty name.
+    let mut message = 3u32.to_be_bytes().to_vec();
+    message.extend(b"IHAVEOPT");
+    message.extend(1u32.to_be_bytes());
+    message.extend(0u32.to_be_bytes());
+    for cookie in 0..count {
+        let offset = (cookie % 2) * (size_bytes - 8192) + cookie * 512 % 4096;
+        message.extend(0x2560_9513_u32.to_be_bytes());
+        message.extend([0, 0, 0, 0]);
+        message.extend(cookie.to_be_bytes());
+        message.extend(offset.to_be_bytes());
+        message.extend(512u32.to_be_bytes());
+    }
+    stream.write_all(&message).expect("sent");
+    let mut export = [0; 10];
+    stream.read_exact(&mut export).expect("an export");
+    stream
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let place = Place::new();
+    // Some 25 ms for each full stroke: 400 of them last 10 s.
+    let words = ["--emulate", "hdd-sata-250g", "--direct", "--sched", "fifo"];
+    let mut serving = place.serve(&words);
+    let size_bytes = 250_000_000_000;
+    let client = UnixStream::connect(serving.socket()).expect("connected");
+    let mut client = keep_busy(client, size_bytes, 400);
+    // The first reply is there: the others are on their way.
+    client.read_exact(&mut [0; 16]).expect("a reply");
+    serving.signal(Signal::TERM);
+    serving.wait_for_log("SIGTERM: finishing what was begun");
+    let ran = serving.end_by(Signal::INT);
+    assert_eq!(ran.status, Some(130), "{ran:?}");
+    assert!(ran.error.contains("SIGINT: ended at once"), "{}", ran.error);
+    assert!(!place.sockets().exists(), "left behind");
 }
 
 #[test]
@@ -105,6 +148,19 @@ fn schedulers_are_exchanged_from_the_command_line() {
     assert_eq!(ran.error, "error: there is no device 'dsik'; did you mean 'disk'?\n");
     let ran = place.run(&["sched", "status"]);
     assert!(ran.out.contains("scheduler rr exchanged for deadline"), "{}", ran.out);
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn odd_names_are_served_and_quoted() {
+    let place = Place::new();
+    place.image("my disk's.img");
+    let serving = place.serve(&["my disk's.img"]);
+    assert!(serving.uri().starts_with("nbd+unix:///my%20disk%27s?socket="), "{}", serving.uri());
+    let next = r"next: iopace sched insert -a rr 'my disk'\''s'";
+    assert!(serving.welcome.contains(next), "{}", serving.welcome);
+    let ran = place.run(&["sched", "insert", "-a", "rr", "my disk's", "--format", "json"]);
+    assert_eq!(ran.json()["scheduler"]["algorithm"], "rr");
     serving.end_by(Signal::TERM);
 }
 

@@ -1,39 +1,7 @@
 //! The configuration file: TOML with the words of the command line.
 //!
-//! ```toml
-//! socket = "/run/iopace/iopace.sock"   # where clients connect; default as on the command line
-//! listen = ["127.0.0.1:10809"]         # TCP
-//! allow-remote = false                 # let `listen` name addresses that other machines reach
-//! control = "/run/iopace/iopace.ctl"   # for `iopace sched`; or no-control = true
-//! io-engine = "auto"                   # auto, uring, threads
-//! log-format = "human"                 # human, json
-//! connections = 1024                   # most clients at once
-//! memory = "256MiB"                    # most bytes held for all clients together
-//!
-//! [[device]]                           # at least one
-//! name = "disk"                        # default: the file's name without its ending
-//! file = "disk.img"                    # an image file or a block device
-//! read-only = false
-//! direct = false                       # bypass the page cache
-//! sched = "rr"                         # inserted at the start
-//! set = { wait_ms = 5 }
-//! nr-requests = 128                    # request slots
-//! window = 32                          # most requests at the disk
-//!
-//! [[device]]
-//! name = "slow"
-//! emulate = "hdd-sata-250g"            # a modelled disk in real time; `file` then keeps its data
-//! size = "4GiB"
-//! cache = "256MiB"
-//!
-//! [[export]]                           # none: one export per device, of the same name
-//! name = "disk"
-//! device = "disk"
-//! read-only = true
-//! description = "shown by nbdinfo"
-//! ```
-//!
-//! Relative paths start at the directory of the file.
+//! All of them are shown in `docs/serving.md`, which a test reads. Relative paths start at the
+//! directory of the file.
 
 mod error;
 mod resolve;

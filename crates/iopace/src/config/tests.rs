@@ -12,6 +12,26 @@ fn mistake(text: &str) -> String {
 }
 
 #[test]
+fn the_example_of_the_manual_is_right_and_complete() {
+    let manual = include_str!("../../../../docs/serving.md");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("an end");
+    let settings = parse_text(example).expect("right");
+    assert_eq!((settings.devices.len(), settings.exports.len()), (2, 1));
+    // Whatever the parser knows stands in the example.
+    for table in ["", "[[device]]\nfile = \"d\"\n", "[[export]]\n"] {
+        let message = toml::from_str::<File>(&format!("{table}zzzzzzzzzzzz = 1\n"));
+        let message = message.expect_err("unknown").message().to_owned();
+        let known = message.split('`').skip(3).step_by(2);
+        for word in known.filter(|word| *word != "no-control") {
+            let there = [format!("\n{word} = "), format!("\n[[{word}]]")];
+            let text = format!("\n{example}");
+            assert!(there.iter().any(|there| text.contains(there)), "{word}");
+        }
+    }
+}
+
+#[test]
 fn the_words_are_those_of_the_command_line() {
     let text = r#"
         socket = "iopace.sock"

@@ -123,6 +123,18 @@ impl Serving {
         kill_process(pid, signal).expect("signalled");
     }
 
+    /// Reads the log until a line has this text.
+    pub fn wait_for_log(&mut self, text: &str) {
+        let child = self.child.as_mut().expect("running");
+        let mut log = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert_ne!(log.read_line(&mut line).expect("read"), 0, "it ended without '{text}'");
+        }
+        child.stderr = Some(log.into_inner());
+    }
+
     /// Waits for the end.
     pub fn end(mut self) -> Ran {
         let child = self.child.take().expect("running");
