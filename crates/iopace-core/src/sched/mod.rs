@@ -8,6 +8,8 @@ use crate::time::Instant;
 use crate::verdict::Pop;
 use core::fmt;
 
+pub mod anticipatory;
+pub mod deadline;
 pub mod elevator;
 pub mod fifo;
 pub(crate) mod guard;

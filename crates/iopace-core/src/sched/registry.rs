@@ -1,6 +1,6 @@
 //! The list of schedulers: one line each.
 
-use super::{ParamSpec, Params, Scheduler, elevator, fifo, rr};
+use super::{ParamSpec, Params, Scheduler, anticipatory, deadline, elevator, fifo, rr};
 use core::fmt;
 
 /// What one counter of a scheduler counts.
@@ -40,7 +40,13 @@ impl fmt::Debug for Algorithm {
 }
 
 /// All schedulers, the simplest first.
-pub static REGISTRY: &[&Algorithm] = &[&fifo::ALGORITHM, &elevator::ALGORITHM, &rr::ALGORITHM];
+pub static REGISTRY: &[&Algorithm] = &[
+    &fifo::ALGORITHM,
+    &elevator::ALGORITHM,
+    &deadline::ALGORITHM,
+    &rr::ALGORITHM,
+    &anticipatory::ALGORITHM,
+];
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

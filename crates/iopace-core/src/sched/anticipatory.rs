@@ -1,0 +1,352 @@
+//! One queue in order of position, which waits a moment for the task that was just served.
+//!
+//! # Model
+//! A task that reads synchronously submits its next request, near the last one, shortly after that is
+//! done. Serving somebody else in between costs two seeks; waiting costs the task's think time. So
+//! after a synchronous request the disk is kept for its task, unless that does not pay:
+//! ```text
+//!  done ──► thinks too long? has requests queued? ── yes ──► next in C-LOOK order
+//!   │ no
+//!   └─► wait, at most antic_ms ── its request comes ──► serve it
+//!        ├── the next request of another task is nearer than this task usually seeks ──► serve that
+//!        ├── somebody waits longer than expire_ms ──► serve the oldest
+//!        └── time is up ──► next in C-LOOK order
+//! ```
+//! Serving one task is bounded by `batch_kb` and `batch_ms`: then the oldest request of another task
+//! goes first.
+//!
+//! *What differs from 2009.* gsched_as was a proof of concept that waited for everybody: for writers,
+//! for seeking tasks, for those that had gone. This one keeps think time and seek distance per task,
+//! waits only where waiting has paid, ends a wait for a request that is nearer, and has bounds. (Its
+//! last version also left the waiting state only by the timer; here the request itself ends it.)
+//!
+//! # Properties
+//! 1. The disk idles for at most `antic_ms` at a time, after a synchronous request only.
+//! 2. A task that thinks longer than `antic_ms` on the average is not waited for.
+//! 3. A wait ends for a request that is nearer than the task usually seeks.
+//! 4. A task has the disk for at most `batch_kb` or `batch_ms`, plus one request, while others wait.
+//! 5. A request that waits longer than `expire_ms` is served before any that arrived later, at most
+//!    once per `expire_ms`.
+//! 6. A sequential reader keeps the disk while it thinks.
+//!
+//! # When it does not know
+//! A new task is waited for, until four of its requests have shown how it behaves.
+//!
+//! # Limits
+//! No shares: a task that seeks gets one request where a sequential one gets a batch. With several
+//! requests in flight it does not wait. On flash there is nothing to save.
+//!
+//! # Sources
+//! Iyer and Druschel, "Anticipatory scheduling" (SOSP 2001); Linux as-iosched: the times (antic_expire
+//! 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait; FreeBSD gsched_as:
+//! the batch of 8 MiB.
+
+use super::sorted::{Sorted, by_arrival};
+use super::tasks::TaskStats;
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
+use crate::limits::TASKS_MAX;
+use crate::request::{Done, Request, TaskId};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::{Pop, Reason};
+use std::collections::BTreeMap;
+
+/// Its line in the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "as",
+    summary: "by position, and waits a moment for the task just served (anticipatory)",
+    params: &PARAMS,
+    counters: &[
+        CounterSpec { name: "wait_hit", doc: "waits that the task's next request ended" },
+        CounterSpec { name: "wait_miss", doc: "waits that ran out" },
+        CounterSpec {
+            name: "wait_broken",
+            doc: "waits that another's nearer or older request ended",
+        },
+    ],
+    build: |params| Box::new(Anticipatory::new(params)),
+};
+
+static PARAMS: [ParamSpec; 4] = [
+    ParamSpec {
+        name: "antic_ms",
+        unit: "ms",
+        min: 1,
+        default: 6,
+        max: 30,
+        doc: "longest wait for the task just served: somewhat less than a seek",
+    },
+    ParamSpec {
+        name: "batch_kb",
+        unit: "KiB",
+        min: 16,
+        default: 8192,
+        max: 65_536,
+        doc: "most of one task in a row while others wait: 100 ms of an 80 MB/s disk",
+    },
+    ParamSpec {
+        name: "batch_ms",
+        unit: "ms",
+        min: 1,
+        default: 500,
+        max: 5_000,
+        doc: "the same in time, for a task that seeks",
+    },
+    ParamSpec {
+        name: "expire_ms",
+        unit: "ms",
+        min: 1,
+        default: 125,
+        max: 60_000,
+        doc: "a request that waits longer goes first: a delay that a person begins to notice",
+    },
+];
+
+/// A request this near is served rather than waiting for a task that is not known yet to seek less:
+/// 8192 sectors, as in Linux as-iosched.
+const CLOSE: Bytes = Bytes(8192 * 512);
+
+/// A longer seek counts as this long, so that one jump is forgotten soon (64 MiB: as-iosched).
+const SEEK_SAMPLE_MAX: Bytes = Bytes::from_mib(64);
+
+/// A task without requests is forgotten after this long (geom_sched's expire_secs).
+const FORGET: Nanos = Nanos::from_secs(10);
+
+#[derive(Clone, Copy, Debug)]
+struct Config {
+    antic: Nanos,
+    batch_bytes: Bytes,
+    batch_time: Nanos,
+    expire: Nanos,
+}
+
+impl Config {
+    fn new(params: &Params) -> Config {
+        Config {
+            antic: Nanos::from_millis(params.get(0)),
+            batch_bytes: Bytes::from_kib(params.get(1)),
+            batch_time: Nanos::from_millis(params.get(2)),
+            expire: Nanos::from_millis(params.get(3)),
+        }
+    }
+}
+
+/// What is known of one task.
+#[derive(Debug, Default)]
+struct Task {
+    stats: TaskStats,
+    queued: u32,
+    in_flight: u32,
+}
+
+/// The task that is served.
+#[derive(Debug)]
+struct Batch {
+    task: TaskId,
+    bytes: Bytes,
+    since: Instant,
+    /// Whether its last request was one that it waits for.
+    is_sync: bool,
+    /// Until when its next one is waited for.
+    waiting_until: Option<Instant>,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Anticipatory {
+    config: Config,
+    sorted: Sorted,
+    /// By arrival: when, whose, and where.
+    fifo: BTreeMap<u64, (Instant, TaskId, Bytes)>,
+    tasks: BTreeMap<TaskId, Task>,
+    batch: Option<Batch>,
+    in_flight: u32,
+    /// Before then no request is preferred for its age.
+    next_expiry: Instant,
+    next_forgetting: Instant,
+    wait_hit_count: u64,
+    wait_miss_count: u64,
+    wait_broken_count: u64,
+}
+
+impl Anticipatory {
+    fn new(params: &Params) -> Anticipatory {
+        Anticipatory {
+            config: Config::new(params),
+            sorted: Sorted::default(),
+            fifo: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            batch: None,
+            in_flight: 0,
+            next_expiry: Instant::ZERO,
+            next_forgetting: Instant::ZERO,
+            wait_hit_count: 0,
+            wait_miss_count: 0,
+            wait_broken_count: 0,
+        }
+    }
+
+    /// Whether the oldest request has waited too long.
+    fn has_expired(&self, now: Instant) -> bool {
+        let oldest = self.fifo.first_key_value();
+        now >= self.next_expiry
+            && oldest.is_some_and(|(_, (arrived, ..))| now.since(*arrived) > self.config.expire)
+    }
+
+    /// When the oldest request will have waited too long.
+    fn expires_at(&self) -> Instant {
+        let oldest = self.fifo.first_key_value();
+        oldest.map_or(Instant::NEVER, |(_, (arrived, ..))| {
+            (*arrived + self.config.expire + Nanos(1)).max(self.next_expiry)
+        })
+    }
+
+    /// Whether the next request in order is nearer than what the task in service usually asks for.
+    fn is_nearer(&self, task: TaskId) -> bool {
+        let Some(next) = self.sorted.peek() else { return false };
+        let distance = self.sorted.position().distance(next.extent().offset());
+        let seek = self.tasks.get(&task).and_then(|task| task.stats.seek());
+        distance <= seek.unwrap_or(CLOSE)
+    }
+
+    /// Keeps the disk for the task in service, or ends the wait.
+    fn wait(&mut self, now: Instant) -> Option<Pop> {
+        let batch = self.batch.as_ref()?;
+        let (task, until) = (batch.task, batch.waiting_until?);
+        let is_broken = self.has_expired(now) || self.is_nearer(task);
+        if !is_broken && now < until {
+            return Some(Pop::At(until.min(self.expires_at()), Reason::Anticipation));
+        }
+        if is_broken {
+            self.wait_broken_count += 1;
+        } else {
+            self.wait_miss_count += 1;
+        }
+        self.batch = None;
+        None
+    }
+
+    /// The key of the request that goes next out of order: one that is too old, or one of another
+    /// task when the one in service has had its batch.
+    fn out_of_order(&mut self, now: Instant) -> Option<(Bytes, u64)> {
+        let key = |(sequence, entry): (&u64, &(Instant, TaskId, Bytes))| (entry.2, *sequence);
+        if self.has_expired(now) {
+            self.next_expiry = now + self.config.expire;
+            return self.fifo.first_key_value().map(key);
+        }
+        let Batch { task, bytes, since, .. } = self.batch.as_ref()?;
+        let is_over =
+            *bytes >= self.config.batch_bytes || now.since(*since) >= self.config.batch_time;
+        let other = |entry: &(&u64, &(Instant, TaskId, Bytes))| entry.1.1 != *task;
+        is_over.then(|| self.fifo.iter().find(other).map(key)).flatten()
+    }
+
+    /// Books a request that goes to the disk.
+    fn serve(&mut self, now: Instant, request: &Request) {
+        self.fifo.remove(&request.id().sequence());
+        self.in_flight += 1;
+        let task = request.task();
+        if let Some(known) = self.tasks.get_mut(&task) {
+            known.queued -= 1;
+            known.in_flight += 1;
+        }
+        let (bytes, is_sync) = (request.service_bytes(), request.is_sync());
+        match &mut self.batch {
+            Some(batch) if batch.task == task => {
+                batch.bytes += bytes;
+                batch.is_sync = is_sync;
+            }
+            batch => {
+                *batch = Some(Batch { task, bytes, since: now, is_sync, waiting_until: None });
+            }
+        }
+    }
+
+    /// Whether the task is worth waiting for.
+    fn pays(&self, task: &Task) -> bool {
+        let is_idle = task.queued == 0 && task.in_flight == 0;
+        is_idle && task.stats.think().is_none_or(|think| think <= self.config.antic)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let is_full = self.tasks.len() >= TASKS_MAX;
+        if now < self.next_forgetting && !is_full {
+            return;
+        }
+        self.next_forgetting = now + FORGET;
+        self.tasks.retain(|_, task| {
+            let is_recent = !is_full && now.since(task.stats.last_used()) < FORGET;
+            task.queued > 0 || task.in_flight > 0 || is_recent
+        });
+    }
+}
+
+impl Scheduler for Anticipatory {
+    fn push(&mut self, now: Instant, request: Request) {
+        self.forget(now);
+        let (task, extent) = (request.task(), request.extent());
+        let known = self.tasks.entry(task).or_default();
+        let is_alone = known.queued == 0 && known.in_flight == 0;
+        let think_max = self.config.antic.times(2);
+        known.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
+        known.queued += 1;
+        if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == task) {
+            let was_waited_for = batch.waiting_until.take().is_some();
+            self.wait_hit_count += u64::from(was_waited_for);
+        }
+        let entry = (request.arrived(), task, extent.offset());
+        self.fifo.insert(request.id().sequence(), entry);
+        self.sorted.push(request);
+    }
+
+    fn pop(&mut self, now: Instant) -> Pop {
+        if self.sorted.is_empty() {
+            return Pop::Empty;
+        }
+        if let Some(wait) = self.wait(now) {
+            return wait;
+        }
+        let request = match self.out_of_order(now) {
+            Some((offset, sequence)) => self.sorted.take(offset, sequence),
+            None => self.sorted.pop(),
+        };
+        let Some(request) = request else { return Pop::Empty };
+        self.serve(now, &request);
+        Pop::Ready(request)
+    }
+
+    fn on_done(&mut self, now: Instant, done: &Done) {
+        self.in_flight -= 1;
+        let Some(task) = self.tasks.get_mut(&done.task) else { return };
+        task.in_flight -= 1;
+        task.stats.done(now);
+        let pays = self.in_flight == 0 && self.tasks.get(&done.task).is_some_and(|t| self.pays(t));
+        let antic = self.config.antic;
+        if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == done.task) {
+            batch.waiting_until = (pays && batch.is_sync).then(|| now + antic);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    fn drain(&mut self, into: &mut Vec<Request>) {
+        self.sorted.drain(into);
+        by_arrival(into);
+        self.fifo.clear();
+        self.tasks.values_mut().for_each(|task| task.queued = 0);
+        self.batch = None;
+    }
+
+    fn configure(&mut self, params: &Params) {
+        self.config = Config::new(params);
+    }
+
+    fn counters(&self, into: &mut Vec<u64>) {
+        into.extend([self.wait_hit_count, self.wait_miss_count, self.wait_broken_count]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

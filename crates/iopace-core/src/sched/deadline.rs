@@ -1,0 +1,219 @@
+//! Serves requests in order of position, in batches, and none later than its deadline if it can.
+//!
+//! # Model
+//! Reads and writes have a sorted queue and a queue in order of arrival each. Requests are served in
+//! batches of one direction, ascending by position. Between two batches:
+//! ```text
+//!  reads waiting? ── yes ──► writes waiting and passed over writes_starved times? ─ yes ─► writes
+//!        │ no                              │ no
+//!        └──► writes                       └──► reads
+//!  then: the oldest of that direction is past its deadline? ─ yes ─► begin there
+//!                                                            └ no ──► go on from the head
+//! ```
+//!
+//! # Properties
+//! 1. Within a batch requests are served upwards by position.
+//! 2. A batch has at most `fifo_batch` requests.
+//! 3. Writes are passed over at most `writes_starved` times in a row while they wait.
+//! 4. A batch begins at the oldest request of its direction once that is past its deadline.
+//! 5. It is work-conserving: as long as it holds a request it never says "later".
+//!
+//! # When it does not know
+//! It looks at positions and ages only; there is nothing to learn.
+//!
+//! # Limits
+//! The deadline is when a request is preferred, not when it is done. No shares: a task with many
+//! requests gets most of the disk. It never idles, so a sequential reader beside others seeks for
+//! every request.
+//!
+//! # Sources
+//! Linux mq-deadline (Documentation/block/deadline-iosched.rst): parameters and their defaults.
+
+use super::sorted::{Sorted, by_arrival};
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
+use crate::request::Request;
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::Pop;
+use std::collections::BTreeMap;
+
+/// Its line in the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "deadline",
+    summary: "by position in batches, reads before writes, with a deadline for each request",
+    params: &PARAMS,
+    counters: &[
+        CounterSpec { name: "batches", doc: "batches begun" },
+        CounterSpec { name: "expired", doc: "batches that began at a request past its deadline" },
+    ],
+    build: |params| Box::new(Deadline::new(params)),
+};
+
+static PARAMS: [ParamSpec; 4] = [
+    ParamSpec {
+        name: "read_expire_ms",
+        unit: "ms",
+        min: 1,
+        default: 500,
+        max: 60_000,
+        doc: "deadline of a read; a task waits for it, so it is short",
+    },
+    ParamSpec {
+        name: "write_expire_ms",
+        unit: "ms",
+        min: 1,
+        default: 5_000,
+        max: 60_000,
+        doc: "deadline of a write; mostly nobody waits for it, so it is long",
+    },
+    ParamSpec {
+        name: "fifo_batch",
+        unit: "requests",
+        min: 1,
+        default: 16,
+        max: 1_024,
+        doc: "requests per batch: more is faster on a disk with a head, fewer is fairer",
+    },
+    ParamSpec {
+        name: "writes_starved",
+        unit: "batches",
+        min: 0,
+        default: 2,
+        max: 1_024,
+        doc: "read batches that may pass over waiting writes in a row",
+    },
+];
+
+/// The requests of one direction.
+#[derive(Debug, Default)]
+struct Direction {
+    sorted: Sorted,
+    /// By arrival: when each is past its deadline, and where it is.
+    fifo: BTreeMap<u64, (Instant, Bytes)>,
+}
+
+/// A direction as an index.
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Deadline {
+    expire: [Nanos; 2],
+    fifo_batch: u64,
+    writes_starved: u64,
+    directions: [Direction; 2],
+    /// Direction of the batch, and how many of it were served.
+    batch: (usize, u64),
+    /// Read batches that have passed over waiting writes.
+    starved: u64,
+    batches_count: u64,
+    expired_count: u64,
+}
+
+impl Deadline {
+    fn new(params: &Params) -> Deadline {
+        let mut deadline = Deadline {
+            expire: [Nanos::ZERO; 2],
+            fifo_batch: 1,
+            writes_starved: 0,
+            directions: Default::default(),
+            batch: (READ, u64::MAX),
+            starved: 0,
+            batches_count: 0,
+            expired_count: 0,
+        };
+        deadline.configure(params);
+        deadline
+    }
+
+    /// Takes a request out of both queues of its direction.
+    fn take(&mut self, direction: usize, from: Option<(Bytes, u64)>) -> Option<Request> {
+        let Direction { sorted, fifo } = &mut self.directions[direction];
+        let request = match from {
+            Some((offset, sequence)) => sorted.take(offset, sequence),
+            None => sorted.pop(),
+        }?;
+        fifo.remove(&request.id().sequence());
+        Some(request)
+    }
+
+    /// The next of the batch under way: above the head, as going back would not be sequential.
+    fn go_on(&mut self) -> Option<Request> {
+        let (direction, served) = self.batch;
+        let sorted = &self.directions[direction].sorted;
+        let is_above =
+            sorted.peek().is_some_and(|next| next.extent().offset() >= sorted.position());
+        if served >= self.fifo_batch || !is_above {
+            return None;
+        }
+        self.batch.1 += 1;
+        self.take(direction, None)
+    }
+
+    /// The direction of the next batch.
+    fn choose(&mut self) -> usize {
+        let [has_reads, has_writes] =
+            [READ, WRITE].map(|index| !self.directions[index].sorted.is_empty());
+        if has_reads && !(has_writes && self.starved >= self.writes_starved) {
+            self.starved += u64::from(has_writes);
+            return READ;
+        }
+        self.starved = 0;
+        WRITE
+    }
+
+    fn begin(&mut self, now: Instant) -> Option<Request> {
+        let direction = self.choose();
+        let oldest = self.directions[direction].fifo.first_key_value();
+        let expired = oldest.filter(|(_, (deadline, _))| *deadline <= now);
+        let from = expired.map(|(sequence, (_, offset))| (*offset, *sequence));
+        self.expired_count += u64::from(from.is_some());
+        self.batches_count += 1;
+        self.batch = (direction, 1);
+        self.take(direction, from)
+    }
+}
+
+impl Scheduler for Deadline {
+    fn push(&mut self, now: Instant, request: Request) {
+        let index = if request.op().is_write() { WRITE } else { READ };
+        let deadline = now.min(request.arrived()) + self.expire[index];
+        let entry = (deadline, request.extent().offset());
+        self.directions[index].fifo.insert(request.id().sequence(), entry);
+        self.directions[index].sorted.push(request);
+    }
+
+    fn pop(&mut self, now: Instant) -> Pop {
+        if self.is_empty() {
+            return Pop::Empty;
+        }
+        let next = self.go_on().or_else(|| self.begin(now));
+        next.map_or(Pop::Empty, Pop::Ready)
+    }
+
+    fn len(&self) -> usize {
+        self.directions.iter().map(|direction| direction.sorted.len()).sum()
+    }
+
+    fn drain(&mut self, into: &mut Vec<Request>) {
+        for direction in &mut self.directions {
+            direction.sorted.drain(into);
+            direction.fifo.clear();
+        }
+        by_arrival(into);
+    }
+
+    fn configure(&mut self, params: &Params) {
+        self.expire = [Nanos::from_millis(params.get(0)), Nanos::from_millis(params.get(1))];
+        self.fifo_batch = params.get(2);
+        self.writes_starved = params.get(3);
+    }
+
+    fn counters(&self, into: &mut Vec<u64>) {
+        into.extend([self.batches_count, self.expired_count]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

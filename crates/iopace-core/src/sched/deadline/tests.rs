@@ -1,0 +1,136 @@
+use super::*;
+use crate::request::{Extent, GroupId, Op, RequestId, Submit, Tag, TaskId};
+
+struct Bench {
+    deadline: Deadline,
+    sequence: u64,
+}
+
+impl Bench {
+    fn new(settings: &[(&str, u64)]) -> Bench {
+        let mut params = ALGORITHM.defaults();
+        for (name, value) in settings {
+            params.set(name, *value).expect("legal");
+        }
+        Bench { deadline: Deadline::new(&params), sequence: 0 }
+    }
+
+    fn push(&mut self, now_ms: u64, op: Op, offset: u64) {
+        let submit = Submit {
+            tag: Tag(self.sequence),
+            task: TaskId(0),
+            group: GroupId::ROOT,
+            op,
+            extent: Extent::new(Bytes(offset), Bytes(10)).expect("small"),
+            fua: false,
+            sync: true,
+        };
+        let (id, now) = (RequestId::forge(self.sequence), Instant(now_ms * 1_000_000));
+        self.sequence += 1;
+        self.deadline.push(now, Request::new(id, submit, now));
+    }
+
+    fn pop(&mut self, now_ms: u64) -> Option<(Op, u64)> {
+        match self.deadline.pop(Instant(now_ms * 1_000_000)) {
+            Pop::Ready(request) => {
+                let what = (request.op(), request.extent().offset().get());
+                request.abandon();
+                Some(what)
+            }
+            Pop::At(..) => panic!("it never waits"),
+            Pop::Empty => None,
+        }
+    }
+
+    fn all(&mut self, now_ms: u64) -> Vec<(Op, u64)> {
+        std::iter::from_fn(|| self.pop(now_ms)).collect()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        self.deadline.drain(&mut left);
+        left.into_iter().for_each(Request::abandon);
+    }
+}
+
+#[test]
+fn p1_a_batch_goes_upwards() {
+    let mut bench = Bench::new(&[]);
+    for offset in [500, 100, 900, 300] {
+        bench.push(0, Op::Read, offset);
+    }
+    let offsets: Vec<u64> = bench.all(0).iter().map(|what| what.1).collect();
+    assert_eq!(offsets, [100, 300, 500, 900]);
+}
+
+#[test]
+fn p2_a_batch_ends_after_fifo_batch() {
+    let mut bench = Bench::new(&[("fifo_batch", 4), ("writes_starved", 0)]);
+    for i in 0..6 {
+        bench.push(0, Op::Read, i * 100);
+        bench.push(0, Op::Write, i * 100);
+    }
+    let writes = bench.all(0).iter().take(8).filter(|what| what.0 == Op::Write).count();
+    assert_eq!(writes, 6, "four writes, no reads passed over, then the other two");
+    let mut bench = Bench::new(&[("fifo_batch", 4)]);
+    for i in 0..100 {
+        bench.push(0, Op::Read, i * 100);
+    }
+    bench.all(0);
+    let mut counters = Vec::new();
+    bench.deadline.counters(&mut counters);
+    assert_eq!(counters[0], 25);
+}
+
+#[test]
+fn p3_writes_are_passed_over_at_most_so_many_times() {
+    for writes_starved in [1, 2, 5] {
+        let mut bench = Bench::new(&[("fifo_batch", 3), ("writes_starved", writes_starved)]);
+        for i in 0..500 {
+            bench.push(0, Op::Read, i * 100);
+        }
+        for i in 0..50 {
+            bench.push(0, Op::Write, i * 100);
+        }
+        let mut passed = 0;
+        for (op, _) in bench.all(0).into_iter().take(90) {
+            passed = if op == Op::Write { 0 } else { passed + 1 };
+            assert!(passed <= 3 * writes_starved, "{passed} reads in a row");
+        }
+    }
+}
+
+#[test]
+fn p4_a_request_past_its_deadline_begins_a_batch() {
+    let mut bench = Bench::new(&[("fifo_batch", 2)]);
+    bench.push(0, Op::Read, 50);
+    bench.push(0, Op::Read, 60);
+    assert_eq!(bench.pop(0), Some((Op::Read, 50)));
+    bench.push(1, Op::Read, 10);
+    for i in 0..20 {
+        bench.push(2 + i, Op::Read, 1000 + i * 100);
+    }
+    assert_eq!(bench.pop(400), Some((Op::Read, 60)));
+    assert_eq!(bench.pop(400), Some((Op::Read, 1000)), "not yet");
+    assert_eq!(bench.pop(400), Some((Op::Read, 1100)));
+    assert_eq!(bench.pop(501), Some((Op::Read, 10)), "now it is");
+}
+
+#[test]
+fn p5_it_is_work_conserving_and_gives_everything_back() {
+    let mut bench = Bench::new(&[]);
+    for i in 0..40 {
+        bench.push(i, if i % 3 == 0 { Op::Write } else { Op::Read }, i * 7_919 % 1_000);
+    }
+    assert_eq!(bench.all(50).len(), 40);
+    for i in 0..10 {
+        bench.push(i, if i % 3 == 0 { Op::Write } else { Op::Read }, 1_000 - i);
+    }
+    let mut drained = Vec::new();
+    bench.deadline.drain(&mut drained);
+    let order: Vec<u64> = drained.iter().map(|request| request.id().sequence()).collect();
+    assert_eq!(order, (40..50).collect::<Vec<_>>());
+    drained.into_iter().for_each(Request::abandon);
+}
