@@ -1,5 +1,5 @@
-//! The scenarios that come with iopace: the files of `scenarios/`, so that they can be listed and run
-//! wherever the program is.
+//! The scenarios that come with iopace: the files of `scenarios/`, so that they can be listed and
+//! run wherever the program is.
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ macro_rules! stories {
 /// All of them, by name. A file that is not here fails a test.
 pub static STORIES: &[Story] = stories![
     "alone-pays-nothing",
+    "deadline-reads-beside-writes",
     "exchange-under-load",
     "faults-lose-nothing",
     "geom-dd-read-cvs-none",
