@@ -160,10 +160,13 @@ impl World {
     fn submit_due(&mut self) -> bool {
         let mut any = false;
         for client in 0..self.due.len() {
-            if self.due[client] > self.now || self.next_tag >= self.setup.requests {
+            if self.due[client] > self.now {
                 continue;
             }
             self.due[client] = Instant::NEVER;
+            if self.next_tag >= self.setup.requests {
+                continue;
+            }
             let burst = 1 + self.random.below(4);
             for _ in 0..burst.min(self.setup.requests - self.next_tag) {
                 let submit = self.draw(client as u64);
