@@ -51,7 +51,8 @@ fn outside(tree: &Tree) -> Vec<String> {
             continue;
         }
         for name in OUTSIDE {
-            let used = source.find_at(&["std", ":", ":", name]);
+            let texts = ["std", ":", ":", name];
+            let used = source.find_at(&texts);
             // Whether a panic is under way is the panic's own counter, and no thread.
             for at in used.filter(|&at| !source.matches(at + 4, &[":", ":", "panicking"])) {
                 found.push(format!("{}:{}: std::{name}", file.path, source.tokens[at].line));
