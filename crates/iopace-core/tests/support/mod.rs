@@ -26,6 +26,9 @@ impl Random {
     }
 }
 
+/// After which a host gives a command up: the time-out of SCSI disks under Linux.
+const LOST_AFTER: Nanos = Nanos::from_secs(30);
+
 /// How a world behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -36,6 +39,8 @@ pub struct Setup {
     pub nr_requests: u32,
     /// Of 1000 commands, how many fail.
     pub fail_permille: u64,
+    /// Of 1000 commands, how many the disk loses: they fail when the host gives them up.
+    pub lose_permille: u64,
     /// The device says that a flush is done without having flushed.
     pub lies: bool,
 }
@@ -49,6 +54,7 @@ impl Setup {
             window_depth: [1, 2, 8, 64][(seed % 4) as usize],
             nr_requests: [8, 128][(seed % 2) as usize],
             fail_permille: [0, 30][(seed / 2 % 2) as usize],
+            lose_permille: [0, 2][(seed / 4 % 2) as usize],
             lies: false,
         }
     }
@@ -61,15 +67,14 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Sentences; empty when all is well.
     pub violations: Vec<String>,
-    /// Longest time from submission to start, and most others started meanwhile.
+    /// Longest time from submission to start.
     pub longest_wait: Nanos,
-    pub most_overtaken: u64,
 }
 
 struct Open {
     submit: Submit,
     at: Instant,
-    starts_before: u64,
+    started: Instant,
     /// For a flush: the writes that it must cover.
     covers: Vec<u64>,
 }
@@ -95,7 +100,6 @@ pub struct World {
     /// When each client submits next.
     due: Vec<Instant>,
     next_tag: u64,
-    starts: u64,
     /// Writes whose finish was given out with success.
     acknowledged: BTreeSet<u64>,
     pub report: Report,
@@ -114,7 +118,6 @@ impl World {
             open: BTreeMap::new(),
             due: vec![Instant::ZERO; setup.clients as usize],
             next_tag: 0,
-            starts: 0,
             acknowledged: BTreeSet::new(),
             report: Report::default(),
         }
@@ -211,7 +214,7 @@ impl World {
             Op::Flush => self.acknowledged.iter().copied().collect(),
             _ => Vec::new(),
         };
-        let open = Open { submit, at: self.now, starts_before: self.starts, covers };
+        let open = Open { submit, at: self.now, started: Instant::NEVER, covers };
         self.open.insert(submit.tag.0, open);
         self.engine.handle(self.now, Input::Submit(submit));
     }
@@ -224,7 +227,8 @@ impl World {
             }
             let start = entry.remove();
             any = true;
-            let fails = self.random.below(1000) < self.setup.fail_permille;
+            let is_lost = self.now.since(self.open[&start.tag.0].started) >= LOST_AFTER;
+            let fails = is_lost || self.random.below(1000) < self.setup.fail_permille;
             let outcome = if fails { Outcome::Failed(DiskError::Io) } else { Outcome::Ok };
             if !fails {
                 self.disk_done(&start);
@@ -268,17 +272,15 @@ impl World {
     }
 
     fn started(&mut self, start: Start) {
-        self.starts += 1;
-        let Some(open) = self.open.get(&start.tag.0) else {
+        let Some(open) = self.open.get_mut(&start.tag.0) else {
             return self.violated(format!("{:?} started but is not open", start.tag));
         };
         let same = open.submit.op == start.op
             && open.submit.extent == start.extent
             && open.submit.fua == start.fua;
+        open.started = self.now;
         let waited = self.now.since(open.at);
-        let overtaken = self.starts - open.starts_before;
         self.report.longest_wait = self.report.longest_wait.max(waited);
-        self.report.most_overtaken = self.report.most_overtaken.max(overtaken);
         if !same {
             self.violated(format!("{:?} started as something else", start.tag));
         }
@@ -286,7 +288,11 @@ impl World {
             let written = self.disk.done.keys().copied().collect();
             self.disk.flushing.insert(start.tag.0, written);
         }
-        let service = Nanos(100_000 + self.random.below(8_000_000));
+        let is_lost = self.random.below(1000) < self.setup.lose_permille;
+        let service = match is_lost {
+            true => LOST_AFTER,
+            false => Nanos(100_000 + self.random.below(8_000_000)),
+        };
         let twice = self.disk.pending.insert((self.now + service, start.tag.0), start);
         if twice.is_some() {
             self.violated("a request started twice".into());
