@@ -1,8 +1,8 @@
 //! A Rust file as lines and tokens, without a parser: what is code, what is comment, what is test.
 //!
 //! Comments and the contents of literals are taken out, so that a check for a word meets the word
-//! in code and nowhere else. That is all the grammar the checks need; what the compiler can check is
-//! left to the compiler.
+//! in code and nowhere else. That is all the grammar the checks need; what the compiler can check
+//! is left to the compiler.
 
 /// One line of a file, taken apart.
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! `cargo xtask wasm`: the core reaches for nothing outside itself.
 //!
 //! A module for wasm32-unknown-unknown can only get at a clock, a file or a random number by
-//! importing it; so the core is linked into such a module, and its import section must be empty. Where the
-//! target is not installed, the core's dependencies and its use of std are looked at instead.
+//! importing it; so the core is linked into such a module, and its import section must be empty.
+//! Where the target is not installed, the core's dependencies and its use of std are looked at
+//! instead.
 
 use crate::tree::Tree;
 use std::fs;

@@ -24,8 +24,8 @@
 //!     sync: true,
 //! };
 //! engine.handle(Instant(0), Input::Submit(submit));
-//! let Output::Start(start) = engine.poll(Instant(0)) else { panic!("an idle disk starts at once") };
-//! assert!(matches!(engine.poll(Instant(0)), Output::Wait(..)));
+//! let Output::Start(start) = engine.poll(Instant(0)) else { panic!("an idle disk starts at once")
+//! }; assert!(matches!(engine.poll(Instant(0)), Output::Wait(..)));
 //! // ... the disk works, then:
 //! engine.handle(Instant(90), Input::Done { id: start.id, outcome: Outcome::Ok });
 //! let Output::Finish(finish) = engine.poll(Instant(90)) else { panic!("a finish") };
@@ -166,7 +166,8 @@ impl Engine {
 
     /// The next thing to do; [`Output::Wait`] when there is no more.
     ///
-    /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the input.
+    /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
+    /// input.
     pub fn poll(&mut self, now: Instant) -> Output {
         if self.drained {
             self.advance(now);

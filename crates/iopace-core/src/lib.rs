@@ -1,9 +1,9 @@
 //! The policy of iopace: how fast each task may dirty memory, whose request goes to the disk next,
 //! and how many requests the disk holds.
 //!
-//! No I/O, no clock, no randomness, no threads, no logging, no floats in decisions, no dependencies,
-//! no unsafe. The same code runs live in the daemon and in the simulator; see [`engine`] for the
-//! contract and the loop that drives it.
+//! No I/O, no clock, no randomness, no threads, no logging, no floats in decisions, no
+//! dependencies, no unsafe. The same code runs live in the daemon and in the simulator; see
+//! [`engine`] for the contract and the loop that drives it.
 //!
 //! The modules stand in the order a request meets them.
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! Sizes and rates as types, so that bytes are not taken for sectors or milliseconds for microseconds.
+//! Sizes and rates as types, so that bytes are not taken for sectors or milliseconds for
+//! microseconds.
 
 use crate::time::Nanos;
 use core::fmt;

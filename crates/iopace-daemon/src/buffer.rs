@@ -17,8 +17,9 @@ pub struct Buffer {
     len: usize,
 }
 
-/// Large buffers that are not in use. The system gives a large piece of memory page by page, on first
-/// touch, which costs more than the copy into it; small ones come from the allocator's own lists.
+/// Large buffers that are not in use. The system gives a large piece of memory page by page, on
+/// first touch, which costs more than the copy into it; small ones come from the allocator's own
+/// lists.
 static SPARE: Mutex<Vec<Vec<Page>>> = Mutex::new(Vec::new());
 
 /// Buffers of fewer pages than this are not kept: 64 KiB.

@@ -12,20 +12,21 @@
 //!                     1/3
 //! ```
 //! The platter turns with time: the rotational wait follows from the angle at which the data begins
-//! and the instant at which the head arrives, it is not drawn at random. Zones of equal width have a
-//! transfer rate that falls linearly from the outer to the inner edge.
+//! and the instant at which the head arrives, it is not drawn at random. Zones of equal width have
+//! a transfer rate that falls linearly from the outer to the inner edge.
 //!
-//! *Read-ahead*: after a read the head reads on into a buffer, until the buffer's segment is full or the
-//! head is needed. A read that continues there is served when the head has passed its end.
+//! *Read-ahead*: after a read the head reads on into a buffer, until the buffer's segment is full
+//! or the head is needed. A read that continues there is served when the head has passed its end.
 //!
 //! *Write cache*: a write is done when it is in the cache. The cache is written to the platter, in
 //! runs and in order of position, when it is full, when the host has been quiet for
-//! [`HddConfig::destage_idle`], or for a flush; once a write fills it above three quarters it is emptied
-//! down to half, unless a read or a FUA write takes the head away: between those the pauses are too
-//! short to count as idle (Golding et al., "Idleness is not sloth", USENIX 1995), and writing in them
-//! would cost each a seek. (Assumed: no maker documents its rule.) Flushes, and writes that wait for
-//! room, are served turn about with the commands that need the head; nothing enters the cache past
-//! them. FUA goes to the platter before it is done. A read of what is in the cache is served from it.
+//! [`HddConfig::destage_idle`], or for a flush; once a write fills it above three quarters it is
+//! emptied down to half, unless a read or a FUA write takes the head away: between those the pauses
+//! are too short to count as idle (Golding et al., "Idleness is not sloth", USENIX 1995), and
+//! writing in them would cost each a seek. (Assumed: no maker documents its rule.) Flushes, and
+//! writes that wait for room, are served turn about with the commands that need the head; nothing
+//! enters the cache past them. FUA goes to the platter before it is done. A read of what is in the
+//! cache is served from it.
 //!
 //! *NCQ*: of several commands the one with the shortest positioning time goes first, unless one is
 //! older than [`HddConfig::ncq_age_max`].
@@ -35,8 +36,8 @@
 //! stopped read-ahead costs a rotation to resume. Trim and write-zeroes only cost their overhead.
 //!
 //! # Sources
-//! Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, 1994) for the shape of
-//! the seek curve and the structure; parameters: see the presets.
+//! Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, 1994) for the
+//! shape of the seek curve and the structure; parameters: see the presets.
 
 mod geometry;
 
@@ -223,7 +224,8 @@ impl Hdd {
         }
     }
 
-    /// A read that needs no head movement: what is in the buffer, or will be as the read-ahead goes on.
+    /// A read that needs no head movement: what is in the buffer, or will be as the read-ahead goes
+    /// on.
     fn read_buffered(&mut self, now: Instant, command: &Command) -> bool {
         let (start, end) = (command.extent.offset().get(), command.extent.end().get());
         let bus = now + self.config.overhead + self.config.rate_bus.time_for(command.extent.len());

@@ -1,5 +1,5 @@
-//! Disk models without I/O and without a clock, a modelled page cache, and the [`machine`] that joins
-//! them to an engine. Deterministic: the same calls at the same times give the same answers.
+//! Disk models without I/O and without a clock, a modelled page cache, and the [`machine`] that
+//! joins them to an engine. Deterministic: the same calls at the same times give the same answers.
 #![forbid(unsafe_code)]
 
 pub mod disk;

@@ -8,14 +8,17 @@
 //! # What goes where
 //! - An unbuffered request goes to the engine as it is.
 //! - A buffered read that hits is finished at once; a miss goes to the engine and fills the cache.
-//! - A buffered write passes the pace stage and is taken by the cache; when too much is dirty it waits
+//! - A buffered write passes the pace stage and is taken by the cache; when too much is dirty it
+//!   waits
 //!   in order of arrival. A write with FUA goes through the engine to the medium.
-//! - Write-back is submitted by the cache, owned by the task that dirtied, and goes through the engine.
+//! - Write-back is submitted by the cache, owned by the task that dirtied, and goes through the
+//!   engine.
 //! - A buffered flush waits until all that was dirty when it arrived is written back, then flushes
 //!   the disk, and ends with an error if a write-back failed.
 //!
 //! # Properties
-//! 1. Every submitted request finishes exactly once, whatever the disk does: a command that the disk
+//! 1. Every submitted request finishes exactly once, whatever the disk does: a command that the
+//!    disk
 //!    loses fails after [`COMMAND_TIMEOUT`].
 //! 2. A flush covers every write that was finished before it was submitted.
 
@@ -35,7 +38,8 @@ use std::collections::VecDeque;
 /// A command that the disk has not completed by then has failed (Linux: 30 s for a SCSI disk).
 pub const COMMAND_TIMEOUT: Nanos = Nanos::from_secs(30);
 
-/// Places in the engine's table that are kept for write-back: callers are refused before it must be.
+/// Places in the engine's table that are kept for write-back: callers are refused before it must
+/// be.
 const OWN_REQUESTS: usize = 1_024;
 
 /// A request for the device.

@@ -51,7 +51,8 @@ fn figures(preset: &Preset) -> String {
     row + "\n"
 }
 
-/// Tenths of MB/s of a sequential reader whose every request waits for one of a random reader in 32 GiB.
+/// Tenths of MB/s of a sequential reader whose every request waits for one of a random reader in 32
+/// GiB.
 fn beside(disk: &mut dyn Disk) -> u64 {
     let mut now = Instant::ZERO;
     let count = 4_000;

@@ -9,9 +9,10 @@
 //!                ▲ evicted for new pages     └─ oldest first, in contiguous runs, to the disk
 //! ```
 //! Pages of 4 KiB. Dirty pages are written back once they exceed `dirty_background`, are older than
-//! 30 s, a sync asks for them, or a writer waits for room: the oldest first, each with the dirty pages that follow it on the
-//! device and belong to the same task, up to `write_back_len`. A page that is written again before its
-//! write-back counts once; one that is written again *during* it is dirty again afterwards.
+//! 30 s, a sync asks for them, or a writer waits for room: the oldest first, each with the dirty
+//! pages that follow it on the device and belong to the same task, up to `write_back_len`. A page
+//! that is written again before its write-back counts once; one that is written again *during* it
+//! is dirty again afterwards.
 //!
 //! Only which page is where is modelled, not what it holds.
 //!
@@ -20,8 +21,9 @@
 //! page does not read the rest first.
 //!
 //! # Sources
-//! Thresholds of 10 and 20 percent and the age of 30 s: Linux vm.dirty_background_ratio, dirty_ratio
-//! and dirty_expire_centisecs. At most 1 MiB of write-back in flight: FreeBSD's hirunningspace of
+//! Thresholds of 10 and 20 percent and the age of 30 s: Linux vm.dirty_background_ratio,
+//! dirty_ratio and dirty_expire_centisecs. At most 1 MiB of write-back in flight: FreeBSD's
+//! hirunningspace of
 //! 2009 (vfs_bio.c).
 
 use iopace_core::request::{Extent, TaskId};

@@ -1,4 +1,5 @@
-//! Named disks, with a source for every parameter. The same in every scenario: none is tuned per table.
+//! Named disks, with a source for every parameter. The same in every scenario: none is tuned per
+//! table.
 //!
 //! A preset's table of parameters is computed from the very configuration that builds its disk, so
 //! what is shown is what runs. Where makers state no figure the source says "typical of the class":

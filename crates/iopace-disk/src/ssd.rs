@@ -9,31 +9,32 @@
 //!  write ─► controller ─► interface ─► cache ─► overhead ─► done
 //!                                        └─► any unit ▓▓▓▓▓▓▓▓ program_time, in the background
 //! ```
-//! A *unit* is what works by itself: a die, or a plane of one. Data lies over the units in pieces of
-//! [`SsdConfig::stripe`]; a read takes [`SsdConfig::read_time`] on the unit of each piece, however
-//! small the piece. A write is done when it is in the cache; programs go to the units in turn, as in a
-//! log, and take time by their size, because small writes are gathered into whole pages. Without room
-//! in the cache a write waits. A flush waits for the programs of all writes before it, FUA for its own.
+//! A *unit* is what works by itself: a die, or a plane of one. Data lies over the units in pieces
+//! of [`SsdConfig::stripe`]; a read takes [`SsdConfig::read_time`] on the unit of each piece,
+//! however small the piece. A write is done when it is in the cache; programs go to the units in
+//! turn, as in a log, and take time by their size, because small writes are gathered into whole
+//! pages. Without room in the cache a write waits. A flush waits for the programs of all writes
+//! before it, FUA for its own.
 //!
-//! On a unit reads go before programs, but at most [`READS_IN_A_ROW`] of them while a program waits; a
-//! program under way is not broken off.
+//! On a unit reads go before programs, but at most [`READS_IN_A_ROW`] of them while a program
+//! waits; a program under way is not broken off.
 //!
-//! *Garbage collection*: there are [`SsdConfig::spare`] erased bytes. Writes that do not follow the one
-//! before them use them up; without any, such a write costs [`SsdConfig::gc_permille`] of its
+//! *Garbage collection*: there are [`SsdConfig::spare`] erased bytes. Writes that do not follow the
+//! one before them use them up; without any, such a write costs [`SsdConfig::gc_permille`] of its
 //! programs, for the pages that must be copied first. An idle disk erases at
 //! [`SsdConfig::clean_rate`], and what is trimmed needs no copying.
 //!
 //! # Limits
-//! No mapping table, no wear, no thermal throttling, no read-ahead (so a lone sequential reader does
-//! not reach the rate of the interface). The interface carries one direction at a time. A read of what
-//! is still in the cache goes to the flash. A flush programs part of a page in part of the time, where
-//! real disks fill the page up: small flushed writes come out too fast. The collection is a
-//! surcharge, not a process of its own.
+//! No mapping table, no wear, no thermal throttling, no read-ahead (so a lone sequential reader
+//! does not reach the rate of the interface). The interface carries one direction at a time. A read
+//! of what is still in the cache goes to the flash. A flush programs part of a page in part of the
+//! time, where real disks fill the page up: small flushed writes come out too fast. The collection
+//! is a surcharge, not a process of its own.
 //!
 //! # Sources
 //! Tavakkol et al., "MQSim" (FAST 2018), for which parts matter; Hu et al., "Write amplification
-//! analysis in flash-based solid state drives" (SYSTOR 2009), for the collection; parameters: see the
-//! presets.
+//! analysis in flash-based solid state drives" (SYSTOR 2009), for the collection; parameters: see
+//! the presets.
 
 use crate::disk::{Command, Completion, Disk, DiskStats};
 use iopace_core::request::{Op, Outcome};

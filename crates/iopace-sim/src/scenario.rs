@@ -1,7 +1,8 @@
 //! A scenario: one story about one disk, with what must hold at its end.
 //!
-//! [`Scenario::parse`] reads one from a file's text (the format is in [`mod@file`]); tables and sweeps
-//! make theirs in code. Everything in it is resolved: names are looked up, sizes fit the disk.
+//! [`Scenario::parse`] reads one from a file's text (the format is in [`mod@file`]); tables and
+//! sweeps make theirs in code. Everything in it is resolved: names are looked up, sizes fit the
+//! disk.
 
 mod error;
 pub mod file;

@@ -1,7 +1,8 @@
 //! Lets every write through at once.
 //!
 //! # Model
-//! No dirty accounting: the kernel's (or the modelled) page cache takes what comes until it is full.
+//! No dirty accounting: the kernel's (or the modelled) page cache takes what comes until it is
+//! full.
 //!
 //! # Properties
 //! 1. No write ever waits here.

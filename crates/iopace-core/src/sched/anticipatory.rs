@@ -1,30 +1,33 @@
 //! One queue in order of position, which waits a moment for the task that was just served.
 //!
 //! # Model
-//! A task that reads synchronously submits its next request, near the last one, shortly after that is
-//! done. Serving somebody else in between costs two seeks; waiting costs the task's think time. So
-//! after a synchronous request the disk is kept for its task, unless that does not pay:
+//! A task that reads synchronously submits its next request, near the last one, shortly after that
+//! is done. Serving somebody else in between costs two seeks; waiting costs the task's think time.
+//! So after a synchronous request the disk is kept for its task, unless that does not pay:
 //! ```text
 //!  done ──► thinks too long? has requests queued? ── yes ──► next in C-LOOK order
 //!   │ no
 //!   └─► wait, at most antic_ms ── its request comes ──► serve it
-//!        ├── the next request of another task is nearer than this task usually seeks ──► serve that
+//!        ├── the next request of another task is nearer than this task usually seeks ──► serve
+//! that
 //!        ├── somebody waits longer than expire_ms ──► serve the oldest
 //!        └── time is up ──► next in C-LOOK order
 //! ```
-//! Serving one task is bounded by `batch_kb` and `batch_ms`: then the oldest request of another task
-//! goes first.
+//! Serving one task is bounded by `batch_kb` and `batch_ms`: then the oldest request of another
+//! task goes first.
 //!
-//! *What differs from 2009.* gsched_as was a proof of concept that waited for everybody: for writers,
-//! for seeking tasks, for those that had gone. This one keeps think time and seek distance per task,
-//! waits only where waiting has paid, ends a wait for a request that is nearer, and has bounds. (Its
-//! last version also left the waiting state only by the timer; here the request itself ends it.)
+//! *What differs from 2009.* gsched_as was a proof of concept that waited for everybody: for
+//! writers, for seeking tasks, for those that had gone. This one keeps think time and seek distance
+//! per task, waits only where waiting has paid, ends a wait for a request that is nearer, and has
+//! bounds. (Its last version also left the waiting state only by the timer; here the request itself
+//! ends it.)
 //!
 //! # Properties
 //! 1. The disk idles for at most `antic_ms` at a time, after a synchronous request only.
 //! 2. A task that thinks longer than `antic_ms` on the average is not waited for.
 //! 3. A wait ends for a request that is nearer than the task usually seeks.
-//! 4. A task has the disk for at most `batch_kb` or `batch_ms`, plus one request, while others wait.
+//! 4. A task has the disk for at most `batch_kb` or `batch_ms`, plus one request, while others
+//!    wait.
 //! 5. A request that waits longer than `expire_ms` is served before any that arrived later, at most
 //!    once per `expire_ms`.
 //! 6. A sequential reader keeps the disk while it thinks.
@@ -37,7 +40,8 @@
 //! requests in flight it does not wait. On flash there is nothing to save.
 //!
 //! # Sources
-//! Iyer and Druschel, "Anticipatory scheduling" (SOSP 2001); Linux as-iosched: the times (antic_expire
+//! Iyer and Druschel, "Anticipatory scheduling" (SOSP 2001); Linux as-iosched: the times
+//! (antic_expire
 //! 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait; FreeBSD gsched_as:
 //! the batch of 8 MiB.
 
@@ -151,6 +155,12 @@ struct Batch {
     waiting_until: Option<Instant>,
 }
 
+impl Batch {
+    fn is_over(&self, now: Instant, config: &Config) -> bool {
+        self.bytes >= config.batch_bytes || now.since(self.since) >= config.batch_time
+    }
+}
+
 /// The scheduler.
 #[derive(Debug)]
 pub struct Anticipatory {
@@ -213,6 +223,7 @@ impl Anticipatory {
     fn wait(&mut self, now: Instant) -> Option<Pop> {
         let batch = self.batch.as_ref()?;
         let (task, until) = (batch.task, batch.waiting_until?);
+        let until = until.min(batch.since + self.config.batch_time);
         let is_broken = self.has_expired(now) || self.is_nearer(task);
         if !is_broken && now < until {
             return Some(Pop::At(until.min(self.expires_at()), Reason::Anticipation));
@@ -234,11 +245,14 @@ impl Anticipatory {
             self.next_expiry = now + self.config.expire;
             return self.fifo.first_key_value().map(key);
         }
-        let Batch { task, bytes, since, .. } = self.batch.as_ref()?;
-        let is_over =
-            *bytes >= self.config.batch_bytes || now.since(*since) >= self.config.batch_time;
-        let other = |entry: &(&u64, &(Instant, TaskId, Bytes))| entry.1.1 != *task;
-        is_over.then(|| self.fifo.iter().find(other).map(key)).flatten()
+        let config = self.config;
+        let batch = self.batch.as_mut().filter(|batch| batch.is_over(now, &config))?;
+        let next = self.fifo.iter().find(|(_, entry)| entry.1 != batch.task).map(key);
+        if next.is_none() {
+            // Nobody else waits: a new batch, so that the search is not repeated for each request.
+            (batch.bytes, batch.since) = (Bytes::ZERO, now);
+        }
+        next
     }
 
     /// Books a request that goes to the disk.
@@ -321,9 +335,10 @@ impl Scheduler for Anticipatory {
         task.in_flight -= 1;
         task.stats.done(now);
         let pays = self.in_flight == 0 && self.tasks.get(&done.task).is_some_and(|t| self.pays(t));
-        let antic = self.config.antic;
+        let config = self.config;
         if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == done.task) {
-            batch.waiting_until = (pays && batch.is_sync).then(|| now + antic);
+            let is_kept = pays && batch.is_sync && !batch.is_over(now, &config);
+            batch.waiting_until = is_kept.then(|| now + config.antic);
         }
     }
 

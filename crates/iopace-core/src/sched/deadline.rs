@@ -1,8 +1,8 @@
 //! Serves requests in order of position, in batches, and none later than its deadline if it can.
 //!
 //! # Model
-//! Reads and writes have a sorted queue and a queue in order of arrival each. Requests are served in
-//! batches of one direction, ascending by position. Between two batches:
+//! Reads and writes have a sorted queue and a queue in order of arrival each. Requests are served
+//! in batches of one direction, ascending by position. Between two batches:
 //! ```text
 //!  reads waiting? ── yes ──► writes waiting and passed over writes_starved times? ─ yes ─► writes
 //!        │ no                              │ no

@@ -54,3 +54,6 @@ impl Scheduler for Fifo {
         into.extend(self.0.drain(..));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! Stage 3: which request goes to the disk next.
 //!
-//! [`Scheduler`] is the trait, [`REGISTRY`] the list. To add a scheduler: one file here and one line
-//! in the registry; command line, help, docs table, conformance suite and sweeps follow from it.
+//! [`Scheduler`] is the trait, [`REGISTRY`] the list. To add a scheduler: one file here and one
+//! line in the registry; command line, help, docs table, conformance suite and sweeps follow from
+//! it.
 
 use crate::request::{Done, Request};
 use crate::time::Instant;

@@ -3,27 +3,27 @@
 //!
 //! # Model
 //! A task that reads in sequence submits its next request shortly after the last one is done. A
-//! scheduler that never idles sees nothing of it in that gap, sends the head elsewhere, and so seeks
-//! between two tasks for every request. Here one task has the disk for a slice; when its queue runs
-//! empty the disk is kept idle for a moment (*anticipation*), because waiting a millisecond costs
-//! less than two seeks.
+//! scheduler that never idles sees nothing of it in that gap, sends the head elsewhere, and so
+//! seeks between two tasks for every request. Here one task has the disk for a slice; when its
+//! queue runs empty the disk is kept idle for a moment (*anticipation*), because waiting a
+//! millisecond costs less than two seeks.
 //! ```text
 //!   ┌──── slice of A: quantum_ms from its first completion, or quantum_kb ────┐┌─ slice of B ─
 //!   │ seek │ A │.│ A │.│ A │.│ A │ ...                                        ││ seek │ B │...
 //!                  └ anticipation: A thinks                                      B waits till here
 //! ```
 //! How long to wait for a task that thinks: its mean think time, four times (an exponential think
-//! time exceeds that in 2 % of cases), at most `wait_ms`, never past the end of its slice. A task that
-//! thinks longer than `wait_ms` on the average is not waited for at all. A task whose think time is
-//! not known yet is waited for `wait_ms`.
+//! time exceeds that in 2 % of cases), at most `wait_ms`, never past the end of its slice. A task
+//! that thinks longer than `wait_ms` on the average is not waited for at all. A task whose think
+//! time is not known yet is waited for `wait_ms`.
 //!
 //! *What differs from 2009.* gsched_rr does not wait for a task that seeks (mean distance over
 //! 8 KiB). Such a task then gets one request per turn while its neighbour gets a whole slice: with
 //! 100 ms slices some 12 ms of every 112 ms, a tenth of the disk. Here a seeking task has its slice
 //! like everybody, as long as its think time is short; its wait is bounded by four think times,
-//! whereas a sequential task, for which a lost turn costs the most, is waited for the full `wait_ms`.
-//! Think time is measured from completion to submission and not between submissions, so it does
-//! not contain the disk's own time.
+//! whereas a sequential task, for which a lost turn costs the most, is waited for the full
+//! `wait_ms`. Think time is measured from completion to submission and not between submissions, so
+//! it does not contain the disk's own time.
 //!
 //! # Properties
 //! 1. A task has the disk for at most `quantum_kb`, or `quantum_ms` from its first completion, plus

@@ -1,8 +1,8 @@
 //! Shared mechanism: what a scheduler remembers of a task, in fixed point.
 //!
 //! Averages are exponential with weight 1/8, as in gsched_rr and the Linux anticipatory scheduler:
-//! `sum <- sum + sample - sum/8`, `n <- n + 1 - n/8`, value = `sum/n`. Both are kept in 1/256 units,
-//! so that small values do not stick.
+//! `sum <- sum + sample - sum/8`, `n <- n + 1 - n/8`, value = `sum/n`. Both are kept in 1/256
+//! units, so that small values do not stick.
 
 use crate::request::Extent;
 use crate::time::{Instant, Nanos};
@@ -11,8 +11,9 @@ use crate::units::Bytes;
 /// Fixed-point one.
 const ONE: u64 = 256;
 
-/// Samples after which an average is trusted: with weight 1/8 the first sample then has lost a third
-/// of its weight. gsched_rr waits for 8, which at its depth of one costs a newcomer nearly a slice.
+/// Samples after which an average is trusted: with weight 1/8 the first sample then has lost a
+/// third of its weight. gsched_rr waits for 8, which at its depth of one costs a newcomer nearly a
+/// slice.
 const SAMPLES_TRUSTED: u64 = 4;
 
 /// An exponential average of whole numbers below 2^48.

@@ -1,28 +1,36 @@
-//! Schedulers that make life hard: one that shakes another without breaking the contract, and broken
-//! ones that the suite must catch.
+//! Schedulers that make life hard: one that shakes another without breaking the contract, and
+//! broken ones that the suite must catch.
 
 use super::{Random, forged};
-use iopace_core::request::{Done, Extent, GroupId, Op, Request, Submit, Tag, TaskId};
+use iopace_core::request::{Done, Extent, GroupId, Op, Request, RequestId, Submit, Tag, TaskId};
 use iopace_core::sched::{Algorithm, Params, REGISTRY, Scheduler};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Fault;
 use iopace_core::units::Bytes;
 use iopace_core::verdict::{Pop, Reason};
 
-/// Wraps a scheduler: holds it back for bounded times, drains it and gives everything back, and
-/// changes its parameters at random within their bounds.
+/// Wraps a scheduler: holds it back for bounded times, drains it and gives everything back in its
+/// order or in another, and changes its parameters at random within their bounds.
 #[derive(Debug)]
 pub struct Chaos {
     inner: Box<dyn Scheduler>,
     algorithm: &'static Algorithm,
     random: Random,
     held_until: Instant,
+    /// Whether what it holds was given to it out of order.
+    is_shuffled: bool,
 }
 
 impl Chaos {
     fn new(algorithm: &'static Algorithm) -> Chaos {
         let inner = (algorithm.build)(&algorithm.defaults());
-        Chaos { inner, algorithm, random: Random(99), held_until: Instant::ZERO }
+        Chaos {
+            inner,
+            algorithm,
+            random: Random(99),
+            held_until: Instant::ZERO,
+            is_shuffled: false,
+        }
     }
 
     fn shake(&mut self, now: Instant) {
@@ -37,21 +45,28 @@ impl Chaos {
                 }
                 self.inner.configure(&params);
             }
-            2 => {
-                let mut all = Vec::new();
-                self.inner.drain(&mut all);
-                let sequences: Vec<u64> = all.iter().map(|r| r.id().sequence()).collect();
-                assert!(sequences.is_sorted(), "a drain is in order of arrival");
-                assert_eq!(self.inner.len(), 0, "a drain leaves nothing");
-                all.into_iter().for_each(|request| self.inner.push(now, request));
-            }
+            2 | 3 => self.refill(now),
             _ => {}
         }
+    }
+
+    /// Drains it and gives all back, at times in another order.
+    fn refill(&mut self, now: Instant) {
+        let mut all = Vec::new();
+        self.inner.drain(&mut all);
+        let sequences: Vec<u64> = all.iter().map(|request| request.id().sequence()).collect();
+        assert!(self.is_shuffled || sequences.is_sorted(), "a drain is in order of arrival");
+        assert_eq!(self.inner.len(), 0, "a drain leaves nothing");
+        let by = self.random.below(all.len().max(1) as u64) as usize;
+        all.rotate_left(by);
+        self.is_shuffled |= by > 0;
+        all.into_iter().for_each(|request| self.inner.push(now, request));
     }
 }
 
 impl Scheduler for Chaos {
     fn push(&mut self, now: Instant, request: Request) {
+        self.is_shuffled &= !self.inner.is_empty();
         self.inner.push(now, request);
     }
 
@@ -106,7 +121,18 @@ pub fn in_chaos() -> Vec<&'static Algorithm> {
 struct Broken {
     inner: Box<dyn Scheduler>,
     pops: u64,
-    fault: Fault,
+    wrong: Wrong,
+    last: Option<RequestId>,
+}
+
+/// What it does wrong.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Panics,
+    Stalls,
+    Loses,
+    Invents,
+    Repeats,
 }
 
 impl Scheduler for Broken {
@@ -117,32 +143,26 @@ impl Scheduler for Broken {
     fn pop(&mut self, now: Instant) -> Pop {
         self.pops += 1;
         if self.pops % 1_000 != 999 || self.inner.is_empty() {
-            return self.inner.pop(now);
+            let pop = self.inner.pop(now);
+            if let Pop::Ready(request) = &pop {
+                self.last = Some(request.id());
+            }
+            return pop;
         }
-        match self.fault {
-            Fault::Panicked => panic!("the canary panics"),
-            Fault::Stalled => {
+        match self.wrong {
+            Wrong::Panics => panic!("the canary panics"),
+            Wrong::Stalls => {
                 self.pops -= 1;
                 Pop::At(Instant::NEVER, Reason::Turn)
             }
-            Fault::Forgot => {
+            Wrong::Loses => {
                 if let Pop::Ready(request) = self.inner.pop(now) {
                     request.abandon();
                 }
                 self.inner.pop(now)
             }
-            Fault::Invented => {
-                let submit = Submit {
-                    tag: Tag(0),
-                    task: TaskId(0),
-                    group: GroupId::ROOT,
-                    op: Op::Write,
-                    extent: Extent::new(Bytes(0), Bytes(512)).expect("small"),
-                    fua: false,
-                    sync: true,
-                };
-                Pop::Ready(Request::new(forged(u64::MAX), submit, now))
-            }
+            Wrong::Invents => Pop::Ready(made_up(forged(u64::MAX), now)),
+            Wrong::Repeats => Pop::Ready(made_up(self.last.expect("it popped before"), now)),
         }
     }
 
@@ -155,20 +175,67 @@ impl Scheduler for Broken {
     }
 }
 
-/// A broken scheduler for each fault that the engine knows.
+/// A request that nobody submitted.
+fn made_up(id: RequestId, now: Instant) -> Request {
+    let submit = Submit {
+        tag: Tag(0),
+        task: TaskId(0),
+        group: GroupId::ROOT,
+        op: Op::Write,
+        extent: Extent::new(Bytes(0), Bytes(512)).expect("small"),
+        fua: false,
+        sync: true,
+    };
+    Request::new(id, submit, now)
+}
+
+/// A broken scheduler for each thing that can be wrong, and what the engine calls it.
 pub fn canaries() -> Vec<(&'static Algorithm, Fault)> {
-    fn broken(fault: Fault) -> Box<dyn Scheduler> {
+    fn broken(wrong: Wrong) -> Box<dyn Scheduler> {
         let fifo = REGISTRY[0];
-        Box::new(Broken { inner: (fifo.build)(&fifo.defaults()), pops: 0, fault })
+        let inner = (fifo.build)(&fifo.defaults());
+        Box::new(Broken { inner, pops: 0, wrong, last: None })
     }
     let canary = |build, fault| -> (&'static Algorithm, Fault) {
         let (summary, params, counters) = ("does one thing wrong", &[], &[]);
         (Box::leak(Box::new(Algorithm { name: "canary", summary, params, counters, build })), fault)
     };
     vec![
-        canary(|_| broken(Fault::Panicked), Fault::Panicked),
-        canary(|_| broken(Fault::Stalled), Fault::Stalled),
-        canary(|_| broken(Fault::Forgot), Fault::Forgot),
-        canary(|_| broken(Fault::Invented), Fault::Invented),
+        canary(|_| broken(Wrong::Panics), Fault::Panicked),
+        canary(|_| broken(Wrong::Stalls), Fault::Stalled),
+        canary(|_| broken(Wrong::Loses), Fault::Forgot),
+        canary(|_| broken(Wrong::Invents), Fault::Invented),
+        canary(|_| broken(Wrong::Repeats), Fault::Invented),
     ]
 }
+
+/// Serves the latest first, so that the first waits for ever.
+#[derive(Debug, Default)]
+struct Unfair(Vec<Request>);
+
+impl Scheduler for Unfair {
+    fn push(&mut self, _now: Instant, request: Request) {
+        self.0.push(request);
+    }
+
+    fn pop(&mut self, _now: Instant) -> Pop {
+        self.0.pop().map_or(Pop::Empty, Pop::Ready)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn drain(&mut self, into: &mut Vec<Request>) {
+        into.append(&mut self.0);
+    }
+}
+
+/// A scheduler that breaks no law but lets requests wait.
+pub static UNFAIR: Algorithm = Algorithm {
+    name: "unfair",
+    summary: "the latest first",
+    params: &[],
+    counters: &[],
+    build: |_| Box::new(Unfair::default()),
+};

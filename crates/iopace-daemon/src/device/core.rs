@@ -1,7 +1,8 @@
 //! An engine under its lock, with the requests that it knows by tag.
 //!
-//! The lock is held for handling and draining only. What comes out is collected in a [`Drained`] and
-//! carried out after the lock is released: no I/O, no system call and no reply happens under it.
+//! The lock is held for handling and draining only. What comes out is collected in a [`Drained`]
+//! and carried out after the lock is released: no I/O, no system call and no reply happens under
+//! it.
 
 use super::{DeviceStatus, LoggedEvent};
 use crate::buffer::Buffer;
@@ -199,7 +200,9 @@ impl Core {
         let mut inner = self.lock();
         let now = clock::now();
         let result = inner.engine.control(now, control);
-        inner.hold_up.record(clock::now().since(now));
+        if result.is_ok() {
+            inner.hold_up.record(clock::now().since(now));
+        }
         self.drain(inner, now, drained);
         result
     }

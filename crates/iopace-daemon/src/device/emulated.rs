@@ -249,7 +249,9 @@ impl Device for EmulatedDevice {
         let mut inner = self.lock();
         let now = clock::now();
         let result = inner.machine.control(now, control);
-        inner.hold_up.record(clock::now().since(now));
+        if result.is_ok() {
+            inner.hold_up.record(clock::now().since(now));
+        }
         self.drain(inner, now);
         result
     }

@@ -1,8 +1,9 @@
 //! A file or block device behind an engine, and the pump between them.
 //!
 //! Reads that the page cache can answer and buffered writes do not come to the engine's queue: the
-//! thread that received them serves them. Everything that needs the disk is submitted to the engine;
-//! what it starts goes to the disk, and each completion is handled by the thread that learns of it.
+//! thread that received them serves them. Everything that needs the disk is submitted to the
+//! engine; what it starts goes to the disk, and each completion is handled by the thread that
+//! learns of it.
 
 use super::core::{Core, Drained};
 use super::{Allocation, Device, DeviceInfo, DeviceStatus};

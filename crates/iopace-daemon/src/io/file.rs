@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The system call `cachestat`, of the same number on every architecture; libc does not name it yet.
+/// The system call `cachestat`, of the same number on every architecture; libc does not name it
+/// yet.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// Zeroes written where the file system cannot make a range zero by itself.

@@ -142,8 +142,8 @@ impl Connection {
         state
     }
 
-    /// Adds a reply: `head` writes its header and says whether `data` follows. The request counts as
-    /// answered; [`Connection::send`] sends what was gathered.
+    /// Adds a reply: `head` writes its header and says whether `data` follows. The request counts
+    /// as answered; [`Connection::send`] sends what was gathered.
     pub fn answer(&self, held_bytes: u64, data: &[u8], head: impl FnOnce(&mut Vec<u8>) -> bool) {
         let mut state = self.lock();
         let state = &mut *state;

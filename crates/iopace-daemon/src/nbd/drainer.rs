@@ -1,8 +1,8 @@
 //! One thread that sends what clients did not take at once.
 //!
 //! Replies are sent without blocking by whoever finishes a request. What a socket does not take is
-//! left with its connection and handed to this thread, which waits for the socket to have room. So a
-//! client that does not read holds up nobody but itself.
+//! left with its connection and handed to this thread, which waits for the socket to have room. So
+//! a client that does not read holds up nobody but itself.
 
 use super::connection::Connection;
 use crate::clock;

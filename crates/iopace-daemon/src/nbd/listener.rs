@@ -81,8 +81,11 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
         if !found.file_type().is_socket() {
             return Err(StartError::NotASocket(shown));
         }
-        if UnixStream::connect(path).is_ok() {
-            return Err(StartError::SocketBusy(shown));
+        match UnixStream::connect(path) {
+            // Nobody listens any more: left over from a process that was killed.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(StartError::bind(&shown, &error)),
+            Ok(_) => return Err(StartError::SocketBusy(shown)),
         }
         fs::remove_file(path).map_err(|error| StartError::bind(&shown, &error))?;
     }

@@ -1,4 +1,5 @@
-//! Where bytes lie on the platter: zones, distances, angles, and the time to get from one to another.
+//! Where bytes lie on the platter: zones, distances, angles, and the time to get from one to
+//! another.
 
 use super::HddConfig;
 use iopace_core::time::{Instant, Nanos};

@@ -26,8 +26,8 @@ fn tiny() -> SsdConfig {
     }
 }
 
-/// The time at which each command is done, by id, in whole microseconds. They are submitted 20 ns one
-/// after the other: even the fastest interface takes a nanosecond.
+/// The time at which each command is done, by id, in whole microseconds. They are submitted 20 ns
+/// one after the other: even the fastest interface takes a nanosecond.
 fn run(disk: &mut Ssd, from: Instant, commands: &[Command]) -> BTreeMap<u64, Nanos> {
     for (&command, i) in commands.iter().zip(0..) {
         disk.submit(from + Nanos(20 * i), command);

@@ -54,7 +54,8 @@ impl Client {
     /// What the socket or the server said.
     pub fn start(socket: &Path, task: &Task, stop: &Arc<AtomicBool>) -> io::Result<Client> {
         let wanted = Wanted { structured: true, ..Wanted::default() };
-        let server = iopace_nbd::client::Client::connect(UnixStream::connect(socket)?, "disk", wanted)?;
+        let server =
+            iopace_nbd::client::Client::connect(UnixStream::connect(socket)?, "disk", wanted)?;
         let shared = Arc::new(Mutex::new(Shared::default()));
         let ended = Arc::new(AtomicBool::new(false));
         let mut workload = task.workload(SEED);

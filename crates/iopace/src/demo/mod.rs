@@ -1,9 +1,10 @@
 //! `iopace demo`: the effect of a scheduler, seen in a minute on any machine.
 //!
-//! A daemon with an emulated SATA disk runs inside this process. Clients connect to it over real NBD
-//! sockets and do what the programs of the geom_sched measurements did: one `dd`, one `cvs update`.
-//! Half-way through each mix the scheduler is put in under them; nobody stops. The requests are drawn
-//! from the simulator's own workloads, so the live figures stand beside the simulated ones.
+//! A daemon with an emulated SATA disk runs inside this process. Clients connect to it over real
+//! NBD sockets and do what the programs of the geom_sched measurements did: one `dd`, one `cvs
+//! update`. Half-way through each mix the scheduler is put in under them; nobody stops. The
+//! requests are drawn from the simulator's own workloads, so the live figures stand beside the
+//! simulated ones.
 
 mod load;
 mod show;
@@ -31,7 +32,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// What counts in no figure after a start or an exchange, in ticks: caches fill, queues empty.
 const SETTLE_TICKS: usize = 2;
 
-/// The file of the writing `dd`: smaller than in the simulator, as its data is really kept in memory.
+/// The file of the writing `dd`: smaller than in the simulator, as its data is really kept in
+/// memory.
 const FILE_LEN: Bytes = Bytes::from_mib(1024);
 
 /// Arguments of `iopace demo`.
@@ -131,12 +133,8 @@ pub fn run(args: &Args) -> Result<(), String> {
 }
 
 fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError> {
-    let backend = Backend::Emulated {
-        model: geom::DISK.to_owned(),
-        store: None,
-        size: None,
-        cache: None,
-    };
+    let backend =
+        Backend::Emulated { model: geom::DISK.to_owned(), store: None, size: None, cache: None };
     Daemon::start(DaemonConfig {
         devices: vec![DeviceConfig::new("disk", backend)],
         listen: vec![Listen::Unix(socket.to_path_buf())],
@@ -270,7 +268,8 @@ struct Tick {
 fn figures(clients: &[Client], from: usize, to: usize, ticks: &[Tick]) -> Figures {
     let ticks = &ticks[from.min(to)..to];
     let nanos = (ticks.len().max(1) as u128) * TICK.as_nanos();
-    let sum = |part: fn(&Tick) -> u64| ticks.iter().map(|tick| u128::from(part(tick))).sum::<u128>();
+    let sum =
+        |part: fn(&Tick) -> u64| ticks.iter().map(|tick| u128::from(part(tick))).sum::<u128>();
     let per_second = |total: u128| Milli::ratio(total * 1_000_000_000, nanos).unwrap_or_default();
     let mut latencies = iopace_core::stats::Histogram::default();
     for tick in ticks {

@@ -1,6 +1,6 @@
 //! What the demo prints: progress, a table, a chart, what to do next.
 
-use super::{Args, Figures, Format, Mix, TICK, load};
+use super::{Args, Figures, Format, Mix, SETTLE_TICKS, TICK, load};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use iopace_core::time::Nanos;
 use iopace_sim::milli::Milli;
@@ -62,8 +62,7 @@ struct Line {
 
 fn lines(args: &Args, mix: &Mix) -> Vec<Line> {
     let variants = [geom::NONE, args.sched.as_str()];
-    let simulated =
-        variants.map(|variant| geom::outcome(mix.row, variant, load::SEED, SIMULATED));
+    let simulated = variants.map(|variant| geom::outcome(mix.row, variant, load::SEED, SIMULATED));
     let source = variants.map(|variant| geom::source(mix.row, variant));
     let live = [mix.none, mix.with];
     let program = super::row_program(mix.row);
@@ -107,7 +106,11 @@ fn table(args: &Args, mixes: &[Mix]) -> String {
     let head = ["mix", "program", "unit", "2009", "2009", "simulated", "simulated", "live", "live"];
     let variant = ["", "", "", "none", sched, "none", sched, "none", sched];
     table.set_header(head.iter().zip(variant).map(|(head, variant)| {
-        Cell::new(if variant.is_empty() { (*head).to_owned() } else { format!("{head}\n{variant}") })
+        Cell::new(if variant.is_empty() {
+            (*head).to_owned()
+        } else {
+            format!("{head}\n{variant}")
+        })
     }));
     for mix in mixes {
         for (index, line) in lines(args, mix).into_iter().enumerate() {
@@ -134,7 +137,8 @@ fn table(args: &Args, mixes: &[Mix]) -> String {
 /// Throughput of both programs over time, with the moment of the exchange.
 fn chart(args: &Args, mix: &Mix) -> String {
     let bars = |values: Vec<u64>| {
-        let most = values.iter().copied().max().unwrap_or(0).max(1);
+        // The first columns show the page cache filling, far above what the disk can do.
+        let most = values.iter().skip(SETTLE_TICKS).copied().max().unwrap_or(0).max(1);
         let bar = |value: &u64| match value {
             0 => ' ',
             _ => BARS[((value * 8).div_ceil(most) as usize).clamp(1, 8) - 1],
