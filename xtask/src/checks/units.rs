@@ -25,7 +25,8 @@ pub static CHECK: Check = Check {
     good: || {
         let text = "pub struct A {\n    pub wait_ns_max: u64,\n\
                     wait: u64,\n    pub b: Bytes,\n}\n\
-                    impl A { pub fn set(&mut self, size_bytes: u64, f: fn(u64)) { let x: u64; } }\n";
+                    impl A { pub fn set(&mut self, size_bytes: u64, f: fn(u64)) { let x: u64; } \
+                    }\n";
         vec![(SAMPLE, text.into())]
     },
 };

@@ -1,0 +1,45 @@
+# Short words for what is done often; each line below is what it says and no more.
+# CARGO_TARGET_DIR and CARGO are respected if they are set.
+
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help setup build demo test bench fmt lint tidy docs fuzz clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what the tests talk to (fio, NBD clients)
+	@scripts/setup.sh
+
+build: ## the release binary
+	$(CARGO) build --release -p iopace
+	@echo "$(TARGET_DIR)/release/iopace"
+
+demo: ## one minute: two clients on one emulated disk, with and without a scheduler
+	@$(CARGO) run --release -q -p iopace -- demo
+
+test: ## everything that has to hold
+	@scripts/test.sh
+
+bench: ## speed beside nbdkit and qemu-nbd, and the cost of the policy
+	@scripts/bench.sh
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+lint: ## clippy, warnings are errors
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+tidy: ## the project's own rules
+	@$(CARGO) xtask tidy
+
+docs: ## the documentation of the crates
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	@echo "$(TARGET_DIR)/doc/iopace_core/index.html"
+
+fuzz: ## FUZZ_SECONDS (60) seconds of fuzzing per target
+	@scripts/fuzz.sh
+
+clean: ## what was built
+	$(CARGO) clean
