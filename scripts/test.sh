@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Everything that has to hold, in the order in which a mistake shows soonest. Stops at the first step
-# that fails. The last line is `N passed, N failed, N skipped`: tests of all kinds, a failed step
-# counting as one at least, and each step that could not run here as one skipped.
+# Everything that has to hold, in the order in which a mistake shows soonest. Stops at the first
+# step that fails. The last line is `N passed, N failed, N skipped`: tests of all kinds, a failed
+# step counting as one at least, and each step that could not run here as one skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
