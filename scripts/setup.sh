@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests and benchmarks talk to: NBD clients, fio, a C linker. On Debian and
-# Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on, and what
-# needs it is skipped aloud later. Quick when all is there. Changes nothing else.
+# Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on, and
+# what needs it is skipped aloud later. Quick when all is there. Changes nothing else.
 set -euo pipefail
 
 # What is looked for, and the package it is in.
@@ -37,7 +37,7 @@ as_root() {
 }
 
 if ! command -v cargo >/dev/null; then
-    echo "setup: no cargo; install Rust 1.95 or newer (https://rustup.rs)" >&2
+    echo "setup: no cargo; install Rust 1.88 or newer (https://rustup.rs)" >&2
     exit 1
 fi
 

@@ -47,6 +47,19 @@ pub static MANIFESTS: Check = Check {
     },
 };
 
+/// The check of versions.
+pub static VERSIONS: Check = Check {
+    name: "one-version",
+    rule: "the version of a dependency stands in the root manifest only",
+    run: versions,
+    bad: || vec![("crates/a/Cargo.toml", "[dev-dependencies]\nserde = \"1\"\n".into())],
+    good: || {
+        let text = "[package]\nname = \"a\"\n[dependencies]\nserde.workspace = true\n\
+                    toml = { workspace = true, features = [\"serde\"] }\n";
+        vec![("crates/a/Cargo.toml", text.into()), ("fuzz/Cargo.toml", "serde = \"1\"\n".into())]
+    },
+};
+
 /// The check of policies.
 pub static POLICIES: Check = Check {
     name: "policy-layers",
@@ -141,6 +154,23 @@ fn dependencies(text: &str) -> Vec<(usize, &str)> {
         }
     }
     found
+}
+
+fn versions(context: &mut Context<'_>) {
+    let tree = context.tree;
+    for file in tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let mut is_in = false;
+        for (i, line) in file.text.lines().enumerate() {
+            if line.starts_with('[') {
+                is_in = line.ends_with("dependencies]") && file.folder() != "fuzz";
+            } else if is_in && line.contains('=') && !line.contains("workspace = true") {
+                let what = format!("`{}` is not inherited", line.trim());
+                let remedy = "put the version under [workspace.dependencies] in the root manifest, \
+                              here only `name.workspace = true` and the features";
+                context.find(&file.path, i + 1, what, remedy);
+            }
+        }
+    }
 }
 
 fn uses(context: &mut Context<'_>) {

@@ -109,6 +109,7 @@ pub static CHECKS: &[&Check] = &[
     &policies::REGISTERED,
     &units::CHECK,
     &layers::MANIFESTS,
+    &layers::VERSIONS,
     &layers::POLICIES,
     &layers::CLOCKS,
     &layers::LINTS,

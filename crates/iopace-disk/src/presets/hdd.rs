@@ -67,7 +67,8 @@ const SATA_250G_SOURCES: [&str; 17] = [
     "Hitachi Travelstar 7K320 OEM specification: full stroke seek, read (7200 rpm, 2.5 inch)",
     "typical of the class: a write is stated 1 to 2 ms slower than a read on average",
     "measured in the source: dd, raw read, in the README of geom_sched (2009)",
-    "Hitachi Deskstar 7K500 specification: 31.0 against 64.8 MB/s sustained, 48 % of the outer edge",
+    "Hitachi Deskstar 7K500 specification: 31.0 against 64.8 MB/s sustained, 48 % of the \
+     outer edge",
     "calibrated: 55 of 72 MB/s, dd write alone in the README of geom_sched; holds all that a \
      buffered write through a file system loses there (allocation, metadata, missed turns)",
     "SATA 1.5 Gb/s, which controllers and disks of the time had in common",
