@@ -34,6 +34,8 @@
 //! 5. A task whose mean think time is above `wait_ms` is not waited for.
 //! 6. A task that seeks but thinks briefly keeps its slice.
 //! 7. With `bypass` nothing is held back and requests go in order of arrival.
+//! 8. A request that others of its task pass over for 5 s goes first within the next second of its
+//!    task's slices, one request a second.
 //!
 //! # When it does not know
 //! A new task is waited for until its think time is known (four requests).
@@ -41,7 +43,7 @@
 //! # Limits
 //! With `queue_depth` 1 the disk's own queueing is switched off, which wastes a disk that has it;
 //! with more, other tasks still wait while the one in service has a request in flight. Slices are
-//! equal: no weights. On flash there is no seek to save: use `fifo` or `fair` there.
+//! equal: no weights. On flash there is no seek to save: use `fifo` there.
 //!
 //! # Sources
 //! FreeBSD gsched_rr (gs_rr.c): parameters, bounds, defaults, counters, the statistics' 1/8 weight;
@@ -49,13 +51,16 @@
 
 use super::sorted::{Sorted, by_arrival};
 use super::tasks::TaskStats;
-use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
+use super::{Algorithm, CounterSpec, Params, Scheduler};
 use crate::limits::TASKS_MAX;
 use crate::request::{Done, Request, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
+use config::{Config, PARAMS};
 use std::collections::{BTreeMap, VecDeque};
+
+mod config;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -70,59 +75,6 @@ pub static ALGORITHM: Algorithm = Algorithm {
     build: |params| Box::new(RoundRobin::new(params)),
 };
 
-static PARAMS: [ParamSpec; 6] = [
-    ParamSpec {
-        name: "wait_ms",
-        unit: "ms",
-        min: 1,
-        default: 10,
-        max: 30,
-        doc: "longest anticipation; about one seek with its rotation, so waiting costs at most \
-              what it may save",
-    },
-    ParamSpec {
-        name: "quantum_ms",
-        unit: "ms",
-        min: 1,
-        default: 100,
-        max: 500,
-        doc: "slice in time, counted from its first completion; ten seeks long, so switching \
-              costs about a tenth",
-    },
-    ParamSpec {
-        name: "quantum_kb",
-        unit: "KiB",
-        min: 16,
-        default: 8192,
-        max: 65536,
-        doc: "slice in bytes; what an 80 MB/s disk moves in 100 ms",
-    },
-    ParamSpec {
-        name: "queue_depth",
-        unit: "requests",
-        min: 1,
-        default: 1,
-        max: 50,
-        doc: "requests at the disk at once; one gives this scheduler all the say",
-    },
-    ParamSpec {
-        name: "bypass",
-        unit: "0/1",
-        min: 0,
-        default: 0,
-        max: 1,
-        doc: "pass new requests through in order of arrival and hold nothing back",
-    },
-    ParamSpec {
-        name: "w_anticipate",
-        unit: "0/1",
-        min: 0,
-        default: 1,
-        max: 1,
-        doc: "anticipate after writes too",
-    },
-];
-
 /// A mean distance up to which a task counts as sequential (gsched_rr).
 const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
 
@@ -132,32 +84,17 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 /// Mean think times to wait for a seeking task: an exponential one is longer in 2 % of cases.
 const THINK_TIMES: u64 = 4;
 
+/// Within its task a request is passed over by nearer ones for this long. A stream that stays ahead
+/// of the head would pass it over for ever; a seek there and back every 5 s costs a stream 0.3 %.
+/// The value is mq-deadline's for writes: a task with many requests queued is mostly write-back.
+const PASSED_OVER_MAX: Nanos = Nanos::from_secs(5);
+
+/// The age of a task's requests is looked up again after this long at the soonest, as that costs a
+/// walk over them, and serving them by age a seek each.
+const AGES_AGAIN: Nanos = Nanos::from_secs(1);
+
 /// A task without requests is forgotten after this long (geom_sched's expire_secs).
 const EXPIRE: Nanos = Nanos::from_secs(10);
-
-/// The parameters in force, in the core's units.
-#[derive(Clone, Copy, Debug)]
-struct Config {
-    wait: Nanos,
-    quantum: Nanos,
-    quantum_bytes: Bytes,
-    queue_depth: u32,
-    bypass: bool,
-    w_anticipate: bool,
-}
-
-impl Config {
-    fn new(params: &Params) -> Config {
-        Config {
-            wait: Nanos::from_millis(params.get(0)),
-            quantum: Nanos::from_millis(params.get(1)),
-            quantum_bytes: Bytes::from_kib(params.get(2)),
-            queue_depth: u32::try_from(params.get(3)).expect("bounded by its spec"),
-            bypass: params.is_on(4),
-            w_anticipate: params.is_on(5),
-        }
-    }
-}
 
 /// One task: its requests and what is known of it.
 #[derive(Debug, Default)]
@@ -165,6 +102,25 @@ struct Queue {
     requests: Sorted,
     stats: TaskStats,
     in_flight: u32,
+    /// Before then none of its requests can have been passed over for too long.
+    ages_at: Instant,
+}
+
+impl Queue {
+    /// Its next request: the nearest, or one that was passed over for too long.
+    fn next(&mut self, now: Instant) -> Option<Request> {
+        if now >= self.ages_at
+            && let Some(oldest) = self.requests.oldest()
+        {
+            let due = oldest.arrived() + PASSED_OVER_MAX;
+            let key = (oldest.extent().offset(), oldest.id().sequence());
+            self.ages_at = due.max(now + AGES_AGAIN);
+            if due <= now {
+                return self.requests.take(key.0, key.1);
+            }
+        }
+        self.requests.pop()
+    }
 }
 
 /// The task in service.
@@ -187,11 +143,12 @@ pub struct RoundRobin {
     /// Tasks with requests, the one in service aside, in order of their turn.
     turns: VecDeque<TaskId>,
     active: Option<Slice>,
-    /// Requests taken while `bypass` was on.
+    /// All requests while `bypass` is on, none else.
     through: VecDeque<Request>,
     len: usize,
     in_flight: u32,
-    next_expiry: Instant,
+    /// When idle tasks are looked for next, or at how many tasks.
+    expiry_at: (Instant, usize),
     wait_hit_count: u64,
     wait_miss_count: u64,
     slices_count: u64,
@@ -207,7 +164,7 @@ impl RoundRobin {
             through: VecDeque::new(),
             len: 0,
             in_flight: 0,
-            next_expiry: Instant::ZERO,
+            expiry_at: (Instant::ZERO, TASKS_MAX),
             wait_hit_count: 0,
             wait_miss_count: 0,
             slices_count: 0,
@@ -245,15 +202,41 @@ impl RoundRobin {
     }
 
     /// The next request of the task in service, or `None` if it has none queued.
-    fn serve(&mut self) -> Option<Request> {
+    fn serve(&mut self, now: Instant) -> Option<Request> {
         let slice = self.active.as_mut()?;
-        let queue = self.tasks.get_mut(&slice.task)?;
-        let request = queue.requests.pop()?;
-        queue.in_flight += 1;
-        self.in_flight += 1;
-        self.len -= 1;
+        let request = self.tasks.get_mut(&slice.task)?.next(now)?;
         slice.service += request.service_bytes();
         Some(request)
+    }
+
+    /// Books a request that goes to the disk.
+    fn starts(&mut self, request: Request) -> Pop {
+        self.len -= 1;
+        self.in_flight += 1;
+        if let Some(queue) = self.tasks.get_mut(&request.task()) {
+            queue.in_flight += 1;
+        }
+        Pop::Ready(request)
+    }
+
+    /// Puts a request in its place.
+    fn queue(&mut self, request: Request) {
+        self.len += 1;
+        if self.config.bypass {
+            return self.through.push_back(request);
+        }
+        let task = request.task();
+        let queue = self.tasks.entry(task).or_default();
+        let was_empty = queue.requests.is_empty();
+        queue.requests.push(request);
+        match &mut self.active {
+            Some(slice) if slice.task == task => {
+                let was_waited_for = slice.waiting_until.take().is_some();
+                self.wait_hit_count += u64::from(was_waited_for);
+            }
+            _ if was_empty => self.turns.push_back(task),
+            _ => {}
+        }
     }
 
     /// How long the task's next request is worth waiting for, from now.
@@ -287,18 +270,18 @@ impl RoundRobin {
 
     /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
     fn expire(&mut self, now: Instant) {
-        let is_full = self.tasks.len() >= TASKS_MAX;
-        if now < self.next_expiry && !is_full {
+        let is_full = self.tasks.len() >= self.expiry_at.1;
+        if now < self.expiry_at.0 && !is_full {
             return;
         }
-        self.next_expiry = now + EXPIRE;
         let active = self.active.as_ref().map(|slice| slice.task);
         self.tasks.retain(|task, queue| {
-            !queue.requests.is_empty()
-                || queue.in_flight > 0
-                || active == Some(*task)
-                || (!is_full && now.since(queue.stats.last_used()) < EXPIRE)
+            let is_recent = !is_full && now.since(queue.stats.last_used()) < EXPIRE;
+            let is_busy = !queue.requests.is_empty() || queue.in_flight > 0;
+            is_recent || is_busy || active == Some(*task)
         });
+        // More busy tasks than the limit: not a walk for each request.
+        self.expiry_at = (now + EXPIRE, TASKS_MAX.max(self.tasks.len() * 2));
     }
 
     /// Why the task in service keeps the disk although it has nothing queued.
@@ -319,59 +302,39 @@ impl RoundRobin {
 impl Scheduler for RoundRobin {
     fn push(&mut self, now: Instant, request: Request) {
         self.expire(now);
-        self.len += 1;
-        let (task, extent) = (request.task(), request.extent());
-        let queue = self.tasks.entry(task).or_default();
-        let was_empty = queue.requests.is_empty();
-        let is_alone = was_empty && queue.in_flight == 0;
         let think_max = self.config.wait.times(2);
-        queue.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
-        if self.config.bypass {
-            return self.through.push_back(request);
-        }
-        queue.requests.push(request);
-        match &mut self.active {
-            Some(slice) if slice.task == task => {
-                let was_waited_for = slice.waiting_until.take().is_some();
-                self.wait_hit_count += u64::from(was_waited_for);
-            }
-            _ if was_empty => self.turns.push_back(task),
-            _ => {}
-        }
+        let queue = self.tasks.entry(request.task()).or_default();
+        let is_alone = queue.requests.is_empty() && queue.in_flight == 0;
+        queue.stats.submits(now, request.extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
+        self.queue(request);
     }
 
     fn pop(&mut self, now: Instant) -> Pop {
+        if let Some(request) = self.through.pop_front() {
+            return self.starts(request);
+        }
         if self.len == 0 {
             return Pop::Empty;
         }
-        if !self.config.bypass && self.in_flight >= self.config.queue_depth {
+        if self.in_flight >= self.config.queue_depth {
             return Pop::At(Instant::NEVER, Reason::Turn);
         }
         if self.is_expired(now) {
             self.release();
         }
         loop {
-            if let Some(request) = self.serve() {
-                return Pop::Ready(request);
+            if let Some(request) = self.serve(now) {
+                return self.starts(request);
             }
-            if !self.config.bypass
-                && let Some(hold) = self.hold(now)
-            {
+            if let Some(hold) = self.hold(now) {
                 return hold;
             }
             self.release();
             self.next_slice();
             if self.active.is_none() {
-                break;
+                return Pop::Empty;
             }
         }
-        let Some(request) = self.through.pop_front() else { return Pop::Empty };
-        self.len -= 1;
-        self.in_flight += 1;
-        if let Some(queue) = self.tasks.get_mut(&request.task()) {
-            queue.in_flight += 1;
-        }
-        Pop::Ready(request)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
@@ -406,7 +369,13 @@ impl Scheduler for RoundRobin {
     }
 
     fn configure(&mut self, params: &Params) {
+        let was_bypass = self.config.bypass;
         self.config = Config::new(params);
+        if self.config.bypass != was_bypass {
+            let mut all = Vec::with_capacity(self.len);
+            self.drain(&mut all);
+            all.into_iter().for_each(|request| self.queue(request));
+        }
     }
 
     fn counters(&self, into: &mut Vec<u64>) {

@@ -49,6 +49,11 @@ impl Sorted {
         Some(request)
     }
 
+    /// The one that came first. O(n).
+    pub fn oldest(&self) -> Option<&Request> {
+        self.by_offset.values().min_by_key(|request| request.id().sequence())
+    }
+
     /// Where the head is taken to be.
     pub fn position(&self) -> Bytes {
         self.position

@@ -58,19 +58,38 @@ impl Bench {
     fn submit(&mut self, client: &mut Client) {
         let step = if client.is_sequential { 131_072 } else { 10_000_019 };
         client.position += step;
+        self.push(client.task, client.position);
+        client.next_at = Instant::NEVER;
+    }
+
+    fn push(&mut self, task: TaskId, offset: u64) {
         let submit = Submit {
             tag: Tag(self.sequence),
-            task: client.task,
+            task,
             group: GroupId::ROOT,
             op: Op::Read,
-            extent: Extent::new(Bytes(client.position), Bytes(131_072)).expect("small"),
+            extent: Extent::new(Bytes(offset), Bytes(131_072)).expect("small"),
             fua: false,
             sync: true,
         };
         let id = RequestId::forge(self.sequence);
         self.sequence += 1;
         self.rr.push(self.now, Request::new(id, submit, self.now));
-        client.next_at = Instant::NEVER;
+    }
+
+    /// Serves one request, waiting if it has to, and says which.
+    fn serve_next(&mut self, clients: &mut [Client]) -> u64 {
+        loop {
+            match self.rr.pop(self.now) {
+                Pop::Ready(request) => {
+                    let sequence = request.id().sequence();
+                    self.serve(request, clients);
+                    return sequence;
+                }
+                Pop::At(at, _) => self.now = at,
+                Pop::Empty => panic!("something is queued"),
+            }
+        }
     }
 
     /// Runs closed-loop clients, one request at the disk, until `until`.
@@ -115,12 +134,13 @@ impl Bench {
         let id = request.id();
         request.abandon();
         let done = Done { id, task, op: Op::Read, extent, started, ok: true };
-        let client = clients.iter_mut().find(|client| client.task == task).expect("known");
-        client.served_count += 1;
-        client.waits.push(wait);
-        client.next_at = self.now + client.think;
-        if client.next_at <= self.now {
-            self.submit(client);
+        if let Some(client) = clients.iter_mut().find(|client| client.task == task) {
+            client.served_count += 1;
+            client.waits.push(wait);
+            client.next_at = self.now + client.think;
+            if client.next_at <= self.now {
+                self.submit(client);
+            }
         }
         self.rr.on_done(self.now, &done);
     }
@@ -219,6 +239,55 @@ fn p7_with_bypass_requests_go_in_order_of_arrival() {
         assert_eq!(request.id().sequence(), sequence);
         request.abandon();
     }
+}
+
+#[test]
+fn p8_a_request_of_a_task_is_not_passed_over_by_its_others_for_ever() {
+    let mut bench = Bench::new(&[]);
+    let mut writer = [client(1, 0, true)];
+    writer[0].position = 1 << 40;
+    bench.submit(&mut writer[0]);
+    bench.serve_next(&mut []);
+    // One behind the head; from now on there is always a next one just ahead of it.
+    bench.push(TaskId(1), 0);
+    let behind = bench.sequence - 1;
+    while bench.now < TEN_SECONDS {
+        bench.submit(&mut writer[0]);
+        if bench.serve_next(&mut []) == behind {
+            let waited = bench.now.since(Instant::ZERO);
+            assert!(waited >= Nanos::from_secs(5), "C-LOOK until then: {waited}");
+            assert!(waited <= Nanos::from_millis(6_100), "{waited}");
+            return;
+        }
+    }
+    panic!("it starves");
+}
+
+#[test]
+fn what_came_during_bypass_goes_on_when_bypass_ends() {
+    let mut bench = Bench::new(&[("bypass", 1)]);
+    let mut clients = [client(1, 0, true), client(2, 0, true)];
+    bench.push(TaskId(3), 7 << 40);
+    bench.rr.configure(&params(&[]));
+    for client in &mut clients {
+        bench.submit(client);
+        bench.submit(client);
+    }
+    let order: Vec<u64> = (0..5).map(|_| bench.serve_next(&mut clients)).collect();
+    assert_eq!(order[0], 0, "it came first, its task has the first turn: {order:?}");
+}
+
+#[test]
+fn what_was_queued_goes_in_order_of_arrival_when_bypass_begins() {
+    let mut bench = Bench::new(&[]);
+    for (task, offset) in [(2, 900), (1, 500), (2, 100), (3, 0), (1, 400)] {
+        bench.push(TaskId(task), offset << 30);
+    }
+    bench.rr.configure(&params(&[("bypass", 1)]));
+    bench.push(TaskId(1), 0);
+    let order: Vec<u64> = (0..6).map(|_| bench.serve_next(&mut [])).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(bench.rr.len(), 0);
 }
 
 #[test]
