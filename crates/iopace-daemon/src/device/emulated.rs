@@ -144,8 +144,7 @@ impl EmulatedDevice {
                 job.buffer.resize(job.extent.len().get() as usize);
             }
             let data = job.buffer.as_mut_slice();
-            // FUA and flush were honoured by the model; the store follows them.
-            if let Err(error) = self.store.perform(job.op, job.extent, false, data) {
+            if let Err(error) = self.store.perform(job.op, job.extent, job.fua, data) {
                 let device = &self.info.name;
                 tracing::warn!(%device, %error, "{:?} {} failed in the store", job.op, job.extent);
                 result = nbd_outcome(Outcome::Failed(disk_error(&error)));

@@ -173,13 +173,14 @@ impl Connection {
     /// The connection's own thread answers with data and waits until the client takes it: no copy,
     /// and nobody else has to finish the job.
     pub fn answer_and_wait(
-        &self,
+        self: &Arc<Self>,
         held_bytes: u64,
         data: Data<'_>,
         head: impl FnOnce(&mut Vec<u8>),
     ) {
+        // What is gathered goes first, by the drainer if the socket is full.
+        self.send();
         let mut state = self.lock();
-        // While the drainer sends, what is before us must go first.
         while state.socket == Socket::Watched || state.socket == Socket::Full {
             state = self.wait(state);
         }
