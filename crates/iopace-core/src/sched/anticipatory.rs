@@ -8,8 +8,7 @@
 //!  done ──► thinks too long? has requests queued? ── yes ──► next in C-LOOK order
 //!   │ no
 //!   └─► wait, at most antic_ms ── its request comes ──► serve it
-//!        ├── the next request of another task is nearer than this task usually seeks ──► serve
-//! that
+//!        ├── another's next request is nearer than this task usually seeks ──► serve that
 //!        ├── somebody waits longer than expire_ms ──► serve the oldest
 //!        └── time is up ──► next in C-LOOK order
 //! ```
@@ -28,8 +27,8 @@
 //! 3. A wait ends for a request that is nearer than the task usually seeks.
 //! 4. A task has the disk for at most `batch_kb` or `batch_ms`, plus one request, while others
 //!    wait.
-//! 5. A request that waits longer than `expire_ms` is served before any that arrived later, at most
-//!    once per `expire_ms`.
+//! 5. A request that waits longer than `expire_ms` goes first, the oldest of them, one per
+//!    `expire_ms`: with n older ones it waits for n + 1 times that and as many services at most.
 //! 6. A sequential reader keeps the disk while it thinks.
 //!
 //! # When it does not know
@@ -41,9 +40,8 @@
 //!
 //! # Sources
 //! Iyer and Druschel, "Anticipatory scheduling" (SOSP 2001); Linux as-iosched: the times
-//! (antic_expire
-//! 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait; FreeBSD gsched_as:
-//! the batch of 8 MiB.
+//! (antic_expire 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait;
+//! FreeBSD gsched_as: the batch of 8 MiB.
 
 use super::sorted::{Sorted, by_arrival};
 use super::tasks::TaskStats;
@@ -173,7 +171,8 @@ pub struct Anticipatory {
     in_flight: u32,
     /// Before then no request is preferred for its age.
     next_expiry: Instant,
-    next_forgetting: Instant,
+    /// When idle tasks are looked for next, or at how many tasks.
+    forget_at: (Instant, usize),
     wait_hit_count: u64,
     wait_miss_count: u64,
     wait_broken_count: u64,
@@ -189,7 +188,7 @@ impl Anticipatory {
             batch: None,
             in_flight: 0,
             next_expiry: Instant::ZERO,
-            next_forgetting: Instant::ZERO,
+            forget_at: (Instant::ZERO, TASKS_MAX),
             wait_hit_count: 0,
             wait_miss_count: 0,
             wait_broken_count: 0,
@@ -282,16 +281,18 @@ impl Anticipatory {
         is_idle && task.stats.think().is_none_or(|think| think <= self.config.antic)
     }
 
+    /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
     fn forget(&mut self, now: Instant) {
-        let is_full = self.tasks.len() >= TASKS_MAX;
-        if now < self.next_forgetting && !is_full {
+        let is_full = self.tasks.len() >= self.forget_at.1;
+        if now < self.forget_at.0 && !is_full {
             return;
         }
-        self.next_forgetting = now + FORGET;
         self.tasks.retain(|_, task| {
             let is_recent = !is_full && now.since(task.stats.last_used()) < FORGET;
             task.queued > 0 || task.in_flight > 0 || is_recent
         });
+        // More busy tasks than the limit: not a walk for each request.
+        self.forget_at = (now + FORGET, TASKS_MAX.max(self.tasks.len() * 2));
     }
 }
 

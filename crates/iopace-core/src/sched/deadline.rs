@@ -27,7 +27,9 @@
 //! every request.
 //!
 //! # Sources
-//! Linux mq-deadline (Documentation/block/deadline-iosched.rst): parameters and their defaults.
+//! Linux mq-deadline (Documentation/block/deadline-iosched.rst): parameters and their defaults. It
+//! takes 0 for `writes_starved`, too, and then serves no read as long as writes wait; here 1 is the
+//! least, which is one batch of each in turn.
 
 use super::sorted::{Sorted, by_arrival};
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
@@ -77,7 +79,7 @@ static PARAMS: [ParamSpec; 4] = [
     ParamSpec {
         name: "writes_starved",
         unit: "batches",
-        min: 0,
+        min: 1,
         default: 2,
         max: 1_024,
         doc: "read batches that may pass over waiting writes in a row",

@@ -67,13 +67,14 @@ fn p1_a_batch_goes_upwards() {
 
 #[test]
 fn p2_a_batch_ends_after_fifo_batch() {
-    let mut bench = Bench::new(&[("fifo_batch", 4), ("writes_starved", 0)]);
+    let mut bench = Bench::new(&[("fifo_batch", 4), ("writes_starved", 1)]);
     for i in 0..6 {
         bench.push(0, Op::Read, i * 100);
         bench.push(0, Op::Write, i * 100);
     }
-    let writes = bench.all(0).iter().take(8).filter(|what| what.0 == Op::Write).count();
-    assert_eq!(writes, 6, "four writes, no reads passed over, then the other two");
+    let served = bench.all(0);
+    let lengths: Vec<usize> = served.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).collect();
+    assert_eq!(lengths, [4, 4, 2, 2], "batches in turn");
     let mut bench = Bench::new(&[("fifo_batch", 4)]);
     for i in 0..100 {
         bench.push(0, Op::Read, i * 100);
@@ -99,6 +100,26 @@ fn p3_writes_are_passed_over_at_most_so_many_times() {
             passed = if op == Op::Write { 0 } else { passed + 1 };
             assert!(passed <= 3 * writes_starved, "{passed} reads in a row");
         }
+    }
+}
+
+/// The other way around, at every legal setting: reads have to get through as well.
+#[test]
+fn reads_do_not_starve_behind_writes() {
+    for writes_starved in [PARAMS[3].min, 3] {
+        let mut bench = Bench::new(&[("fifo_batch", 3), ("writes_starved", writes_starved)]);
+        bench.push(0, Op::Read, 50);
+        let mut passed_count = 0;
+        for i in 0..100 {
+            bench.push(0, Op::Write, 1_000 + i * 10);
+            if i >= 10 {
+                match bench.pop(0) {
+                    Some((Op::Read, _)) => break,
+                    _ => passed_count += 1,
+                }
+            }
+        }
+        assert!(passed_count <= 3, "{passed_count} writes passed it over");
     }
 }
 
