@@ -57,10 +57,11 @@ fn schedulers_are_exchanged_in_the_middle() {
             }
             let algorithm = REGISTRY[random.below(REGISTRY.len() as u64) as usize];
             let inserted = world.engine.status().inserted;
+            let params = chaos::params(algorithm, &mut random, 8);
             let control = match (inserted, random.below(4)) {
-                (false, _) => Control::Insert(algorithm, algorithm.defaults()),
+                (false, _) => Control::Insert(algorithm, params),
                 (true, 0) => Control::Destroy,
-                (true, _) => Control::Configure(algorithm, algorithm.defaults()),
+                (true, _) => Control::Configure(algorithm, params),
             };
             world.engine.control(world.now, control).expect("a legal change");
             world.drain();

@@ -36,15 +36,7 @@ impl Chaos {
     fn shake(&mut self, now: Instant) {
         match self.random.below(40) {
             0 => self.held_until = now + Nanos(self.random.below(20_000_000)),
-            1 => {
-                let mut params = self.algorithm.defaults();
-                for spec in self.algorithm.params {
-                    let span = (spec.max - spec.min + 1).min(1 << 30);
-                    let value = spec.min + self.random.below(span);
-                    params.set(spec.name, value).expect("within its bounds");
-                }
-                self.inner.configure(&params);
-            }
+            1 => self.inner.configure(&params(self.algorithm, &mut self.random, u64::MAX)),
             2 | 3 => self.refill(now),
             _ => {}
         }
@@ -62,6 +54,17 @@ impl Chaos {
         self.is_shuffled |= by > 0;
         all.into_iter().for_each(|request| self.inner.push(now, request));
     }
+}
+
+/// Legal parameters by chance, each at most `times` its default (or its least, if that is more).
+pub fn params(algorithm: &Algorithm, random: &mut Random, times: u64) -> Params {
+    let mut params = algorithm.defaults();
+    for spec in algorithm.params {
+        let highest = spec.default.max(spec.min).max(1).saturating_mul(times).min(spec.max);
+        let value = spec.min + random.below(highest - spec.min + 1);
+        params.set(spec.name, value).expect("within its bounds");
+    }
+    params
 }
 
 impl Scheduler for Chaos {
