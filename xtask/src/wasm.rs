@@ -1,9 +1,8 @@
 //! `cargo xtask wasm`: the core reaches for nothing outside itself.
 //!
-//! A module for wasm32-unknown-unknown can only get at a clock, a file or a random number by
-//! importing it; so the core is linked into such a module, and its import section must be empty.
-//! Where the target is not installed, the core's dependencies and its use of std are looked at
-//! instead.
+//! Its dependencies and its use of std are looked at: on wasm32-unknown-unknown the clocks, files and
+//! sockets of std are there and fail when called, so linking alone would not show them. Where the
+//! target is installed the core is linked for it as well; the module's import section must be empty.
 
 use crate::tree::Tree;
 use std::fs;
