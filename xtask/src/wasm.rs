@@ -1,8 +1,9 @@
 //! `cargo xtask wasm`: the core reaches for nothing outside itself.
 //!
-//! Its dependencies and its use of std are looked at: on wasm32-unknown-unknown the clocks, files and
-//! sockets of std are there and fail when called, so linking alone would not show them. Where the
-//! target is installed the core is linked for it as well; the module's import section must be empty.
+//! Its dependencies and its use of std are looked at: on wasm32-unknown-unknown the clocks, files
+//! and sockets of std are there and fail when called, so linking alone would not show them. Where
+//! the target is installed the core is linked for it as well; the module's import section must be
+//! empty.
 
 use crate::tree::Tree;
 use std::fs;
