@@ -1,0 +1,161 @@
+//! Files that are missing, full, locked or become shorter: a clear message or the right error.
+
+mod support;
+
+use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
+use iopace_daemon::daemon::Daemon;
+use iopace_nbd::Error as NbdError;
+use iopace_nbd::client::Failure;
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use support::{Running, emulated};
+
+fn start_error(backend: Backend, change: impl FnOnce(&mut DaemonConfig)) -> String {
+    let mut config =
+        DaemonConfig { devices: vec![DeviceConfig::new("disk", backend)], ..Default::default() };
+    change(&mut config);
+    match Daemon::start(config) {
+        Ok(_) => panic!("it started"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn path(path: &Path) -> Backend {
+    Backend::Path(path.to_path_buf())
+}
+
+#[test]
+fn what_cannot_be_opened_is_named_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing.img");
+    let text = start_error(path(&missing), |_| {});
+    assert!(text.contains("there is no such file; make one with 'truncate"), "{text}");
+    let text = start_error(path(folder.path()), |_| {});
+    assert!(text.contains("it is a directory"), "{text}");
+    let text = start_error(emulated("hdd"), |_| {});
+    assert!(text.contains("no disk model 'hdd'") && text.contains("hdd-sata-250g"), "{text}");
+    let text = start_error(emulated("null"), |config| {
+        config.devices[0].scheduler = Some(("rrr".into(), Vec::new()));
+    });
+    assert!(text.contains("no scheduler 'rrr'; there are: fifo"), "{text}");
+    let text = start_error(emulated("null"), |config| {
+        config.devices[0].scheduler = Some(("rr".into(), vec![("wait_ms".into(), 99)]));
+    });
+    assert!(text.contains("wait_ms=99 is out of bounds: 1 to 30 ms"), "{text}");
+}
+
+#[test]
+fn two_writers_of_one_image_are_refused_two_readers_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = Running::image(&folder, 1 << 20);
+    let read_only = |config: &mut DaemonConfig| config.devices[0].read_only = true;
+    {
+        let _first = Running::start(path(&image), |_| {});
+        let text = start_error(path(&image), |_| {});
+        assert!(text.contains("another process serves it already"), "{text}");
+    }
+    let _one = Running::start(path(&image), read_only);
+    let _two = Running::start(path(&image), read_only);
+}
+
+#[test]
+fn a_busy_socket_is_refused_a_stale_one_replaced_and_a_file_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s");
+    let listen = |config: &mut DaemonConfig| config.listen = vec![Listen::Unix(socket.clone())];
+    let alive = UnixListener::bind(&socket).expect("binds");
+    let text = start_error(emulated("null"), listen);
+    assert!(text.contains("a server is listening there already"), "{text}");
+    drop(alive);
+    assert!(socket.exists(), "it is stale now");
+    drop(Running::start(emulated("null"), listen));
+    assert!(!socket.exists(), "and removed at the end");
+    fs::write(&socket, "precious").expect("written");
+    let text = start_error(emulated("null"), listen);
+    assert!(text.contains("exists and is not a socket"), "{text}");
+    assert_eq!(fs::read_to_string(&socket).expect("still there"), "precious");
+}
+
+#[test]
+fn a_read_only_device_takes_no_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = Running::image(&folder, 1 << 20);
+    let running = Running::start_in(folder, path(&image), |config| {
+        config.devices[0].read_only = true;
+    });
+    let mut client = running.client();
+    let refused = client.write(0, &[1; 512], false);
+    assert!(matches!(refused, Err(Failure::Refused(NbdError::NotPermitted))), "{refused:?}");
+    client.read(0, &mut [0; 512]).expect("reads go on");
+    client.flush().expect("and flushes");
+}
+
+#[test]
+fn an_image_that_became_shorter_fails_where_it_is_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = Running::image(&folder, 4 << 20);
+    let running = Running::start_in(folder, path(&image), |_| {});
+    let mut client = running.client();
+    client.write(0, &[5; 4096], true).expect("write");
+    fs::OpenOptions::new().write(true).open(&image).and_then(|f| f.set_len(1 << 20)).expect("cut");
+    let gone = client.read(2 << 20, &mut [0; 4096]);
+    assert!(matches!(gone, Err(Failure::Refused(NbdError::Io))), "{gone:?}");
+    let gone = client.read(0, &mut vec![0; 2 << 20]);
+    assert!(matches!(gone, Err(Failure::Refused(NbdError::Io))), "{gone:?}");
+    let mut back = [0; 4096];
+    client.read(0, &mut back).expect("what is there is read");
+    assert_eq!(back, [5; 4096]);
+}
+
+/// A file system of one MiB, unmounted when it goes. `None` where this process may not mount.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount() -> Option<Small> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut mount = std::process::Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(folder.path());
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        if !mounted {
+            println!("skipped: a small file system needs the right to mount");
+        }
+        mounted.then_some(Small(folder))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_file_system_under_a_sparse_image_is_no_space() {
+    let Some(small) = Small::mount() else { return };
+    let image = small.0.path().join("disk.img");
+    fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("sparse");
+    let store = Backend::Emulated {
+        model: "ssd-nvme".into(),
+        store: Some(small.0.path().join("store.img")),
+        size: None,
+        cache: None,
+    };
+    for backend in [path(&image), store] {
+        let running = Running::start(backend, |_| {});
+        let mut client = running.client();
+        let mut failed = 0;
+        for offset in (0..4u64 << 20).step_by(65_536) {
+            match client.write(offset, &[3; 65_536], false) {
+                Ok(()) => {}
+                Err(Failure::Refused(NbdError::NoSpace)) => failed += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(failed > 0, "the file system was full");
+        client.read(0, &mut [0; 4096]).expect("the daemon lives on");
+        client.command(iopace_nbd::wire::CMD_TRIM, 0, 0, 4 << 20).expect("space is given back");
+        client.write(0, &[3; 65_536], false).expect("and can be used");
+        client.command(iopace_nbd::wire::CMD_TRIM, 0, 0, 4 << 20).expect("for the next");
+    }
+}
