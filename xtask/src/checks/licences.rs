@@ -31,6 +31,12 @@ pub static CHECK: Check = Check {
 };
 
 fn check(context: &mut Context<'_>) {
+    if let Some(file) = context.tree.file("deny.toml") {
+        for licence in ALLOWED.iter().filter(|name| !file.text.contains(&format!("\"{name}\""))) {
+            let what = format!("`{licence}` is allowed by tidy and not here");
+            context.find("deny.toml", 0, what, "keep the two lists the same");
+        }
+    }
     let Some(file) = context.tree.file(LICENCES) else { return };
     let mut lines: Vec<&str> =
         file.text.lines().map(|line| line.trim_end_matches(" (*)")).collect();
@@ -94,6 +100,13 @@ fn licence(words: &[&str], at: &mut usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_two_lists_are_compared() {
+        let some = "allow = [\"MIT\"]".to_string();
+        let found = crate::checks::findings(&CHECK, &vec![("deny.toml", some)]);
+        assert_eq!(found.len(), ALLOWED.len() - 1);
+    }
 
     #[test]
     fn expressions_are_understood() {
