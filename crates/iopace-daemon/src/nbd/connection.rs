@@ -390,11 +390,6 @@ impl Connection {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
     }
 
-    /// Requests open, and bytes held.
-    pub fn load(&self) -> (usize, u64) {
-        let state = self.lock();
-        (state.open_count, state.held_bytes)
-    }
 }
 
 /// Whether a request of that size may be taken in, as far as the connection's own bounds go.

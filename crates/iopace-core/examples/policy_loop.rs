@@ -1,0 +1,75 @@
+//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS` puts requests through an engine, 32 of
+//! them always there, and prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
+
+use iopace_core::engine::{Config, Engine, Input, Output};
+use iopace_core::request::{Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
+use iopace_core::sched;
+use iopace_core::time::Instant;
+use iopace_core::units::Bytes;
+use std::collections::VecDeque;
+
+/// Requests in the engine at any time.
+const OUTSTANDING: u64 = 32;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [name, tasks, requests] = words.as_slice() else {
+        eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS");
+        std::process::exit(2);
+    };
+    let base = sched::find(name).expect("a scheduler of the registry");
+    let tasks: u64 = tasks.parse().expect("a number of tasks");
+    let requests: u64 = requests.parse().expect("a number of requests");
+    let mut engine = Engine::new(Config { base, nr_requests: 128, window_depth: 4 });
+    let mut flying = VecDeque::new();
+    #[expect(clippy::disallowed_methods, reason = "this program measures; it is not the core")]
+    let begin = std::time::Instant::now();
+    let (mut now, mut submitted, mut finished) = (0, 0, 0);
+    while finished < requests {
+        now += 1_000;
+        while submitted < requests && submitted - finished < OUTSTANDING {
+            engine.handle(Instant(now), Input::Submit(submit(submitted, tasks)));
+            submitted += 1;
+        }
+        finished += drain(&mut engine, &mut now, &mut flying);
+        if let Some(id) = flying.pop_front() {
+            engine.handle(Instant(now), Input::Done { id, outcome: Outcome::Ok });
+        }
+        finished += drain(&mut engine, &mut now, &mut flying);
+    }
+    println!("{}", begin.elapsed().as_nanos() / u128::from(requests));
+}
+
+fn submit(number: u64, tasks: u64) -> Submit {
+    let task = number % tasks;
+    // Each task goes on in sequence most of the time.
+    let offset = (task << 32) + number / tasks * 65_536 + number % 7 / 6 * 1_000_003;
+    Submit {
+        tag: Tag(number),
+        task: TaskId(task),
+        group: GroupId::ROOT,
+        op: if number.is_multiple_of(4) { Op::Write } else { Op::Read },
+        extent: Extent::new(Bytes(offset), Bytes(65_536)).expect("small"),
+        fua: false,
+        sync: true,
+    }
+}
+
+/// Drains; a scheduler that waits is given its time if nothing is at the disk.
+fn drain(engine: &mut Engine, now: &mut u64, flying: &mut VecDeque<RequestId>) -> u64 {
+    let mut finished = 0;
+    loop {
+        match engine.poll(Instant(*now)) {
+            Output::Start(start) => flying.push_back(start.id),
+            Output::Finish(_) => finished += 1,
+            Output::Resume { .. } | Output::Event(_) => {}
+            Output::Wait(at, _) => {
+                if flying.is_empty() && !at.is_never() {
+                    *now = at.0;
+                    continue;
+                }
+                return finished;
+            }
+        }
+    }
+}

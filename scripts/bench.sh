@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Speed beside nbdkit and qemu-nbd in the same run, and the cost of the policy; writes
+# docs/benchmarks.md. ROUNDS (3), SECONDS_EACH (2).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for tool in fio nbdkit qemu-nbd python3; do
+  command -v "$tool" >/dev/null || { echo "bench: $tool is missing: make setup"; exit 1; }
+done
+cargo build --release -q -p iopace
+export IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
+scripts/policy_cost.sh >"${TMPDIR:-/tmp}/iopace-policy-cost.$$"
+trap 'rm -f "${TMPDIR:-/tmp}/iopace-policy-cost.$$"' EXIT
+python3 scripts/bench.py "${TMPDIR:-/tmp}/iopace-policy-cost.$$" docs/benchmarks.md
