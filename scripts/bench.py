@@ -48,6 +48,7 @@ class Server:
 
 def fio(folder, uri, rw, block, depth, jobs):
     """Requests per second and mean latency in microseconds."""
+    os.sync()  # nobody pays for the pages that the server before made dirty
     out = os.path.join(folder, "fio.json")
     command = ["fio", "--name=bench", "--ioengine=nbd", f"--uri={uri}", f"--rw={rw}", f"--bs={block}"]
     command += [f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={SIZE_MIB - 12}M", "--time_based"]

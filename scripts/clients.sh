@@ -75,8 +75,8 @@ import json
 info = json.load(open("info.json"))
 export = info["exports"][0]
 assert info["structured"], info
-for flag in ("can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_cache", "can_df"):
-    assert export[flag], flag
+for flag in "flush fua multi_conn trim zero cache df".split():
+    assert export["can_" + flag], flag
 assert export["export-size"] == 64 << 20, export
 PY
 }

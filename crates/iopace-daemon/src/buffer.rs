@@ -22,8 +22,8 @@ pub struct Buffer {
 /// lists.
 static SPARE: Mutex<Vec<Vec<Page>>> = Mutex::new(Vec::new());
 
-/// Buffers of fewer pages than this are not kept: 64 KiB.
-const SPARE_PAGES_MIN: usize = 16;
+/// Buffers of fewer pages than this are not kept: 32 KiB.
+const SPARE_PAGES_MIN: usize = 8;
 
 /// Buffers of more pages than this are not kept: 4 MiB.
 const SPARE_PAGES_MAX: usize = 1024;

@@ -4,6 +4,8 @@
 //! connection's own thread ever waits: for memory, for room in the socket, or for its requests.
 
 use super::drainer::Drainer;
+use super::outbox::{Outbox, PIECES_MAX};
+use crate::buffer::Buffer;
 use crate::limits::{
     CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES,
     STUCK_CLIENT,
@@ -17,8 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// From this size on, data is sent from where it lies instead of being copied behind its header.
-pub(super) const SEND_IN_PLACE_BYTES: usize = 32 * 1024;
+/// Room for the header of a reply, of which the longest (structured, with an offset) has 28 bytes.
+const HEADER_BYTES: usize = 32;
 
 /// Where the data of a reply lies.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +49,8 @@ enum Socket {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Replies not sent yet, from `sent` on.
-    out: Vec<u8>,
-    sent: usize,
+    /// Replies not sent yet.
+    out: Outbox,
     socket: Socket,
     /// Requests taken in and not answered.
     open_count: usize,
@@ -144,7 +145,7 @@ impl Connection {
 
     /// Adds a reply: `head` writes its header and says whether `data` follows. The request counts
     /// as answered; [`Connection::send`] sends what was gathered.
-    pub fn answer(&self, held_bytes: u64, data: &[u8], head: impl FnOnce(&mut Vec<u8>) -> bool) {
+    pub fn answer(&self, held_bytes: u64, data: Buffer, head: impl FnOnce(&mut Vec<u8>) -> bool) {
         let mut state = self.lock();
         let state = &mut *state;
         state.open_count -= 1;
@@ -152,8 +153,12 @@ impl Connection {
         if state.socket == Socket::Closed {
             self.settle(state);
         } else {
-            let with_data = head(&mut state.out);
-            self.append(state, if with_data { data } else { &[] });
+            if state.out.gather(head) {
+                state.out.push(data);
+            }
+            if state.out.len() >= REPLY_BATCH_BYTES && state.socket == Socket::Open {
+                self.send_gathered(state);
+            }
         }
         if state.waiting {
             self.changed.notify_all();
@@ -184,17 +189,17 @@ impl Connection {
         while state.socket == Socket::Watched || state.socket == Socket::Full {
             state = self.wait(state);
         }
-        head(&mut state.out);
-        let mut first = std::mem::take(&mut state.out);
-        let sent = std::mem::take(&mut state.sent);
         let mut all_sent = false;
         if state.socket == Socket::Open {
+            // The socket has taken all or nothing of what was gathered, so this may go before it.
             state.socket = Socket::Owned;
             drop(state);
+            let mut first = Vec::with_capacity(HEADER_BYTES);
+            head(&mut first);
             all_sent = match data {
-                Data::Memory(data) => self.send_waiting(&first[sent..], data),
+                Data::Memory(data) => self.send_waiting(&first, data),
                 Data::File(file, offset, len) => {
-                    self.send_waiting(&first[sent..], &[]) && self.send_file(file, offset, len)
+                    self.send_waiting(&first, &[]) && self.send_file(file, offset, len)
                 }
             };
             state = self.lock();
@@ -205,12 +210,8 @@ impl Connection {
             return self.close_locked(&mut state);
         }
         state.socket = if state.socket == Socket::Owned { Socket::Open } else { state.socket };
-        if state.out.is_empty() {
-            first.clear();
-            state.out = first;
-            self.settle(&mut state);
-        } else if state.socket == Socket::Open {
-            self.send_pieces(&mut state, &[]);
+        if state.socket == Socket::Open {
+            self.send_gathered(&mut state);
         }
     }
 
@@ -254,61 +255,35 @@ impl Connection {
     pub fn append_raw(&self, bytes: &[u8]) {
         let mut state = self.lock();
         if state.socket != Socket::Closed {
-            self.append(&mut state, bytes);
+            state.out.gather(|out| out.extend_from_slice(bytes));
         }
     }
 
-    fn append(&self, state: &mut State, data: &[u8]) {
-        if data.len() >= SEND_IN_PLACE_BYTES && state.socket == Socket::Open {
-            let taken = self.send_pieces(state, data);
-            state.out.extend_from_slice(&data[taken..]);
-            return;
-        }
-        state.out.extend_from_slice(data);
-        if state.out.len() - state.sent >= REPLY_BATCH_BYTES && state.socket == Socket::Open {
-            self.send_pieces(state, &[]);
-        }
-    }
-
-    /// Sends what the socket takes of the gathered replies and of `data` behind them. Returns how
-    /// much of `data` was taken.
-    fn send_pieces(&self, state: &mut State, data: &[u8]) -> usize {
-        let mut taken = 0;
-        loop {
-            let head = &state.out[state.sent..];
-            if head.is_empty() && taken == data.len() {
-                self.settle(state);
-                return taken;
-            }
-            let pieces = [IoSlice::new(head), IoSlice::new(&data[taken..])];
+    /// Sends what the socket takes of the gathered replies.
+    fn send_gathered(&self, state: &mut State) {
+        while !state.out.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let count = state.out.slices(&mut pieces);
+            let pieces = &pieces[..count];
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match sendmsg(&self.socket, &pieces, &mut SendAncillaryBuffer::default(), flags) {
-                Ok(count) => {
-                    let of_head = count.min(head.len());
-                    state.sent += of_head;
-                    taken += count - of_head;
-                }
+            match sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), flags) {
+                Ok(count) => state.out.advance(count),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     if state.socket == Socket::Open {
                         state.socket = Socket::Full;
                     }
-                    state.out.drain(..std::mem::take(&mut state.sent));
-                    return taken;
+                    return;
                 }
-                Err(_) => {
-                    self.close_locked(state);
-                    return data.len();
-                }
+                Err(_) => return self.close_locked(state),
             }
         }
+        self.settle(state);
     }
 
     /// All is sent (or thrown away): gives back what answered requests held.
     fn settle(&self, state: &mut State) {
         state.out.clear();
-        state.out.shrink_to(2 * REPLY_BATCH_BYTES);
-        state.sent = 0;
         state.held_bytes -= std::mem::take(&mut state.answered_bytes);
         let shared = state.held_bytes.saturating_sub(CONNECTION_OWN_BYTES);
         let freed = state.shared_bytes.saturating_sub(shared);
@@ -320,7 +295,7 @@ impl Connection {
     pub fn send(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.socket == Socket::Open && !state.out.is_empty() {
-            self.send_pieces(&mut state, &[]);
+            self.send_gathered(&mut state);
         }
         if state.socket == Socket::Full {
             state.socket = Socket::Watched;
@@ -333,7 +308,7 @@ impl Connection {
     pub(super) fn drain(&self) -> bool {
         let mut state = self.lock();
         if state.socket == Socket::Watched {
-            self.send_pieces(&mut state, &[]);
+            self.send_gathered(&mut state);
         }
         state.out.is_empty()
     }
@@ -389,7 +364,6 @@ impl Connection {
     pub fn stop_reading(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
     }
-
 }
 
 /// Whether a request of that size may be taken in, as far as the connection's own bounds go.

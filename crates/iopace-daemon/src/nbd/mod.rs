@@ -3,5 +3,7 @@
 pub mod connection;
 pub mod drainer;
 pub mod listener;
+mod outbox;
 pub mod reply;
 mod session;
+mod spin;

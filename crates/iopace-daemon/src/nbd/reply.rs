@@ -28,8 +28,7 @@ pub struct Job {
 impl Job {
     /// Answers the request: with its data if it was read, or with the error.
     pub fn finish(self, outcome: Result<(), NbdError>, touched: &mut Touched) {
-        let data = if self.op == Op::Read { self.buffer.as_slice() } else { &[] };
-        self.ticket.answer(outcome, self.extent, data, touched);
+        self.ticket.answer(outcome, self.extent, self.buffer, touched);
     }
 }
 
@@ -62,7 +61,7 @@ impl Ticket {
         mut self,
         outcome: Result<(), NbdError>,
         extent: Extent,
-        data: &[u8],
+        data: Buffer,
         touched: &mut Touched,
     ) {
         let connection = self.connection.take().expect("answered once");
@@ -75,12 +74,12 @@ impl Ticket {
         connection: &Connection,
         outcome: Result<(), NbdError>,
         extent: Extent,
-        data: &[u8],
+        data: Buffer,
     ) {
-        let (replies, cookie) = (self.replies, self.cookie);
+        let (replies, cookie, len) = (self.replies, self.cookie, data.len() as u32);
         connection.answer(self.held_bytes, data, |head| match outcome {
             Ok(()) if self.is_read => {
-                replies.read(head, cookie, extent.offset().get(), data.len() as u32);
+                replies.read(head, cookie, extent.offset().get(), len);
                 true
             }
             Ok(()) => {
@@ -101,7 +100,7 @@ impl Drop for Ticket {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        self.write(&connection, Err(NbdError::Io), Extent::EMPTY, &[]);
+        self.write(&connection, Err(NbdError::Io), Extent::EMPTY, Buffer::default());
         connection.send();
         debug_assert!(std::thread::panicking(), "a request was dropped unanswered");
         tracing::error!(cookie = self.cookie, "a request was dropped unanswered");

@@ -1,7 +1,9 @@
 //! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
 
 use super::connection::{Connection, Data};
+use super::outbox::IN_PLACE_BYTES;
 use super::reply::{Job, Ticket};
+use super::spin::Spin;
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::daemon::Daemon;
@@ -33,8 +35,9 @@ pub(super) struct Session {
     opened: Option<Opened>,
     /// Requests parsed and not submitted yet.
     batch: Vec<Job>,
-    /// Room for reads from the page cache.
+    /// Room for small reads from the page cache.
     scratch: Buffer,
+    spin: Spin,
 }
 
 /// Why a session ended; all of them are ordinary.
@@ -49,8 +52,8 @@ enum End {
 impl Session {
     pub(super) fn new(daemon: Arc<Daemon>, connection: Arc<Connection>) -> Session {
         let server = Server::new(iopace_nbd::ServerConfig::default());
-        let (batch, scratch) = (Vec::new(), Buffer::default());
-        Session { daemon, connection, server, opened: None, batch, scratch }
+        let (batch, scratch, spin) = (Vec::new(), Buffer::new(IN_PLACE_BYTES), Spin::default());
+        Session { daemon, connection, server, opened: None, batch, scratch, spin }
     }
 
     /// Serves the client until it goes; its requests in flight are waited for.
@@ -115,7 +118,15 @@ impl Session {
             let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, Some(left));
         }
         let space = self.server.recv_space();
-        let count = receive(&self.connection, space)?;
+        let count = match self.spin.receive(self.connection.socket(), space) {
+            Some(count) => count,
+            None => {
+                let begin = clock::now();
+                let count = receive(&self.connection, space)?;
+                self.spin.slept(clock::now().since(begin));
+                count
+            }
+        };
         self.server.received(count);
         Ok(())
     }
@@ -197,13 +208,22 @@ impl Session {
                 self.connection.answer_and_wait(len as u64, data, |head| header(replies, head));
                 return Ok(());
             }
-        } else {
-            self.scratch.resize(len.max(self.scratch.len()));
-            let data = &mut self.scratch.as_mut_slice()[..len];
-            if device.read_cached(extent, data) {
+        } else if len >= IN_PLACE_BYTES {
+            let mut data = Buffer::new(len);
+            if device.read_cached(extent, data.as_mut_slice()) {
                 self.connection.answer(len as u64, data, |head| {
                     header(replies, head);
                     true
+                });
+                return Ok(());
+            }
+        } else {
+            let data = &mut self.scratch.as_mut_slice()[..len];
+            if device.read_cached(extent, data) {
+                self.connection.answer(len as u64, Buffer::default(), |out| {
+                    header(replies, out);
+                    out.extend_from_slice(data);
+                    false
                 });
                 return Ok(());
             }
@@ -244,7 +264,7 @@ impl Session {
         self.admit(0)?;
         let Opened { device, replies, .. } = self.opened();
         let (replies, allocation) = (*replies, device.allocation(extent));
-        self.connection.answer(0, &[], |head| {
+        self.connection.answer(0, Buffer::default(), |head| {
             match allocation {
                 Ok(pieces) => {
                     let pieces = pieces.iter().map(|piece| BlockStatus {
@@ -265,7 +285,7 @@ impl Session {
     fn reject(&mut self, cookie: u64, error: NbdError) -> Result<(), End> {
         self.admit(0)?;
         let replies = self.opened().replies;
-        self.connection.answer(0, &[], |head| {
+        self.connection.answer(0, Buffer::default(), |head| {
             replies.error(head, cookie, error);
             false
         });
