@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Cost of the policy per request (submit, start, done through the engine), per scheduler and number of
-# tasks: nanoseconds by the clock, and instructions by callgrind where valgrind is installed.
+# Cost of the policy per request (submit, start, done through the engine), per scheduler and
+# number of tasks: nanoseconds by the clock, and instructions by callgrind, where it is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release -q -p iopace-core --example policy_loop

@@ -391,10 +391,11 @@ impl Hdd {
         if self.config.depth == 1 || now.since(*arrived) > self.config.ncq_age_max {
             return Some(first);
         }
+        let begin = now + self.config.overhead; // as `access` will, or it is missed by a turn
         let time = |(index, (command, _)): (usize, &(Command, Instant))| {
-            (self.arrival(now, command.extent.offset().get(), Nanos::ZERO), index)
+            (self.arrival(begin, command.extent.offset().get(), Nanos::ZERO), index)
         };
-        candidates.map(time).min().map(|(_, index)| index)
+        candidates.map(time).min().map(|found| found.1)
     }
 
     /// Moves the head and transfers.
