@@ -1,7 +1,9 @@
-//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS` puts requests through an engine, 32 of
-//! them always there, and prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
+//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS [GROUPS]` puts requests through an
+//! engine, 32 of them (or one per task, if that is more and there are groups) always there, and
+//! prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
 
-use iopace_core::engine::{Config, Engine, Input, Output};
+use iopace_core::engine::{Config, Control, Engine, Input, Output};
+use iopace_core::group::Settings;
 use iopace_core::request::{Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
 use iopace_core::sched;
 use iopace_core::time::Instant;
@@ -13,22 +15,37 @@ const OUTSTANDING: u64 = 32;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [name, tasks, requests] = words.as_slice() else {
-        eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS");
-        std::process::exit(2);
+    let (name, tasks, requests, groups) = match words.as_slice() {
+        [name, tasks, requests] => (name, tasks, requests, 0),
+        [name, tasks, requests, groups] => {
+            (name, tasks, requests, groups.parse().expect("a number of groups"))
+        }
+        _ => {
+            eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS]");
+            std::process::exit(2);
+        }
     };
     let base = sched::find(name).expect("a scheduler of the registry");
     let tasks: u64 = tasks.parse().expect("a number of tasks");
     let requests: u64 = requests.parse().expect("a number of requests");
-    let mut engine = Engine::new(Config { base, nr_requests: 128, window_depth: 4 });
+    let outstanding = if groups > 0 { OUTSTANDING.max(tasks) } else { OUTSTANDING };
+    let nr_requests = if groups > 0 { 32_768 } else { 128 };
+    let config = Config { base, nr_requests, window_depth: 4, ..Config::default() };
+    let mut engine = Engine::new(config);
+    for group in 1..=groups {
+        let settings = Settings::default();
+        let control = Control::SetGroup(GroupId(group as u32), GroupId::ROOT, settings);
+        engine.control(Instant(0), control).expect("a group");
+    }
+    drain(&mut engine, &mut 0, &mut VecDeque::new());
     let mut flying = VecDeque::new();
     #[expect(clippy::disallowed_methods, reason = "this program measures; it is not the core")]
     let begin = std::time::Instant::now();
     let (mut now, mut submitted, mut finished) = (0, 0, 0);
     while finished < requests {
         now += 1_000;
-        while submitted < requests && submitted - finished < OUTSTANDING {
-            engine.handle(Instant(now), Input::Submit(submit(submitted, tasks)));
+        while submitted < requests && submitted - finished < outstanding {
+            engine.handle(Instant(now), Input::Submit(submit(submitted, tasks, groups)));
             submitted += 1;
         }
         finished += drain(&mut engine, &mut now, &mut flying);
@@ -40,14 +57,14 @@ fn main() {
     println!("{}", begin.elapsed().as_nanos() / u128::from(requests));
 }
 
-fn submit(number: u64, tasks: u64) -> Submit {
+fn submit(number: u64, tasks: u64, groups: u64) -> Submit {
     let task = number % tasks;
     // Each task goes on in sequence most of the time.
     let offset = (task << 32) + number / tasks * 65_536 + number % 7 / 6 * 1_000_003;
     Submit {
         tag: Tag(number),
         task: TaskId(task),
-        group: GroupId::ROOT,
+        group: GroupId(number.checked_rem(groups).map_or(0, |group| group as u32 + 1)),
         op: if number.is_multiple_of(4) { Op::Write } else { Op::Read },
         extent: Extent::new(Bytes(offset), Bytes(65_536)).expect("small"),
         fua: false,

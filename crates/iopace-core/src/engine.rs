@@ -49,21 +49,25 @@
 //! 5. A flush waits for no scheduler.
 //! 6. The engine takes at most `limits::DEVICE_REQUESTS_MAX` requests and refuses the rest.
 
+mod exchange;
+mod groups;
 mod interface;
 
 pub use interface::{Config, Control, ControlError, Finish, Input, Output, Start, Status};
 
-use crate::admit::{Admission, slots::PlainSlots};
+use crate::admit::{Admission, Admit, Ask};
+use crate::group::accounts::Accounts;
+use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
 use crate::limits::{DEVICE_REQUESTS_MAX, SCHEDULER_STALL};
 use crate::pace::{self, Pace};
 use crate::request::{
     Done, GroupId, Op, Outcome, Request, RequestId, StageTimes, Submit, Tag, TaskId,
 };
-use crate::sched::{Algorithm, Params, fifo, guard::Guard};
+use crate::sched::{Algorithm, guard::Guard};
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
-use crate::trace::{Event, Fault};
+use crate::trace::Fault;
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason, Verdict};
 use crate::window::{Window, fixed::Fixed};
@@ -80,8 +84,10 @@ pub struct Engine {
     ledger: Ledger,
     pace: Box<dyn Pace>,
     admit: Box<dyn Admission>,
-    /// Requests without a slot, in arrival order.
-    waiting: VecDeque<RequestId>,
+    /// When admission has to be asked again, and why it waits.
+    admit_again: (Instant, Reason),
+    groups: Accounts,
+    targets: Targets,
     sched: Guard,
     window: Box<dyn Window>,
     /// Flushes that have a slot, in arrival order.
@@ -107,8 +113,10 @@ impl Engine {
             outputs: VecDeque::new(),
             ledger: Ledger::default(),
             pace: Box::new(pace::none::None),
-            admit: Box::new(PlainSlots::new(config.nr_requests)),
-            waiting: VecDeque::new(),
+            admit: config.slots.build(config.nr_requests),
+            admit_again: (Instant::NEVER, Reason::Idle),
+            groups: Accounts::default(),
+            targets: Targets::default(),
             sched: Guard::new(config.base, config.base.defaults()),
             window: Box::new(Fixed::new(config.window_depth)),
             barriers: VecDeque::new(),
@@ -161,6 +169,16 @@ impl Engine {
                 self.window.set_depth(depth);
                 Ok(())
             }
+            Control::SetGroup(id, parent, settings) => {
+                self.set_group(id, parent, &settings);
+                Ok(())
+            }
+            Control::RemoveGroup(id) => {
+                if self.groups.dies(id) {
+                    self.forget_group(id);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -175,6 +193,7 @@ impl Engine {
         if let Some(output) = self.outputs.pop_front() {
             return output;
         }
+        self.judge_latency();
         self.admit_waiting();
         loop {
             if !self.window.has_room(self.in_flight()) {
@@ -194,8 +213,11 @@ impl Engine {
                     None => self.fail_over(Fault::Stalled),
                 },
                 Ok(Pop::Empty) if self.ledger.count(State::Queued) == 0 => {
-                    let idle = self.in_flight() == 0;
-                    let reason = if idle { Reason::Idle } else { Reason::Disk };
+                    let reason = match (self.ledger.count(State::Waiting), self.in_flight()) {
+                        (0, 0) => Reason::Idle,
+                        (0, _) => Reason::Disk,
+                        _ => self.admit_again.1,
+                    };
                     return self.wait(Instant::NEVER, reason);
                 }
                 Ok(Pop::Empty) => self.fail_over(Fault::Forgot),
@@ -263,31 +285,44 @@ impl Engine {
             return;
         }
         let id = self.ledger.enter(self.now, submit);
-        self.waiting.push_back(id);
+        self.groups.arrived(self.now, submit.group);
+        if self.admit.enqueue(self.now, Ask::new(id, &submit)) {
+            self.admitted(id, false);
+        }
     }
 
-    /// Moves on what has a slot: requests into the scheduler, flushes to the barriers.
+    /// Moves on whatever may go on now.
     fn admit_waiting(&mut self) {
-        while let Some(&id) = self.waiting.front() {
-            let submit = self.ledger.get(id).expect("a waiting request exists").submit;
-            if self.admit.admit(self.now, submit.group) != Verdict::Pass {
-                return;
-            }
-            self.waiting.pop_front();
-            let is_flush = submit.op == Op::Flush;
-            let state = if is_flush { State::Held } else { State::Queued };
-            let (now, window_full) = (self.now, self.window_full);
-            let entry = self.ledger.advance(id, state);
-            entry.admitted = now;
-            entry.window_mark = window_full;
-            if is_flush {
-                self.barriers.push_back(id);
-                continue;
-            }
-            let request = Request::new(id, submit, entry.arrived);
-            if let Err(fault) = self.sched.push(self.now, request) {
-                self.fail_over(fault);
-            }
+        loop {
+            let (id, reserved) = match self.admit.admit(self.now) {
+                Admit::Ready { id, reserved } => (id, reserved),
+                Admit::At(at, reason) => {
+                    self.admit_again = (at, reason);
+                    return;
+                }
+                Admit::Empty => {
+                    self.admit_again = (Instant::NEVER, Reason::Idle);
+                    return;
+                }
+            };
+            self.admitted(id, reserved);
+        }
+    }
+
+    /// Moves on what has a slot: a request into the scheduler, a flush to the barriers.
+    fn admitted(&mut self, id: RequestId, reserved: bool) {
+        let (now, window_full) = (self.now, self.window_full);
+        let entry = self.ledger.admitted(id);
+        entry.admitted = now;
+        entry.window_mark = window_full;
+        entry.reserved = reserved;
+        if entry.state == State::Held {
+            self.barriers.push_back(id);
+            return;
+        }
+        let request = Request::new(id, entry.submit, entry.arrived).reserved(reserved);
+        if let Err(fault) = self.sched.push(self.now, request) {
+            self.fail_over(fault);
         }
     }
 
@@ -317,96 +352,6 @@ impl Engine {
         Some(self.wait(at.max(self.now + Nanos(1)).min(deadline), reason))
     }
 
-    fn configure(&mut self, to: &'static Algorithm, params: Params) -> Result<(), ControlError> {
-        if !std::ptr::eq(to, self.sched.algorithm) {
-            return self.exchange(to, params, true);
-        }
-        if let Err(fault) = self.sched.configure(params) {
-            self.fail_over(fault);
-        }
-        Ok(())
-    }
-
-    /// Drains the old scheduler into a new one, between two requests.
-    fn exchange(
-        &mut self,
-        to: &'static Algorithm,
-        params: Params,
-        inserted: bool,
-    ) -> Result<(), ControlError> {
-        let build = std::panic::AssertUnwindSafe(|| Guard::new(to, params));
-        let new =
-            std::panic::catch_unwind(build).map_err(|_| ControlError::BuildFailed(to.name))?;
-        if let Err(fault) = self.check_drain() {
-            self.fail_over(fault);
-        }
-        self.replace(new);
-        self.inserted = inserted;
-        Ok(())
-    }
-
-    /// Empties the scheduler and checks what it hands back against the ledger.
-    fn check_drain(&mut self) -> Result<(), Fault> {
-        let tokens = self.sched.drain()?;
-        let mut ids: Vec<RequestId> = tokens.into_iter().map(Request::retire).collect();
-        ids.sort_unstable_by_key(|id| id.sequence);
-        ids.dedup();
-        let is_queued =
-            |id: &RequestId| self.ledger.get(*id).is_some_and(|entry| entry.state == State::Queued);
-        if !ids.iter().all(is_queued) {
-            return Err(Fault::Invented);
-        }
-        if ids.len() != self.ledger.count(State::Queued) {
-            return Err(Fault::Forgot);
-        }
-        Ok(())
-    }
-
-    /// Puts `new` in the place of an empty (or failed) scheduler, with all that is queued.
-    fn replace(&mut self, new: Guard) {
-        let (from, to) = (self.sched.algorithm.name, new.algorithm.name);
-        let moved_count = self.ledger.count(State::Queued);
-        self.sched = new;
-        self.epoch += 1;
-        self.held_since = None;
-        self.stats.exchanged_count += 1;
-        let event = Event::SchedulerExchanged { from, to, moved_count };
-        self.outputs.push_back(Output::Event(Box::new(event)));
-        self.push_all_queued();
-    }
-
-    /// Gives everything that is queued to the present scheduler, in arrival order.
-    fn push_all_queued(&mut self) {
-        let mut tokens = self.ledger.queued_tokens().into_iter();
-        while let Some(token) = tokens.next() {
-            if let Err(fault) = self.sched.push(self.now, token) {
-                tokens.for_each(Request::abandon);
-                return self.fail_over(fault);
-            }
-        }
-    }
-
-    /// Replaces a scheduler that cannot be trusted by fifo; the ledger says what it had.
-    fn fail_over(&mut self, fault: Fault) {
-        assert!(
-            !std::ptr::eq(self.sched.algorithm, &fifo::ALGORITHM),
-            "the fallback scheduler failed: {}",
-            fault.describe()
-        );
-        let event = Event::SchedulerFailed {
-            name: self.sched.algorithm.name,
-            fault,
-            recovered_count: self.ledger.count(State::Queued),
-            dump: self.sched.dump(),
-        };
-        self.outputs.push_back(Output::Event(Box::new(event)));
-        self.sched = Guard::new(&fifo::ALGORITHM, fifo::ALGORITHM.defaults());
-        self.epoch += 1;
-        self.held_since = None;
-        self.stats.failed_over_count += 1;
-        self.push_all_queued();
-    }
-
     // Stage 4: window and disk.
 
     fn in_flight(&self) -> u32 {
@@ -421,7 +366,8 @@ impl Engine {
         entry.started = now;
         entry.window_mark = window_full.saturating_sub(entry.window_mark);
         entry.epoch = epoch;
-        let Submit { tag, task, op, extent, fua, .. } = entry.submit;
+        let Submit { tag, task, group, op, extent, fua, .. } = entry.submit;
+        self.groups.started(now, group);
         Start { id, tag, task, op, extent, fua }
     }
 
@@ -432,17 +378,22 @@ impl Engine {
         let entry = self.ledger.leave(id);
         let times = entry.times(self.now);
         let Submit { tag, task, group, op, extent, .. } = entry.submit;
-        self.admit.release(self.now, group);
+        self.admit.release(self.now, Ask::new(id, &entry.submit));
+        self.groups.finished(self.now, group, (op, extent.len(), outcome), &times);
+        self.targets.finished(&self.groups, group, times.total());
         self.stats.finish(op, extent.len(), outcome, &times);
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         let ok = outcome == Outcome::Ok;
-        let done = Done { id, task, op, extent, started: entry.started, ok };
+        let done = Done { id, task, group, op, extent, started: entry.started, ok };
         self.window.on_done(self.now, &done);
         if op != Op::Flush
             && entry.epoch == self.epoch
             && let Err(fault) = self.sched.on_done(self.now, &done)
         {
             self.fail_over(fault);
+        }
+        if self.groups.is_dead(group) {
+            self.forget_group(group);
         }
     }
 
@@ -472,6 +423,7 @@ impl Engine {
         self.ledger.assert_conserved();
         self.drained = true;
         self.reason = reason;
+        let at = at.min(self.admit_again.0).min(self.targets.next());
         Output::Wait(at, reason)
     }
 }

@@ -6,7 +6,7 @@
 //! The conservation law, checked after every step:
 //! `submitted = waiting + queued + held + in flight + finished`.
 
-use crate::request::{Request, RequestId, StageTimes, Submit};
+use crate::request::{Op, Request, RequestId, StageTimes, Submit};
 use crate::time::{Instant, Nanos};
 
 /// Where a request stands.
@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub(crate) started: Instant,
     /// Reading of the engine's "window full" clock at admission, then the time at start.
     pub(crate) window_mark: Nanos,
+    /// Whether a guarantee pays for it.
+    pub(crate) reserved: bool,
     /// Which scheduler popped it.
     pub(crate) epoch: u64,
 }
@@ -77,6 +79,7 @@ impl Ledger {
             admitted: now,
             started: now,
             window_mark: Nanos::ZERO,
+            reserved: false,
             epoch: 0,
         };
         let slot = match self.free.pop() {
@@ -102,6 +105,12 @@ impl Ledger {
     pub(crate) fn get(&self, id: RequestId) -> Option<&Entry> {
         let entry = self.entries.get(id.slot as usize)?.as_ref()?;
         (entry.sequence == id.sequence).then_some(entry)
+    }
+
+    /// A request has its slot: into the scheduler with it, or, if it is a flush, to be held.
+    pub(crate) fn admitted(&mut self, id: RequestId) -> &mut Entry {
+        let is_flush = self.get(id).is_some_and(|entry| entry.submit.op == Op::Flush);
+        self.advance(id, if is_flush { State::Held } else { State::Queued })
     }
 
     /// Moves a request on and gives its entry for the rest of the bookkeeping.
@@ -134,8 +143,9 @@ impl Ledger {
             })
             .collect();
         queued.sort_unstable_by_key(|(id, _)| id.sequence);
-        let token =
-            |(id, entry): (RequestId, &Entry)| Request::new(id, entry.submit, entry.arrived);
+        let token = |(id, entry): (RequestId, &Entry)| {
+            Request::new(id, entry.submit, entry.arrived).reserved(entry.reserved)
+        };
         queued.into_iter().map(token).collect()
     }
 

@@ -18,6 +18,8 @@ pub mod sched;
 
 pub mod window;
 
+pub mod group;
+
 pub mod request;
 pub mod verdict;
 

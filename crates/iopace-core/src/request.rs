@@ -8,6 +8,32 @@ use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use core::fmt;
 
+/// What limits tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Reads.
+    Read = 0,
+    /// Writes, and trims and zeroes, which change data as well.
+    Write = 1,
+    /// Flushes: they take a slot, and no limit holds them up, so that what was acknowledged becomes
+    /// durable whatever else the group still has to wait for.
+    Flush = 2,
+}
+
+impl Lane {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Lane; 3] = [Lane::Read, Lane::Write, Lane::Flush];
+
+    /// The lane of an operation.
+    pub const fn of(op: Op) -> Lane {
+        match op {
+            Op::Read | Op::Cache => Lane::Read,
+            Op::Write | Op::WriteZeroes | Op::Trim => Lane::Write,
+            Op::Flush => Lane::Flush,
+        }
+    }
+}
+
 /// Who calls: a connection or a process. Given by the frontend, unique within a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
@@ -137,6 +163,14 @@ pub struct Submit {
     pub sync: bool,
 }
 
+impl Submit {
+    /// The bytes it counts for in limits and guarantees: its size, whatever the device makes of it;
+    /// a trim, which moves nothing, counts as an operation only.
+    pub fn limit_bytes(&self) -> Bytes {
+        if self.op == Op::Trim { Bytes::ZERO } else { self.extent.len() }
+    }
+}
+
 /// The frontend's own name for a request. The engine only hands it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag(pub u64);
@@ -147,12 +181,19 @@ pub struct Request {
     id: RequestId,
     submit: Submit,
     arrived: Instant,
+    reserved: bool,
 }
 
 impl Request {
     /// A request token. Only the engine and tests of schedulers have a reason to make one.
     pub fn new(id: RequestId, submit: Submit, arrived: Instant) -> Request {
-        Request { id, submit, arrived }
+        Request { id, submit, arrived, reserved: false }
+    }
+
+    /// Marks it as one that a guarantee (`io.min`) pays for.
+    pub fn reserved(mut self, reserved: bool) -> Request {
+        self.reserved = reserved;
+        self
     }
 
     /// The engine's name for it.
@@ -185,9 +226,19 @@ impl Request {
         self.submit.sync
     }
 
+    /// Whether a guarantee (`io.min`) pays for it, so that it goes before what weights decide.
+    pub fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+
     /// When it arrived at the engine.
     pub fn arrived(&self) -> Instant {
         self.arrived
+    }
+
+    /// Which limits and guarantees count it, and with how many bytes ([`Submit::limit_bytes`]).
+    pub fn counts(&self) -> (Lane, Bytes) {
+        (Lane::of(self.submit.op), self.submit.limit_bytes())
     }
 
     /// The bytes it counts for in a service budget: its size for reads and writes; one 4 KiB block
@@ -272,6 +323,15 @@ pub struct StageTimes {
 }
 
 impl StageTimes {
+    /// Adds those of another request.
+    pub(crate) fn add(&mut self, other: &StageTimes) {
+        self.pace += other.pace;
+        self.admit += other.admit;
+        self.sched += other.sched;
+        self.window += other.window;
+        self.disk += other.disk;
+    }
+
     /// From arrival to completion.
     pub fn total(&self) -> Nanos {
         self.pace + self.admit + self.sched + self.window + self.disk
@@ -285,6 +345,8 @@ pub struct Done {
     pub id: RequestId,
     /// Who called.
     pub task: TaskId,
+    /// Who paid.
+    pub group: GroupId,
     /// What was done.
     pub op: Op,
     /// Where.

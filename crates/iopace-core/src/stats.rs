@@ -116,6 +116,47 @@ pub struct DirectionStats {
     pub latency: Histogram,
 }
 
+/// What somebody's requests moved and where their time went, as in `io.stat`.
+#[derive(Clone, Debug, Default)]
+pub struct OpCounts {
+    /// Bytes read.
+    pub read: Bytes,
+    /// Bytes written, zeroes included.
+    pub written: Bytes,
+    /// Reads finished.
+    pub reads_count: u64,
+    /// Writes finished, zeroes included.
+    pub writes_count: u64,
+    /// Bytes discarded.
+    pub discarded: Bytes,
+    /// Discards (trims) finished.
+    pub discards_count: u64,
+    /// Flushes finished.
+    pub flushes_count: u64,
+    /// Requests that ended with an error; their bytes are not counted.
+    pub failed_count: u64,
+    /// Time spent per stage, summed.
+    pub stages: StageTimes,
+}
+
+impl OpCounts {
+    /// Counts one finished request.
+    pub(crate) fn finish(&mut self, op: Op, size: Bytes, outcome: Outcome, times: &StageTimes) {
+        let (ios, bytes) = match op {
+            Op::Read | Op::Cache => (&mut self.reads_count, &mut self.read),
+            Op::Write | Op::WriteZeroes => (&mut self.writes_count, &mut self.written),
+            Op::Trim => (&mut self.discards_count, &mut self.discarded),
+            Op::Flush => (&mut self.flushes_count, &mut self.written),
+        };
+        *ios += 1;
+        match outcome {
+            Outcome::Ok => *bytes += size,
+            Outcome::Failed(_) | Outcome::Refused => self.failed_count += 1,
+        }
+        self.stages.add(times);
+    }
+}
+
 /// What a device did.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceStats {
@@ -149,11 +190,7 @@ impl DeviceStats {
             Outcome::Failed(_) | Outcome::Refused => direction.failed_count += 1,
         }
         direction.latency.record(times.total());
-        self.stages.pace += times.pace;
-        self.stages.admit += times.admit;
-        self.stages.sched += times.sched;
-        self.stages.window += times.window;
-        self.stages.disk += times.disk;
+        self.stages.add(times);
     }
 }
 

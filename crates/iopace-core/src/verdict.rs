@@ -8,8 +8,10 @@ use crate::time::Instant;
 pub enum Reason {
     /// Nothing is waiting.
     Idle,
-    /// Stage admit: all request slots of the device are taken.
+    /// Stage admit: all request slots of the device, or as many as the group may have, are taken.
     Slot,
+    /// Stage admit: a limit of the group or of an ancestor is used up for the moment.
+    Budget,
     /// Stage sched: another task or request has its turn.
     Turn,
     /// Stage sched: the disk is kept idle because the next request of the task in service is
@@ -27,6 +29,7 @@ impl Reason {
         match self {
             Reason::Idle => "idle",
             Reason::Slot => "slot",
+            Reason::Budget => "budget",
             Reason::Turn => "turn",
             Reason::Anticipation => "anticipation",
             Reason::Window => "window",

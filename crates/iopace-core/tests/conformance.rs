@@ -89,6 +89,8 @@ fn longest_wait(name: &str) -> Nanos {
         "rr" => 6 * (100 + 9 + 10),
         // The oldest of another goes after batch_ms; expire_ms each for those of one burst.
         "as" => 500 + 4 * 125 + 24 * 9,
+        // As rr; in a go only its own requests count, so the flushes come on top.
+        "fair" => 6 * (100 + 9 + 10) + 24 * 9,
         _ => 0,
     })
 }

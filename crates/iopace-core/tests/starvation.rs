@@ -46,6 +46,11 @@ fn bound(algorithm: &Algorithm, params: &Params) -> Nanos {
             let slice = ms("quantum_ms") + ms("wait_ms") + SERVICE_MAX.times(2);
             Nanos::from_secs(5 + STREAM_LEN + 1) + slice.times(5)
         }
+        // As rr; a go is counted in device time, with waits.
+        "fair" => {
+            let go = ms("quantum_ms") + ms("wait_ms") + SERVICE_MAX.times(2);
+            ms("expire_ms") + Nanos::from_secs(STREAM_LEN + 1) + go.times(5)
+        }
         "as" => (ms("expire_ms") + SERVICE_MAX + ms("antic_ms")).times(STREAM_LEN + 1),
         name => panic!("{name}: state its bound"),
     }
@@ -97,7 +102,8 @@ fn wait(scheduler: &mut dyn Scheduler, cast: Cast, change: &Params, seed: u64) -
         }
         let started = now;
         now = now + Nanos(1_000_000 + random.below(SERVICE_MAX.0 - 1_000_000));
-        scheduler.on_done(now, &Done { id, task, op, extent, started, ok: true });
+        scheduler
+            .on_done(now, &Done { id, task, group: GroupId::ROOT, op, extent, started, ok: true });
     }
     unreachable!("it waits at most for PATIENCE")
 }

@@ -1,26 +1,120 @@
-//! Stage 2: has this request a slot?
+//! Stage 2: has this request's group the budget for it, and a slot?
 //!
-//! [`Admission`] charges and passes a request, or leaves all state as it was and says when to ask
-//! again. The engine keeps what waits in arrival order; one queue serves while all is one group.
+//! [`Admission`] holds what waits, one queue per group (a group that may not go on yet must not
+//! hold up the others), and says which request is next. [`guaranteed`] is what devices have;
+//! [`plain`] is the single pool of 2009, kept as the baseline that it is measured against.
 
-use crate::request::GroupId;
+use crate::group::Settings;
+use crate::request::{GroupId, Lane, RequestId, Submit, TaskId};
 use crate::time::Instant;
-use crate::verdict::Verdict;
+use crate::units::Bytes;
+use crate::verdict::Reason;
 use core::fmt;
 
-pub mod slots;
+pub mod guaranteed;
+mod node;
+pub mod plain;
+mod tree;
 
-/// Whether a request may enter the scheduler's queue.
+/// One request that asks to be admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Which one.
+    pub id: RequestId,
+    /// Who pays.
+    pub group: GroupId,
+    /// Who calls.
+    pub task: TaskId,
+    /// Which limits apply.
+    pub lane: Lane,
+    /// Bytes that it counts for in limits.
+    pub bytes: Bytes,
+    /// Whether a task waits for it.
+    pub sync: bool,
+}
+
+impl Ask {
+    /// What a submitted request asks for.
+    pub fn new(id: RequestId, submit: &Submit) -> Ask {
+        let Submit { group, task, op, sync, .. } = *submit;
+        let bytes = submit.limit_bytes();
+        Ask { id, group, task, lane: Lane::of(op), bytes, sync }
+    }
+}
+
+/// The answer of the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admit {
+    /// This one goes on; it has its slot and is charged.
+    Ready {
+        /// Which one.
+        id: RequestId,
+        /// Whether a guarantee (`io.min`) pays for it.
+        reserved: bool,
+    },
+    /// Something waits: ask again at the instant, or after the next input ([`Instant::NEVER`]: only
+    /// then).
+    At(Instant, Reason),
+    /// Nothing waits.
+    Empty,
+}
+
+/// How a group stands in this stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupSlots {
+    /// Slots that it and its descendants have.
+    pub taken_count: u32,
+    /// Requests of its own that wait.
+    pub waiting_count: u32,
+}
+
+/// Whose request may enter the scheduler next.
 pub trait Admission: fmt::Debug + Send {
-    /// Charges one request of `group`, or says why not yet.
-    fn admit(&mut self, now: Instant, group: GroupId) -> Verdict;
+    /// Takes a request in. True if it may go on at once, with its slot; otherwise it waits until
+    /// [`Admission::admit`] names it.
+    fn enqueue(&mut self, now: Instant, ask: Ask) -> bool;
 
-    /// A request of `group` that was admitted has finished: its slot is free again.
-    fn release(&mut self, now: Instant, group: GroupId);
+    /// The next request that goes on.
+    fn admit(&mut self, now: Instant) -> Admit;
+
+    /// A request that was admitted has finished: its slot is free again.
+    fn release(&mut self, now: Instant, ask: Ask);
 
     /// How many slots there are and how many are taken.
     fn slots(&self) -> (u32, u32);
 
     /// Changes the number of slots. Those taken beyond it are not revoked.
     fn set_slots(&mut self, nr_requests: u32);
+
+    /// What holds for a group from now on. A parent is told before its children.
+    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings);
+
+    /// A lower cap for a group while somebody else's latency target is missed; `None` lifts it.
+    fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>);
+
+    /// The group is gone: nothing of it waits and nothing is taken.
+    fn remove_group(&mut self, id: GroupId);
+
+    /// How a group stands.
+    fn group(&self, id: GroupId) -> GroupSlots;
+}
+
+/// The admission of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Shares of the slots by weight, guarantees first, limits: [`guaranteed`].
+    #[default]
+    Guaranteed,
+    /// The single pool of 2009 with caps per group: [`plain`]. No limits.
+    Plain,
+}
+
+impl Mode {
+    /// Makes it, with so many slots.
+    pub fn build(self, nr_requests: u32) -> Box<dyn Admission> {
+        match self {
+            Mode::Guaranteed => Box::new(guaranteed::GuaranteedSlots::new(nr_requests)),
+            Mode::Plain => Box::new(plain::PlainSlots::new(nr_requests)),
+        }
+    }
 }

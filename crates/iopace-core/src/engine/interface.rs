@@ -1,5 +1,7 @@
 //! What goes into the engine and what comes out of it.
 
+use crate::admit::Mode;
+use crate::group::Settings;
 use crate::limits::NR_REQUESTS_DEFAULT;
 use crate::request::{Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::sched::{Algorithm, Params, fifo};
@@ -102,6 +104,11 @@ pub enum Control {
     Slots(u32),
     /// Sets the depth of the window.
     Window(u32),
+    /// Says what holds for a group (first) from now on, and its parent (second); a group is made by
+    /// it. A group keeps its parent.
+    SetGroup(GroupId, GroupId, Settings),
+    /// The group is gone. Its requests go on; with the last of them it is forgotten.
+    RemoveGroup(GroupId),
 }
 
 /// Why a change was refused; nothing was changed.
@@ -142,6 +149,8 @@ pub struct Config {
     pub nr_requests: u32,
     /// Most requests at the disk.
     pub window_depth: u32,
+    /// How slots are given.
+    pub slots: Mode,
 }
 
 impl Default for Config {
@@ -151,6 +160,7 @@ impl Default for Config {
             base: &fifo::ALGORITHM,
             nr_requests: NR_REQUESTS_DEFAULT,
             window_depth: NR_REQUESTS_DEFAULT,
+            slots: Mode::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::request::Extent;
-use crate::sched::{self, Scheduler};
+use crate::sched::{self, Scheduler, fifo};
 use crate::trace::Event;
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {
@@ -52,7 +52,7 @@ fn done(engine: &mut Engine, now: u64, start: &Start) -> Said {
 }
 
 fn config(base: &'static Algorithm, nr_requests: u32, window_depth: u32) -> Config {
-    Config { base, nr_requests, window_depth }
+    Config { base, nr_requests, window_depth, slots: crate::admit::Mode::Guaranteed }
 }
 
 fn tags(starts: &[Start]) -> Vec<u64> {

@@ -3,8 +3,9 @@
 //! Every call goes through `catch_unwind`, which costs nothing as long as nothing panics.
 
 use super::{Algorithm, Params, Scheduler, fifo::Fifo};
+use crate::group::Settings;
 use crate::limits::STATE_DUMP_BYTES_MAX;
-use crate::request::{Done, Request};
+use crate::request::{Done, GroupId, Request};
 use crate::time::Instant;
 use crate::trace::Fault;
 use crate::verdict::Pop;
@@ -35,6 +36,20 @@ impl Guard {
 
     pub(crate) fn on_done(&mut self, now: Instant, done: &Done) -> Result<(), Fault> {
         self.fenced(|scheduler| scheduler.on_done(now, done))
+    }
+
+    pub(crate) fn set_group(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        parent: GroupId,
+        settings: &Settings,
+    ) -> Result<(), Fault> {
+        self.fenced(|scheduler| scheduler.set_group(now, id, parent, settings))
+    }
+
+    pub(crate) fn remove_group(&mut self, id: GroupId) -> Result<(), Fault> {
+        self.fenced(|scheduler| scheduler.remove_group(id))
     }
 
     pub(crate) fn configure(&mut self, params: Params) -> Result<(), Fault> {

@@ -4,7 +4,8 @@
 //! line in the registry; command line, help, docs table, conformance suite and sweeps follow from
 //! it.
 
-use crate::request::{Done, Request};
+use crate::group::Settings;
+use crate::request::{Done, GroupId, Request};
 use crate::time::Instant;
 use crate::verdict::Pop;
 use core::fmt;
@@ -12,6 +13,7 @@ use core::fmt;
 pub mod anticipatory;
 pub mod deadline;
 pub mod elevator;
+pub mod fair;
 pub mod fifo;
 pub(crate) mod guard;
 pub mod params;
@@ -50,6 +52,13 @@ pub trait Scheduler: fmt::Debug + Send {
 
     /// Appends its counters' values in the order of the algorithm's `counters`.
     fn counters(&self, _into: &mut Vec<u64>) {}
+
+    /// What holds for a group from now on; told for every group but the root before its first
+    /// request, and again after a change. A parent is told before its children.
+    fn set_group(&mut self, _now: Instant, _id: GroupId, _parent: GroupId, _settings: &Settings) {}
+
+    /// The group is gone: it has no request here and none at the disk.
+    fn remove_group(&mut self, _id: GroupId) {}
 
     /// Whether it holds nothing.
     fn is_empty(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The list of schedulers: one line each.
 
-use super::{ParamSpec, Params, Scheduler, anticipatory, deadline, elevator, fifo, rr};
+use super::{ParamSpec, Params, Scheduler, anticipatory, deadline, elevator, fair, fifo, rr};
 use core::fmt;
 
 /// What one counter of a scheduler counts.
@@ -46,6 +46,7 @@ pub static REGISTRY: &[&Algorithm] = &[
     &deadline::ALGORITHM,
     &rr::ALGORITHM,
     &anticipatory::ALGORITHM,
+    &fair::ALGORITHM,
 ];
 
 /// The algorithm of that name.

@@ -104,6 +104,7 @@ pub fn in_chaos() -> Vec<&'static Algorithm> {
             2 => |_| Box::new(Chaos::new(REGISTRY[2])),
             3 => |_| Box::new(Chaos::new(REGISTRY[3])),
             4 => |_| Box::new(Chaos::new(REGISTRY[4])),
+            5 => |_| Box::new(Chaos::new(REGISTRY[5])),
             _ => panic!("add a line for the new scheduler"),
         }
     };

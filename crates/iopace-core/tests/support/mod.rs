@@ -4,6 +4,7 @@
 
 pub mod chaos;
 
+use iopace_core::admit::Mode;
 use iopace_core::engine::{Config, Control, Engine, Input, Output, Start};
 use iopace_core::request::{
     DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId,
@@ -107,8 +108,12 @@ pub struct World {
 
 impl World {
     pub fn new(base: &'static Algorithm, setup: Setup) -> World {
-        let config =
-            Config { base, nr_requests: setup.nr_requests, window_depth: setup.window_depth };
+        let config = Config {
+            base,
+            nr_requests: setup.nr_requests,
+            window_depth: setup.window_depth,
+            slots: Mode::default(),
+        };
         World {
             engine: Engine::new(config),
             now: Instant::ZERO,

@@ -43,7 +43,15 @@ impl Bench {
                 let (id, task, op, extent) =
                     (request.id(), request.task(), request.op(), request.extent());
                 request.abandon();
-                let done = Done { id, task, op, extent, started: Instant(now), ok: true };
+                let done = Done {
+                    id,
+                    task,
+                    group: GroupId::ROOT,
+                    op,
+                    extent,
+                    started: Instant(now),
+                    ok: true,
+                };
                 self.sched.on_done(Instant(now), &done);
                 Ok((task.0, extent.offset().get()))
             }

@@ -1,0 +1,124 @@
+//! One group as stage admit sees it.
+
+use super::Ask;
+use crate::group::rates::Rate;
+use crate::group::{Settings, Weight};
+use crate::request::Lane;
+use crate::time::Instant;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Fixed-point one for shares: with the largest weight, 10 000, a single slot still counts 104.
+const SHARE_ONE: u64 = 1 << 20;
+
+/// What a request costs in the tie-break beside its bytes: a page, so that small ones count.
+const OPERATION_BYTES: u64 = 4096;
+
+/// Order among the children of one node; the least is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// 0 while a guarantee is owed to it or somebody below it, else 1.
+    pub(super) rank: u8,
+    /// Slots taken, the next one included, by weight.
+    pub(super) usage: u64,
+    /// Bytes admitted by weight, since it last began to wait: decides between equal usage.
+    pub(super) service: u64,
+    /// Which child; the node itself stands for its own requests.
+    pub(super) index: u32,
+}
+
+/// A group on this device.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) parent: u32,
+    pub(super) settings: Settings,
+    pub(super) limits: Vec<Rate>,
+    pub(super) guarantees: Vec<Rate>,
+    /// Its own requests that wait, in arrival order.
+    pub(super) queues: [VecDeque<Ask>; 3],
+    /// Slots of its own requests, and with all below it.
+    pub(super) own_taken: u32,
+    pub(super) taken: u32,
+    /// Cap while somebody else's latency target is missed.
+    pub(super) narrowed: Option<u32>,
+    /// Bytes admitted by weight: of its own requests, and as a child of its parent.
+    pub(super) own_service: u64,
+    pub(super) service: u64,
+    /// As a parent: the service at which its last child was chosen; newcomers begin there.
+    pub(super) floor: u64,
+    /// Children that could be served now; its own index stands for its own requests.
+    pub(super) ready: [BTreeSet<Key>; 3],
+    pub(super) own_listed: [Option<Key>; 3],
+    /// Its keys in its parent's `ready`.
+    pub(super) listed: [Option<Key>; 3],
+    /// When it has to be looked at again.
+    pub(super) alarm: Option<Instant>,
+}
+
+impl Node {
+    pub(super) fn cap(&self) -> u32 {
+        let narrowed = self.narrowed.unwrap_or(u32::MAX);
+        self.settings.slots.max.unwrap_or(u32::MAX).min(narrowed)
+    }
+
+    /// When its limits are open for the lane.
+    pub(super) fn opens(&self, lane: Lane) -> Instant {
+        let rates = self.limits.iter().filter(|rate| rate.counts(lane));
+        rates.map(|rate| rate.meter.opens()).max().unwrap_or(Instant::ZERO)
+    }
+
+    /// When it is owed something of a guarantee for the lane.
+    pub(super) fn owed(&self, lane: Lane) -> Instant {
+        let rates = self.guarantees.iter().filter(|rate| rate.counts(lane));
+        rates.map(|rate| rate.meter.opens()).min().unwrap_or(Instant::NEVER)
+    }
+
+    pub(super) fn own_key(&self, lane: Lane, index: u32) -> Option<Key> {
+        let service = self.own_service.max(self.floor);
+        let usage = usage(self.own_taken, Weight::DEFAULT);
+        (!self.queues[lane as usize].is_empty()).then_some(Key { rank: 1, usage, service, index })
+    }
+
+    /// Its place among its siblings in a lane, if it may go on; and when to look again if not.
+    pub(super) fn key(
+        &mut self,
+        now: Instant,
+        lane: Lane,
+        floor: u64,
+        index: u32,
+    ) -> (Option<Key>, Option<Instant>) {
+        let Some(first) = self.ready[lane as usize].first() else {
+            return (None, None);
+        };
+        if self.taken >= self.cap() {
+            return (None, None);
+        }
+        let mut rank = first.rank;
+        let opens = self.opens(lane);
+        if opens > now {
+            self.limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(|r| r.meter.wait());
+            return (None, Some(opens));
+        }
+        let owed = self.owed(lane);
+        let mut again = None;
+        if owed <= now || self.taken < self.settings.slots.guaranteed {
+            rank = 0;
+        } else if !owed.is_never() {
+            let owing = self.guarantees.iter_mut().filter(|rate| rate.counts(lane));
+            owing.for_each(|rate| rate.meter.wait());
+            again = Some(owed);
+        }
+        let service = self.service.max(floor);
+        let usage = usage(self.taken, self.settings.weight);
+        (Some(Key { rank, usage, service, index }), again)
+    }
+}
+
+/// What a request counts for among siblings with equally many slots.
+pub(super) fn cost(ask: &Ask) -> u64 {
+    ask.bytes.get() + OPERATION_BYTES
+}
+
+/// Slots by weight, the next one included.
+fn usage(taken: u32, weight: Weight) -> u64 {
+    (u64::from(taken) + 1) * SHARE_ONE / u64::from(weight.get())
+}

@@ -1,0 +1,317 @@
+//! The tree of groups as this stage sees it: who waits, who may go on, and who is first.
+//!
+//! Every node keeps, for each lane, the set of its children that could be served now, ordered by
+//! [`Key`]; a node is in its parent's set exactly while something below it waits, its cap is not
+//! reached and its limits are open. So the next request is found by walking down the first entries,
+//! and every change costs the walk up: O(depth x log siblings).
+
+use super::node::{Key, Node, cost};
+use super::{Ask, GroupSlots};
+use crate::group::rates::{guarantee_rates, limit_rates, set_rates};
+use crate::group::{Settings, Weight};
+use crate::request::{GroupId, Lane};
+use crate::time::Instant;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Where the root group stands: node 0 is the device, so that the root group can be limited too.
+const ROOT: u32 = 1;
+
+/// Where a group stands.
+fn place(id: GroupId) -> u32 {
+    id.0 + ROOT
+}
+
+/// All groups of a device.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: Vec<Option<Box<Node>>>,
+    /// When which node has to be looked at again.
+    alarms: BTreeSet<(Instant, u32)>,
+    waiting_count: usize,
+}
+
+impl Tree {
+    pub(super) fn new() -> Tree {
+        let mut tree = Tree { nodes: Vec::new(), alarms: BTreeSet::new(), waiting_count: 0 };
+        tree.ensure(ROOT);
+        tree.ensure(0);
+        tree
+    }
+
+    fn node(&mut self, index: u32) -> &mut Node {
+        self.nodes[index as usize].as_mut().expect("a group that is used exists")
+    }
+
+    /// A group that nobody told us of is a child of the root group with default settings.
+    fn ensure(&mut self, index: u32) {
+        let at = index as usize;
+        if self.nodes.len() <= at {
+            self.nodes.resize_with(at + 1, || None);
+        }
+        let parent = if index <= ROOT { 0 } else { ROOT };
+        self.nodes[at].get_or_insert_with(|| Box::new(Node { parent, ..Node::default() }));
+    }
+
+    pub(super) fn set(&mut self, now: Instant, id: GroupId, parent: GroupId, new: &Settings) {
+        self.ensure(place(parent));
+        self.ensure(place(id));
+        let node = self.node(place(id));
+        if id != GroupId::ROOT {
+            debug_assert!(node.taken == 0 || node.parent == place(parent), "groups do not move");
+            node.parent = place(parent);
+        }
+        set_rates(&mut node.limits, limit_rates(now, &new.max));
+        set_rates(&mut node.guarantees, guarantee_rates(now, &new.min));
+        node.settings = *new;
+        self.refresh_up(now, place(id));
+    }
+
+    pub(super) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>) {
+        self.ensure(place(id));
+        self.node(place(id)).narrowed = cap;
+        self.refresh_up(now, place(id));
+    }
+
+    pub(super) fn remove(&mut self, id: GroupId) {
+        let Some(node) = self.nodes.get_mut(place(id) as usize).and_then(Option::take) else {
+            return;
+        };
+        assert_eq!(node.taken, 0, "a group with requests was removed");
+        if let Some(at) = node.alarm {
+            self.alarms.remove(&(at, place(id)));
+        }
+        while self.nodes.last().is_some_and(Option::is_none) {
+            self.nodes.pop();
+        }
+    }
+
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiting_count
+    }
+
+    pub(super) fn taken(&self) -> u32 {
+        self.nodes[0].as_ref().expect("the device stays").taken
+    }
+
+    pub(super) fn group(&self, id: GroupId) -> GroupSlots {
+        let Some(Some(node)) = self.nodes.get(place(id) as usize) else {
+            return GroupSlots::default();
+        };
+        let waiting = node.queues.iter().map(VecDeque::len).sum::<usize>();
+        let waiting_count = u32::try_from(waiting).unwrap_or(u32::MAX);
+        GroupSlots { taken_count: node.taken, waiting_count }
+    }
+
+    pub(super) fn enqueue(&mut self, now: Instant, ask: Ask) {
+        self.ensure(place(ask.group));
+        let node = self.node(place(ask.group));
+        let queue = &mut node.queues[ask.lane as usize];
+        queue.push_back(ask);
+        let is_first = queue.len() == 1;
+        self.waiting_count += 1;
+        if is_first {
+            self.refresh_up(now, place(ask.group));
+        }
+    }
+
+    /// Charges a request of a group that nothing can hold up, as long as nobody waits: the short
+    /// way for a device with slots to spare. False if it has to ask like everybody.
+    pub(super) fn pass(&mut self, ask: &Ask) -> bool {
+        if self.waiting_count > 0 {
+            return false;
+        }
+        self.ensure(place(ask.group));
+        let mut index = place(ask.group);
+        while index != 0 {
+            let node = self.node(index);
+            let is_metered = !(node.limits.is_empty() && node.guarantees.is_empty());
+            if is_metered || node.taken >= node.cap() {
+                return false;
+            }
+            index = node.parent;
+        }
+        self.charge_own(ask);
+        index = place(ask.group);
+        while index != 0 {
+            index = self.charge(ask, index);
+        }
+        self.node(0).taken += 1;
+        true
+    }
+
+    /// Charges a request to its group's own account, beside the accounts of the groups below.
+    fn charge_own(&mut self, ask: &Ask) {
+        let node = self.node(place(ask.group));
+        let begin = node.own_service.max(node.floor);
+        node.floor = begin;
+        node.own_service = begin + cost(ask) / u64::from(Weight::DEFAULT.get());
+        node.own_taken += 1;
+    }
+
+    /// Charges a request to a group as a child of its parent, which is returned.
+    fn charge(&mut self, ask: &Ask, index: u32) -> u32 {
+        let floor = self.parent_floor(index);
+        let node = self.node(index);
+        node.taken += 1;
+        let begin = node.service.max(floor);
+        node.service = begin + cost(ask) / u64::from(node.settings.weight.get());
+        let parent = node.parent;
+        self.node(parent).floor = begin;
+        parent
+    }
+
+    /// The next instant at which somebody may go on by time alone.
+    pub(super) fn next_alarm(&self) -> Instant {
+        self.alarms.first().map_or(Instant::NEVER, |(at, _)| *at)
+    }
+
+    /// Looks again at everybody whose time has come.
+    pub(super) fn wake(&mut self, now: Instant) {
+        while let Some(&(at, index)) = self.alarms.first() {
+            if at > now {
+                return;
+            }
+            self.alarms.pop_first();
+            self.node(index).alarm = None;
+            self.refresh_up(now, index);
+        }
+    }
+
+    /// Whether anybody could go on, were there a slot.
+    pub(super) fn has_ready(&mut self) -> bool {
+        self.node(0).ready.iter().any(|set| !set.is_empty())
+    }
+
+    /// Takes the request that is next, if any may go on, and charges it to all its ancestors.
+    pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, bool)> {
+        let (mut index, lane) = self.next()?;
+        self.waiting_count -= 1;
+        let node = self.node(index);
+        let ask = node.queues[lane as usize].pop_front().expect("its own requests are ready");
+        self.charge_own(&ask);
+        let (mut reserved, bytes) = (false, ask.bytes.get());
+        while index != 0 {
+            let node = self.node(index);
+            reserved |= node.owed(lane) <= now;
+            let iops_size = node.settings.max.iops_size;
+            node.limits.iter_mut().for_each(|rate| rate.charge(now, lane, bytes, iops_size));
+            node.guarantees.iter_mut().for_each(|rate| rate.charge(now, lane, bytes, None));
+            index = self.charge(&ask, index);
+        }
+        self.node(0).taken += 1;
+        self.refresh_up(now, place(ask.group));
+        Some((ask, reserved))
+    }
+
+    /// A slot comes back.
+    pub(super) fn release(&mut self, now: Instant, id: GroupId) {
+        let node = self.node(place(id));
+        assert!(node.own_taken > 0, "a slot was given back that nobody took");
+        node.own_taken -= 1;
+        let mut index = place(id);
+        loop {
+            let node = self.node(index);
+            node.taken -= 1;
+            if index == 0 {
+                break;
+            }
+            index = node.parent;
+        }
+        if self.waiting_count > 0 {
+            self.refresh_up(now, place(id));
+        }
+    }
+
+    /// The group and lane that are next: down the first entries of all lanes at once, so that lanes
+    /// of one group are served in the order in which its requests arrived.
+    fn next(&mut self) -> Option<(u32, Lane)> {
+        let (mut index, mut lanes) = (0, [true; 3]);
+        loop {
+            let node = self.node(index);
+            let first = |lane: Lane| {
+                let listed = lanes[lane as usize].then(|| node.ready[lane as usize].first());
+                listed.flatten().copied()
+            };
+            let best = Lane::ALL.into_iter().filter_map(first).min()?;
+            lanes = Lane::ALL.map(|lane| first(lane).is_some_and(|key| key.index == best.index));
+            if best.index == index {
+                let own = Lane::ALL.into_iter().filter(|lane| lanes[*lane as usize]);
+                let head = |lane: &Lane| node.queues[*lane as usize].front().map(|ask| ask.id);
+                return own.min_by_key(|lane| head(lane).map(|id| id.sequence)).map(|l| (index, l));
+            }
+            index = best.index;
+        }
+    }
+
+    fn parent_floor(&mut self, index: u32) -> u64 {
+        let parent = self.node(index).parent;
+        self.node(parent).floor
+    }
+
+    /// Puts a node and its ancestors into their right places.
+    fn refresh_up(&mut self, now: Instant, mut index: u32) {
+        loop {
+            self.refresh_own(index);
+            if index == 0 {
+                return;
+            }
+            self.refresh_in_parent(now, index);
+            index = self.node(index).parent;
+        }
+    }
+
+    fn refresh_own(&mut self, index: u32) {
+        let node = self.node(index);
+        for lane in Lane::ALL {
+            let key = node.own_key(lane, index);
+            relist(&mut node.ready[lane as usize], &mut node.own_listed[lane as usize], key);
+        }
+    }
+
+    fn refresh_in_parent(&mut self, now: Instant, index: u32) {
+        let floor = self.parent_floor(index);
+        let node = self.node(index);
+        let (mut keys, mut alarm) = ([None; 3], None::<Instant>);
+        for lane in Lane::ALL {
+            let (key, again) = node.key(now, lane, floor, index);
+            keys[lane as usize] = key;
+            alarm = match (alarm, again) {
+                (Some(at), Some(again)) => Some(at.min(again)),
+                (at, again) => at.or(again),
+            };
+        }
+        let mut listed = node.listed;
+        let (parent, old_alarm) = (node.parent, node.alarm);
+        node.alarm = alarm;
+        if listed != keys {
+            node.listed = keys;
+            let parent = self.node(parent);
+            for lane in Lane::ALL {
+                let place = lane as usize;
+                relist(&mut parent.ready[place], &mut listed[place], keys[place]);
+            }
+        }
+        if alarm != old_alarm {
+            if let Some(at) = old_alarm {
+                self.alarms.remove(&(at, index));
+            }
+            if let Some(at) = alarm {
+                self.alarms.insert((at, index));
+            }
+        }
+    }
+}
+
+/// Exchanges an entry of an ordered set.
+fn relist(set: &mut BTreeSet<Key>, listed: &mut Option<Key>, key: Option<Key>) {
+    if *listed == key {
+        return;
+    }
+    if let Some(old) = listed {
+        set.remove(old);
+    }
+    if let Some(new) = key {
+        set.insert(new);
+    }
+    *listed = key;
+}

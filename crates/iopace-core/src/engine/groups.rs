@@ -1,0 +1,63 @@
+//! What the engine of a device knows of groups, and tells the stages.
+
+use super::Engine;
+use crate::admit::GroupSlots;
+use crate::group::Settings;
+use crate::group::accounts::Account;
+use crate::request::GroupId;
+
+impl Engine {
+    pub(super) fn set_group(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
+        self.groups.set(id, parent, settings);
+        self.targets.set(self.now, id, settings.latency);
+        self.admit.set_group(self.now, id, parent, settings);
+        if id != GroupId::ROOT
+            && let Err(fault) = self.sched.set_group(self.now, id, parent, settings)
+        {
+            self.fail_over(fault);
+        }
+    }
+
+    /// Tells a new scheduler of all groups.
+    pub(super) fn tell_groups(&mut self) {
+        for (id, parent, settings) in self.groups.settings() {
+            if let Err(fault) = self.sched.set_group(self.now, id, parent, &settings) {
+                return self.fail_over(fault);
+            }
+        }
+    }
+
+    pub(super) fn forget_group(&mut self, id: GroupId) {
+        self.groups.forget(id);
+        self.targets.remove(id);
+        self.admit.remove_group(id);
+        if let Err(fault) = self.sched.remove_group(id) {
+            self.fail_over(fault);
+        }
+    }
+
+    /// Narrows or widens groups whose siblings have missed or met their latency targets.
+    pub(super) fn judge_latency(&mut self) {
+        for (id, cap) in self.targets.judge(self.now, &self.groups) {
+            self.admit.narrow(self.now, id, cap);
+        }
+    }
+
+    /// What a group did here, as of the present instant; `None` if the device does not know it.
+    pub fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
+        let mut account = self.groups.get(id)?.clone();
+        account.pressure.advance(self.now);
+        Some((account, self.admit.group(id)))
+    }
+
+    /// How a group stands in stage admit.
+    pub fn group_slots(&self, id: GroupId) -> GroupSlots {
+        self.admit.group(id)
+    }
+
+    /// Whether no request of a group that was removed is left, so that its number may be given to
+    /// another one.
+    pub fn is_group_forgotten(&self, id: GroupId) -> bool {
+        self.groups.get(id).is_none()
+    }
+}

@@ -1,0 +1,166 @@
+//! What each group did on one device: the groups that the device knows, their requests, counts and
+//! pressure. Counts are those of the group and of all below it, as in cgroup v2.
+
+use super::Settings;
+use super::pressure::Pressure;
+use crate::request::{GroupId, Op, Outcome, StageTimes};
+use crate::stats::{Histogram, OpCounts};
+use crate::time::Instant;
+use crate::units::Bytes;
+
+/// One group on one device.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    parent: GroupId,
+    /// What holds for it here.
+    pub settings: Settings,
+    /// Requests, bytes and where their time went.
+    pub counts: OpCounts,
+    /// Latency of its requests, from arrival to finish; made with the first one.
+    pub latency: Option<Box<Histogram>>,
+    /// How much of the time it waited.
+    pub pressure: Pressure,
+    /// Requests of its own, not of groups below, that are not finished.
+    live_count: u32,
+    /// It is to be forgotten with its last request.
+    dying: bool,
+}
+
+/// All groups that a device knows, by the number of the group.
+#[derive(Debug)]
+pub(crate) struct Accounts(Vec<Option<Box<Account>>>);
+
+impl Default for Accounts {
+    fn default() -> Accounts {
+        Accounts(vec![Some(Box::default())])
+    }
+}
+
+impl Accounts {
+    fn ensure(&mut self, id: GroupId) -> &mut Account {
+        let place = id.0 as usize;
+        if self.0.len() <= place {
+            self.0.resize_with(place + 1, || None);
+        }
+        self.0[place].get_or_insert_with(Box::default)
+    }
+
+    pub(crate) fn set(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
+        let account = self.ensure(id);
+        account.parent = parent;
+        account.settings = *settings;
+        account.dying = false;
+    }
+
+    pub(crate) fn get(&self, id: GroupId) -> Option<&Account> {
+        self.0.get(id.0 as usize)?.as_deref()
+    }
+
+    /// Calls `each` for the group and all above it, the root last.
+    fn up(&mut self, id: GroupId, mut each: impl FnMut(&mut Account)) {
+        let mut id = id;
+        loop {
+            let account = self.ensure(id);
+            each(account);
+            if id == GroupId::ROOT {
+                return;
+            }
+            id = account.parent;
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, now: Instant, id: GroupId) {
+        self.ensure(id).live_count += 1;
+        self.up(id, |account| account.pressure.arrived(now));
+    }
+
+    pub(crate) fn started(&mut self, now: Instant, id: GroupId) {
+        self.up(id, |account| account.pressure.started(now));
+    }
+
+    pub(crate) fn finished(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        (op, size, outcome): (Op, Bytes, Outcome),
+        times: &StageTimes,
+    ) {
+        self.ensure(id).live_count -= 1;
+        self.up(id, |account| {
+            account.pressure.finished(now);
+            account.counts.finish(op, size, outcome, times);
+            account.latency.get_or_insert_default().record(times.total());
+        });
+    }
+
+    /// The group and all above it, without the root.
+    pub(crate) fn ancestors(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let is_group = |id: &GroupId| *id != GroupId::ROOT;
+        std::iter::successors(Some(id).filter(is_group), move |id| {
+            self.get(*id).map(|account| account.parent).filter(is_group)
+        })
+    }
+
+    /// The other groups with the same parent.
+    pub(crate) fn siblings(&self, id: GroupId) -> Vec<GroupId> {
+        let Some(parent) = self.get(id).map(|account| account.parent) else {
+            return Vec::new();
+        };
+        let known = (0u32..).zip(&self.0).skip(1).map(|(index, account)| (GroupId(index), account));
+        let others = known.filter(|(other, account)| {
+            *other != id && account.as_ref().is_some_and(|account| account.parent == parent)
+        });
+        others.map(|(other, _)| other).collect()
+    }
+
+    /// Requests of the group and of all below it that are not finished.
+    pub(crate) fn live_below(&self, id: GroupId) -> u32 {
+        self.get(id).map_or(0, |account| account.pressure.live_count())
+    }
+
+    /// Marks a group to be forgotten. True if that can be done now.
+    pub(crate) fn dies(&mut self, id: GroupId) -> bool {
+        let Some(Some(account)) = self.0.get_mut(id.0 as usize) else {
+            return false;
+        };
+        account.dying = true;
+        account.live_count == 0
+    }
+
+    /// Whether the group was to be forgotten and has no request any more.
+    pub(crate) fn is_dead(&self, id: GroupId) -> bool {
+        self.get(id).is_some_and(|account| account.dying && account.live_count == 0)
+    }
+
+    pub(crate) fn forget(&mut self, id: GroupId) {
+        if let Some(account) = self.0.get_mut(id.0 as usize) {
+            *account = None;
+        }
+        while self.0.last().is_some_and(Option::is_none) {
+            self.0.pop();
+        }
+    }
+
+    /// Every group but the root with parent and settings, parents before children.
+    pub(crate) fn settings(&self) -> Vec<(GroupId, GroupId, Settings)> {
+        let known = (0u32..).zip(&self.0).skip(1);
+        let mut all: Vec<(usize, GroupId, GroupId, Settings)> = known
+            .filter_map(|(index, account)| {
+                let account = account.as_ref()?;
+                let id = GroupId(index);
+                Some((self.depth(id), id, account.parent, account.settings))
+            })
+            .collect();
+        all.sort_by_key(|(depth, id, ..)| (*depth, *id));
+        all.into_iter().map(|(_, id, parent, settings)| (id, parent, settings)).collect()
+    }
+
+    fn depth(&self, mut id: GroupId) -> usize {
+        let mut depth = 0;
+        while let Some(account) = self.get(id).filter(|_| id != GroupId::ROOT) {
+            id = account.parent;
+            depth += 1;
+        }
+        depth
+    }
+}

@@ -1,0 +1,199 @@
+//! `io.weight`, `io.ioprio_class`, `io.latency` and `io.nr_group_requests`.
+
+use super::super::tree::error::quoted;
+use super::super::{Class, Slots, Weight};
+use super::own::{Figures, Own, Table, Value};
+use super::words;
+use crate::limits::{GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN, LATENCY_TARGET_MAX, NR_REQUESTS_MAX};
+use crate::time::Nanos;
+
+/// The only word of a value.
+fn only<'a>(words: &[&'a str]) -> Result<&'a str, String> {
+    match words {
+        [word] => Ok(word),
+        _ => Err(format!("one value expected, not {}", quoted(&words.join(" ")))),
+    }
+}
+
+/// A number within bounds that fits into 32 bits.
+fn bounded(word: &str, min: u32, max: u32) -> Option<u32> {
+    let value = words::number(word).and_then(|value| u32::try_from(value).ok())?;
+    (min..=max).contains(&value).then_some(value)
+}
+
+impl Value for Weight {
+    const FILE: &'static str = "io.weight";
+    const IS_PLAIN: bool = true;
+    const HAS_DEFAULT: bool = true;
+
+    fn table(own: &Own) -> &Table<Weight> {
+        &own.weight
+    }
+
+    fn table_mut(own: &mut Own) -> &mut Table<Weight> {
+        &mut own.weight
+    }
+
+    fn parse(self, words: &[&str]) -> Result<Weight, String> {
+        let word = only(words)?;
+        let weight = bounded(word, GROUP_WEIGHT_MIN, GROUP_WEIGHT_MAX).and_then(Weight::new);
+        weight.ok_or_else(|| {
+            let word = quoted(word);
+            format!(
+                "a weight is a number from {GROUP_WEIGHT_MIN} to {GROUP_WEIGHT_MAX}, not {word}"
+            )
+        })
+    }
+
+    fn print(self, _: Weight) -> String {
+        self.get().to_string()
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::DEFAULT
+    }
+}
+
+impl Value for Class {
+    const FILE: &'static str = "io.ioprio_class";
+    const IS_PLAIN: bool = true;
+    const HAS_DEFAULT: bool = true;
+
+    fn table(own: &Own) -> &Table<Class> {
+        &own.class
+    }
+
+    fn table_mut(own: &mut Own) -> &mut Table<Class> {
+        &mut own.class
+    }
+
+    fn parse(self, words: &[&str]) -> Result<Class, String> {
+        let word = only(words)?;
+        match word.to_ascii_lowercase().as_str() {
+            "1" | "rt" | "realtime" => Ok(Class::RealTime),
+            "2" | "be" | "best-effort" => Ok(Class::BestEffort),
+            "3" | "idle" => Ok(Class::Idle),
+            _ => Err(format!("a class is RT, BE or IDLE (1, 2 or 3), not {}", quoted(word))),
+        }
+    }
+
+    fn print(self, _: Class) -> String {
+        match self {
+            Class::RealTime => "RT".into(),
+            Class::BestEffort => "BE".into(),
+            Class::Idle => "IDLE".into(),
+        }
+    }
+}
+
+/// A latency target, if there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Latency(pub(crate) Option<Nanos>);
+
+impl Value for Latency {
+    const FILE: &'static str = "io.latency";
+    const IS_PLAIN: bool = false;
+    const HAS_DEFAULT: bool = true;
+
+    fn table(own: &Own) -> &Table<Latency> {
+        &own.latency
+    }
+
+    fn table_mut(own: &mut Own) -> &mut Table<Latency> {
+        &mut own.latency
+    }
+
+    fn parse(self, words: &[&str]) -> Result<Latency, String> {
+        let word = only(words)?;
+        if word == "max" {
+            return Ok(Latency(None));
+        }
+        let (key, value) = words::pair(word)?;
+        if key != "target" {
+            return Err(format!("no key {}; there is: target", quoted(key)));
+        }
+        let target =
+            if value == "max" { Some(Nanos::ZERO) } else { words::time(value, Some("us")) };
+        match target {
+            Some(Nanos::ZERO) => Ok(Latency(None)),
+            Some(target) if target <= LATENCY_TARGET_MAX => Ok(Latency(Some(target))),
+            _ => Err(format!(
+                "a target is a time up to {}, in microseconds or with a unit (target=5000, \
+                 target=5ms), not {}",
+                words::print_time(LATENCY_TARGET_MAX),
+                quoted(value)
+            )),
+        }
+    }
+
+    fn print(self, _: Latency) -> String {
+        format!("target={}", self.0.unwrap_or_default().as_nanos() / 1_000)
+    }
+}
+
+impl Value for Slots {
+    const FILE: &'static str = "io.nr_group_requests";
+    const IS_PLAIN: bool = true;
+    const HAS_DEFAULT: bool = true;
+
+    fn table(own: &Own) -> &Table<Slots> {
+        &own.slots
+    }
+
+    fn table_mut(own: &mut Own) -> &mut Table<Slots> {
+        &mut own.slots
+    }
+
+    fn parse(mut self, words: &[&str]) -> Result<Slots, String> {
+        for (at, word) in words.iter().enumerate() {
+            if at == 0 && *word == "max" {
+                self.max = None;
+            } else if let Some(guaranteed) = word.strip_prefix("guaranteed=") {
+                self.guaranteed = bounded(guaranteed, 0, NR_REQUESTS_MAX).ok_or_else(|| {
+                    format!(
+                        "guaranteed is a number up to {NR_REQUESTS_MAX}, not {}",
+                        quoted(guaranteed)
+                    )
+                })?;
+            } else if at > 0 {
+                return Err(format!("after the slots comes guaranteed=N, not {}", quoted(word)));
+            } else {
+                self.max = Some(bounded(word, 1, NR_REQUESTS_MAX).ok_or_else(|| {
+                    format!(
+                        "slots are a number from 1 to {NR_REQUESTS_MAX} or 'max', not {}",
+                        quoted(word)
+                    )
+                })?);
+            }
+        }
+        match self.max {
+            Some(max) if max < self.guaranteed => {
+                Err(format!("guaranteed={} is more than the {max} slots", self.guaranteed))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    fn print(self, base: Slots) -> String {
+        let max = self.max.map_or("max".into(), |max| max.to_string());
+        if self.guaranteed == 0 && base.guaranteed == 0 {
+            return max;
+        }
+        format!("{max} guaranteed={}", self.guaranteed)
+    }
+
+    fn ceilings(self) -> Figures {
+        [self.max.map(u64::from), None, None, None, None, None]
+    }
+
+    fn promises(self) -> Figures {
+        let guaranteed = Some(u64::from(self.guaranteed)).filter(|slots| *slots > 0);
+        [guaranteed, None, None, None, None, None]
+    }
+
+    fn figure(_: usize, value: u64) -> String {
+        format!("{value} slots")
+    }
+}

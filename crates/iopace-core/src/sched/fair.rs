@@ -1,0 +1,359 @@
+//! Shares the device by weight between groups, nested to any depth, and between the tasks in them.
+//!
+//! # Model
+//! Every group has a weight among its siblings; all tasks of a group weigh the same, and tasks of
+//! the root compete with the groups below it. What is shared is *device time*: each request is
+//! charged what it is estimated to cost (see `cost`), when it goes to the device, to its task and
+//! to every group above it. So a deep window cannot be filled by one before the others are charged
+//! against it.
+//! ```text
+//!   root ── V, W          each entity: S = service received / weight,   F = S + slot / weight
+//!    ├─ A 100  ├─ t1      each tree of siblings: V, which advances by cost / W
+//!    │         └─ t2      choice, at each level from the root: among those with S <= V
+//!    └─ B 400  └─ t3      (no more than is due to them) the least F
+//! ```
+//! This is B-WF2Q+ (BFQ's), hierarchical as H-WF2Q+, with three changes taken from EEVDF, which
+//! shares its rule of choice. (1) S moves with each request and not at the end of a budget, and all
+//! slots at one time are equally long, so that a group's F does not hang on which child comes next;
+//! nothing is passed up the tree but service. (2) A new weight counts at once, with the lag in
+//! service kept: BFQ applies it at the next insertion, which for an entity of weight 1 may be
+//! minutes away, and EEVDF has shown how to do without. (3) A correction moves S and V alike, so V
+//! remains the mean of the members' S, weighted, however wrong estimates are. As in BFQ an entity
+//! that runs out of work ahead of V stays a member until V has caught up: pausing pays nothing.
+//!
+//! *Classes.* Among siblings real-time goes before best-effort before idle, strictly, but for one
+//! request of class idle after `idle_starve_ms` without one.
+//!
+//! *Charge.* Estimated at the start; when the request turns out to have been alone at the device,
+//! its true time is known and the difference is charged or given back. With more at the device the
+//! true time of one is not defined, so only the model learns. A mix of sizes gains nothing at depth
+//! one, where all is exact; deeper the model is linear in size and learned from sums (see Limits).
+//!
+//! *Disks with a head*, which the model finds out (a random request costs 0.4 ms more than a
+//! sequential one): a task is served in one go for `quantum_ms` or `quantum_kb`, by position, and
+//! the disk is kept for it while it thinks for less than a seek takes: a stream keeps its speed,
+//! and a random reader with one request at a time its share (it would get one request per turn).
+//! The time that the disk is kept idle for it is charged to it. On flash none of this: the next
+//! request is always that of the entity with the least F, and nothing is held back.
+//!
+//! # Properties
+//! 1. Groups with work share device time by weight, within 2 % over 10 s, at every level.
+//! 2. While a sibling of a higher class has work, a lower one waits (but see 4).
+//! 3. Class idle alone has the whole device.
+//! 4. Class idle gets a request when it had none for `idle_starve_ms` while its parent was served.
+//! 5. Nothing is held back but for anticipation: at most `wait_ms` at a time, only on a disk with a
+//!    head, for a task that thinks briefly; and, if it reads in sequence, while the request before
+//!    is at the disk. A task with more queued is never waited for, and a deep window kept full.
+//! 6. Requests that a guarantee pays for go first, in order of arrival, and are charged, and a
+//!    group that is behind its guaranteed rate (`io.min`) goes before what weights say. This
+//!    puts a group at most two seconds of service behind the others.
+//! 7. A group that was idle has no credit from it, and is served within one quantum of each other.
+//! 8. Memory is bounded: a task is forgotten 10 s after its last request, or sooner when there are
+//!    `TASKS_MAX`; a group when it is removed.
+//! 9. Within a task no request is passed over for more than `expire_ms`, then the oldest goes
+//!    first, one a second.
+//! 10. Any number of changes of weight leaves shares as the weights say.
+//!
+//! # When it does not know
+//! The cost model starts as a SATA flash of a data sheet; 16 random requests say whether there is a
+//! head. A task is not waited for before its think time is known (four requests).
+//!
+//! # Limits
+//! A client with one request at a time can only be given what it asks for: on flash it is not
+//! waited for, so beside others it may get less than its weight; so too a random reader on a disk
+//! with a head and a window deeper than one. What the device holds is not
+//! ordered any more: latency beside a deep window is the window's. The cost of requests that are
+//! always mixed in the same way cannot be told apart: data-sheet proportions stand. On a device
+//! that works on sixteen at once, 4 KiB beside 1 MiB requests get up to a quarter less than due.
+//! The bound of 4 counts while the parent is served: idle below a waiting group waits with it.
+//!
+//! # Sources
+//! BFQ, block/bfq-wf2q.c: B-WF2Q+, idle tree, 200 ms for class idle; Bennett and Zhang, "WF2Q" and
+//! "Hierarchical packet fair queueing algorithms" (1996); Stoica and Abdel-Wahab, "Earliest
+//! eligible virtual deadline first" (1995), and Linux kernel/sched/fair.c since 6.6 (lag on a new
+//! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
+
+use super::sorted::by_arrival;
+use super::{Algorithm, CounterSpec, Params, Scheduler};
+use crate::group::Settings;
+use crate::request::{Done, GroupId, Request};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::Pop;
+use config::{Config, PARAMS};
+use cost::{BUSY_MAX, Kind, Model};
+use forest::Forest;
+use guarantee::Guarantees;
+use queue::Table;
+use roster::{Roster, Task};
+use service::Service;
+use std::collections::{BTreeMap, VecDeque};
+use tree::Charge;
+
+mod config;
+mod cost;
+mod forest;
+mod guarantee;
+mod queue;
+mod roster;
+mod service;
+mod tree;
+
+/// Its line in the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "fair",
+    summary: "device time by weight, for nested groups and the tasks in them (B-WF2Q+)",
+    params: &PARAMS,
+    counters: &[
+        CounterSpec { name: "wait_hit", doc: "waits that the task's next request ended" },
+        CounterSpec { name: "wait_miss", doc: "waits that ran out" },
+        CounterSpec { name: "slots", doc: "goes given to a task on a disk with a head" },
+        CounterSpec { name: "reserved", doc: "requests that went first as a guarantee paid" },
+        CounterSpec { name: "idle_served", doc: "requests of class idle that went before others" },
+    ],
+    build: |params| Box::new(Fair::new(params)),
+};
+
+/// A longer seek counts as this long (gsched_rr).
+const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
+
+/// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
+/// than the share would otherwise leave a debt without end. Four quanta of the largest size.
+const AHEAD_MAX: Nanos = Nanos::from_secs(2);
+
+/// A request at the device.
+#[derive(Debug)]
+struct Flying {
+    task: u32,
+    kind: Kind,
+    /// What was charged for it, in ns.
+    cost: u64,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Fair {
+    config: Config,
+    forest: Forest,
+    table: Table,
+    roster: Roster,
+    /// Requests that a guarantee pays for, with their tasks.
+    reserved: VecDeque<(Request, u32)>,
+    guarantees: Guarantees,
+    /// By arrival number.
+    flying: BTreeMap<u64, Flying>,
+    /// The one at the device, if it has been alone there since it started.
+    alone: Option<u64>,
+    model: Model,
+    /// Sixteen times the mean cost of a request, in ns.
+    mean: u64,
+    /// When the device became busy, or last completed a request.
+    busy_since: Instant,
+    service: Option<Service>,
+    len: usize,
+    /// Tasks with requests, queued or at the device.
+    busy_tasks: usize,
+    wait_hit_count: u64,
+    wait_miss_count: u64,
+    slots_count: u64,
+    reserved_count: u64,
+    idle_served_count: u64,
+}
+
+impl Fair {
+    fn new(params: &Params) -> Fair {
+        Fair {
+            config: Config::new(params),
+            forest: Forest::new(),
+            table: Table::default(),
+            roster: Roster::default(),
+            reserved: VecDeque::new(),
+            guarantees: Guarantees::default(),
+            flying: BTreeMap::new(),
+            alone: None,
+            model: Model::new(),
+            mean: 0,
+            busy_since: Instant::ZERO,
+            service: None,
+            len: 0,
+            busy_tasks: 0,
+            wait_hit_count: 0,
+            wait_miss_count: 0,
+            slots_count: 0,
+            reserved_count: 0,
+            idle_served_count: 0,
+        }
+    }
+
+    // Charges.
+
+    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
+    fn slot(&self) -> u64 {
+        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
+    }
+
+    /// Charges a task for more, or less, than was thought.
+    fn correct(&mut self, task: u32, cost: i64) {
+        let charge = Charge { cost, slot: self.slot(), ahead: None };
+        self.forest.correct(self.roster.get(task).node, charge);
+        if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
+            service.used += cost;
+        }
+    }
+
+    /// Books a request that goes to the device.
+    fn starts(&mut self, now: Instant, task: u32, request: Request, is_owed: bool) -> Pop {
+        let kind = self.model.starts(&request);
+        let cost = self.model.cost(kind);
+        self.mean = self.mean - self.mean / 16 + cost;
+        if !self.guarantees.is_empty() {
+            self.guarantees.serve(now, &request, |id| self.forest.parent_of(id));
+        }
+        let ahead = (request.is_reserved() || is_owed).then_some(AHEAD_MAX.0);
+        let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
+        let Task { node, line, .. } = self.roster.get_mut(task);
+        line.in_flight += 1;
+        self.forest.start(now, *node, charge, line.is_empty());
+        let sequence = request.id().sequence();
+        self.alone = self.flying.is_empty().then_some(sequence);
+        if self.flying.is_empty() {
+            self.busy_since = now;
+        }
+        self.flying.insert(sequence, Flying { task, kind, cost });
+        self.len -= 1;
+        if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
+            service.used += charge.cost;
+            service.bytes += request.service_bytes();
+        }
+        Pop::Ready(request)
+    }
+}
+
+impl Scheduler for Fair {
+    fn push(&mut self, now: Instant, request: Request) {
+        let key = (request.group(), request.task());
+        self.roster.pinned = self.service.as_ref().map(|service| service.task);
+        let task = self.roster.enter(&mut self.forest, now, key);
+        let think_max = self.config.wait.times(2);
+        let Task { node, line, .. } = self.roster.get_mut(task);
+        let is_unused = line.is_unused();
+        line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
+        self.len += 1;
+        self.busy_tasks += usize::from(is_unused);
+        if request.is_reserved() {
+            line.reserved += 1;
+            self.reserved.push_back((request, task));
+        } else {
+            let is_first = line.is_empty();
+            self.table.push(line, request, self.model.has_head());
+            if is_first {
+                let (node, slot) = (*node, self.slot());
+                self.forest.activate(now, node, slot);
+            }
+        }
+        let service = self.service.as_mut().filter(|service| service.task == task);
+        if let Some((since, _)) = service.and_then(|service| service.waiting.take()) {
+            self.wait_hit_count += 1;
+            self.correct(task, now.since(since).0.cast_signed());
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Pop {
+        if let Some((request, task)) = self.reserved.pop_front() {
+            self.roster.get_mut(task).line.reserved -= 1;
+            self.reserved_count += 1;
+            return self.starts(now, task, request, true);
+        }
+        if self.len == 0 {
+            return Pop::Empty;
+        }
+        if let Some((task, request)) = self.serve_owed(now) {
+            self.reserved_count += 1;
+            return self.starts(now, task, request, true);
+        }
+        if self.is_used_up() {
+            self.service = None;
+        }
+        let served = self.service.as_ref().map(|service| self.roster.get(service.task).node);
+        let starve = self.config.idle_starve;
+        let keeps = served.is_some_and(|node| !self.forest.is_overruled(now, node, starve));
+        if keeps {
+            if let Some((task, request)) = self.serve(now) {
+                return self.starts(now, task, request, false);
+            }
+            if let Some(hold) = self.hold(now) {
+                return hold;
+            }
+        }
+        match self.choose(now) {
+            Some((task, request)) => self.starts(now, task, request, false),
+            None => Pop::Empty,
+        }
+    }
+
+    fn on_done(&mut self, now: Instant, done: &Done) {
+        let sequence = done.id.sequence();
+        let Some(Flying { task, kind, cost }) = self.flying.remove(&sequence) else { return };
+        let busy = now.since(self.busy_since);
+        self.busy_since = now;
+        let in_flight = u32::try_from(self.flying.len()).unwrap_or(u32::MAX);
+        self.model.done(kind, busy, in_flight, done.ok);
+        if self.alone.take_if(|alone| *alone == sequence).is_some() && done.ok {
+            let truth = busy.min(BUSY_MAX).0.cast_signed();
+            self.correct(task, truth - cost.cast_signed());
+        }
+        let line = &mut self.roster.get_mut(task).line;
+        line.in_flight -= 1;
+        line.stats.done(now);
+        let is_unused = line.is_unused();
+        self.busy_tasks -= usize::from(is_unused);
+        let patience = self.patience(task);
+        if let Some(service) = self.service.as_mut().filter(|it| it.task == task && is_unused) {
+            service.waiting = patience.map(|patience| (now, now + patience));
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn drain(&mut self, into: &mut Vec<Request>) {
+        for Task { node, line, .. } in self.roster.queued_mut() {
+            self.table.drain(line, into);
+            self.forest.deactivate(*node);
+        }
+        for (request, task) in self.reserved.drain(..) {
+            self.roster.get_mut(task).line.reserved -= 1;
+            into.push(request);
+        }
+        by_arrival(into);
+        self.busy_tasks = self.roster.flying_count();
+        self.service = None;
+        self.len = 0;
+    }
+
+    fn configure(&mut self, params: &Params) {
+        self.config = Config::new(params);
+    }
+
+    fn counters(&self, into: &mut Vec<u64>) {
+        into.extend([self.wait_hit_count, self.wait_miss_count, self.slots_count]);
+        into.extend([self.reserved_count, self.idle_served_count]);
+    }
+
+    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {
+        self.guarantees.set(now, id, parent, &settings.min);
+        self.forest.set_group(now, id, parent, settings);
+    }
+
+    fn remove_group(&mut self, id: GroupId) {
+        self.service = None;
+        self.roster.pinned = None;
+        self.guarantees.remove(id);
+        self.roster.leave(&mut self.forest, id);
+        self.forest.remove_group(id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! The tasks that are known, each in its group.
+
+use super::forest::Forest;
+use super::queue::Line;
+use super::tree::Index;
+use crate::limits::TASKS_MAX;
+use crate::request::{GroupId, TaskId};
+use crate::time::{Instant, Nanos};
+use std::collections::BTreeMap;
+
+/// A task without requests is forgotten after this long (geom_sched's expire_secs).
+pub(super) const EXPIRE: Nanos = Nanos::from_secs(10);
+
+/// Tasks looked at when there are too many: more and the newcomer would wait for it.
+const FORGET_STEPS: usize = 64;
+
+/// A task in a group; in another group it is another.
+type Key = (GroupId, TaskId);
+
+/// One task in one group.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// `None`: the place is free.
+    key: Option<Key>,
+    /// Its leaf in the hierarchy.
+    pub(super) node: Index,
+    /// Its requests.
+    pub(super) line: Line,
+}
+
+/// All tasks, by number.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    tasks: Vec<Task>,
+    free: Vec<u32>,
+    by_key: BTreeMap<Key, u32>,
+    /// The task to look at next for one to forget.
+    hand: usize,
+    /// This one is not forgotten.
+    pub(super) pinned: Option<u32>,
+}
+
+impl Roster {
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(super) fn get(&self, task: u32) -> &Task {
+        &self.tasks[task as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, task: u32) -> &mut Task {
+        &mut self.tasks[task as usize]
+    }
+
+    /// How many tasks have requests at the device.
+    pub(super) fn flying_count(&self) -> usize {
+        self.tasks.iter().filter(|task| task.line.in_flight > 0).count()
+    }
+
+    /// All tasks that have queued requests.
+    pub(super) fn queued_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.tasks.iter_mut().filter(|task| !task.line.is_empty())
+    }
+
+    /// The number of a task that has a request, made if there is none.
+    ///
+    /// Each call looks at one task and forgets it if it is idle, which keeps up with any number of
+    /// new ones.
+    pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
+        self.forget_one(forest, now, EXPIRE);
+        if let Some(&task) = self.by_key.get(&key) {
+            return task;
+        }
+        for _ in 0..FORGET_STEPS {
+            if self.by_key.len() < TASKS_MAX {
+                break;
+            }
+            self.forget_one(forest, now, Nanos::ZERO);
+        }
+        let task = self.free.pop().unwrap_or(self.tasks.len() as u32);
+        let node = forest.insert_task(key.0, task);
+        let entry = Task { key: Some(key), node, line: Line::default() };
+        match self.tasks.get_mut(task as usize) {
+            Some(place) => *place = entry,
+            None => self.tasks.push(entry),
+        }
+        self.by_key.insert(key, task);
+        task
+    }
+
+    /// Forgets the idle tasks of a group.
+    pub(super) fn leave(&mut self, forest: &mut Forest, group: GroupId) {
+        let all = (group, TaskId(0))..=(group, TaskId(u64::MAX));
+        let tasks: Vec<u32> = self.by_key.range(all).map(|(_, &task)| task).collect();
+        tasks.into_iter().for_each(|task| self.forget(forest, task));
+    }
+
+    /// Looks at one task and forgets it if it was not heard of for `age`.
+    fn forget_one(&mut self, forest: &mut Forest, now: Instant, age: Nanos) {
+        self.hand = if self.hand + 1 < self.tasks.len() { self.hand + 1 } else { 0 };
+        let task = self.tasks.get(self.hand);
+        if task.is_some_and(|task| now.since(task.line.stats.last_used()) >= age) {
+            self.forget(forest, self.hand as u32);
+        }
+    }
+
+    /// Forgets a task if nothing of it is queued, in flight or waited for.
+    fn forget(&mut self, forest: &mut Forest, task: u32) {
+        let entry = &mut self.tasks[task as usize];
+        if !entry.line.is_unused() || self.pinned == Some(task) {
+            return;
+        }
+        if let Some(key) = entry.key.take() {
+            self.by_key.remove(&key);
+            forest.remove_task(entry.node);
+            self.free.push(task);
+        }
+    }
+}

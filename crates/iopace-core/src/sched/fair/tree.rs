@@ -1,0 +1,369 @@
+//! The siblings of one class under one parent: virtual time, who may be served, who is next.
+//!
+//! Three heaps hold the members, each with the key that it is asked for, so that every step is
+//! O(log n) without an allocation in steady state:
+//! ```text
+//!            S > V              S <= V
+//!   waiting (by start S) ──▶ eligible (by finish F) ──▶ served: S += cost/w, V += cost/W
+//!                                                        └─ back to one of the two, or, with
+//!   idle (by S): no work, but ahead of V: still a member   nothing left to do, to idle or out
+//! ```
+//! V only has to be compared with the least start (who becomes eligible) and the least idle S (who
+//! is forgotten). The heaps have four children per node: half as many levels as two, and the
+//! children share a cache line.
+//!
+//! Virtual times are nanoseconds of device time times 2^16 over weight, modulo 2^64, compared by
+//! the sign of their difference. A second is 2^46 at weight one, and no two members are minutes
+//! apart, so the sign is right although V itself wraps around after days. What a division leaves
+//! over is kept and added to the next.
+
+/// The place of an entity in the arena.
+pub(super) type Index = u32;
+
+/// Bits of a virtual time below one nanosecond at weight one.
+const SHIFT: u32 = 16;
+
+/// Children of a heap's node.
+const ARITY: usize = 4;
+
+/// Whether virtual time `a` is later than `b`.
+fn is_after(a: u64, b: u64) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
+/// A charge for service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    /// Nanoseconds of device time; negative gives back.
+    pub(super) cost: i64,
+    /// The slot with which those who are charged compete, in nanoseconds.
+    pub(super) slot: u64,
+    /// Who is further ahead than this is not charged: nanoseconds of service of all siblings.
+    pub(super) ahead: Option<u64>,
+}
+
+/// Where an entity is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Not a member: no work and nothing to make up for. Its times mean nothing.
+    Out,
+    Waiting,
+    Eligible,
+    Idle,
+}
+
+/// The virtual times of a group or task among its siblings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entity {
+    /// S: the service it has had, in virtual time.
+    start: u64,
+    /// F: S at the end of its present slot.
+    finish: u64,
+    /// What the last division by the weight left over.
+    rest: i64,
+    weight: u32,
+    place: Place,
+    /// Its place in the heap.
+    at: u32,
+}
+
+impl Entity {
+    /// One that is not a member of its tree.
+    pub(super) fn new(weight: u32) -> Entity {
+        Entity { start: 0, finish: 0, rest: 0, weight, place: Place::Out, at: 0 }
+    }
+
+    /// Whether it has work.
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.place, Place::Waiting | Place::Eligible)
+    }
+
+    /// Its present weight.
+    pub(super) fn weight(&self) -> u32 {
+        self.weight
+    }
+}
+
+/// Entities by a virtual time, least first; equal ones by index.
+#[derive(Debug, Default)]
+struct Heap(Vec<(u64, Index)>);
+
+impl Heap {
+    fn first(&self) -> Option<(u64, Index)> {
+        self.0.first().copied()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, entities: &mut [Entity], key: u64, index: Index) {
+        self.0.push((key, index));
+        self.up(entities, self.0.len() - 1);
+    }
+
+    fn remove(&mut self, entities: &mut [Entity], at: u32) {
+        let at = at as usize;
+        self.0.swap_remove(at);
+        if at < self.0.len() {
+            self.settle(entities, at);
+        }
+    }
+
+    fn rekey(&mut self, entities: &mut [Entity], at: u32, key: u64) {
+        self.0[at as usize].0 = key;
+        self.settle(entities, at as usize);
+    }
+
+    /// Whether the node at `a` goes before the one at `b`.
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (self.0[a], self.0[b]);
+        is_after(b.0, a.0) || (a.0 == b.0 && a.1 < b.1)
+    }
+
+    fn settle(&mut self, entities: &mut [Entity], at: usize) {
+        let at = self.up(entities, at);
+        self.down(entities, at);
+    }
+
+    fn up(&mut self, entities: &mut [Entity], mut at: usize) -> usize {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if !self.is_before(at, parent) {
+                break;
+            }
+            self.0.swap(at, parent);
+            self.note(entities, at);
+            at = parent;
+        }
+        self.note(entities, at);
+        at
+    }
+
+    fn down(&mut self, entities: &mut [Entity], mut at: usize) {
+        loop {
+            let first = at * ARITY + 1;
+            let children = first..(first + ARITY).min(self.0.len());
+            let least = children.reduce(|a, b| if self.is_before(b, a) { b } else { a });
+            let Some(least) = least.filter(|&least| self.is_before(least, at)) else { break };
+            self.0.swap(at, least);
+            self.note(entities, at);
+            at = least;
+        }
+        self.note(entities, at);
+    }
+
+    /// Tells an entity where it is.
+    fn note(&self, entities: &mut [Entity], at: usize) {
+        entities[self.0[at].1 as usize].at = at as u32;
+    }
+}
+
+/// The siblings of one class.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    /// V: the service that each member ought to have had, in virtual time.
+    vtime: u64,
+    /// What the last division by the sum of weights left over.
+    rest: i64,
+    /// W: the weights of all members, the idle ones included.
+    weight: u64,
+    waiting: Heap,
+    eligible: Heap,
+    idle: Heap,
+}
+
+impl Tree {
+    /// Whether one of the siblings has work.
+    pub(super) fn is_active(&self) -> bool {
+        !(self.waiting.is_empty() && self.eligible.is_empty())
+    }
+
+    /// The entity has work from now on. It starts at V, or where it left off if that is later; so
+    /// it neither gains by a pause nor is it charged for one. `slot`: see
+    /// [`Charge`].
+    pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) {
+        self.join(entities, index);
+        let entity = &mut entities[index as usize];
+        debug_assert!(!entity.is_active(), "entered twice");
+        entity.finish = later(entity.start, slot, u64::from(entity.weight));
+        self.lift(entities, index);
+        self.place(entities, index);
+    }
+
+    /// The entity has no work any more. It stays a member until V has reached its S.
+    pub(super) fn leave(&mut self, entities: &mut [Entity], index: Index) {
+        self.lift(entities, index);
+        self.rest_or_forget(entities, index);
+    }
+
+    /// The entity is no member any more, whatever it had.
+    pub(super) fn forget(&mut self, entities: &mut [Entity], index: Index) {
+        if entities[index as usize].place != Place::Out {
+            self.lift(entities, index);
+            self.weight -= u64::from(entities[index as usize].weight);
+        }
+    }
+
+    /// The entity has had service, or less of it than was thought. It competes with the finish of
+    /// its slot, and begins a new slot after that. `leaves`: it has no more work, as in
+    /// [`Tree::leave`].
+    pub(super) fn serve(
+        &mut self,
+        entities: &mut [Entity],
+        index: Index,
+        Charge { cost, slot, ahead }: Charge,
+        leaves: bool,
+    ) {
+        if entities[index as usize].place == Place::Out {
+            if cost <= 0 {
+                return;
+            }
+            // It had work until a moment ago; a late charge must not get lost.
+            self.join(entities, index);
+        }
+        let entity = &mut entities[index as usize];
+        let is_far = |ahead| is_after(entity.start, later(self.vtime, ahead, self.weight));
+        if !ahead.is_some_and(is_far) {
+            advance(&mut entity.start, &mut entity.rest, cost, u64::from(entity.weight));
+            advance(&mut self.vtime, &mut self.rest, cost, self.weight);
+        }
+        if !is_after(entity.finish, entity.start) {
+            entity.finish = later(entity.start, slot, u64::from(entity.weight));
+        }
+        match entity.place {
+            _ if leaves => self.leave(entities, index),
+            Place::Eligible if !is_after(entity.start, self.vtime) => {
+                let (at, key) = (entity.at, entity.finish);
+                self.eligible.rekey(entities, at, key);
+            }
+            Place::Waiting | Place::Eligible => {
+                self.lift(entities, index);
+                self.place(entities, index);
+            }
+            Place::Idle | Place::Out => self.leave(entities, index),
+        }
+        self.drop_idle(entities);
+    }
+
+    /// Gives the entity another weight at once. What it is ahead of or behind V, in service, stays
+    /// the same (as EEVDF's reweight): neither a burst nor a debt comes of any number of changes.
+    pub(super) fn reweigh(&mut self, entities: &mut [Entity], index: Index, weight: u32) {
+        let entity = &mut entities[index as usize];
+        let old = entity.weight;
+        entity.weight = weight;
+        if entity.place == Place::Out {
+            return;
+        }
+        self.weight = self.weight + u64::from(weight) - u64::from(old);
+        let vtime = self.vtime;
+        let scale = |time: u64| {
+            let lag = i128::from(time.wrapping_sub(vtime).cast_signed());
+            let lag = lag * i128::from(old) / i128::from(weight);
+            vtime.wrapping_add_signed(i64::try_from(lag).unwrap_or(i64::MAX / 4))
+        };
+        entity.start = scale(entity.start);
+        entity.finish = scale(entity.finish);
+        let is_active = entity.is_active();
+        self.lift(entities, index);
+        if is_active {
+            self.place(entities, index);
+        } else {
+            self.rest_or_forget(entities, index);
+        }
+    }
+
+    /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
+    /// whose slot ends first.
+    pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Index> {
+        if self.eligible.is_empty() {
+            let (least, _) = self.waiting.first()?;
+            if is_after(least, self.vtime) {
+                self.vtime = least;
+                self.drop_idle(entities);
+            }
+        }
+        while let Some((start, index)) = self.waiting.first()
+            && !is_after(start, self.vtime)
+        {
+            self.lift(entities, index);
+            self.place(entities, index);
+        }
+        self.eligible.first().map(|(_, index)| index)
+    }
+
+    /// Makes it a member, at V if it was none.
+    fn join(&mut self, entities: &mut [Entity], index: Index) {
+        let entity = &mut entities[index as usize];
+        if entity.place != Place::Out {
+            return;
+        }
+        self.weight += u64::from(entity.weight);
+        entity.start = self.vtime;
+        entity.finish = self.vtime;
+        entity.rest = 0;
+        entity.place = Place::Idle;
+        let key = entity.start;
+        self.idle.push(entities, key, index);
+    }
+
+    /// Takes it out of its heap.
+    fn lift(&mut self, entities: &mut [Entity], index: Index) {
+        let Entity { place, at, .. } = entities[index as usize];
+        match place {
+            Place::Out => return,
+            Place::Waiting => self.waiting.remove(entities, at),
+            Place::Eligible => self.eligible.remove(entities, at),
+            Place::Idle => self.idle.remove(entities, at),
+        }
+        entities[index as usize].place = Place::Out;
+    }
+
+    /// Puts one that has work into its heap.
+    fn place(&mut self, entities: &mut [Entity], index: Index) {
+        let entity = &mut entities[index as usize];
+        let Entity { start, finish, .. } = *entity;
+        if is_after(start, self.vtime) {
+            entity.place = Place::Waiting;
+            self.waiting.push(entities, start, index);
+        } else {
+            entity.place = Place::Eligible;
+            self.eligible.push(entities, finish, index);
+        }
+    }
+
+    /// Puts one that has no work among the idle if it is ahead of V, else out.
+    fn rest_or_forget(&mut self, entities: &mut [Entity], index: Index) {
+        let entity = &mut entities[index as usize];
+        if is_after(entity.start, self.vtime) {
+            entity.place = Place::Idle;
+            let key = entity.start;
+            self.idle.push(entities, key, index);
+        } else {
+            entity.place = Place::Out;
+            self.weight -= u64::from(entity.weight);
+        }
+    }
+
+    /// Forgets the idle ones that V has reached.
+    fn drop_idle(&mut self, entities: &mut [Entity]) {
+        while let Some((start, index)) = self.idle.first()
+            && !is_after(start, self.vtime)
+        {
+            self.forget(entities, index);
+        }
+    }
+}
+
+/// `time` plus `length` nanoseconds of service at `weight`.
+fn later(time: u64, length: u64, weight: u64) -> u64 {
+    time.wrapping_add((length << SHIFT) / weight.max(1))
+}
+
+/// Moves `time` by `cost` nanoseconds of service at `weight`, with the rest of the last division.
+fn advance(time: &mut u64, rest: &mut i64, cost: i64, weight: u64) {
+    let weight = weight.max(1).cast_signed();
+    let amount = (cost << SHIFT) + *rest;
+    *time = time.wrapping_add_signed(amount.div_euclid(weight));
+    *rest = amount.rem_euclid(weight);
+}
