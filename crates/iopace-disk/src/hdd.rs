@@ -379,20 +379,19 @@ impl Hdd {
 
     /// The command that goes to the platter next: the oldest, or with NCQ the nearest in time.
     fn choose(&self, now: Instant) -> Option<usize> {
-        let cache = self.config.write_cache;
         let needs_head = |command: &Command| match command.op {
             Op::Read | Op::Cache => true,
-            Op::Write => command.fua || command.extent.len() > cache,
+            Op::Write => command.fua || command.extent.len() > self.config.write_cache,
             _ => false,
         };
-        let all = self.pending.iter().enumerate();
-        let mut candidates = all.filter(|(_, (command, _))| needs_head(command)).peekable();
+        let all = self.pending.iter().enumerate().filter(|(_, (command, _))| needs_head(command));
+        let mut candidates = all.peekable();
         let &(first, (_, arrived)) = candidates.peek()?;
         if self.config.depth == 1 || now.since(*arrived) > self.config.ncq_age_max {
             return Some(first);
         }
-        let begin = now + self.config.overhead; // as `access` will, or it is missed by a turn
         let time = |(index, (command, _)): (usize, &(Command, Instant))| {
+            let begin = now + self.config.overhead; // as in `access`, or it is late by a turn
             (self.arrival(begin, command.extent.offset().get(), Nanos::ZERO), index)
         };
         candidates.map(time).min().map(|found| found.1)

@@ -38,6 +38,7 @@ pub(crate) fn machine(scenario: &Scenario) -> Machine {
         nr_requests: scenario.nr_requests,
         // The machine never goes deeper than the disk.
         window_depth: scenario.window_depth.unwrap_or(WINDOW_DEPTH_MAX),
+        slots: scenario.slots,
     };
     let cache = scenario.memory.map(|memory| PageCacheConfig {
         memory: memory.size,

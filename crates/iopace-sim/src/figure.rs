@@ -11,6 +11,8 @@ pub enum Figure {
     MeanMs,
     /// Median latency.
     P50Ms,
+    /// 90th percentile of the latency.
+    P90Ms,
     /// 99th percentile of the latency.
     P99Ms,
     /// Longest latency.
@@ -21,6 +23,8 @@ pub enum Figure {
     Failed,
     /// Throughput over that of the same task alone, with no scheduler.
     Share,
+    /// Requests of the task over those of all tasks.
+    Part,
     /// Sum of all tasks' shares.
     Efficiency,
     /// Share of the time that the disk was busy.
@@ -40,11 +44,13 @@ impl Figure {
         (Figure::OpsS, "ops_s", "1/s"),
         (Figure::MeanMs, "mean_ms", "ms"),
         (Figure::P50Ms, "p50_ms", "ms"),
+        (Figure::P90Ms, "p90_ms", "ms"),
         (Figure::P99Ms, "p99_ms", "ms"),
         (Figure::MaxMs, "max_ms", "ms"),
         (Figure::Ops, "ops", "requests"),
         (Figure::Failed, "failed", "requests"),
         (Figure::Share, "share", "of alone"),
+        (Figure::Part, "part", "of all"),
         (Figure::Efficiency, "efficiency", "of alone"),
         (Figure::DiskBusy, "disk_busy", "of the time"),
         (Figure::Unfinished, "unfinished", "requests"),
@@ -67,7 +73,10 @@ impl Figure {
     /// Whether it belongs to one task.
     pub fn is_of_a_task(self) -> bool {
         use Figure::*;
-        matches!(self, MbS | OpsS | MeanMs | P50Ms | P99Ms | MaxMs | Ops | Failed | Share)
+        matches!(
+            self,
+            MbS | OpsS | MeanMs | P50Ms | P90Ms | P99Ms | MaxMs | Ops | Failed | Share | Part
+        )
     }
 
     /// Whether it compares a task with the same task alone.

@@ -50,11 +50,16 @@ pub fn value(report: &RunReport, figure: Figure, task: Option<&str>) -> Option<M
         Figure::OpsS => task.map(|task| task.ops_s),
         Figure::MeanMs => task.map(|task| task.latency.mean_ms),
         Figure::P50Ms => task.map(|task| task.latency.p50_ms),
+        Figure::P90Ms => task.map(|task| task.latency.p90_ms),
         Figure::P99Ms => task.map(|task| task.latency.p99_ms),
         Figure::MaxMs => task.map(|task| task.latency.max_ms),
         Figure::Ops => task.and_then(|task| whole(task.ops)),
         Figure::Failed => task.and_then(|task| whole(task.failed)),
         Figure::Share => task.and_then(|task| task.share),
+        Figure::Part => {
+            let all: u64 = report.tasks.values().map(|task| task.ops).sum();
+            task.and_then(|task| Milli::ratio(u128::from(task.ops), u128::from(all)))
+        }
         Figure::Efficiency => report.efficiency,
         Figure::DiskBusy => Some(report.disk_use.busy),
         Figure::Unfinished => whole(report.unfinished),

@@ -30,6 +30,8 @@ pub mod milli;
 pub mod random;
 pub mod units;
 
+pub mod tally;
+
+mod blocking;
 mod disks;
 mod parallel;
-mod tally;

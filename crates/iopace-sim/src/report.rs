@@ -50,6 +50,10 @@ pub struct RunReport {
 pub struct TaskReport {
     /// Its kind.
     pub kind: &'static str,
+    /// Bytes finished in every [`crate::tally::BIN`] since the beginning of the run, warm-up
+    /// included.
+    #[serde(skip)]
+    pub timeline: Vec<u64>,
     /// Requests finished, failed ones included.
     pub ops: u64,
     /// Bytes of those that were carried out.

@@ -11,9 +11,10 @@
 //! After the duration no task submits any more; the loop goes on until everything is finished, for
 //! at most [`GIVE_UP`]. What finishes there counts in no figure but `unfinished`.
 
+use crate::blocking::Blocking;
 use crate::disks;
 use crate::report::{EventReport, RunReport, TaskReport};
-use crate::scenario::{Change, Scenario};
+use crate::scenario::{Change, DEVICE, Scenario};
 use crate::tally::{Tally, ms};
 use crate::task::{Action, Workload};
 use iopace_core::engine::{self, Control};
@@ -69,6 +70,8 @@ struct World<'a> {
     sequence: u64,
     workloads: Vec<Box<dyn Workload>>,
     lanes: Vec<Lane>,
+    /// For each task that sleeps while its request waits for a slot.
+    blocking: BTreeMap<usize, Blocking>,
     tallies: Vec<Tally>,
     events: Vec<EventReport>,
     events_count: u64,
@@ -88,6 +91,7 @@ impl<'a> World<'a> {
             sequence: 0,
             workloads: Vec::new(),
             lanes: Vec::new(),
+            blocking: BTreeMap::new(),
             tallies: Vec::new(),
             events: Vec::new(),
             events_count: 0,
@@ -100,6 +104,9 @@ impl<'a> World<'a> {
         for (index, task) in scenario.tasks.iter().enumerate() {
             world.workloads.push(task.workload(scenario.seed));
             world.tallies.push(Tally::default());
+            if task.blocking {
+                world.blocking.insert(index, Blocking::default());
+            }
             for _ in 0..task.depth {
                 let action = world.workloads[index].next();
                 let lane = Lane { task: index, action, submitted: None };
@@ -117,6 +124,12 @@ impl<'a> World<'a> {
 
     /// Turns the crank until the end.
     fn turn(&mut self) {
+        for id in self.scenario.groups.iter() {
+            let settings = self.scenario.groups.effective(id, DEVICE);
+            let parent = self.scenario.groups.parent(id).unwrap_or(GroupId::ROOT);
+            self.control(Control::SetGroup(id, parent, settings), "group");
+        }
+        self.drain();
         if let Some(chosen) = &self.scenario.scheduler {
             let control = Control::Insert(chosen.algorithm, chosen.params.clone());
             self.control(control, "insert");
@@ -129,6 +142,7 @@ impl<'a> World<'a> {
         self.disk_marks[1] = self.machine.disk().stats();
         self.book_unfinished(end);
         self.due.clear();
+        self.blocking.clear();
         while self.lanes.iter().any(|lane| lane.submitted.is_some()) {
             if self.machine_at > end + GIVE_UP {
                 return;
@@ -161,11 +175,35 @@ impl<'a> World<'a> {
                     break;
                 };
                 match due {
-                    Due::Lane(index) => self.submit(index),
+                    Due::Lane(index) => match self.blocking.get_mut(&self.lanes[index].task) {
+                        Some(program) => program.wants(index),
+                        None => self.submit(index),
+                    },
                     Due::Step(index) => self.step(index),
                 }
             }
             self.drain();
+            self.turn_blocking();
+        }
+    }
+
+    /// Lets programs that sleep for slots go on as far as they come.
+    fn turn_blocking(&mut self) {
+        let tasks: Vec<usize> = self.blocking.keys().copied().collect();
+        for task in tasks {
+            let group = self.scenario.tasks[task].group;
+            loop {
+                let waits = self.machine.engine().group_slots(group).waiting_count > 0;
+                let program = self.blocking.get_mut(&task).expect("one of its keys");
+                program.set_sleeps(waits);
+                let Some(lane) = program.next() else { break };
+                self.submit(lane);
+                self.drain();
+            }
+            let program = self.blocking.get_mut(&task).expect("one of its keys");
+            for finished in program.reap() {
+                self.book(&finished);
+            }
         }
     }
 
@@ -180,7 +218,7 @@ impl<'a> World<'a> {
         let submit = Submit {
             tag: Tag(index as u64),
             task: TaskId(lane.task as u64 + 1),
-            group: GroupId::ROOT,
+            group: task.group,
             op: action.op,
             extent: action.extent,
             fua: action.fua,
@@ -234,11 +272,23 @@ impl<'a> World<'a> {
 
     fn finished(&mut self, finished: &Finished) {
         let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
+        match self.blocking.get_mut(&self.lanes[index].task) {
+            Some(program) => program.finished(finished),
+            None => self.book(finished),
+        }
+    }
+
+    /// A task takes notice of a finished request.
+    fn book(&mut self, finished: &Finished) {
+        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
         let lane = &mut self.lanes[index];
         let submitted = lane.submitted.take().expect("finished once per submission");
         let begin = Instant::ZERO + self.scenario.warmup;
         let end = Instant::ZERO + self.scenario.duration;
         let action = lane.action;
+        if self.now < end && action.payload {
+            self.tallies[lane.task].note(self.now, action.extent.len());
+        }
         if self.now >= begin && self.now < end && action.payload {
             let latency = self.now.since(submitted);
             let size = action.extent.len();

@@ -6,6 +6,7 @@
 
 mod error;
 pub mod file;
+mod groups;
 mod shape;
 
 pub use error::ScenarioError;
@@ -13,6 +14,8 @@ pub use error::ScenarioError;
 use crate::figure::Figure;
 use crate::milli::Milli;
 use crate::task::Task;
+use iopace_core::admit::Mode;
+use iopace_core::group::tree::Tree;
 use iopace_core::sched::{self, Algorithm, Params};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -20,6 +23,9 @@ use iopace_disk::faulty::FaultRates;
 
 /// Longest run: a day of virtual time.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(86_400);
+
+/// The name of the disk in the files of groups.
+pub const DEVICE: &str = "disk";
 
 /// Most tasks of one scenario.
 pub const TASKS_MAX: usize = 1_024;
@@ -46,6 +52,10 @@ pub struct Scenario {
     pub memory: Option<Memory>,
     /// `nr_requests` of the device.
     pub nr_requests: u32,
+    /// How its slots are given.
+    pub slots: Mode,
+    /// Who pays. The device's name in their files is [`DEVICE`].
+    pub groups: Tree,
     /// Most requests at the disk; `None`: what the disk takes.
     pub window_depth: Option<u32>,
     /// The scheduler where none is inserted.
@@ -72,6 +82,8 @@ impl Scenario {
             faults: None,
             memory: None,
             nr_requests: iopace_core::limits::NR_REQUESTS_DEFAULT,
+            slots: Mode::default(),
+            groups: Tree::new(),
             window_depth: None,
             base: plain_elevator(),
             scheduler: None,

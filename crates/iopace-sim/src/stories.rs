@@ -30,6 +30,13 @@ pub static STORIES: &[Story] = stories![
     "geom-dd-read-cvs-rr",
     "geom-dd-write-cvs-none",
     "geom-dd-write-cvs-rr",
+    "groups-classes",
+    "groups-depth-1-beside-64",
+    "groups-guarantee",
+    "groups-latency-target",
+    "groups-limits",
+    "groups-shared-limit",
+    "groups-weights-nested",
     "newcomer-beside-stream",
 ];
 

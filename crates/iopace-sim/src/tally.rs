@@ -9,6 +9,9 @@ use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 
+/// Resolution of a task's timeline: the step in which windows slide when a rise is looked for.
+pub const BIN: Nanos = Nanos::from_millis(10);
+
 /// What one task did within the measured time.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -18,9 +21,19 @@ pub(crate) struct Tally {
     cached: u64,
     latency: Histogram,
     stages: StageTimes,
+    timeline: Vec<u64>,
 }
 
 impl Tally {
+    /// Notes bytes finished at an instant of the run.
+    pub(crate) fn note(&mut self, now: Instant, size: Bytes) {
+        let bin = usize::try_from(now.0 / BIN.0).expect("a run lasts a day at most");
+        if self.timeline.len() <= bin {
+            self.timeline.resize(bin + 1, 0);
+        }
+        self.timeline[bin] += size.0;
+    }
+
     /// Counts one finished request.
     pub(crate) fn finish(
         &mut self,
@@ -59,6 +72,7 @@ impl Tally {
         let quantile = |permille| ms(self.latency.quantile(permille));
         TaskReport {
             kind: task.kind.name(),
+            timeline: self.timeline.clone(),
             ops: self.ops,
             bytes: self.bytes.0,
             failed: self.failed,

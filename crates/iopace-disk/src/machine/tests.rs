@@ -75,7 +75,8 @@ fn machine(disk: Box<dyn Disk>, cached: bool) -> Machine {
         write_back_inflight: 4,
         ..PageCacheConfig::for_memory(Bytes::from_mib(1))
     };
-    let config = Config { base: &fifo::ALGORITHM, nr_requests: 16, window_depth: 32 };
+    let config =
+        Config { base: &fifo::ALGORITHM, nr_requests: 16, window_depth: 32, ..Config::default() };
     Machine::new(config, cached.then_some(cache), disk)
 }
 

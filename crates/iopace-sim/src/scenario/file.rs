@@ -9,6 +9,7 @@
 //! [disk]
 //! preset = "hdd-sata-250g"
 //! depth = 1                           # optional: fewer requests at the disk than it takes
+//! slots = "guaranteed"                # or "plain", the single pool of 2009
 //! faults = { error_permille = 1 }     # optional: also stall_permille, stall = "2s", lost_permille
 //!
 //! [memory]                            # optional: without it there is no page cache
@@ -19,6 +20,9 @@
 //! [scheduler]                         # optional: without it, or with "none", the plain elevator
 //! name = "rr"
 //! set = { wait_ms = 5 }
+//!
+//! [group."/backup"]                   # optional: who pays; see `groups.rs`
+//! "io.weight" = "50"
 //!
 //! [[task]]
 //! name = "dd"
@@ -36,6 +40,7 @@
 //! at_least = 0.4
 //! ```
 
+use super::groups;
 use super::shape::{
     CheckTable, DiskTable, FaultsTable, File, MemoryTable, SchedulerTable, Settings, StepTable,
     TaskTable,
@@ -47,6 +52,7 @@ use crate::figure::Figure;
 use crate::task::{Kind, Task};
 use crate::units::Size;
 use core::ops::Range;
+use iopace_core::group::tree::Tree;
 use iopace_core::limits::{NR_REQUESTS_DEFAULT, NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use iopace_core::request::Extent;
 use iopace_core::sched::{self, Algorithm, REGISTRY};
@@ -56,7 +62,7 @@ use iopace_disk::faulty::FaultRates;
 use toml::Spanned;
 
 /// A message and the bytes of the file that it is about.
-type Mistake = (Range<usize>, String);
+pub(super) type Mistake = (Range<usize>, String);
 
 impl Scenario {
     /// Reads the text of a scenario file; `file` is its name in messages.
@@ -105,7 +111,9 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
     let faults = file.disk.faults.as_ref().map(resolve_faults).transpose()?;
     let memory = file.memory.as_ref().map(resolve_memory).transpose()?;
     let (base, scheduler) = resolve_scheduler(file.scheduler)?;
-    let tasks = resolve_tasks(&file.task, capacity, memory.is_some())?;
+    let slots = groups::slots(file.disk.slots.as_ref())?;
+    let groups = groups::resolve(&file.group)?;
+    let tasks = resolve_tasks(&file.task, capacity, memory.is_some(), &groups)?;
     let steps = file.step.iter().map(|step| resolve_step(step, duration));
     let steps = steps.collect::<Result<Vec<Step>, Mistake>>()?;
     let checks = file.check.iter().map(|check| resolve_check(check, &tasks));
@@ -120,6 +128,8 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         faults,
         memory,
         nr_requests: nr_requests.map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
+        slots,
+        groups,
         window_depth: file.disk.depth.as_ref().map(|depth| *depth.get_ref()),
         base,
         scheduler,
@@ -224,13 +234,16 @@ fn resolve_tasks(
     tables: &[Spanned<TaskTable>],
     capacity: Bytes,
     has_memory: bool,
+    groups: &Tree,
 ) -> Result<Vec<Task>, Mistake> {
     if let Some(table) = tables.get(TASKS_MAX) {
         return Err((table.span(), format!("at most {TASKS_MAX} tasks")));
     }
     let mut tasks: Vec<Task> = Vec::with_capacity(tables.len());
     for table in tables {
-        let task = resolve_task(table, capacity)?;
+        let mut task = resolve_task(table, capacity)?;
+        task.group = groups::find(groups, table.get_ref().group.as_ref())?;
+        groups::check_blocking(table, &task, &tasks)?;
         let name = &table.get_ref().name;
         if tasks.iter().any(|other| other.name == task.name) {
             return Err((name.span(), format!("a second task named '{}'", task.name)));
@@ -285,6 +298,7 @@ fn apply_settings(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
         ("buffered", given.buffered.as_ref().map(Spanned::span)),
         ("fua", given.fua.as_ref().map(Spanned::span)),
         ("depth", given.depth.as_ref().map(Spanned::span)),
+        ("blocking", given.blocking.as_ref().map(Spanned::span)),
     ];
     let foreign = spans.into_iter().find_map(|(name, span)| Some((name, span?)));
     if let (false, Some((name, span))) = (is_plain, foreign) {
@@ -317,6 +331,7 @@ fn apply_settings(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
     }
     task.think = given.think.as_ref().map_or(task.think, |time| time.get_ref().0);
     task.buffered = given.buffered.as_ref().map_or(task.buffered, |b| *b.get_ref());
+    task.blocking = given.blocking.as_ref().is_some_and(|blocking| *blocking.get_ref());
     task.fua = given.fua.as_ref().map_or(task.fua, |fua| *fua.get_ref());
     Ok(())
 }

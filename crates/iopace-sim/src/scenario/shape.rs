@@ -1,5 +1,6 @@
 //! The tables and keys of a scenario file, as the parser sees them: nothing is looked up yet.
 
+use super::groups::GroupTables;
 use crate::milli::Milli;
 use crate::units::{Size, Time};
 use serde::Deserialize;
@@ -21,6 +22,8 @@ pub(super) struct File {
     pub(super) memory: Option<Spanned<MemoryTable>>,
     pub(super) scheduler: Option<SchedulerTable>,
     #[serde(default)]
+    pub(super) group: GroupTables,
+    #[serde(default)]
     pub(super) task: Vec<Spanned<TaskTable>>,
     #[serde(default)]
     pub(super) step: Vec<Spanned<StepTable>>,
@@ -38,6 +41,7 @@ pub(super) struct DiskTable {
     pub(super) preset: Spanned<String>,
     pub(super) depth: Option<Spanned<u32>>,
     pub(super) nr_requests: Option<Spanned<u32>>,
+    pub(super) slots: Option<Spanned<String>>,
     pub(super) faults: Option<Spanned<FaultsTable>>,
 }
 
@@ -87,6 +91,25 @@ pub(super) struct TaskTable {
     pub(super) write_percent: Option<Spanned<u32>>,
     pub(super) buffered: Option<Spanned<bool>>,
     pub(super) fua: Option<Spanned<bool>>,
+    pub(super) blocking: Option<Spanned<bool>>,
+    pub(super) group: Option<Spanned<String>>,
+}
+
+/// One line, or a list of them.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Lines {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Lines {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Lines::One(line) => line.clone(),
+            Lines::Many(lines) => lines.join("\n"),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -5,8 +5,10 @@
 //! up a program that would have come back, a long one idles the disk.
 
 mod plot;
+pub mod slots;
 
 pub use plot::svg;
+use plot::{Area, Drawn, finish_svg};
 
 use crate::parallel;
 use crate::run::run;
@@ -111,15 +113,20 @@ pub fn csv(points: &[Point]) -> String {
 /// # Errors
 /// The directory or a file cannot be written; the message names it.
 pub fn write(points: &[Point], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let named = |path: &Path, error: std::io::Error| {
-        std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-    };
-    std::fs::create_dir_all(directory).map_err(|error| named(directory, error))?;
     let mut files = vec![("geom-quantum-wait.csv".to_string(), csv(points))];
     for row in MIXES {
         let name = format!("geom-quantum-wait-{}.svg", row.replace('+', "-"));
         files.push((name, svg(points, row)));
     }
+    write_files(directory, files)
+}
+
+/// Writes named texts into a directory, which is made if it is missing.
+fn write_files(directory: &Path, files: Vec<(String, String)>) -> std::io::Result<Vec<PathBuf>> {
+    let named = |path: &Path, error: std::io::Error| {
+        std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(|error| named(directory, error))?;
     let written = files.into_iter().map(|(name, text)| {
         let path = directory.join(name);
         std::fs::write(&path, text).map_err(|error| named(&path, error))?;

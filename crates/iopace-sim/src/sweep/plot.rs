@@ -26,10 +26,15 @@ const COLOURS: [RGBColor; WAIT_MS.len()] = [
 
 /// The picture of one mix.
 pub fn svg(points: &[Point], row: &str) -> String {
+    finish_svg(SIZE, |root| draw(root, points, row))
+}
+
+/// Lets `draw` draw a picture of that size, and gives its text.
+pub(super) fn finish_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut text = String::new();
     {
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        draw(&root, points, row).expect("drawing into a string cannot fail");
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        draw(&root).expect("drawing into a string cannot fail");
         root.present().expect("drawing into a string cannot fail");
     }
     if !text.ends_with('\n') {
@@ -38,8 +43,8 @@ pub fn svg(points: &[Point], row: &str) -> String {
     text
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(root: &Area<'_>, points: &[Point], row: &str) -> Drawn {
     root.fill(&WHITE)?;

@@ -104,7 +104,7 @@ fn bounds(rows: &[Row]) -> String {
 /// Shares to three places, everything else to one.
 fn decimals(row: &Row) -> String {
     match row.unit {
-        "of alone" => format!("{:.3}", row.value),
+        unit if unit.starts_with("of ") => format!("{:.3}", row.value),
         _ => format!("{:.1}", row.value),
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod format;
 pub mod geom;
+pub mod slots;
 
 use crate::milli::Milli;
 use serde::Serialize;

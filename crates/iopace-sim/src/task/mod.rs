@@ -15,7 +15,7 @@ pub use generic::{Mixed, Pattern};
 
 use crate::random::Random;
 use core::fmt::Debug;
-use iopace_core::request::{Extent, Op};
+use iopace_core::request::{Extent, GroupId, Op};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 
@@ -99,6 +99,11 @@ pub struct Task {
     pub buffered: bool,
     /// Writes are durable before they finish (kinds `sequential` and `random`).
     pub fua: bool,
+    /// Who pays for it.
+    pub group: GroupId,
+    /// It sleeps until its request has a slot, and takes completions only when all its requests are
+    /// out, as fio with libaio on a kernel of 2009. It must be alone in its group.
+    pub blocking: bool,
 }
 
 impl Task {
@@ -123,6 +128,8 @@ impl Task {
             write_percent: 0,
             buffered,
             fua: false,
+            group: GroupId::ROOT,
+            blocking: false,
         }
     }
 

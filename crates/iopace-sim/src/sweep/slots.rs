@@ -1,0 +1,146 @@
+//! How many slots does a group need? The fio job of the table `slots` over `nr_group_requests`.
+//!
+//! Both groups have the same cap. Rise, share of `g2` and the throughput of both over that of fifo
+//! without caps, in both ways to give slots. The mail of 2009 expects 25 to 30 to be enough for
+//! fairness; the curves answer.
+
+use super::{Area, Drawn, finish_svg, write_files};
+use crate::milli::Milli;
+use crate::parallel;
+use crate::run::run;
+use crate::tables::slots::{NR_REQUESTS, Outcome, VARIANTS, outcome, scenario};
+use plotters::prelude::*;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The caps of the sweep.
+pub const CAPS: [u32; 9] = [4, 8, 16, 25, 32, 64, 100, 250, 500];
+
+/// Size of the picture in pixels.
+const SIZE: (u32, u32) = (960, 360);
+
+/// One cap under one variant and what came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// `plain` or `guaranteed`.
+    pub variant: &'static str,
+    /// `nr_group_requests` of both groups.
+    pub cap: u32,
+    /// The figures.
+    pub outcome: Outcome,
+    /// Throughput of both over that of fifo without caps.
+    pub total_vs_fifo: Milli,
+}
+
+/// All points, by variant and cap.
+pub fn group_requests(seed: u64) -> Vec<Point> {
+    let mut jobs = Vec::new();
+    for (_, mode) in VARIANTS {
+        jobs.extend(CAPS.map(|cap| scenario((cap, cap), "BE", mode, "fair", seed)));
+        jobs.push(scenario((NR_REQUESTS, NR_REQUESTS), "BE", mode, "fifo", seed));
+    }
+    let outcomes = parallel::map(&jobs, |scenario| outcome(&run(scenario)));
+    let mut points = Vec::new();
+    for ((variant, _), outcomes) in VARIANTS.into_iter().zip(outcomes.chunks(CAPS.len() + 1)) {
+        let total = |outcome: &Outcome| u128::from(outcome.total_kib_s.0.unsigned_abs());
+        let (fifo, outcomes) = outcomes.split_last().expect("fifo is the last of each variant");
+        for (cap, outcome) in CAPS.into_iter().zip(outcomes) {
+            let ratio = Milli::ratio(total(outcome), total(fifo)).unwrap_or_default();
+            points.push(Point { variant, cap, outcome: *outcome, total_vs_fifo: ratio });
+        }
+    }
+    points
+}
+
+/// The points as comma-separated values with a header line.
+pub fn csv(points: &[Point]) -> String {
+    let mut text = String::from("variant,nr_group_requests,g2_rise_ms,g2_share,total_vs_fifo\n");
+    for Point { variant, cap, outcome, total_vs_fifo } in points {
+        let rise = outcome.g2_rise_ms.map_or(String::new(), |rise| rise.to_string());
+        let share = outcome.g2_share;
+        let _ = writeln!(text, "{variant},{cap},{rise},{share},{total_vs_fifo}");
+    }
+    text
+}
+
+/// The picture.
+pub fn svg(points: &[Point]) -> String {
+    finish_svg(SIZE, |root| draw(root, points))
+}
+
+type Value = fn(&Point) -> Option<Milli>;
+
+fn draw(root: &Area<'_>, points: &[Point]) -> Drawn {
+    root.fill(&WHITE)?;
+    let title = "two groups with fio, depth 500: the cap on each (nr_group_requests)";
+    let root = root.titled(title, ("sans-serif", 16))?;
+    let panels: [(&str, i32, Value); 3] = [
+        ("rise of the newcomer, s", 4_000, |point| {
+            point.outcome.g2_rise_ms.map(|rise| Milli(rise.0 / 1_000))
+        }),
+        ("share of the newcomer", 1_000, |point| Some(point.outcome.g2_share)),
+        ("throughput over fifo's", 1_300, |point| Some(point.total_vs_fifo)),
+    ];
+    for (area, (caption, top, value)) in root.split_evenly((1, 3)).iter().zip(panels) {
+        draw_panel(area, points, caption, top, value)?;
+    }
+    Ok(())
+}
+
+fn draw_panel(
+    area: &Area<'_>,
+    points: &[Point],
+    caption: &str,
+    top_milli: i32,
+    value: Value,
+) -> Drawn {
+    let last = CAPS.len() as i32 - 1;
+    let mut chart = ChartBuilder::on(area)
+        .caption(caption, ("sans-serif", 14))
+        .margin(8)
+        .x_label_area_size(34)
+        .y_label_area_size(40)
+        .build_cartesian_2d(0..last, 0i32..top_milli)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .max_light_lines(1)
+        .x_labels(CAPS.len())
+        .x_desc("nr_group_requests")
+        .x_label_formatter(&|index| {
+            let cap = usize::try_from(*index).ok().and_then(|at| CAPS.get(at));
+            cap.map_or(String::new(), |cap| cap.to_string())
+        })
+        .y_label_formatter(&|milli| format!("{:.1}", Milli(i64::from(*milli))))
+        .draw()?;
+    // Colours that stay apart for colour-blind eyes (Okabe and Ito 2008).
+    let colours = [RGBColor(213, 94, 0), RGBColor(0, 114, 178)];
+    for ((variant, _), colour) in VARIANTS.into_iter().zip(colours) {
+        let of_variant = points.iter().filter(|point| point.variant == variant);
+        let line = of_variant.enumerate().filter_map(|(index, point)| {
+            Some((index as i32, i32::try_from(value(point)?.0).ok()?.min(top_milli)))
+        });
+        let style = colour.stroke_width(2);
+        chart
+            .draw_series(LineSeries::new(line, style).point_size(3))?
+            .label(variant)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], style));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .label_font(("sans-serif", 11))
+        .draw()?;
+    Ok(())
+}
+
+/// Writes the curves into a directory: one CSV and one SVG. Returns the files.
+///
+/// # Errors
+/// The directory or a file cannot be written; the message names it.
+pub fn write(points: &[Point], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let files = [("slots.csv".to_string(), csv(points)), ("slots.svg".to_string(), svg(points))];
+    write_files(directory, files.into())
+}
