@@ -13,6 +13,8 @@ pub struct DaemonConfig {
     pub devices: Vec<DeviceConfig>,
     /// What clients see. Empty: one export per device, of the same name.
     pub exports: Vec<ExportConfig>,
+    /// Groups to be made at the start, with what is set for them.
+    pub groups: Vec<GroupConfig>,
     /// Where NBD clients connect.
     pub listen: Vec<Listen>,
     /// The control socket (mode 0600); `None`: no control.
@@ -30,6 +32,7 @@ impl Default for DaemonConfig {
         DaemonConfig {
             devices: Vec::new(),
             exports: Vec::new(),
+            groups: Vec::new(),
             listen: Vec::new(),
             control: None,
             io_engine: IoEngineChoice::Auto,
@@ -103,6 +106,30 @@ pub struct ExportConfig {
     pub read_only: bool,
     /// Text for `nbdinfo`.
     pub description: String,
+    /// The path of the group that its connections pay as; `/` is the root.
+    pub group: String,
+}
+
+impl ExportConfig {
+    /// An export that may be written, of the root group.
+    pub fn new(name: impl Into<String>, device: impl Into<String>) -> ExportConfig {
+        ExportConfig {
+            name: name.into(),
+            device: device.into(),
+            read_only: false,
+            description: String::new(),
+            group: "/".into(),
+        }
+    }
+}
+
+/// A group that is there from the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Its path; groups above it that are not configured are made too.
+    pub path: String,
+    /// What is written to which of its files, as `io.max` and `disk rbps=10M`.
+    pub files: Vec<(String, String)>,
 }
 
 /// Where NBD clients connect.

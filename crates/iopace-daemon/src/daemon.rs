@@ -4,20 +4,22 @@ use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, Listen};
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
+use crate::groups::Groups;
 use crate::limits::DRAIN_TIMEOUT;
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
 use crate::nbd::listener::{Acceptor, Listener};
+pub use crate::start_error::StartError;
 use crate::timer::Timers;
 use iopace_core::engine::Control;
+use iopace_core::group::tree::TreeError;
 use iopace_core::sched;
 use iopace_nbd::{ExportInfo, Exports};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -27,6 +29,7 @@ use std::time::Duration;
 pub struct Daemon {
     config: DaemonConfig,
     devices: Vec<Arc<dyn Device>>,
+    groups: Groups,
     /// Each export with the place of its device.
     exports: Vec<(ExportConfig, usize)>,
     memory: Arc<Memory>,
@@ -62,10 +65,12 @@ impl Daemon {
             config.exports = config.devices.iter().map(default_export).collect();
         }
         let exports = resolve_exports(&config)?;
+        let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
         let listen = config.listen.clone();
         let daemon = Arc::new(Daemon {
             config,
             devices,
+            groups,
             exports,
             memory,
             drainer,
@@ -103,6 +108,11 @@ impl Daemon {
     /// The devices, in the order of the configuration.
     pub fn devices(&self) -> &[Arc<dyn Device>] {
         &self.devices
+    }
+
+    /// Who pays.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// The device of that name.
@@ -201,12 +211,23 @@ impl Daemon {
     }
 
     pub(crate) fn leave(&self, number: u64) {
+        self.groups.leave(number);
         self.connections().remove(&number);
     }
 
     /// The device behind an export, by the id that [`Exports::find`] gave.
     pub(crate) fn export_device(&self, id: u64) -> &Arc<dyn Device> {
-        &self.devices[self.exports[id as usize].1]
+        &self.devices[self.exports[export_place(id)].1]
+    }
+
+    /// A connection has opened an export, with a group of its own if it named one.
+    pub(crate) fn join(
+        &self,
+        connection: &Arc<Connection>,
+        export: u64,
+        named: Option<&str>,
+    ) -> Result<(), TreeError> {
+        self.groups.join(connection, export_place(export), named)
     }
 
     fn export_info(&self, id: usize) -> ExportInfo {
@@ -249,6 +270,12 @@ impl Exports for Daemon {
     }
 }
 
+/// The place of an export in the table. The upper half of an id tells apart the groups that the
+/// export was asked for with.
+fn export_place(id: u64) -> usize {
+    (id & u64::from(u32::MAX)) as usize
+}
+
 fn open_devices(
     config: &DaemonConfig,
     timers: &Arc<Timers>,
@@ -287,7 +314,7 @@ fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), St
 
 fn default_export(device: &DeviceConfig) -> ExportConfig {
     let name = device.name.clone();
-    ExportConfig { device: name.clone(), name, read_only: false, description: String::new() }
+    ExportConfig::new(name.clone(), name)
 }
 
 fn resolve_exports(config: &DaemonConfig) -> Result<Vec<(ExportConfig, usize)>, StartError> {
@@ -325,104 +352,6 @@ fn percent_encode(text: &str) -> String {
         }
     }
     encoded
-}
-
-/// Why a daemon did not start: what was asked, what is wrong, what would be right.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Nothing to serve.
-    #[error("there is nothing to serve: name a file, or a model with --emulate")]
-    NoDevice,
-    /// A file that does not exist.
-    #[error("{0}: there is no such file; make one with 'truncate -s 1G {0}'")]
-    Missing(String),
-    /// A file that is in use.
-    #[error("{0}: another process serves it already; stop that one, or open it read-only in both")]
-    Locked(String),
-    /// A file that cannot be opened.
-    #[error("{path}: cannot be opened: {error}{hint}")]
-    Open {
-        /// The file.
-        path: String,
-        /// What the system said.
-        error: io::Error,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// A socket that a live server holds.
-    #[error("{0}: a server is listening there already; stop it, or choose another --socket")]
-    SocketBusy(String),
-    /// A path that is something else.
-    #[error("{0}: exists and is not a socket; choose another path")]
-    NotASocket(String),
-    /// An address that cannot be bound.
-    #[error("{0}: cannot listen there: {1}{2}")]
-    Bind(String, io::Error, &'static str),
-    /// Two devices of one name.
-    #[error("two devices are named '{0}': give one of them another name")]
-    TwoDevices(String),
-    /// Two exports of one name.
-    #[error("two exports are named '{0}': give one of them another name")]
-    TwoExports(String),
-    /// An export of an unknown device.
-    #[error("export '{export}' names device '{device}', which is not configured")]
-    NoSuchDevice {
-        /// The export.
-        export: String,
-        /// The device it names.
-        device: String,
-    },
-    /// A scheduler that does not exist.
-    #[error("there is no scheduler '{0}'; there are: {all}", all = all_schedulers())]
-    NoScheduler(String),
-    /// A model that does not exist.
-    #[error("there is no disk model '{0}'; there are: {1}")]
-    NoModel(String, String),
-    /// A setting that is not legal.
-    #[error("{0}")]
-    Setting(String),
-    /// io_uring was demanded.
-    #[error("io_uring is not allowed here ({0}): use --io-engine threads, or auto")]
-    IoEngine(io::Error),
-    /// The system gives no threads.
-    #[error("the system gives no threads or descriptors: {0}")]
-    Threads(io::Error),
-}
-
-impl StartError {
-    /// A file that could not be opened.
-    pub(crate) fn open(path: &Path, error: &io::Error) -> StartError {
-        let shown = path.display().to_string();
-        let hint = match error.kind() {
-            io::ErrorKind::NotFound => return StartError::Missing(shown),
-            io::ErrorKind::WouldBlock => return StartError::Locked(shown),
-            io::ErrorKind::PermissionDenied => "; check its owner and mode, or use --read-only",
-            io::ErrorKind::ReadOnlyFilesystem => "; use --read-only",
-            io::ErrorKind::IsADirectory => "; it is a directory: name an image file in it",
-            io::ErrorKind::InvalidInput => "; if its file system knows no --direct, leave that out",
-            _ => "",
-        };
-        let error = io::Error::new(error.kind(), error.to_string());
-        StartError::Open { path: shown, error, hint }
-    }
-
-    /// An address that could not be bound.
-    pub(crate) fn bind(address: &str, error: &io::Error) -> StartError {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => "; another program listens there",
-            io::ErrorKind::NotFound => "; its directory does not exist",
-            io::ErrorKind::PermissionDenied => "; choose a place that you may write to",
-            io::ErrorKind::InvalidInput => "; a socket's path has at most 107 bytes",
-            _ => "",
-        };
-        let error = io::Error::new(error.kind(), error.to_string());
-        StartError::Bind(address.to_owned(), error, hint)
-    }
-}
-
-fn all_schedulers() -> String {
-    let names: Vec<&str> = sched::REGISTRY.iter().map(|algorithm| algorithm.name).collect();
-    names.join(", ")
 }
 
 #[cfg(test)]

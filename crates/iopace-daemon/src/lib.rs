@@ -6,6 +6,8 @@
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod groups;
+mod start_error;
 
 pub mod nbd;
 

@@ -1,9 +1,14 @@
 //! The command line, defined once: parsing, help, completions and man pages all come from here.
 
+mod group;
 mod sched;
 mod serve;
 mod sim;
 
+pub use group::{
+    CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
+    RemoveArgs, SetArgs,
+};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
 pub use sim::{SimCommand, TableFormat};
@@ -18,6 +23,7 @@ Examples:
   iopace serve disk.img                      serve an image file over NBD
   iopace sched insert -a rr disk             put a scheduler in, under load if need be
   iopace sched status                        what it does
+  iopace group create /vms/web -p            a group, with limits and a weight of its own
   iopace serve --emulate hdd-sata-250g       a slow disk on any machine
   iopace sim tables geom                     know the outcome before trying
 
@@ -41,6 +47,9 @@ pub enum Command {
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),
+    /// See and change who pays: groups with weights, limits and guarantees
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// See the effect of a scheduler in a minute, on an emulated disk
     Demo(crate::demo::Args),
     /// Show the disk models with every parameter and its source
@@ -135,6 +144,10 @@ mod tests {
             "sched configure disk",
             "sched insert -a cfq",
             "sched insert -a rr --set wait_ms",
+            "group move /a",
+            "group move --export d --connection 7 /a",
+            "group set /a io.max",
+            "group create",
         ];
         for line in wrong {
             let words = ["iopace"].into_iter().chain(line.split(' '));

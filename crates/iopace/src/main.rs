@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod demo;
 mod generate;
+mod group;
 mod log;
 mod models;
 mod output;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Sched(command) => sched::run(&command),
+        Command::Group(command) => group::run(&command),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Models(args) => models::run(&args),
         Command::Sim(command) => sim::run(&command),

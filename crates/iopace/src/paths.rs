@@ -30,6 +30,25 @@ pub fn runtime_dir() -> PathBuf {
     PathBuf::from(format!("/tmp/iopace-{own}"))
 }
 
+/// The control sockets to ask: the named one, or all in the default place, the usual one first.
+pub fn controls(named: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(path) = named {
+        return vec![path.to_owned()];
+    }
+    let directory = runtime_dir();
+    let usual = directory.join(CONTROL);
+    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == CONTROL_ENDING))
+        .collect();
+    paths.sort_by_key(|path| (*path != usual, path.clone()));
+    if paths.is_empty() {
+        paths.push(usual);
+    }
+    paths
+}
+
 /// A directory for sockets, made if it is missing; removed with this if nothing is left in it.
 #[derive(Debug)]
 pub struct SocketDir(PathBuf);

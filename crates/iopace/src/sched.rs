@@ -4,11 +4,9 @@ mod show;
 
 use crate::cli::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 use crate::output::{Failure, Format, nearest, print, print_json};
-use crate::paths::{CONTROL, CONTROL_ENDING, runtime_dir};
+use crate::paths::controls;
 use iopace_daemon::control::api::{Action, Change, DeviceReport};
 use iopace_daemon::control::{Client, ClientError, report};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// Carries out a command.
 ///
@@ -126,23 +124,4 @@ fn find(target: &TargetArgs) -> Result<Vec<(Client, DeviceReport)>, Failure> {
         return Err(Failure::new(format!("there is no device '{name}'; {remedy}")));
     }
     Ok(found)
-}
-
-/// The control sockets to ask: the named one, or all in the default place, the usual one first.
-fn controls(named: Option<&Path>) -> Vec<PathBuf> {
-    if let Some(path) = named {
-        return vec![path.to_owned()];
-    }
-    let directory = runtime_dir();
-    let usual = directory.join(CONTROL);
-    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == CONTROL_ENDING))
-        .collect();
-    paths.sort_by_key(|path| (*path != usual, path.clone()));
-    if paths.is_empty() {
-        paths.push(usual);
-    }
-    paths
 }

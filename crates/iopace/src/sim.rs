@@ -3,14 +3,13 @@
 use crate::cli::{SimCommand, TableFormat};
 use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
 use comfy_table::Cell;
-use iopace_core::time::Nanos;
 use iopace_sim::judge::judge;
 use iopace_sim::milli::Milli;
 use iopace_sim::report::{CheckReport, RunReport};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories::{self, STORIES};
 use iopace_sim::sweep;
-use iopace_sim::tables::{format, geom};
+use iopace_sim::tables::{Row, format, geom, slots};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -22,24 +21,32 @@ use std::path::Path;
 /// A wrong scenario, a check that does not hold, or a file that cannot be written.
 pub fn run(command: &SimCommand) -> Result<(), Failure> {
     match command {
-        SimCommand::Tables { seed, duration, format, .. } => tables(*seed, *duration, *format),
+        SimCommand::Tables { table, seed, duration, format } => {
+            let rows = match table.as_str() {
+                slots::TABLE => slots::slots(*seed),
+                _ => geom::geom(*seed, duration.unwrap_or(geom::DURATION)),
+            };
+            print_rows(&rows, *format)
+        }
         SimCommand::Run { file, format } => run_scenario(file, format.format),
         SimCommand::List { format } => list(format.format),
-        SimCommand::Sweep { out, seed, .. } => {
-            let points = sweep::quantum_wait(*seed, sweep::DURATION);
-            let files = sweep::write(&points, out).map_err(Failure::new)?;
+        SimCommand::Sweep { sweep, out, seed } => {
+            let files = match sweep.as_str() {
+                slots::TABLE => sweep::slots::write(&sweep::slots::group_requests(*seed), out),
+                _ => sweep::write(&sweep::quantum_wait(*seed, sweep::DURATION), out),
+            };
+            let files = files.map_err(Failure::new)?;
             let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             print(&format!("{}\n", names.join("\n")))
         }
     }
 }
 
-fn tables(seed: u64, duration: Option<Nanos>, format: TableFormat) -> Result<(), Failure> {
-    let rows = geom::geom(seed, duration.unwrap_or(geom::DURATION));
+fn print_rows(rows: &[Row], format: TableFormat) -> Result<(), Failure> {
     print(&match format {
-        TableFormat::Table => format::table(&rows),
-        TableFormat::Json => format::json(&rows),
-        TableFormat::Csv => format::csv(&rows),
+        TableFormat::Table => format::table(rows),
+        TableFormat::Json => format::json(rows),
+        TableFormat::Csv => format::csv(rows),
     })
 }
 

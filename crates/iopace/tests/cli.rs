@@ -14,6 +14,8 @@ fn help(words: &[&str]) -> String {
 #[test]
 fn the_help_is_reviewed() {
     insta::assert_snapshot!("help", help(&["--help"]));
+    insta::assert_snapshot!("help_group", help(&["group", "--help"]));
+    insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
 }
@@ -23,7 +25,7 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
     let place = Place::new();
     std::fs::create_dir(place.path("folder")).expect("made");
     place.write("not-a-socket", "precious");
-    let cases: [(&[&str], i32, &str); 12] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["serve"], 2, "there is nothing to serve: name a file"),
         (&["serve", "missing.img"], 1, "missing.img: there is no such file"),
         (&["serve", "folder"], 1, "it is a directory: name an image file in it"),
@@ -37,6 +39,9 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
         ),
         (&["serve", "disk.img", "--control", "no/where.ctl"], 1, "its directory does not exist"),
         (&["sched", "status"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
+        (&["group", "list"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
+        (&["group", "set", "/a", "io.wieght", "1"], 2, "'io.weight'"),
+        (&["group", "move", "/a"], 2, "--export"),
         (&["sched", "insert", "-a", "deadlin"], 2, "'deadline'"),
         (&["sched", "insert", "-a", "rr", "--set", "wait_ms"], 2, "wait_ms=5"),
         (&["sim", "run", "exchange-under-laod"], 2, "the story 'exchange-under-load'?"),
@@ -140,13 +145,13 @@ fn completions_and_man_pages_come_from_the_definition() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = place.run(&["completions", shell]);
         assert_eq!(ran.status, Some(0));
-        for word in ["serve", "hdd-sata-250g", "configure"] {
+        for word in ["serve", "hdd-sata-250g", "configure", "connections"] {
             assert!(ran.out.contains(word), "{shell}: {word}");
         }
     }
     let ran = place.run(&["man", "pages/man1"]);
     assert_eq!((ran.status, &*ran.out), (Some(0), ""));
-    for page in ["iopace.1", "iopace-serve.1", "iopace-sched-insert.1", "iopace-sim-tables.1"] {
+    for page in ["iopace.1", "iopace-serve.1", "iopace-sched-insert.1", "iopace-group-set.1"] {
         assert!(place.path("pages/man1").join(page).exists(), "{page}");
     }
 }

@@ -8,8 +8,22 @@
 //! | `GET /v1/schedulers` | a list of [`SchedulerSpec`] |
 //! | `POST /v1/devices/{name}/scheduler` with a [`Change`] | [`DeviceReport`] after the change |
 //! | `GET /v1/events` | a list of [`EventReport`], oldest first |
+//! | `GET /v1/groups[?group=PATH]` | a list of [`GroupReport`], the group and all below it |
+//! | `POST /v1/groups` with a [`CreateGroup`] | its [`GroupReport`] |
+//! | `DELETE /v1/groups?group=PATH` | [`Removed`] |
+//! | `GET /v1/groups/files?group=PATH[&file=FILE][&device=DEVICE]` | a list of [`FileReport`] |
+//! | `POST /v1/groups/files` with a [`WriteFile`] | [`Written`] |
+//! | `POST /v1/groups/move` with a [`Move`] | [`GroupReport`] of the group as it is then |
+//! | `GET /v1/groups/stat[?group=PATH]` | [`StatReport`] |
+//! | `GET /v1/connections` | a list of [`ConnectionReport`] |
+//!
+//! What stands in a query is percent-encoded; slashes may stay as they are.
 //!
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
+
+mod groups;
+
+pub use groups::*;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,6 +56,8 @@ pub struct ExportReport {
     pub device: String,
     /// Whether it refuses writes.
     pub read_only: bool,
+    /// The path of the group that its connections pay as.
+    pub group: String,
 }
 
 /// A device as it stands.
@@ -258,6 +274,6 @@ pub enum Action {
 pub struct Problem {
     /// What was asked and what is wrong.
     pub error: String,
-    /// What would be right.
+    /// What would be right; empty where `error` says it.
     pub hint: String,
 }

@@ -1,5 +1,7 @@
 //! The asking end of the control socket: blocking calls, one connection each.
 
+mod groups;
+
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -48,7 +50,7 @@ pub enum ClientError {
     #[error("{0}: the daemon did not answer within 10 s; see its log")]
     Silent(String),
     /// The daemon refused; nothing was changed.
-    #[error("{}; {}", problem.error, problem.hint)]
+    #[error("{}", told(problem))]
     Refused {
         /// The HTTP status.
         status: u16,
@@ -169,6 +171,11 @@ impl Client {
         driver.abort();
         Ok((status, body))
     }
+}
+
+/// What is wrong, and what would be right if that is said apart.
+fn told(Problem { error, hint }: &Problem) -> String {
+    if hint.is_empty() { error.clone() } else { format!("{error}; {hint}") }
 }
 
 fn no_connection(path: String, error: io::Error) -> ClientError {

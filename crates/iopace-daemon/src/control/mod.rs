@@ -2,12 +2,15 @@
 //! scripts (`curl --unix-socket iopace.ctl http://localhost/v1/devices`).
 //!
 //! [`api`] is what goes over it, [`server`] answers, [`client`] asks. [`change`] is the one place
-//! that turns a request into a change of a device. One request per connection, bounded in size,
-//! time and number; only the daemon's own user and root are heard.
+//! that turns a request into a change of a device, `groups` the one that answers for groups. One
+//! request per connection, bounded in size, time and number; only the daemon's own user and root
+//! are heard.
 
 pub mod api;
 pub mod change;
 pub mod client;
+mod groups;
+mod query;
 pub mod report;
 pub mod server;
 
@@ -16,6 +19,7 @@ pub use server::{Server, serve};
 
 use crate::daemon::Daemon;
 use crate::device::Device;
+use crate::groups::Groups;
 use api::ExportReport;
 use std::sync::Arc;
 
@@ -23,6 +27,9 @@ use std::sync::Arc;
 pub trait Controlled: Send + Sync + 'static {
     /// The devices.
     fn devices(&self) -> &[Arc<dyn Device>];
+
+    /// Who pays.
+    fn groups(&self) -> &Groups;
 
     /// What clients see of them.
     fn exports(&self) -> Vec<ExportReport>;
@@ -42,11 +49,17 @@ impl Controlled for Daemon {
         Daemon::devices(self)
     }
 
+    fn groups(&self) -> &Groups {
+        Daemon::groups(self)
+    }
+
     fn exports(&self) -> Vec<ExportReport> {
-        let exports = Daemon::exports(self).map(|export| ExportReport {
+        let groups = Daemon::groups(self).export_groups();
+        let exports = Daemon::exports(self).zip(groups).map(|(export, group)| ExportReport {
             name: export.name.clone(),
             device: export.device.clone(),
             read_only: export.read_only,
+            group,
         });
         exports.collect()
     }

@@ -83,7 +83,7 @@ fn direction(stats: &DirectionStats) -> DirectionReport {
     }
 }
 
-fn times(histogram: &Histogram) -> TimesReport {
+pub(super) fn times(histogram: &Histogram) -> TimesReport {
     TimesReport {
         count: histogram.count(),
         mean_ns: histogram.mean().as_nanos(),
@@ -93,7 +93,7 @@ fn times(histogram: &Histogram) -> TimesReport {
     }
 }
 
-fn stages(times: &StageTimes) -> StageReport {
+pub(super) fn stages(times: &StageTimes) -> StageReport {
     StageReport {
         pace_ns: times.pace.as_nanos(),
         admit_ns: times.admit.as_nanos(),

@@ -3,6 +3,7 @@
 use super::Controlled;
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use super::change::{self, Refusal};
+use super::groups;
 use super::report;
 use crate::clock;
 use crate::daemon::StartError;
@@ -49,8 +50,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// After a failed accept (no descriptors left, for example) the next try waits this long.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, /v1/events; \
-                      POST /v1/devices/NAME/scheduler";
+pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
+                                 /v1/events, /v1/groups, /v1/groups/files, /v1/groups/stat, \
+                                 /v1/connections; POST /v1/devices/NAME/scheduler, /v1/groups, \
+                                 /v1/groups/files, /v1/groups/move; DELETE /v1/groups";
 
 /// A bound control socket. Its path is removed when this is dropped.
 #[derive(Debug)]
@@ -176,11 +179,11 @@ async fn converse(stream: UnixStream, service: TowerToHyperService<Router>) {
     }
 }
 
-type Subject = State<Shared>;
+pub(super) type Subject = State<Shared>;
 
 #[derive(Clone)]
-struct Shared {
-    subject: Arc<dyn Controlled>,
+pub(super) struct Shared {
+    pub(super) subject: Arc<dyn Controlled>,
     started: iopace_core::time::Instant,
 }
 
@@ -193,6 +196,7 @@ fn router(subject: Arc<dyn Controlled>) -> Router {
         .route("/v1/devices/{name}/scheduler", post(change_scheduler))
         .route("/v1/schedulers", get(schedulers))
         .route("/v1/events", get(events))
+        .merge(groups::router())
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -287,7 +291,7 @@ fn find(
     })
 }
 
-fn bad_body(rejection: &BytesRejection) -> Refused {
+pub(super) fn bad_body(rejection: &BytesRejection) -> Refused {
     let status = rejection.status();
     if status == StatusCode::PAYLOAD_TOO_LARGE {
         let hint = format!("a body has at most {BODY_BYTES_MAX} bytes");
@@ -307,7 +311,7 @@ async fn wrong_method(uri: Uri) -> Refused {
 }
 
 /// An answer as JSON.
-struct Answer<T>(T);
+pub(super) struct Answer<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
@@ -316,10 +320,14 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 }
 
 /// A refusal as JSON.
-struct Refused(StatusCode, Problem);
+pub(super) struct Refused(StatusCode, Problem);
 
 impl Refused {
-    fn new(status: StatusCode, error: impl Into<String>, hint: impl Into<String>) -> Refused {
+    pub(super) fn new(
+        status: StatusCode,
+        error: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Refused {
         Refused(status, Problem { error: error.into(), hint: hint.into() })
     }
 }

@@ -1,103 +1,37 @@
 //! The control socket in front of a stand-in device with a real engine and no disk.
 
+mod fake;
+mod groups;
+
 use super::Controlled;
 use super::api::{Action, Change, DeviceReport, ExportReport};
 use super::client::{Client, ClientError};
 use super::server::{BODY_BYTES_MAX, Server};
-use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, LoggedEvent};
-use crate::nbd::reply::Job;
-use iopace_core::engine::{Config, Control, ControlError, Engine, Output};
-use iopace_core::request::Extent;
-use iopace_core::stats::Histogram;
-use iopace_core::time::{Instant, Nanos};
-use std::io::{self, Read, Write};
+use crate::device::Device;
+use crate::groups::Groups;
+use fake::Fake;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-struct Fake {
-    info: DeviceInfo,
-    inner: Mutex<(Engine, Histogram, Vec<LoggedEvent>)>,
-}
-
-impl Fake {
-    fn device(name: &str) -> Arc<dyn Device> {
-        let info = DeviceInfo {
-            name: name.into(),
-            kind: "emulated",
-            path: None,
-            model: Some("null".into()),
-            size_bytes: 1 << 30,
-            read_only: false,
-            direct: false,
-            rotational: true,
-            io_engine: "model",
-            base: "fifo",
-            block_bytes: (1, 4096),
-        };
-        let engine = Engine::new(Config::default());
-        Arc::new(Fake { info, inner: Mutex::new((engine, Histogram::default(), Vec::new())) })
-    }
-}
-
-impl Device for Fake {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn submit(&self, _jobs: &mut Vec<Job>) {}
-
-    fn tick(&self) {}
-
-    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
-        Ok(vec![Allocation { len_bytes: extent.len().get(), is_hole: false }])
-    }
-
-    fn control(&self, control: Control) -> Result<(), ControlError> {
-        let mut inner = self.inner.lock().expect("no test panics with it");
-        let (engine, hold_up, events) = &mut *inner;
-        engine.control(Instant(1), control)?;
-        hold_up.record(Nanos(700));
-        loop {
-            match engine.poll(Instant(1)) {
-                Output::Event(event) => {
-                    events.push(LoggedEvent { at: Instant(1), event: *event });
-                }
-                Output::Wait(..) => return Ok(()),
-                other => panic!("nothing was submitted, but {other:?}"),
-            }
-        }
-    }
-
-    fn status(&self) -> DeviceStatus {
-        let inner = self.inner.lock().expect("no test panics with it");
-        DeviceStatus {
-            engine: inner.0.status(),
-            stats: inner.0.stats().clone(),
-            cached_reads_count: 3,
-            buffered_writes_count: 4,
-            hold_up: inner.1.clone(),
-            events: inner.2.clone(),
-        }
-    }
-
-    fn flush_all(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct Subject(Vec<Arc<dyn Device>>);
+struct Subject(Vec<Arc<dyn Device>>, Groups);
 
 impl Controlled for Subject {
     fn devices(&self) -> &[Arc<dyn Device>] {
         &self.0
     }
 
+    fn groups(&self) -> &Groups {
+        &self.1
+    }
+
     fn exports(&self) -> Vec<ExportReport> {
-        vec![ExportReport { name: "disk".into(), device: "disk".into(), read_only: false }]
+        let (name, device, group) = ("disk".into(), "disk".into(), "/".into());
+        vec![ExportReport { name, device, read_only: false, group }]
     }
 
     fn uris(&self) -> Vec<String> {
@@ -124,7 +58,9 @@ impl Bench {
     fn new(devices: &[&str]) -> Bench {
         let directory = tempfile::tempdir().expect("a directory");
         let server = Server::bind(&directory.path().join("iopace.ctl")).expect("bound");
-        let subject = Arc::new(Subject(devices.iter().map(|name| Fake::device(name)).collect()));
+        let devices: Vec<_> = devices.iter().map(|name| Fake::device(name)).collect();
+        let groups = Groups::start(&[], &[], devices.clone()).expect("no groups");
+        let subject = Arc::new(Subject(devices, groups));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -11,7 +11,9 @@ use crate::io::IoDone;
 use crate::limits::EVENTS_KEPT;
 use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
 use crate::timer::Timers;
+use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Config, Control, ControlError, Engine, Input, Output, Start};
+use iopace_core::group::accounts::Account;
 use iopace_core::request::{GroupId, Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
@@ -112,6 +114,11 @@ struct Inner {
     events: EventLog,
 }
 
+/// Whether the change concerns the scheduler: the only kind that is long enough to be measured.
+pub(crate) fn is_exchange(control: &Control) -> bool {
+    matches!(control, Control::Insert(..) | Control::Configure(..) | Control::Destroy)
+}
+
 /// The engine of a device whose disk is outside.
 pub(crate) struct Core {
     inner: Mutex<Inner>,
@@ -141,9 +148,14 @@ impl Core {
     }
 
     /// Stage pace, for a write that the page cache takes.
-    pub(crate) fn pace(&self, task: TaskId, size: Bytes, drained: &mut Drained) {
+    pub(crate) fn pace(
+        &self,
+        (task, group): (TaskId, GroupId),
+        size: Bytes,
+        drained: &mut Drained,
+    ) {
         let mut inner = self.lock();
-        let (tag, group) = (Tag(u64::MAX), GroupId::ROOT);
+        let tag = Tag(u64::MAX);
         let now = clock::now();
         inner.engine.handle(now, Input::Dirtied { tag, task, group, size });
         // No pacing policy waits yet: the write is resumed within this drain.
@@ -155,9 +167,8 @@ impl Core {
         let mut inner = self.lock();
         let now = clock::now();
         for job in jobs {
-            let Job { task, op, extent, fua, .. } = job;
+            let Job { task, group, op, extent, fua, .. } = job;
             let tag = Tag(inner.jobs.insert(job) as u64);
-            let group = GroupId::ROOT;
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
             inner.engine.handle(now, Input::Submit(submit));
         }
@@ -198,13 +209,26 @@ impl Core {
         drained: &mut Drained,
     ) -> Result<(), ControlError> {
         let mut inner = self.lock();
+        let is_exchange = is_exchange(&control);
         let now = clock::now();
         let result = inner.engine.control(now, control);
-        if result.is_ok() {
+        if result.is_ok() && is_exchange {
             inner.hold_up.record(clock::now().since(now));
         }
         self.drain(inner, now, drained);
         result
+    }
+
+    /// What a group did, as of now.
+    pub(crate) fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
+        let (mut account, slots) = self.lock().engine.group(id)?;
+        account.pressure.advance(clock::now());
+        Some((account, slots))
+    }
+
+    /// Whether no request of a group that was removed is left.
+    pub(crate) fn is_group_forgotten(&self, id: GroupId) -> bool {
+        self.lock().engine.is_group_forgotten(id)
     }
 
     pub(crate) fn status(&self) -> DeviceStatus {

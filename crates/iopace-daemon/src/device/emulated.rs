@@ -4,7 +4,7 @@
 //! The machine decides *when* a request is done; the data is moved at that moment, just before the
 //! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
 
-use super::core::{Alarm, EventLog};
+use super::core::{Alarm, EventLog, is_exchange};
 use super::{Allocation, Device, DeviceInfo, DeviceStatus};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
@@ -13,7 +13,9 @@ use crate::io::file::File;
 use crate::limits::EMULATED_CACHE_DEFAULT;
 use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
 use crate::timer::Timers;
+use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Config, Control, ControlError};
+use iopace_core::group::accounts::Account;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::request::{Extent, GroupId, Op, Outcome, Submit, Tag};
 use iopace_core::sched::{self, fifo};
@@ -78,6 +80,7 @@ impl EmulatedDevice {
             base: sched::find(base).unwrap_or(&fifo::ALGORITHM),
             nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
             window_depth: config.window_depth.unwrap_or(disk.depth()),
+            ..Config::default()
         };
         let cache = cache.unwrap_or(EMULATED_CACHE_DEFAULT);
         let cache = (!config.direct).then(|| PageCacheConfig::for_memory(cache));
@@ -225,9 +228,8 @@ impl Device for EmulatedDevice {
         let mut inner = self.lock();
         let now = clock::now();
         for job in jobs.drain(..) {
-            let Job { task, op, extent, fua, .. } = job;
+            let Job { task, group, op, extent, fua, .. } = job;
             let tag = Tag(inner.jobs.insert(job) as u64);
-            let group = GroupId::ROOT;
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
             inner.machine.submit(now, Io { submit, buffered: !self.info.direct });
         }
@@ -246,13 +248,29 @@ impl Device for EmulatedDevice {
 
     fn control(&self, control: Control) -> Result<(), ControlError> {
         let mut inner = self.lock();
+        let is_exchange = is_exchange(&control);
         let now = clock::now();
         let result = inner.machine.control(now, control);
-        if result.is_ok() {
+        if result.is_ok() && is_exchange {
             inner.hold_up.record(clock::now().since(now));
         }
         self.drain(inner, now);
         result
+    }
+
+    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
+        let (mut account, slots) = self.lock().machine.engine().group(id)?;
+        account.pressure.advance(clock::now());
+        Some((account, slots))
+    }
+
+    /// The modelled page cache may hold a request back before the engine sees it.
+    fn forget_group(&self, id: GroupId) -> bool {
+        if self.lock().jobs.iter().any(|(_, job)| job.group == id) {
+            return false;
+        }
+        self.control(Control::RemoveGroup(id)).expect("a group may always be removed");
+        self.lock().machine.engine().is_group_forgotten(id)
     }
 
     fn status(&self) -> DeviceStatus {

@@ -14,9 +14,11 @@ use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::limits::{FILE_WINDOW_DEFAULT, INLINE_SERVICE};
 use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
 use crate::timer::Timers;
+use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Config, Control, ControlError, Start};
+use iopace_core::group::accounts::Account;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
-use iopace_core::request::{Extent, Op, Outcome};
+use iopace_core::request::{Extent, GroupId, Op, Outcome};
 use iopace_core::sched::fifo;
 use iopace_core::time::Nanos;
 use std::io;
@@ -70,6 +72,7 @@ impl FileDevice {
                 base: &fifo::ALGORITHM,
                 nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
                 window_depth: config.window_depth.unwrap_or(FILE_WINDOW_DEFAULT),
+                ..Config::default()
             };
             FileDevice {
                 info: info(config, path, &file, disk.name()),
@@ -124,7 +127,7 @@ impl FileDevice {
 
     /// A write that the page cache takes: paced, then written by the calling thread.
     fn write_buffered(&self, job: Job, drained: &mut Drained, touched: &mut Touched) {
-        self.core.pace(job.task, job.extent.len(), drained);
+        self.core.pace((job.task, job.group), job.extent.len(), drained);
         let written = self.file.write(job.buffer.as_slice(), job.extent.offset().get(), false);
         self.buffered_writes.fetch_add(1, Relaxed);
         let outcome = match written {
@@ -221,6 +224,15 @@ impl Device for FileDevice {
         let result = self.core.control(control, &mut drained);
         self.carry_out(drained, Touched::default(), false);
         result
+    }
+
+    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
+        self.core.group(id)
+    }
+
+    fn forget_group(&self, id: GroupId) -> bool {
+        self.control(Control::RemoveGroup(id)).expect("a group may always be removed");
+        self.core.is_group_forgotten(id)
     }
 
     fn status(&self) -> DeviceStatus {

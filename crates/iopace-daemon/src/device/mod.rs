@@ -5,8 +5,10 @@ pub mod emulated;
 pub mod file;
 
 use crate::nbd::reply::Job;
+use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Status};
-use iopace_core::request::Extent;
+use iopace_core::group::accounts::Account;
+use iopace_core::request::{Extent, GroupId};
 use iopace_core::stats::{DeviceStats, Histogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
@@ -109,6 +111,13 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// See [`ControlError`]; nothing is changed then.
     fn control(&self, control: Control) -> Result<(), ControlError>;
+
+    /// What a group did here, as of now; `None` if it is not known.
+    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)>;
+
+    /// Forgets a group that was removed, unless a request of it is left. True when it is forgotten:
+    /// another group may have its number then.
+    fn forget_group(&self, id: GroupId) -> bool;
 
     /// The device as it stands.
     fn status(&self) -> DeviceStatus;

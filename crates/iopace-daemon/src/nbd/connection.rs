@@ -5,6 +5,7 @@
 
 use super::drainer::Drainer;
 use super::outbox::{Outbox, PIECES_MAX};
+use super::payer::Payer;
 use crate::buffer::Buffer;
 use crate::limits::{
     CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES,
@@ -67,6 +68,8 @@ struct State {
 /// One client.
 pub struct Connection {
     number: u64,
+    /// Who pays for its requests.
+    pub payer: Payer,
     socket: OwnedFd,
     state: Mutex<State>,
     changed: Condvar,
@@ -85,7 +88,8 @@ impl Connection {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let kind = rustix::net::sockopt::Timeout::Send;
         let _ = rustix::net::sockopt::set_socket_timeout(&socket, kind, Some(STUCK_CLIENT));
-        Arc::new(Connection { number, socket, state, changed, memory, drainer })
+        let payer = Payer::default();
+        Arc::new(Connection { number, payer, socket, state, changed, memory, drainer })
     }
 
     /// Its number, unique in this process.

@@ -4,6 +4,8 @@ pub mod connection;
 pub mod drainer;
 pub mod listener;
 mod outbox;
+pub mod payer;
 pub mod reply;
 mod session;
 mod spin;
+mod view;

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use crate::buffer::Buffer;
-use iopace_core::request::{DiskError, Extent, Op, Outcome, TaskId};
+use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, TaskId};
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::Replies;
 use std::io;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct Job {
     /// Who calls.
     pub task: TaskId,
+    /// Who pays; it stays so, whatever becomes of the connection.
+    pub group: GroupId,
     /// What to do.
     pub op: Op,
     /// Where.

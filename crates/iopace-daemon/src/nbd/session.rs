@@ -4,6 +4,7 @@ use super::connection::{Connection, Data};
 use super::outbox::IN_PLACE_BYTES;
 use super::reply::{Job, Ticket};
 use super::spin::Spin;
+use super::view::View;
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::daemon::Daemon;
@@ -14,6 +15,7 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
 use rustix::net::{RecvFlags, recv};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ pub(super) struct Session {
     /// Room for small reads from the page cache.
     scratch: Buffer,
     spin: Spin,
+    /// The group that the client named last, as in `disk@/vms/web`.
+    named: Cell<Option<String>>,
 }
 
 /// Why a session ended; all of them are ordinary.
@@ -53,7 +57,8 @@ impl Session {
     pub(super) fn new(daemon: Arc<Daemon>, connection: Arc<Connection>) -> Session {
         let server = Server::new(iopace_nbd::ServerConfig::default());
         let (batch, scratch, spin) = (Vec::new(), Buffer::new(IN_PLACE_BYTES), Spin::default());
-        Session { daemon, connection, server, opened: None, batch, scratch, spin }
+        let (opened, named) = (None, Cell::default());
+        Session { daemon, connection, server, opened, batch, scratch, spin, named }
     }
 
     /// Serves the client until it goes; its requests in flight are waited for.
@@ -78,7 +83,8 @@ impl Session {
         let limit = Nanos(u64::try_from(HANDSHAKE_TIMEOUT.as_nanos()).expect("seconds"));
         let deadline = clock::now() + limit;
         loop {
-            let event = self.server.poll(&*self.daemon);
+            let view = View::new(&self.daemon, &self.connection, &self.named);
+            let event = self.server.poll(&view);
             let going_on = match event {
                 Event::NeedInput => self.receive(deadline),
                 Event::Send => self.send_handshake(),
@@ -143,8 +149,11 @@ impl Session {
         let kind = rustix::net::sockopt::Timeout::Recv;
         let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, None);
         let device = Arc::clone(self.daemon.export_device(opened.export));
-        let name = &device.info().name;
-        tracing::debug!(connection = self.connection.number(), device = %name, "opened");
+        let (name, number) = (&device.info().name, self.connection.number());
+        let named = self.named.take();
+        let joined = self.daemon.join(&self.connection, opened.export, named.as_deref());
+        joined.map_err(|error| End::Refused(error.to_string()))?;
+        tracing::debug!(connection = number, device = %name, group = named, "opened");
         self.opened = Some(Opened { device, replies: opened.replies });
         self.send_handshake()
     }
@@ -172,7 +181,12 @@ impl Session {
     fn push(&mut self, op: Op, extent: Extent, request: &Request, buffer: Buffer, held: u64) {
         let task = TaskId(self.connection.number());
         let ticket = self.ticket(request, held);
-        self.batch.push(Job { task, op, extent, fua: request.fua, buffer, ticket });
+        // One group for all that is submitted together: they have arrived by then.
+        let group = match self.batch.first() {
+            Some(first) => first.group,
+            None => self.connection.payer.begin(),
+        };
+        self.batch.push(Job { task, group, op, extent, fua: request.fua, buffer, ticket });
     }
 
     fn request(&mut self, request: Request) -> Result<(), End> {
@@ -296,6 +310,7 @@ impl Session {
         if !self.batch.is_empty() {
             let device = &self.opened.as_ref().expect("requests come after open").device;
             device.submit(&mut self.batch);
+            self.connection.payer.end();
         }
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 const SIM_EXAMPLES: &str = "\
 Examples:
   iopace sim tables geom                     dd and cvs under every scheduler, beside the source
+  iopace sim tables slots                    request slots per group: how soon a newcomer is served
   iopace sim list                            the stories that come with iopace
   iopace sim run exchange-under-load         one of them
   iopace sim run my.toml --format json       your own
@@ -22,12 +23,12 @@ pub enum SimCommand {
     /// Print an outcome table beside the figures of its source
     Tables {
         /// The table
-        #[arg(value_parser = ["geom"])]
+        #[arg(value_parser = ["geom", "slots"])]
         table: String,
         /// What the randomness is drawn from
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Simulated length of each run, as 60s [default: 60s]
+        /// Simulated length of each run of 'geom', as 60s [default: 60s]; 'slots' has 40 s
         #[arg(long, value_parser = units::parse_time)]
         duration: Option<iopace_core::time::Nanos>,
         /// How to print it
@@ -52,7 +53,7 @@ pub enum SimCommand {
     /// Draw what a parameter buys and what it costs
     Sweep {
         /// The sweep
-        #[arg(value_parser = ["geom"])]
+        #[arg(value_parser = ["geom", "slots"])]
         sweep: String,
         /// Directory for the CSV and SVG files; made if it is missing
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

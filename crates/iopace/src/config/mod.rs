@@ -4,6 +4,7 @@
 //! directory of the file.
 
 mod error;
+mod groups;
 mod resolve;
 
 pub use error::ConfigError;
@@ -11,8 +12,9 @@ pub use resolve::{NamedScheduler, names, valid_name};
 
 use crate::cli::LogFormat;
 use crate::output::nearest;
+use groups::GroupTable;
 use iopace_core::units::Bytes;
-use iopace_daemon::config::{DeviceConfig, ExportConfig, IoEngineChoice};
+use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,6 +29,8 @@ pub struct Settings {
     pub devices: Vec<DeviceConfig>,
     /// The exports; empty: one per device.
     pub exports: Vec<ExportConfig>,
+    /// The groups.
+    pub groups: Vec<GroupConfig>,
     /// Unix socket for clients.
     pub socket: Option<PathBuf>,
     /// TCP addresses for clients.
@@ -69,6 +73,8 @@ struct File {
     device: Vec<Spanned<DeviceTable>>,
     #[serde(default)]
     export: Vec<Spanned<ExportTable>>,
+    #[serde(default)]
+    group: BTreeMap<Spanned<String>, GroupTable>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,6 +105,7 @@ struct ExportTable {
     read_only: bool,
     #[serde(default)]
     description: String,
+    group: Option<Spanned<String>>,
 }
 
 /// Reads the text of a configuration file; `path` is its name in messages, and where relative paths

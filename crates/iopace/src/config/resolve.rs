@@ -1,9 +1,10 @@
 //! From the tables of the file to the daemon's own configuration, with every value checked.
 
-use super::{DeviceTable, ExportTable, File, Mistake, Settings};
+use super::{DeviceTable, ExportTable, File, Mistake, Settings, groups};
 use crate::cli::LogFormat;
 use crate::output::nearest;
 use crate::units::parse_size;
+use iopace_core::group::tree::Tree;
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
 use iopace_core::sched::{self, REGISTRY};
 use iopace_core::units::Bytes;
@@ -38,7 +39,9 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         }
         devices.push(device);
     }
-    let exports = file.export.into_iter().map(|table| resolve_export(table.into_inner(), &devices));
+    let (groups, tree) = groups::resolve(file.group, &devices)?;
+    let exports = file.export.into_iter();
+    let exports = exports.map(|table| resolve_export(table.into_inner(), &devices, &tree));
     let exports = exports.collect::<Result<Vec<_>, Mistake>>()?;
     if let (Some(control), true) = (&file.control, file.no_control) {
         return Err((control.span(), "`control` and `no-control` exclude each other".into()));
@@ -50,6 +53,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
     Ok(Settings {
         devices,
         exports,
+        groups,
         socket: file.socket.map(|path| base.join(path)),
         listen: listen.collect::<Result<_, Mistake>>()?,
         allow_remote: file.allow_remote,
@@ -145,17 +149,23 @@ fn resolve_scheduler(
     Ok(Some((name.into_inner(), settings)))
 }
 
-fn resolve_export(table: ExportTable, devices: &[DeviceConfig]) -> Result<ExportConfig, Mistake> {
+fn resolve_export(
+    table: ExportTable,
+    devices: &[DeviceConfig],
+    tree: &Tree,
+) -> Result<ExportConfig, Mistake> {
     let device = table.device.get_ref();
     if !devices.iter().any(|known| known.name == *device) {
         let known = devices.iter().map(|device| &*device.name);
         return Err((table.device.span(), unknown("device", device, known)));
     }
+    let defaults = ExportConfig::new(checked_name(&table.name)?, table.device.into_inner());
+    let group = table.group.map(|group| groups::checked(group, tree)).transpose()?;
     Ok(ExportConfig {
-        name: checked_name(&table.name)?,
-        device: table.device.into_inner(),
         read_only: table.read_only,
         description: table.description,
+        group: group.unwrap_or(defaults.group),
+        ..defaults
     })
 }
 

@@ -24,7 +24,7 @@ fn the_example_of_the_manual_is_right_and_complete() {
         let message = message.expect_err("unknown").message().to_owned();
         let known = message.split('`').skip(3).step_by(2);
         for word in known.filter(|word| *word != "no-control") {
-            let there = [format!("\n{word} = "), format!("\n[[{word}]]")];
+            let there = [format!("\n{word} = "), format!("\n[[{word}]]"), format!("\n[{word}.")];
             let text = format!("\n{example}");
             assert!(there.iter().any(|there| text.contains(there)), "{word}");
         }
@@ -55,6 +55,11 @@ fn the_words_are_those_of_the_command_line() {
         [[export]]
         name = "public"
         device = "disk"
+        group = "/vms"
+        [group."/vms/web"]
+        "io.weight" = 200
+        "io.max" = ["disk rbps=10M", "hdd-sata-250g wiops=120"]
+        [group."/vms/db"]
     "#;
     let settings = parse_text(text).expect("right");
     assert_eq!(settings.socket.as_deref(), Some(Path::new("/etc/iopace.sock")));
@@ -75,6 +80,13 @@ fn the_words_are_those_of_the_command_line() {
     };
     assert_eq!((*size, *cache), (Some(Bytes::from_mib(4096)), Some(Bytes::from_mib(1))));
     assert_eq!(settings.exports[0].device, "disk");
+    assert_eq!(settings.exports[0].group, "/vms");
+    let [db, web] = &*settings.groups else { panic!("two groups") };
+    assert_eq!((&*db.path, db.files.len()), ("/vms/db", 0));
+    assert_eq!((&*web.path, web.files.len()), ("/vms/web", 2));
+    let max = "disk rbps=10M\nhdd-sata-250g wiops=120";
+    assert!(web.files.contains(&("io.max".into(), max.into())), "{web:?}");
+    assert!(web.files.contains(&("io.weight".into(), "200".into())), "{web:?}");
 }
 
 #[test]
@@ -128,4 +140,68 @@ fn every_mistake_says_what_would_be_right() {
         assert!(message.contains(&format!(":{place}: ")), "{place} {message}");
         assert!(message.contains(right), "{right}: {message}");
     }
+}
+
+#[test]
+fn a_mistake_in_a_group_is_pointed_at() {
+    assert_eq!(
+        mistake(
+            "[[device]]\nfile = \"d\"\n[group.\"/a\"]\n\
+             \"io.max\" = [\"d rbps=1M\", \"x rbps=1M\"]\n"
+        ),
+        "/etc/iopace.toml:4:26: no device 'x'; devices: d\n\
+         4 | \"io.max\" = [\"d rbps=1M\", \"x rbps=1M\"]\n\
+         \u{20} |                          ^^^^^^^^^^^"
+    );
+    let with = |group: &str, export: &str| {
+        mistake(&format!(
+            "[[device]]\nfile = \"d\"\n[[export]]\nname = \"e\"\ndevice = \"d\"\n{export}{group}"
+        ))
+    };
+    let cases = [
+        (with("[group.\"a\"]\n", ""), "6:8", "does not begin with '/'"),
+        (with("[group.\"/a\"]\n\"io.wait\" = 1\n", ""), "7:1", "there are: io.weight"),
+        (with("[group.\"/a\"]\n\"io.stat\" = \"\"\n", ""), "7:1", "read-only"),
+        (with("[group.\"/a\"]\n\"io.weight\" = 0\n", ""), "7:15", "1 to 10000"),
+        (
+            with("[group.\"/a\"]\n\"io.weight\" = true\n", ""),
+            "7:15",
+            "a number, or a list of lines",
+        ),
+        (with("[group.\"/a\"]\nio.weight = 1\n", ""), "7:1", "in quotes, as \"io.weight\" = 200"),
+        (
+            with(
+                "[group.\"/a\"]\n\"io.max\" = \"d rbps=1M\"\n\
+                 [group.\"/a/b\"]\n\"io.max\" = \"d rbps=2M\"\n",
+                "",
+            ),
+            "9:12",
+            "/a",
+        ),
+        (
+            with("[group.\"/vms/web\"]\n", "group = \"/vms/wbe\"\n"),
+            "6:9",
+            "did you mean '/vms/web'?",
+        ),
+        (with("[group.\"/vms\"]\n", "group = \"/something\"\n"), "6:9", "groups in /: vms"),
+        (with("", "group = \"/something\"\n"), "6:9", "groups in /: none"),
+    ];
+    for (message, place, right) in cases {
+        assert!(message.contains(&format!(":{place}: ")), "{place} {message}");
+        assert!(message.contains(right), "{right}: {message}");
+    }
+}
+
+#[test]
+fn the_manual_of_groups_has_every_file_and_a_right_example() {
+    let manual = include_str!("../../../../docs/groups.md");
+    for spec in &iopace_core::group::files::FILES {
+        let row = format!("| `{}` | {} | `{}` |\n", spec.name, spec.summary, spec.example);
+        assert!(manual.contains(&row), "{row}");
+    }
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("an end");
+    let devices = "[[device]]\nfile = \"disk\"\n[[device]]\nfile = \"slow\"\n";
+    let settings = parse_text(&format!("{example}{devices}")).expect("right");
+    assert_eq!((settings.groups.len(), &*settings.exports[0].group), (2, "/vms/web"));
 }

@@ -72,6 +72,7 @@ impl Plan {
             config: DaemonConfig {
                 devices: settings.devices,
                 exports: settings.exports,
+                groups: settings.groups,
                 listen: unix.chain(tcp.into_iter().map(Listen::Tcp)).collect(),
                 control: None,
                 io_engine: engine.unwrap_or(defaults.io_engine),

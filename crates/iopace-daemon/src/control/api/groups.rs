@@ -1,0 +1,168 @@
+//! Groups over the control socket. A group goes by its path, `/vms/web`.
+
+use super::{StageReport, TimesReport};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupReport {
+    /// Its path.
+    pub group: String,
+    /// The exports that pay as it.
+    pub exports: Vec<String>,
+    /// The numbers of the connections that pay as it.
+    pub connections: Vec<u64>,
+    /// What is set for it: the files that say something else than those of a new group.
+    pub files: BTreeMap<String, String>,
+}
+
+/// A group to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateGroup {
+    /// Its path.
+    pub group: String,
+    /// Make what is missing above it too; a group that is there already is no error then.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+/// A group that was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// The path that it had.
+    pub group: String,
+}
+
+/// A file of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReport {
+    /// The group.
+    pub group: String,
+    /// The file's name.
+    pub file: String,
+    /// What it is for.
+    pub summary: String,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// Its lines.
+    pub text: String,
+    /// What holds on each device; empty for a file that may not be written.
+    pub effective: Vec<EffectiveReport>,
+}
+
+/// What holds for a group on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectiveReport {
+    /// The device.
+    pub device: String,
+    /// The value as it stands behind the device in the file.
+    pub value: String,
+    /// `device` (a line for it), `group` (the group's default) or `built in`.
+    pub source: String,
+}
+
+/// Lines to be written to a file of a group: all of them, or none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteFile {
+    /// The group.
+    pub group: String,
+    /// The file's name.
+    pub file: String,
+    /// The lines.
+    pub text: String,
+}
+
+/// What a write did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// The group.
+    pub group: String,
+    /// The file's name.
+    pub file: String,
+    /// Its lines now.
+    pub text: String,
+    /// The devices on which something else holds now.
+    pub changed_devices: Vec<String>,
+}
+
+/// An export or a connection, one of them, that another group is to pay for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    /// The export; its connections follow, except those that were moved by themselves or have named
+    /// a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<String>,
+    /// The connection's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<u64>,
+    /// The group.
+    pub group: String,
+}
+
+/// A connection with an export open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionReport {
+    /// Its number.
+    pub connection: u64,
+    /// Its export.
+    pub export: String,
+    /// The group that it pays as.
+    pub group: String,
+    /// It was moved by itself or has named its group, and does not follow its export.
+    pub moved: bool,
+}
+
+/// What groups did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatReport {
+    /// Depth first, by name.
+    pub groups: Vec<GroupStat>,
+    /// So many more are not listed: ask for a group further down.
+    pub left_out_count: usize,
+}
+
+/// What a group and those below it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStat {
+    /// Its path.
+    pub group: String,
+    /// On each device.
+    pub devices: Vec<GroupDeviceStat>,
+}
+
+/// What a group and those below it did on a device, under the names of `io.stat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupDeviceStat {
+    /// The device.
+    pub device: String,
+    /// Bytes read.
+    pub rbytes: u64,
+    /// Bytes written.
+    pub wbytes: u64,
+    /// Reads finished.
+    pub rios: u64,
+    /// Writes finished.
+    pub wios: u64,
+    /// Bytes discarded.
+    pub dbytes: u64,
+    /// Discards finished.
+    pub dios: u64,
+    /// Flushes finished.
+    pub fios: u64,
+    /// Requests that ended with an error.
+    pub failed: u64,
+    /// Where the time of finished requests went, summed.
+    pub stages: StageReport,
+    /// From arrival to finish.
+    pub latency: TimesReport,
+    /// Slots that it has now.
+    pub slots_taken_count: u32,
+    /// Requests of its own, not of groups below it, that wait for a slot or a limit now.
+    pub waiting_count: u32,
+    /// The two lines of `io.pressure`.
+    pub pressure: String,
+}

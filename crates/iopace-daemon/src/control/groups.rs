@@ -1,0 +1,220 @@
+//! The control socket's answers about groups.
+
+use super::api::{
+    ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
+    GroupStat, Move, Removed, StatReport, WriteFile, Written,
+};
+use super::server::{Answer, ROUTES, Refused, Shared, Subject, bad_body};
+use super::{query, report};
+use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{StatusCode, Uri};
+use axum::routing::{get, post};
+use iopace_core::group::files::{Explained, FILES, FileProblem, FileSpec, Source};
+use iopace_core::group::tree::TreeError;
+use serde::de::DeserializeOwned;
+
+/// Most groups in one answer about what they did: some 500 bytes each for every device.
+pub const STAT_GROUPS_MAX: usize = 4_096;
+
+pub(super) fn router() -> Router<Shared> {
+    Router::new()
+        .route("/v1/groups", get(list).post(create).delete(remove))
+        .route("/v1/groups/files", get(read).post(write))
+        .route("/v1/groups/move", post(move_to))
+        .route("/v1/groups/stat", get(stat))
+        .route("/v1/connections", get(connections))
+}
+
+type Body = Result<Bytes, BytesRejection>;
+
+fn body<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, Refused> {
+    let body = body.map_err(|rejection| bad_body(&rejection))?;
+    serde_json::from_slice(&body).map_err(|error| {
+        let error = format!("the body is not understood: {error}");
+        Refused::new(StatusCode::BAD_REQUEST, error, format!("as in {example}"))
+    })
+}
+
+fn words<const N: usize>(uri: &Uri, words: [&str; N]) -> Result<[Option<String>; N], Refused> {
+    query::parse(uri.query().unwrap_or_default(), words).map_err(|error| {
+        Refused::new(StatusCode::BAD_REQUEST, error, format!("there are {ROUTES}"))
+    })
+}
+
+fn needed(group: Option<String>) -> Result<String, Refused> {
+    group.ok_or_else(|| {
+        let hint = "add it to the query: ?group=/vms/web";
+        Refused::new(StatusCode::BAD_REQUEST, "which group is not said", hint)
+    })
+}
+
+impl From<GroupError> for Refused {
+    /// The messages of the core say what would be right; there is no hint beside them.
+    fn from(error: GroupError) -> Refused {
+        tracing::debug!(%error, "refused");
+        Refused::new(status(&error), error.to_string(), "")
+    }
+}
+
+fn status(error: &GroupError) -> StatusCode {
+    use GroupError as Error;
+    match error {
+        Error::Tree(TreeError::NotFound { .. })
+        | Error::NoExport { .. }
+        | Error::NoConnection(_)
+        | Error::NoDevice { .. } => StatusCode::NOT_FOUND,
+        Error::Tree(TreeError::BadPath { .. } | TreeError::TooDeep { .. }) => {
+            StatusCode::BAD_REQUEST
+        }
+        Error::Tree(_) => StatusCode::CONFLICT,
+        Error::File(error) => match error.problem {
+            FileProblem::UnknownFile => StatusCode::NOT_FOUND,
+            FileProblem::Nesting => StatusCode::CONFLICT,
+            FileProblem::ReadOnly | FileProblem::UnknownDevice | FileProblem::Malformed => {
+                StatusCode::BAD_REQUEST
+            }
+        },
+    }
+}
+
+async fn list(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<GroupReport>>, Refused> {
+    let [group] = words(&uri, ["group"])?;
+    let all = shared.subject.groups().list(group.as_deref().unwrap_or("/"))?;
+    Ok(Answer(all.into_iter().map(group_report).collect()))
+}
+
+async fn create(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport>, Refused> {
+    let CreateGroup { group, parents } = body(sent, r#"{"group":"/vms/web","parents":true}"#)?;
+    let info = shared.subject.groups().create(&group, parents)?;
+    tracing::info!(group, "group made");
+    Ok(Answer(group_report(info)))
+}
+
+async fn remove(State(shared): Subject, uri: Uri) -> Result<Answer<Removed>, Refused> {
+    let [group] = words(&uri, ["group"])?;
+    let group = needed(group)?;
+    shared.subject.groups().remove(&group)?;
+    tracing::info!(group, "group removed");
+    Ok(Answer(Removed { group }))
+}
+
+async fn read(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<FileReport>>, Refused> {
+    let [group, file, device] = words(&uri, ["group", "file", "device"])?;
+    let (group, groups) = (needed(group)?, shared.subject.groups());
+    if let Some(name) = file.as_deref().filter(|name| spec(name).is_none()) {
+        // The core's words for it.
+        groups.read(&group, name)?;
+    }
+    let chosen = FILES.iter().filter(|spec| file.as_deref().is_none_or(|name| name == spec.name));
+    let reports = chosen.map(|spec| {
+        let text = groups.read(&group, spec.name)?;
+        let effective = match spec.writable {
+            true => groups.effective(&group, Some(spec.name), device.as_deref())?,
+            false => Vec::new(),
+        };
+        Ok(FileReport {
+            group: group.clone(),
+            file: spec.name.into(),
+            summary: spec.summary.into(),
+            writable: spec.writable,
+            text,
+            effective: effective.into_iter().map(effective_report).collect(),
+        })
+    });
+    Ok(Answer(reports.collect::<Result<_, GroupError>>()?))
+}
+
+fn spec(name: &str) -> Option<&'static FileSpec> {
+    FILES.iter().find(|spec| spec.name == name)
+}
+
+async fn write(State(shared): Subject, sent: Body) -> Result<Answer<Written>, Refused> {
+    let example = r#"{"group":"/vms/web","file":"io.max","text":"disk rbps=10M"}"#;
+    let WriteFile { group, file, text } = body(sent, example)?;
+    let groups = shared.subject.groups();
+    let changed_devices = groups.write(&group, &file, &text)?;
+    tracing::info!(group, file, ?changed_devices, "group set");
+    let text = groups.read(&group, &file)?;
+    Ok(Answer(Written { group, file, text, changed_devices }))
+}
+
+async fn move_to(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport>, Refused> {
+    let example = r#"{"export":"disk","group":"/vms/web"} or {"connection":7,"group":"/vms/web"}"#;
+    let moved: Move = body(sent, example)?;
+    let groups = shared.subject.groups();
+    match (&moved.export, moved.connection) {
+        (Some(export), None) => groups.move_export(export, &moved.group)?,
+        (None, Some(number)) => {
+            groups.move_connection(number, &moved.group)?;
+        }
+        _ => {
+            let error = "one of 'export' and 'connection' is moved at a time";
+            return Err(Refused::new(StatusCode::BAD_REQUEST, error, format!("as in {example}")));
+        }
+    }
+    let Move { export, connection, group } = &moved;
+    tracing::info!(export, connection, group, "moved");
+    // Nothing is awaited since the move, and there is one thread: the group is still there.
+    let mut list = groups.list(group)?;
+    Ok(Answer(group_report(list.swap_remove(0))))
+}
+
+async fn stat(State(shared): Subject, uri: Uri) -> Result<Answer<StatReport>, Refused> {
+    let [group] = words(&uri, ["group"])?;
+    let path = group.as_deref().unwrap_or("/");
+    let (groups, left_out_count) = shared.subject.groups().stat(path, STAT_GROUPS_MAX)?;
+    let groups = groups.iter().map(|(group, devices)| GroupStat {
+        group: group.clone(),
+        devices: devices.iter().map(device_stat).collect(),
+    });
+    Ok(Answer(StatReport { groups: groups.collect(), left_out_count }))
+}
+
+async fn connections(State(shared): Subject) -> Answer<Vec<ConnectionReport>> {
+    let all = shared.subject.groups().connections().into_iter();
+    let reports = all.map(|ConnectionInfo { number, export, group, is_moved }| ConnectionReport {
+        connection: number,
+        export,
+        group,
+        moved: is_moved,
+    });
+    Answer(reports.collect())
+}
+
+fn group_report(GroupInfo { path, exports, connections, files }: GroupInfo) -> GroupReport {
+    let files = files.into_iter().map(|(file, text)| (file.into(), text)).collect();
+    GroupReport { group: path, exports, connections, files }
+}
+
+fn effective_report(Explained { device, value, source, .. }: Explained) -> EffectiveReport {
+    let source = match source {
+        Source::Device => "device",
+        Source::Group => "group",
+        Source::BuiltIn => "built in",
+    };
+    EffectiveReport { device, value, source: source.into() }
+}
+
+fn device_stat(GroupOnDevice { device, account, slots }: &GroupOnDevice) -> GroupDeviceStat {
+    let counts = &account.counts;
+    GroupDeviceStat {
+        device: device.clone(),
+        rbytes: counts.read.get(),
+        wbytes: counts.written.get(),
+        rios: counts.reads_count,
+        wios: counts.writes_count,
+        dbytes: counts.discarded.get(),
+        dios: counts.discards_count,
+        fios: counts.flushes_count,
+        failed: counts.failed_count,
+        stages: report::stages(&counts.stages),
+        latency: account.latency.as_deref().map(report::times).unwrap_or_default(),
+        slots_taken_count: slots.taken_count,
+        waiting_count: slots.waiting_count,
+        pressure: account.pressure.to_string(),
+    }
+}

@@ -1,0 +1,96 @@
+//! A device with a real engine and no disk.
+
+use crate::device::core::is_exchange;
+use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, LoggedEvent};
+use crate::nbd::reply::Job;
+use iopace_core::admit::GroupSlots;
+use iopace_core::engine::{Config, Control, ControlError, Engine, Output};
+use iopace_core::group::accounts::Account;
+use iopace_core::request::{Extent, GroupId};
+use iopace_core::stats::Histogram;
+use iopace_core::time::{Instant, Nanos};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+pub(super) struct Fake {
+    info: DeviceInfo,
+    inner: Mutex<(Engine, Histogram, Vec<LoggedEvent>)>,
+}
+
+impl Fake {
+    pub(super) fn device(name: &str) -> Arc<dyn Device> {
+        let info = DeviceInfo {
+            name: name.into(),
+            kind: "emulated",
+            path: None,
+            model: Some("null".into()),
+            size_bytes: 1 << 30,
+            read_only: false,
+            direct: false,
+            rotational: true,
+            io_engine: "model",
+            base: "fifo",
+            block_bytes: (1, 4096),
+        };
+        let engine = Engine::new(Config::default());
+        Arc::new(Fake { info, inner: Mutex::new((engine, Histogram::default(), Vec::new())) })
+    }
+}
+
+impl Device for Fake {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn submit(&self, _jobs: &mut Vec<Job>) {}
+
+    fn tick(&self) {}
+
+    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
+        Ok(vec![Allocation { len_bytes: extent.len().get(), is_hole: false }])
+    }
+
+    fn control(&self, control: Control) -> Result<(), ControlError> {
+        let mut inner = self.inner.lock().expect("no test panics with it");
+        let (engine, hold_up, events) = &mut *inner;
+        let is_exchange = is_exchange(&control);
+        engine.control(Instant(1), control)?;
+        if is_exchange {
+            hold_up.record(Nanos(700));
+        }
+        loop {
+            match engine.poll(Instant(1)) {
+                Output::Event(event) => {
+                    events.push(LoggedEvent { at: Instant(1), event: *event });
+                }
+                Output::Wait(..) => return Ok(()),
+                other => panic!("nothing was submitted, but {other:?}"),
+            }
+        }
+    }
+
+    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
+        self.inner.lock().expect("no test panics with it").0.group(id)
+    }
+
+    fn forget_group(&self, id: GroupId) -> bool {
+        self.control(Control::RemoveGroup(id)).expect("a group may always be removed");
+        self.inner.lock().expect("no test panics with it").0.is_group_forgotten(id)
+    }
+
+    fn status(&self) -> DeviceStatus {
+        let inner = self.inner.lock().expect("no test panics with it");
+        DeviceStatus {
+            engine: inner.0.status(),
+            stats: inner.0.stats().clone(),
+            cached_reads_count: 3,
+            buffered_writes_count: 4,
+            hold_up: inner.1.clone(),
+            events: inner.2.clone(),
+        }
+    }
+
+    fn flush_all(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

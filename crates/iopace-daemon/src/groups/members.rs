@@ -1,0 +1,137 @@
+//! Exports and connections, and the groups that they pay as.
+//!
+//! A connection pays as the group of its export and follows it, until it is moved by itself. One
+//! that has named a group, as in `disk@/vms/web`, counts as moved.
+
+use super::{GroupError, Groups, State};
+use crate::nbd::connection::Connection;
+use iopace_core::group::tree::{Tree, TreeError};
+use iopace_core::request::GroupId;
+use std::sync::Arc;
+
+/// An export and its group.
+pub(super) struct Export {
+    pub(super) name: String,
+    pub(super) group: GroupId,
+}
+
+/// A connection with an export open; its group is in its payer.
+pub(super) struct Member {
+    pub(super) connection: Arc<Connection>,
+    /// The place of its export.
+    pub(super) export: usize,
+    /// It has a group of its own and does not follow its export.
+    pub(super) is_moved: bool,
+}
+
+/// A connection with an export open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// Its number.
+    pub number: u64,
+    /// Its export.
+    pub export: String,
+    /// The path of the group that it pays as.
+    pub group: String,
+    /// It has a group of its own and does not follow its export.
+    pub is_moved: bool,
+}
+
+impl Groups {
+    /// The connections that have an export open.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        let state = self.lock();
+        let infos = state.members.iter().map(|(number, member)| state.connection(*number, member));
+        infos.collect()
+    }
+
+    /// The path of the group of each export, in the order of the configuration.
+    pub fn export_groups(&self) -> Vec<String> {
+        let state = self.lock();
+        state.exports.iter().map(|export| state.tree.path(export.group)).collect()
+    }
+
+    /// Another group pays for an export and for those of its connections that follow it.
+    ///
+    /// # Errors
+    /// No such export or group.
+    pub fn move_export(&self, export: &str, path: &str) -> Result<(), GroupError> {
+        let mut state = self.lock();
+        let group = state.tree.find(path)?;
+        let Some(place) = state.exports.iter().position(|known| known.name == export) else {
+            let known = state.exports.iter().map(|export| export.name.clone()).collect();
+            return Err(GroupError::NoExport { name: export.into(), known });
+        };
+        let State { tree, exports, members, .. } = &mut *state;
+        tree.add_member(group);
+        tree.remove_member(exports[place].group);
+        exports[place].group = group;
+        let follow = |member: &&Member| member.export == place && !member.is_moved;
+        for member in members.values().filter(follow) {
+            member.move_to(tree, group);
+        }
+        Ok(())
+    }
+
+    /// Another group pays for a connection from its next request on; it follows its export no more.
+    ///
+    /// # Errors
+    /// No such connection or group.
+    pub fn move_connection(&self, number: u64, path: &str) -> Result<ConnectionInfo, GroupError> {
+        let mut state = self.lock();
+        let group = state.tree.find(path)?;
+        let State { tree, members, .. } = &mut *state;
+        let member = members.get_mut(&number).ok_or(GroupError::NoConnection(number))?;
+        member.is_moved = true;
+        member.move_to(tree, group);
+        Ok(state.connection(number, &state.members[&number]))
+    }
+
+    /// A connection has opened an export, as the group of the export or as the one that it named.
+    pub(crate) fn join(
+        &self,
+        connection: &Arc<Connection>,
+        export: usize,
+        named: Option<&str>,
+    ) -> Result<(), TreeError> {
+        let mut state = self.lock();
+        let group = match named {
+            Some(path) => state.tree.find(path)?,
+            None => state.exports[export].group,
+        };
+        state.tree.add_member(group);
+        connection.payer.set(group);
+        let is_moved = named.is_some();
+        let member = Member { connection: Arc::clone(connection), export, is_moved };
+        state.members.insert(connection.number(), member);
+        Ok(())
+    }
+
+    /// A connection has ended, whether it had opened an export or not.
+    pub(crate) fn leave(&self, number: u64) {
+        let mut state = self.lock();
+        if let Some(member) = state.members.remove(&number) {
+            state.tree.remove_member(member.connection.payer.group());
+        }
+    }
+}
+
+impl Member {
+    fn move_to(&self, tree: &mut Tree, group: GroupId) {
+        let payer = &self.connection.payer;
+        tree.add_member(group);
+        tree.remove_member(payer.group());
+        payer.set(group);
+    }
+}
+
+impl State {
+    fn connection(&self, number: u64, member: &Member) -> ConnectionInfo {
+        ConnectionInfo {
+            number,
+            export: self.exports[member.export].name.clone(),
+            group: self.tree.path(member.connection.payer.group()),
+            is_moved: member.is_moved,
+        }
+    }
+}

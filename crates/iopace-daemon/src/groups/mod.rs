@@ -1,0 +1,334 @@
+//! Who pays: the one tree of groups of a daemon, and what the devices know of it.
+//!
+//! One lock guards the tree and who pays as which group; devices are told under it (their own locks
+//! are taken inside it, never the other way round). So whatever two clients write at once, every
+//! device ends with what the tree has, and nobody sees half of a write.
+//!
+//! A removed group keeps its number until no request has it any more: not in a device, and not
+//! gathered by a connection that will submit it. [`Groups`] looks for such numbers whenever a group
+//! is made or removed.
+
+mod error;
+mod members;
+mod setup;
+mod stat;
+
+pub use error::GroupError;
+pub use members::ConnectionInfo;
+pub use setup::{Misconfigured, configured};
+pub use stat::GroupOnDevice;
+
+use crate::config::{ExportConfig, GroupConfig};
+use crate::daemon::StartError;
+use crate::device::Device;
+use iopace_core::engine::Control;
+use iopace_core::group::files::{Explained, FILES};
+use iopace_core::group::tree::{Tree, TreeError};
+use iopace_core::request::GroupId;
+use members::{Export, Member};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The groups of a daemon.
+pub struct Groups {
+    devices: Vec<Arc<dyn Device>>,
+    /// The devices' names, in the same order.
+    names: Vec<String>,
+    state: Mutex<State>,
+}
+
+struct State {
+    tree: Tree,
+    exports: Vec<Export>,
+    members: BTreeMap<u64, Member>,
+    /// Groups that the devices know.
+    told: BTreeSet<GroupId>,
+}
+
+/// Who pays as a group itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupInfo {
+    /// The group's path.
+    pub path: String,
+    /// Names of exports.
+    pub exports: Vec<String>,
+    /// Numbers of connections.
+    pub connections: Vec<u64>,
+    /// What is set for it: the files that say something else than those of a new group.
+    pub files: BTreeMap<&'static str, String>,
+}
+
+/// The path of a group, and what it did on each device.
+pub type OnDevices = (String, Vec<GroupOnDevice>);
+
+impl Groups {
+    /// Makes the configured groups and tells the devices of all.
+    ///
+    /// # Errors
+    /// A group that cannot be made, a setting that cannot be written, or an export of a group that
+    /// there is not.
+    pub fn start(
+        groups: &[GroupConfig],
+        exports: &[ExportConfig],
+        devices: Vec<Arc<dyn Device>>,
+    ) -> Result<Groups, StartError> {
+        let names: Vec<String> = devices.iter().map(|device| device.info().name.clone()).collect();
+        let mut tree = configured(groups, &names)
+            .map_err(|wrong| StartError::Group(wrong.error.to_string()))?;
+        let mut all = Vec::new();
+        for ExportConfig { name, group, .. } in exports {
+            let group = tree
+                .find(group)
+                .map_err(|error| StartError::ExportGroup { export: name.clone(), error })?;
+            tree.add_member(group);
+            all.push(Export { name: name.clone(), group });
+        }
+        let state = State { tree, exports: all, members: BTreeMap::new(), told: BTreeSet::new() };
+        let groups = Groups { devices, names, state: Mutex::new(state) };
+        let mut state = groups.lock();
+        let ids: Vec<GroupId> = state.tree.iter().collect();
+        for id in ids {
+            groups.tell_all(&mut state, id);
+        }
+        drop(state);
+        Ok(groups)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    /// Tells one device what holds for a group.
+    fn tell(state: &State, device: &dyn Device, id: GroupId) {
+        let parent = state.tree.parent(id).unwrap_or(GroupId::ROOT);
+        let settings = state.tree.effective(id, &device.info().name);
+        let told = device.control(Control::SetGroup(id, parent, settings));
+        told.expect("a group may always be set");
+    }
+
+    /// Tells all devices of a group, once.
+    fn tell_all(&self, state: &mut State, id: GroupId) {
+        if state.told.insert(id) {
+            for device in &self.devices {
+                Groups::tell(state, &**device, id);
+            }
+        }
+    }
+
+    /// Gives numbers free that nobody needs any more.
+    fn reap(&self, state: &mut State) {
+        if state.tree.dying().is_empty() {
+            return;
+        }
+        let gathered = state.members.values().filter_map(|member| member.connection.payer.in_use());
+        let gathered: BTreeSet<GroupId> = gathered.collect();
+        // A parent is asked about only when its children are gone: devices count a request in all
+        // groups above it, so they must know these as long.
+        let busy = |id| self.devices.iter().filter(|device| !device.forget_group(id)).count();
+        let reaped = state.tree.reap(|id| !gathered.contains(&id) && busy(id) == 0);
+        for id in reaped {
+            state.told.remove(&id);
+        }
+    }
+
+    /// The group of a path.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, path: &str) -> Result<GroupId, TreeError> {
+        self.lock().tree.find(path)
+    }
+
+    /// Makes a group; with `parents`, what is missing above it too, and one that is there already
+    /// is no error.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn create(&self, path: &str, parents: bool) -> Result<GroupInfo, GroupError> {
+        let mut state = self.lock();
+        self.reap(&mut state);
+        let id = if parents { state.tree.create_all(path) } else { state.tree.create(path) }?;
+        let above: Vec<GroupId> = state.tree.ancestors(id).collect();
+        for id in above.into_iter().rev().chain([id]) {
+            self.tell_all(&mut state, id);
+        }
+        Ok(state.info(id))
+    }
+
+    /// Removes a group without groups in it that nobody pays as. Requests of it that are on their
+    /// way go on under its settings.
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn remove(&self, path: &str) -> Result<(), GroupError> {
+        let mut state = self.lock();
+        let id = state.tree.find(path)?;
+        state.tree.remove(id)?;
+        self.reap(&mut state);
+        Ok(())
+    }
+
+    /// How many removed groups still have requests, as of the last look.
+    pub fn dying_count(&self) -> usize {
+        self.lock().tree.dying().len()
+    }
+
+    /// How many groups there are, the root included.
+    pub fn count(&self) -> usize {
+        self.lock().tree.count()
+    }
+
+    /// Writes lines to a file of a group, all or none, and tells the devices. Returns the names of
+    /// those on which something else holds now.
+    ///
+    /// # Errors
+    /// No such group; or which line is wrong, and what would be right.
+    pub fn write(&self, path: &str, file: &str, text: &str) -> Result<Vec<String>, GroupError> {
+        let mut state = self.lock();
+        let id = state.tree.find(path)?;
+        let changed = state.tree.write(id, file, text, &self.names())?;
+        for device in &self.devices {
+            if changed.devices.contains(&device.info().name) {
+                Groups::tell(&state, &**device, id);
+            }
+        }
+        Ok(changed.devices)
+    }
+
+    /// A file of a group: a setting as lines that could be written, or what `io.stat` and
+    /// `io.pressure` say.
+    ///
+    /// # Errors
+    /// No such group or file.
+    pub fn read(&self, path: &str, file: &str) -> Result<String, GroupError> {
+        let state = self.lock();
+        let id = state.tree.find(path)?;
+        match file {
+            "io.stat" => Ok(stat::io_stat(&self.on_devices(id))),
+            "io.pressure" => Ok(stat::io_pressure(&self.on_devices(id))),
+            _ => Ok(state.tree.read(id, file)?),
+        }
+    }
+
+    /// What holds for a group on one device or on all: the values of one file or of all, with
+    /// where they come from.
+    ///
+    /// # Errors
+    /// No such group, file or device.
+    pub fn effective(
+        &self,
+        path: &str,
+        file: Option<&str>,
+        device: Option<&str>,
+    ) -> Result<Vec<Explained>, GroupError> {
+        let state = self.lock();
+        let id = state.tree.find(path)?;
+        let devices = self.chosen(device)?;
+        let mut all = Vec::new();
+        let settings = FILES.iter().filter(|spec| spec.writable).map(|spec| spec.name);
+        let files: Vec<&str> = file.map_or_else(|| settings.collect(), |file| vec![file]);
+        for file in files {
+            for device in &devices {
+                all.push(state.tree.explain(id, file, device)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn chosen(&self, device: Option<&str>) -> Result<Vec<&str>, GroupError> {
+        match device {
+            None => Ok(self.names()),
+            Some(name) if self.names.iter().any(|known| known == name) => {
+                Ok(self.names().into_iter().filter(|known| *known == name).collect())
+            }
+            Some(name) => {
+                Err(GroupError::NoDevice { name: name.into(), known: self.names.clone() })
+            }
+        }
+    }
+
+    /// What a group did, on each device in order.
+    fn on_devices(&self, id: GroupId) -> Vec<GroupOnDevice> {
+        let all = self.devices.iter().zip(&self.names);
+        all.map(|(device, name)| {
+            let (account, slots) = device.group(id).unwrap_or_default();
+            GroupOnDevice { device: name.clone(), account, slots }
+        })
+        .collect()
+    }
+
+    /// A group and all below it, depth first, by name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn list(&self, path: &str) -> Result<Vec<GroupInfo>, GroupError> {
+        let state = self.lock();
+        let id = state.tree.find(path)?;
+        Ok(state.infos(id))
+    }
+
+    /// What a group and those below it did, in the order of [`Groups::list`]; of the first `most`,
+    /// with the number of those left out.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn stat(&self, path: &str, most: usize) -> Result<(Vec<OnDevices>, usize), GroupError> {
+        let state = self.lock();
+        let id = state.tree.find(path)?;
+        let all: Vec<GroupId> = state.tree.subtree(id).collect();
+        let shown = all.iter().take(most);
+        let stats = shown.map(|id| (state.tree.path(*id), self.on_devices(*id))).collect();
+        Ok((stats, all.len().saturating_sub(most)))
+    }
+}
+
+impl State {
+    fn info(&self, id: GroupId) -> GroupInfo {
+        let exports = self.exports.iter().filter(|export| export.group == id);
+        let members =
+            self.members.iter().filter(|(_, member)| member.connection.payer.group() == id);
+        GroupInfo {
+            path: self.tree.path(id),
+            exports: exports.map(|export| export.name.clone()).collect(),
+            connections: members.map(|(number, _)| *number).collect(),
+            files: self.files(id),
+        }
+    }
+
+    /// A group and all below it, with one look at exports and connections.
+    fn infos(&self, top: GroupId) -> Vec<GroupInfo> {
+        let mut exports: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
+        for export in &self.exports {
+            exports.entry(export.group).or_default().push(export.name.clone());
+        }
+        let mut connections: BTreeMap<GroupId, Vec<u64>> = BTreeMap::new();
+        for (number, member) in &self.members {
+            connections.entry(member.connection.payer.group()).or_default().push(*number);
+        }
+        let infos = self.tree.subtree(top).map(|id| GroupInfo {
+            path: self.tree.path(id),
+            exports: exports.remove(&id).unwrap_or_default(),
+            connections: connections.remove(&id).unwrap_or_default(),
+            files: self.files(id),
+        });
+        infos.collect()
+    }
+
+    fn files(&self, id: GroupId) -> BTreeMap<&'static str, String> {
+        let read = settings(&self.tree, id);
+        read.filter(|(file, text)| BLANK.get(file) != Some(text)).collect()
+    }
+}
+
+/// The files of a group for which nothing is set: some say what is built in.
+static BLANK: LazyLock<BTreeMap<&'static str, String>> =
+    LazyLock::new(|| settings(&Tree::new(), GroupId::ROOT).collect());
+
+fn settings(tree: &Tree, id: GroupId) -> impl Iterator<Item = (&'static str, String)> {
+    let files = FILES.iter().filter(|spec| spec.writable).map(|spec| spec.name);
+    files.map(move |file| (file, tree.read(id, file).expect("a file that may be written")))
+}

@@ -1,0 +1,39 @@
+//! From a configuration to a tree.
+
+use super::GroupError;
+use crate::config::GroupConfig;
+use iopace_core::group::tree::Tree;
+
+/// What is wrong in a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misconfigured {
+    /// The place of the group in the list.
+    pub group: usize,
+    /// The place of the file in the group, if it is about one.
+    pub file: Option<usize>,
+    /// What is wrong.
+    pub error: GroupError,
+}
+
+/// The tree of a configuration: all groups, then what is set for them, parents first.
+///
+/// # Errors
+/// See [`Misconfigured`].
+pub fn configured(groups: &[GroupConfig], devices: &[String]) -> Result<Tree, Misconfigured> {
+    let mut tree = Tree::new();
+    let names: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let wrong = |group, file, error| Misconfigured { group, file, error };
+    let mut order = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let id = tree.create_all(&group.path).map_err(|error| wrong(at, None, error.into()))?;
+        order.push((tree.ancestors(id).count(), at, id));
+    }
+    order.sort_unstable();
+    for (_, at, id) in order {
+        for (place, (file, text)) in groups[at].files.iter().enumerate() {
+            tree.write(id, file, text, &names)
+                .map_err(|error| wrong(at, Some(place), error.into()))?;
+        }
+    }
+    Ok(tree)
+}

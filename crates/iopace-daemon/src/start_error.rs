@@ -1,0 +1,115 @@
+//! Why a daemon does not start.
+
+use iopace_core::group::tree::TreeError;
+use iopace_core::sched;
+use std::io;
+use std::path::Path;
+
+/// Why a daemon did not start: what was asked, what is wrong, what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Nothing to serve.
+    #[error("there is nothing to serve: name a file, or a model with --emulate")]
+    NoDevice,
+    /// A file that does not exist.
+    #[error("{0}: there is no such file; make one with 'truncate -s 1G {0}'")]
+    Missing(String),
+    /// A file that is in use.
+    #[error("{0}: another process serves it already; stop that one, or open it read-only in both")]
+    Locked(String),
+    /// A file that cannot be opened.
+    #[error("{path}: cannot be opened: {error}{hint}")]
+    Open {
+        /// The file.
+        path: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A socket that a live server holds.
+    #[error("{0}: a server is listening there already; stop it, or choose another --socket")]
+    SocketBusy(String),
+    /// A path that is something else.
+    #[error("{0}: exists and is not a socket; choose another path")]
+    NotASocket(String),
+    /// An address that cannot be bound.
+    #[error("{0}: cannot listen there: {1}{2}")]
+    Bind(String, io::Error, &'static str),
+    /// Two devices of one name.
+    #[error("two devices are named '{0}': give one of them another name")]
+    TwoDevices(String),
+    /// Two exports of one name.
+    #[error("two exports are named '{0}': give one of them another name")]
+    TwoExports(String),
+    /// An export of an unknown device.
+    #[error("export '{export}' names device '{device}', which is not configured")]
+    NoSuchDevice {
+        /// The export.
+        export: String,
+        /// The device it names.
+        device: String,
+    },
+    /// A scheduler that does not exist.
+    #[error("there is no scheduler '{0}'; there are: {all}", all = all_schedulers())]
+    NoScheduler(String),
+    /// A model that does not exist.
+    #[error("there is no disk model '{0}'; there are: {1}")]
+    NoModel(String, String),
+    /// A group or its settings.
+    #[error("group {0}")]
+    Group(String),
+    /// An export of a group that there is not.
+    #[error("export '{export}' is to pay as its group: {error}")]
+    ExportGroup {
+        /// The export.
+        export: String,
+        /// Which groups there are.
+        error: TreeError,
+    },
+    /// A setting that is not legal.
+    #[error("{0}")]
+    Setting(String),
+    /// io_uring was demanded.
+    #[error("io_uring is not allowed here ({0}): use --io-engine threads, or auto")]
+    IoEngine(io::Error),
+    /// The system gives no threads.
+    #[error("the system gives no threads or descriptors: {0}")]
+    Threads(io::Error),
+}
+
+impl StartError {
+    /// A file that could not be opened.
+    pub(crate) fn open(path: &Path, error: &io::Error) -> StartError {
+        let shown = path.display().to_string();
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => return StartError::Missing(shown),
+            io::ErrorKind::WouldBlock => return StartError::Locked(shown),
+            io::ErrorKind::PermissionDenied => "; check its owner and mode, or use --read-only",
+            io::ErrorKind::ReadOnlyFilesystem => "; use --read-only",
+            io::ErrorKind::IsADirectory => "; it is a directory: name an image file in it",
+            io::ErrorKind::InvalidInput => "; if its file system knows no --direct, leave that out",
+            _ => "",
+        };
+        let error = io::Error::new(error.kind(), error.to_string());
+        StartError::Open { path: shown, error, hint }
+    }
+
+    /// An address that could not be bound.
+    pub(crate) fn bind(address: &str, error: &io::Error) -> StartError {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => "; another program listens there",
+            io::ErrorKind::NotFound => "; its directory does not exist",
+            io::ErrorKind::PermissionDenied => "; choose a place that you may write to",
+            io::ErrorKind::InvalidInput => "; a socket's path has at most 107 bytes",
+            _ => "",
+        };
+        let error = io::Error::new(error.kind(), error.to_string());
+        StartError::Bind(address.to_owned(), error, hint)
+    }
+}
+
+fn all_schedulers() -> String {
+    let names: Vec<&str> = sched::REGISTRY.iter().map(|algorithm| algorithm.name).collect();
+    names.join(", ")
+}

@@ -1,0 +1,144 @@
+//! `iopace group`: who pays, in a running daemon.
+
+mod show;
+
+use crate::cli::{
+    CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
+    RemoveArgs, SetArgs,
+};
+use crate::output::{Failure, Format, print, print_json};
+use crate::paths::controls;
+use iopace_core::limits::GROUP_FILE_BYTES_MAX;
+use iopace_daemon::control::api::{FileReport, Move, WriteFile};
+use iopace_daemon::control::{Client, ClientError};
+use std::io::Read;
+
+/// Carries out a command.
+///
+/// # Errors
+/// No daemon, or a refusal, with what would be right.
+pub fn run(command: &GroupCommand) -> Result<(), Failure> {
+    match command {
+        GroupCommand::List(args) => list(args),
+        GroupCommand::Tree(args) => tree(args),
+        GroupCommand::Create(CreateArgs { group, parents, daemon }) => {
+            let made = client(daemon)?.create_group(group, *parents).map_err(Failure::new)?;
+            done(daemon, &made, || format!("{} is there\n", made.group))
+        }
+        GroupCommand::Remove(RemoveArgs { group, daemon }) => {
+            let removed = client(daemon)?.remove_group(group).map_err(Failure::new)?;
+            done(daemon, &removed, || format!("{} is removed\n", removed.group))
+        }
+        GroupCommand::Set(args) => set(args),
+        GroupCommand::Get(args) => get(args),
+        GroupCommand::Move(args) => move_to(args),
+        GroupCommand::Stat(args) => stat(args),
+    }
+}
+
+/// Prints a result in the format that was asked for.
+fn done(
+    daemon: &DaemonArgs,
+    result: &impl serde::Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match daemon.format.format {
+        Format::Json => print_json(result),
+        Format::Table => print(&text()),
+    }
+}
+
+/// The daemon that is meant: the named one, or the only one that there is.
+fn client(args: &DaemonArgs) -> Result<Client, Failure> {
+    let mut paths = controls(args.control.as_deref());
+    if let [path] = &*paths {
+        return Ok(Client::new(path));
+    }
+    // What a killed daemon left behind does not hide the others.
+    let nobody = |path: &_| matches!(Client::new(path).status(), Err(ClientError::NoDaemon(_)));
+    let usual = paths[0].clone();
+    paths.retain(|path| !nobody(path));
+    match &*paths {
+        [] => Ok(Client::new(usual)),
+        [path] => Ok(Client::new(path)),
+        several => {
+            let names: Vec<String> =
+                several.iter().map(|path| path.display().to_string()).collect();
+            let names = names.join(", ");
+            Err(Failure::usage(format!(
+                "there are several daemons: name one of them with --control: {names}"
+            )))
+        }
+    }
+}
+
+fn list(args: &ListGroupsArgs) -> Result<(), Failure> {
+    let client = client(&args.daemon)?;
+    if args.connections {
+        let all = client.connections().map_err(Failure::new)?;
+        return done(&args.daemon, &all, || show::connections(&all));
+    }
+    let all = client.groups(&args.group).map_err(Failure::new)?;
+    done(&args.daemon, &all, || show::list(&all))
+}
+
+fn tree(args: &GroupPathArgs) -> Result<(), Failure> {
+    let all = client(&args.daemon)?.groups(&args.group).map_err(Failure::new)?;
+    done(&args.daemon, &all, || show::tree(&all))
+}
+
+fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
+    let report = client(&args.daemon)?.group_stat(&args.group).map_err(Failure::new)?;
+    done(&args.daemon, &report, || show::stat(&report))
+}
+
+fn set(args: &SetArgs) -> Result<(), Failure> {
+    let SetArgs { group, file, lines, daemon } = args;
+    let text = match &**lines {
+        [one] if one == "-" => standard_input()?,
+        lines => lines.join("\n"),
+    };
+    let write = WriteFile { group: group.clone(), file: file.clone(), text };
+    let written = client(daemon)?.write_group(&write).map_err(Failure::new)?;
+    done(daemon, &written, || show::written(&written))
+}
+
+/// At most as much as a file takes, and a byte more: the daemon says what is wrong with it then.
+fn standard_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    let most = GROUP_FILE_BYTES_MAX as u64 + 1;
+    let read = std::io::stdin().lock().take(most).read_to_string(&mut text);
+    read.map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
+    if text.len() > GROUP_FILE_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "standard input has more than {GROUP_FILE_BYTES_MAX} bytes, which is all that a file \
+             takes at once: write it in pieces"
+        )));
+    }
+    Ok(text)
+}
+
+fn get(args: &GetArgs) -> Result<(), Failure> {
+    let GetArgs { group, file, device, daemon } = args;
+    let (file, device) = (file.as_deref(), device.as_deref());
+    let mut files = client(daemon)?.group_files(group, file, device).map_err(Failure::new)?;
+    match (file, &mut *files) {
+        // What may be written back, or what it says of itself.
+        (Some(_), [one]) if device.is_none() || !one.writable => {
+            done(daemon, one, || one.text.clone())
+        }
+        (Some(_), [one]) => done(daemon, one, || show::effective(one)),
+        (_, files) => {
+            let settings: Vec<&FileReport> = files.iter().filter(|file| file.writable).collect();
+            done(daemon, &files, || show::files(&settings))
+        }
+    }
+}
+
+fn move_to(args: &MoveArgs) -> Result<(), Failure> {
+    let MoveArgs { export, connection, group, daemon } = args;
+    let (export, connection) = (export.clone(), *connection);
+    let change = Move { export, connection, group: group.clone() };
+    let to = client(daemon)?.move_to_group(&change).map_err(Failure::new)?;
+    done(daemon, &to, || show::list(std::slice::from_ref(&to)))
+}

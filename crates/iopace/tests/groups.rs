@@ -1,0 +1,131 @@
+//! `iopace group` against a daemon.
+
+mod common;
+
+use common::Place;
+use iopace_nbd::client::{Client, Wanted};
+use rustix::process::Signal;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+fn open(socket: &std::path::Path, export: &str) -> std::io::Result<Client<UnixStream>> {
+    let stream = UnixStream::connect(socket)?;
+    Client::connect(stream, export, Wanted { structured: true, ..Wanted::default() })
+}
+
+#[test]
+fn groups_are_made_set_and_read_from_the_command_line() {
+    let place = Place::new();
+    let serving = place.serve(&["disk.img"]);
+    let group = |words: &[&str]| place.run(&[&["group"], words].concat());
+    assert_eq!(group(&["create", "/vms/web", "-p"]).out, "/vms/web is there\n");
+    assert_eq!(group(&["tree"]).out, "/  (exports disk)\n└─ vms\n   └─ web\n");
+
+    let ran = group(&["set", "/vms/web", "io.max", "disk rbps=10M wiops=120"]);
+    assert!(ran.out.starts_with("/vms/web io.max: changed on disk\n  "), "{ran:?}");
+    assert!(ran.out.contains("disk rbps=10485760 "), "{ran:?}");
+    let text = group(&["get", "/vms/web", "io.max"]).out;
+    let mut command = place.command(&["group", "set", "/vms", "io.max", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("sent");
+    assert!(child.wait().expect("ended").success());
+    assert_eq!(group(&["get", "/vms", "io.max"]).out, text, "what is read may be written");
+    let weights = group(&["set", "/vms/web", "io.weight", "50", "disk 200", "--format", "json"]);
+    assert_eq!(weights.json()["changed_devices"][0], "disk");
+    let ran = group(&["get", "/vms/web", "io.weight", "--device", "disk"]);
+    assert_eq!(ran.out, "disk 200 (line of the device)\n");
+    let ran = group(&["get", "/vms/web"]);
+    let line = ran.out.lines().find(|line| line.starts_with("io.weight")).expect("a line");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["io.weight", "disk", "200", "line", "of", "the", "device"]);
+    assert!(ran.out.contains("built in") && !ran.out.contains("io.stat"), "{}", ran.out);
+    let files = group(&["get", "/vms/web", "--format", "json"]).json();
+    assert!(files.as_array().is_some_and(|files| files.len() == 8), "{files}");
+    let ran = group(&["get", "/", "io.pressure"]);
+    assert!(ran.out.starts_with("some avg10=0.00 avg60=0.00 avg300=0.00 total="), "{ran:?}");
+
+    let ran = group(&["set", "/vms/web", "io.max", "disk rbps=20M"]);
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.error.starts_with("error: /vms/web io.max, line 1: "), "{ran:?}");
+    let ran = group(&["remove", "/vms"]);
+    assert_eq!(ran.error, "error: /vms is not removed: remove the groups in it first: web\n");
+    assert_eq!(group(&["remove", "/vms/web"]).out, "/vms/web is removed\n");
+    let ran = group(&["get", "/vms/web"]);
+    assert_eq!(ran.error, "error: no group '/vms/web'; groups in /vms: none\n");
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn clients_are_moved_and_what_they_do_is_counted() {
+    let place = Place::new();
+    let serving = place.serve(&["--emulate", "null", "--size", "1MiB", "--direct"]);
+    let group = |words: &[&str]| place.run(&[&["group"], words].concat());
+    for path in ["/a", "/b"] {
+        assert_eq!(group(&["create", path]).status, Some(0));
+    }
+    let mut client = open(serving.socket(), "null").expect("opens");
+    let mut named = open(serving.socket(), "null@/b").expect("opens");
+    assert!(open(serving.socket(), "null@/c").is_err());
+    assert_eq!(group(&["move", "--export", "null", "/a"]).status, Some(0));
+    let list = group(&["list", "--connections", "--format", "json"]).json();
+    assert_eq!((&list[0]["group"], &list[0]["moved"]), (&"/a".into(), &false.into()));
+    assert_eq!((&list[1]["group"], &list[1]["moved"]), (&"/b".into(), &true.into()));
+    client.read(0, &mut [0; 4096]).expect("read");
+    named.write(0, &[1; 512], false).expect("written");
+    let number = list[0]["connection"].to_string();
+    let ran = group(&["move", "--connection", &number, "/b"]);
+    assert!(ran.out.contains("/b"), "{ran:?}");
+    client.read(0, &mut [0; 4096]).expect("read");
+
+    let stat = group(&["stat", "--format", "json"]).json();
+    let of = |at: usize, key: &str| stat["groups"][at]["devices"][0][key].as_u64();
+    assert_eq!((of(0, "rios"), of(0, "wios")), (Some(2), Some(1)), "/ and all below it");
+    assert_eq!((of(1, "rios"), of(1, "wios")), (Some(1), Some(0)), "/a");
+    assert_eq!((of(2, "rbytes"), of(2, "wbytes")), (Some(4096), Some(512)), "/b");
+    let ran = group(&["stat", "/b"]);
+    assert!(ran.out.lines().nth(1).is_some_and(|line| line.starts_with("/b ")), "{ran:?}");
+    let ran = group(&["get", "/b", "io.stat"]);
+    assert!(ran.out.starts_with("null rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0"), "{ran:?}");
+    let ran = group(&["remove", "/b"]);
+    assert!(ran.error.contains("2 exports or connections pay as it"), "{ran:?}");
+    client.disconnect().expect("orderly");
+    named.disconnect().expect("orderly");
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn groups_of_the_configuration_are_there_from_the_start() {
+    let place = Place::new();
+    place.write(
+        "iopace.toml",
+        "[[device]]\nfile = \"disk.img\"\n\
+         [[export]]\nname = \"web\"\ndevice = \"disk\"\ngroup = \"/vms/web\"\n\
+         [group.\"/vms/web\"]\n\"io.weight\" = 200\n\"io.max\" = [\"disk rbps=10M\"]\n",
+    );
+    let serving = place.serve(&["--config", "iopace.toml"]);
+    let list = place.run(&["group", "list", "/vms/web", "--format", "json"]).json();
+    assert_eq!(list[0]["exports"][0], "web");
+    assert_eq!(list[0]["files"]["io.weight"], "default 200\n");
+    let _client = open(serving.socket(), "web").expect("opens");
+    let ran = place.run(&["group", "tree", "/vms"]);
+    assert!(ran.out.starts_with("/vms\n└─ web  (exports web; 1 connection; io.max: "), "{ran:?}");
+    serving.end_by(Signal::TERM);
+}
+
+#[test]
+fn of_several_daemons_one_is_named() {
+    let place = Place::new();
+    place.image("data.img");
+    let first = place.serve(&["disk.img"]);
+    let second = place.serve(&["data.img"]);
+    let ran = place.run(&["group", "list"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.error.contains("name one of them with --control: "), "{}", ran.error);
+    let control = place.sockets().join("data.ctl").display().to_string();
+    let ran = place.run(&["group", "list", "--control", &control]);
+    assert!(ran.out.contains("data"), "{ran:?}");
+    second.end_by(Signal::KILL);
+    assert!(place.run(&["group", "list"]).out.contains("disk"), "what was left hides nobody");
+    first.end_by(Signal::TERM);
+}
