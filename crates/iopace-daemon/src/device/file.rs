@@ -6,6 +6,7 @@
 //! learns of it.
 
 use super::core::{Core, Drained};
+use super::limited::Limited;
 use super::{Allocation, Device, DeviceInfo, DeviceStatus};
 use crate::config::{DeviceConfig, IoEngineChoice};
 use crate::daemon::StartError;
@@ -36,6 +37,7 @@ pub struct FileDevice {
     file: Arc<File>,
     disk: Disk,
     core: Core,
+    limited: Limited,
     cached_reads: AtomicU64,
     buffered_writes: AtomicU64,
     /// Mean service time of the disk in nanoseconds, each sample weighing 1/8.
@@ -79,6 +81,7 @@ impl FileDevice {
                 core: Core::new(config.name.clone(), engine, Arc::clone(timers), timed),
                 file: Arc::clone(&file),
                 disk,
+                limited: Limited::default(),
                 cached_reads: AtomicU64::new(0),
                 buffered_writes: AtomicU64::new(0),
                 service_ns: AtomicU64::new(0),
@@ -177,17 +180,19 @@ impl Device for FileDevice {
         &self.info
     }
 
-    fn read_cached(&self, extent: Extent, into: &mut [u8]) -> bool {
-        let hit = !self.info.direct && self.file.read_cached(into, extent.offset().get()).is_ok();
+    fn read_cached(&self, group: GroupId, extent: Extent, into: &mut [u8]) -> bool {
+        let may = !self.info.direct && !self.limited.holds(group);
+        let hit = may && self.file.read_cached(into, extent.offset().get()).is_ok();
         if hit {
             self.cached_reads.fetch_add(1, Relaxed);
         }
         hit
     }
 
-    fn cached_file(&self, extent: Extent) -> Option<BorrowedFd<'_>> {
+    fn cached_file(&self, group: GroupId, extent: Extent) -> Option<BorrowedFd<'_>> {
         let (offset, len) = (extent.offset().get(), extent.len().get());
-        let hit = !self.info.direct && self.file.is_cached(offset, len);
+        let may = !self.info.direct && !self.limited.holds(group);
+        let hit = may && self.file.is_cached(offset, len);
         if hit {
             self.cached_reads.fetch_add(1, Relaxed);
         }
@@ -198,7 +203,8 @@ impl Device for FileDevice {
         let (mut drained, mut touched) = (Drained::default(), Touched::default());
         let alone = jobs.len() == 1;
         if !self.info.direct {
-            let buffered = |job: &mut Job| job.op == Op::Write && !job.fua;
+            let buffered =
+                |job: &mut Job| job.op == Op::Write && !job.fua && !self.limited.holds(job.group);
             for job in jobs.extract_if(.., buffered) {
                 self.write_buffered(job, &mut drained, &mut touched);
             }
@@ -220,6 +226,7 @@ impl Device for FileDevice {
     }
 
     fn control(&self, control: Control) -> Result<(), ControlError> {
+        self.limited.note(&control);
         let mut drained = Drained::default();
         let result = self.core.control(control, &mut drained);
         self.carry_out(drained, Touched::default(), false);

@@ -3,6 +3,7 @@
 pub(crate) mod core;
 pub mod emulated;
 pub mod file;
+mod limited;
 
 use crate::nbd::reply::Job;
 use iopace_core::admit::GroupSlots;
@@ -83,13 +84,15 @@ pub trait Device: Send + Sync {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
 
-    /// Reads from the page cache into `into`, if all of it is there and no disk is needed.
-    fn read_cached(&self, _extent: Extent, _into: &mut [u8]) -> bool {
+    /// Reads from the page cache into `into`, if all of it is there and no disk is needed, and no
+    /// limit of the group has to be asked.
+    fn read_cached(&self, _group: GroupId, _extent: Extent, _into: &mut [u8]) -> bool {
         false
     }
 
-    /// A descriptor to send the extent from, if all of it is in the page cache.
-    fn cached_file(&self, _extent: Extent) -> Option<BorrowedFd<'_>> {
+    /// A descriptor to send the extent from, if all of it is in the page cache, and no limit of the
+    /// group has to be asked.
+    fn cached_file(&self, _group: GroupId, _extent: Extent) -> Option<BorrowedFd<'_>> {
         None
     }
 

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT};
-use iopace_core::request::{Extent, Op, TaskId};
+use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
@@ -181,12 +181,17 @@ impl Session {
     fn push(&mut self, op: Op, extent: Extent, request: &Request, buffer: Buffer, held: u64) {
         let task = TaskId(self.connection.number());
         let ticket = self.ticket(request, held);
-        // One group for all that is submitted together: they have arrived by then.
         let group = match self.batch.first() {
             Some(first) => first.group,
             None => self.connection.payer.begin(),
         };
         self.batch.push(Job { task, group, op, extent, fua: request.fua, buffer, ticket });
+    }
+
+    /// Who pays for the next request: one group for all that is submitted together, as they have
+    /// arrived by then.
+    fn payer(&self) -> GroupId {
+        self.batch.first().map_or_else(|| self.connection.payer.group(), |first| first.group)
     }
 
     fn request(&mut self, request: Request) -> Result<(), End> {
@@ -216,7 +221,7 @@ impl Session {
         let Opened { device, replies } = self.opened();
         let (device, replies) = (Arc::clone(device), *replies);
         if len >= SEND_FILE_BYTES {
-            if let Some(file) = device.cached_file(extent) {
+            if let Some(file) = device.cached_file(self.payer(), extent) {
                 self.submit_batch();
                 let data = Data::File(file, request.offset, len as u64);
                 self.connection.answer_and_wait(len as u64, data, |head| header(replies, head));
@@ -224,7 +229,7 @@ impl Session {
             }
         } else if len >= IN_PLACE_BYTES {
             let mut data = Buffer::new(len);
-            if device.read_cached(extent, data.as_mut_slice()) {
+            if device.read_cached(self.payer(), extent, data.as_mut_slice()) {
                 self.connection.answer(len as u64, data, |head| {
                     header(replies, head);
                     true
@@ -232,8 +237,9 @@ impl Session {
                 return Ok(());
             }
         } else {
+            let group = self.payer();
             let data = &mut self.scratch.as_mut_slice()[..len];
-            if device.read_cached(extent, data) {
+            if device.read_cached(group, extent, data) {
                 self.connection.answer(len as u64, Buffer::default(), |out| {
                     header(replies, out);
                     out.extend_from_slice(data);

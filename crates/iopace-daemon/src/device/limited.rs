@@ -1,0 +1,88 @@
+//! Groups with a limit on this device: whatever they ask for goes through the engine, so that
+//! `io.max` holds for what the page cache serves as well.
+
+use iopace_core::engine::Control;
+use iopace_core::group::{Limits, Rates};
+use iopace_core::request::GroupId;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The groups that a device knows: each with the group above it, and whether it has a limit.
+#[derive(Debug, Default)]
+pub(super) struct Limited {
+    groups: Mutex<BTreeMap<GroupId, (GroupId, bool)>>,
+    /// How many have one: usually none, and then nobody has to look.
+    count: AtomicUsize,
+}
+
+impl Limited {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupId, (GroupId, bool)>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a change that the engine is told of.
+    pub(super) fn note(&self, control: &Control) {
+        let mut groups = self.lock();
+        match control {
+            Control::SetGroup(id, parent, settings) => {
+                groups.insert(*id, (*parent, is_limit(&settings.max)));
+            }
+            Control::RemoveGroup(id) => {
+                groups.remove(id);
+            }
+            _ => return,
+        }
+        self.count.store(groups.values().filter(|(_, limited)| *limited).count(), Relaxed);
+    }
+
+    /// Whether the group or one above it has a limit.
+    pub(super) fn holds(&self, group: GroupId) -> bool {
+        if self.count.load(Relaxed) == 0 {
+            return false;
+        }
+        let groups = self.lock();
+        let mut id = group;
+        while let Some((parent, limited)) = groups.get(&id) {
+            if *limited || id == GroupId::ROOT {
+                return *limited;
+            }
+            id = *parent;
+        }
+        false
+    }
+}
+
+fn is_limit(max: &Limits) -> bool {
+    max.sustained != Rates::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iopace_core::group::Settings;
+    use std::num::NonZeroU64;
+
+    #[test]
+    fn a_limit_holds_for_all_below() {
+        let limited = Limited::default();
+        let free = Settings::default();
+        let sustained = Rates { rbps: NonZeroU64::new(1), ..Rates::default() };
+        let max = Limits { sustained, ..Limits::default() };
+        let set = |id, parent, settings| {
+            limited.note(&Control::SetGroup(GroupId(id), GroupId(parent), settings));
+        };
+        set(0, 0, free);
+        set(1, 0, free);
+        set(2, 1, free);
+        assert!(!limited.holds(GroupId(2)));
+        set(1, 0, Settings { max, ..free });
+        assert!(limited.holds(GroupId(2)) && limited.holds(GroupId(1)));
+        assert!(!limited.holds(GroupId(0)));
+        set(1, 0, free);
+        set(0, 0, Settings { max, ..free });
+        assert!(limited.holds(GroupId(2)));
+        limited.note(&Control::RemoveGroup(GroupId(2)));
+        assert!(!limited.holds(GroupId(2)));
+    }
+}
