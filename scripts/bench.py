@@ -142,7 +142,7 @@ def added_latency(folder, server, control):
 
 
 def main():
-    cost_path, page_path = sys.argv[1:]
+    cost_path, groups_path, page_path = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="iopace-bench-") as folder:
         servers = servers_on_a_file(folder)
         try:
@@ -159,10 +159,12 @@ def main():
                 server.stop()
     with open(cost_path) as text:
         cost = text.read()
+    with open(groups_path) as text:
+        groups = text.read()
     with open(page_path, "w") as page:
         page.write(PAGE.format(
             cores=os.cpu_count(), kernel=platform.release().split("-")[0], rounds=ROUNDS,
-            seconds=SECONDS, on_file=on_file, in_memory=in_memory, added=added, cost=cost,
+            seconds=SECONDS, on_file=on_file, in_memory=in_memory, added=added, cost=cost, groups=groups,
         ))
 
 
@@ -192,6 +194,15 @@ in pairs.
 
 {added}
 
+## Groups, live
+
+A limit of 10 MiB/s, reads from the page cache, ten seconds: how far from it (the aim is 1 %). Below it,
+who has what of a limit that two share; then the fio job of 2009: two exports of one emulated disk
+(`hdd-sata-250g-ncq`, scheduler `fair`), 500 requests each, the second starts 10 s after the first. The
+conditions are those of `iopace sim tables slots`; *rise* is read off fio's own bandwidth log in steps of
+100 ms, and the aim is 100 ms, half of the disk, or all of it in the last row.
+
+{groups}
 ## The policy alone
 
 Submit, start and completion through the engine, 32 requests always there, four at the disk

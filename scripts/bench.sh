@@ -8,6 +8,8 @@ for tool in fio nbdkit qemu-nbd python3; do
 done
 cargo build --release -q -p iopace
 export IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
-scripts/policy_cost.sh >"${TMPDIR:-/tmp}/iopace-policy-cost.$$"
-trap 'rm -f "${TMPDIR:-/tmp}/iopace-policy-cost.$$"' EXIT
-python3 scripts/bench.py "${TMPDIR:-/tmp}/iopace-policy-cost.$$" docs/benchmarks.md
+cost=$(mktemp) groups=$(mktemp)
+trap 'rm -f "$cost" "$groups"' EXIT
+scripts/policy_cost.sh >"$cost"
+{ python3 scripts/groups.py limits && echo && python3 scripts/groups.py slots; } | tee "$groups"
+python3 scripts/bench.py "$cost" "$groups" docs/benchmarks.md

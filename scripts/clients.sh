@@ -185,5 +185,7 @@ else
   echo "skip kill -9: python3-libnbd is not installed (make setup)"
 fi
 
+check "groups: a newcomer beside a full queue" fio python3 "$root/scripts/groups.py" slots short
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

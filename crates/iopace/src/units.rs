@@ -1,26 +1,7 @@
 //! Sizes, times and settings as they are written on the command line and in the configuration file.
 
 use iopace_core::time::Nanos;
-use iopace_core::units::Bytes;
-
-/// Suffixes of sizes. A lone letter is binary, as with qemu and truncate.
-const SIZES: &[(&str, u64)] = &[
-    ("", 1),
-    ("B", 1),
-    ("k", 1 << 10),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("T", 1 << 40),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-];
+use iopace_core::units::{Bytes, SIZE_SUFFIXES};
 
 /// Suffixes of times.
 const TIMES: &[(&str, u64)] =
@@ -38,7 +19,7 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 /// # Errors
 /// What would be right.
 pub fn parse_size(text: &str) -> Result<Bytes, String> {
-    parse(text, SIZES).map(Bytes).ok_or_else(|| {
+    parse(text, &SIZE_SUFFIXES).map(Bytes).ok_or_else(|| {
         "a size is a whole number above 0 and a unit: 4GiB, 256MiB, 64k (k, M, G and T count in \
          1024; kB, MB, GB and TB in 1000)"
             .into()

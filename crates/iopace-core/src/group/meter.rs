@@ -6,10 +6,11 @@
 //!   clock ──┬──────────────┬────┬───────────► time        open while clock - tolerance <= now
 //!           request 1      2    3
 //! ```
-//! A request of any size passes while the meter is open and then closes it for as long as it costs,
-//! so that a large request is paid for by the wait of the next one. The long-run rate is exact for
-//! every mix of sizes. A meter that has nothing to do earns no credit beyond its tolerance (the
-//! burst) and a millisecond; one that kept somebody waiting keeps the lateness of the caller's timer to its account.
+//! A request of any size passes while the meter is open and then closes it for as long as it
+//! costs, so that a large request is paid for by the wait of the next one. The long-run rate is
+//! exact for every mix of sizes. A meter that has nothing to do earns no credit beyond its
+//! tolerance (the burst) and a millisecond; one that kept somebody waiting keeps the lateness of
+//! the caller's timer to its account.
 //!
 //! # Properties
 //! 1. While something always waits, the amount that passes in a time t is `rate x t` plus at most

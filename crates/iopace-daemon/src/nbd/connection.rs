@@ -326,16 +326,16 @@ impl Connection {
         self.changed.notify_all();
     }
 
-    /// Waits until the client has taken enough of its replies. False if it is gone.
-    pub fn wait_for_room(&self) -> bool {
+    /// Waits until the client has taken enough replies: requests still open, `None` if it is gone.
+    pub fn wait_for_room(&self) -> Option<usize> {
         let mut state = self.lock();
-        loop {
-            match state.socket {
-                Socket::Closed => return false,
-                Socket::Open if state.open_count < CONNECTION_REQUESTS_MAX => return true,
-                _ => state = self.wait(state),
+        while state.socket != Socket::Closed {
+            if state.socket == Socket::Open && state.open_count < CONNECTION_REQUESTS_MAX {
+                return Some(state.open_count);
             }
+            state = self.wait(state);
         }
+        None
     }
 
     /// Waits until every request is answered and every reply sent, at most for `limit`. Returns how

@@ -111,9 +111,7 @@ impl Session {
     fn receive(&mut self, deadline: Instant) -> Result<(), End> {
         self.submit_batch();
         self.connection.send();
-        if !self.connection.wait_for_room() {
-            return Err(End::Closed);
-        }
+        let open_count = self.connection.wait_for_room().ok_or(End::Closed)?;
         if self.server.in_handshake() {
             let left = clock::until(deadline).unwrap_or_default();
             if left.is_zero() {
@@ -124,7 +122,9 @@ impl Session {
             let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, Some(left));
         }
         let space = self.server.recv_space();
-        let count = match self.spin.receive(self.connection.socket(), space) {
+        // A client that still waits for us may well have nothing more to ask.
+        let early = (open_count == 0).then(|| self.spin.receive(self.connection.socket(), space));
+        let count = match early.flatten() {
             Some(count) => count,
             None => {
                 let begin = clock::now();

@@ -2,25 +2,7 @@
 
 use super::super::tree::error::quoted;
 use crate::time::Nanos;
-
-/// Suffixes of sizes. A lone letter counts in 1024, as with QEMU, fio and truncate.
-const SIZES: [(&str, u64); 15] = [
-    ("", 1),
-    ("B", 1),
-    ("k", 1 << 10),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("T", 1 << 40),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-];
+use crate::units::SIZE_SUFFIXES;
 
 /// Suffixes of times, the longest first.
 const TIMES: [(&str, u64); 4] =
@@ -40,7 +22,7 @@ pub(super) fn number(word: &str) -> Option<u64> {
 
 /// A number of bytes, with or without a unit.
 pub(super) fn size(word: &str) -> Option<u64> {
-    scaled(word, &SIZES)
+    scaled(word, &SIZE_SUFFIXES)
 }
 
 /// A length of time; `bare` is the unit of a number without one, if there may be one.
