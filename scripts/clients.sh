@@ -29,6 +29,7 @@ if [ -z "${IOPACE_BIN:-}" ]; then
   IOPACE_BIN="${CARGO_TARGET_DIR:-target}/debug/iopace"
 fi
 IOPACE_BIN=$(realpath "$IOPACE_BIN")
+export IOPACE_BIN
 root=$PWD
 cd "$work" || exit 1
 
@@ -57,14 +58,17 @@ check() { # name, the tool that it needs, command ...
 
 start() { # arguments of serve; sets uri
   stop_server
+  : >out # an address of the server before this one would be taken for ours
   "$IOPACE_BIN" serve "$@" --socket "$work/s" --control "$work/c" >out 2>err &
   server=$!
-  for _ in $(seq 200); do
-    [ -S s ] && [ -S c ] && break
+  for _ in $(seq 400); do # the line comes once both sockets listen; stale sockets say nothing
+    uri=$(grep -m1 '^nbd' out) && return 0
     kill -0 "$server" 2>/dev/null || break
     sleep 0.05
   done
-  uri=$(grep -m1 '^nbd' out) || { cat err; return 1; }
+  echo "the server did not say its address"
+  cat err
+  return 1
 }
 
 infos() {
@@ -111,7 +115,7 @@ verify_while_exchanging() {
     python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["name"])') || return 1
   "$IOPACE_BIN" sched insert -a rr "$device" --control c || return 1
   while [ $done -lt "$EXCHANGES" ]; do
-    for algorithm in as deadline elevator fifo rr; do
+    for algorithm in as deadline elevator fair fifo rr; do
       "$IOPACE_BIN" sched configure "$device" -a "$algorithm" --control c >/dev/null || return 1
       done=$((done + 1))
     done
