@@ -197,13 +197,7 @@ pub fn slots(seed: u64) -> Vec<Row> {
     let mut jobs = Vec::new();
     for (_, g1, g2, class) in ROWS {
         for (_, mode) in VARIANTS {
-            jobs.push(scenario(
-                (g1, g2),
-                class,
-                mode,
-                &std::env::var("SCHED").unwrap_or("fair".into()),
-                seed,
-            ));
+            jobs.push(scenario((g1, g2), class, mode, "fair", seed));
         }
     }
     // The same load with fifo and no caps, for each kind of program.
