@@ -69,7 +69,7 @@ use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason, Verdict};
+use crate::verdict::{Pop, Reason};
 use crate::window::{Window, fixed::Fixed};
 use std::collections::VecDeque;
 
@@ -259,10 +259,11 @@ impl Engine {
     // Stage 1: pace.
 
     fn dirtied(&mut self, tag: Tag, task: TaskId, group: GroupId, size: Bytes) {
-        match self.pace.dirty(self.now, task, group, size) {
-            Verdict::Pass => self.outputs.push_back(Output::Resume { tag }),
+        let write = pace::Write { task, group, size, fresh: size };
+        match self.pace.ask(self.now, &write, &pace::Dirty::default()) {
+            pace::Grant::Pass(_) => self.outputs.push_back(Output::Resume { tag }),
             // The only policy so far is `none`, and its test holds that it never waits.
-            Verdict::Wait(..) => unreachable!("no pacing policy waits yet"),
+            pace::Grant::Wait(..) => unreachable!("no pacing policy waits yet"),
         }
     }
 
@@ -377,14 +378,15 @@ impl Engine {
         assert_eq!(state, Some(State::InFlight), "completed {id:?}, which is not in flight");
         let entry = self.ledger.leave(id);
         let times = entry.times(self.now);
-        let Submit { tag, task, group, op, extent, .. } = entry.submit;
+        let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
+        let started = entry.started;
         self.admit.release(self.now, Ask::new(id, &entry.submit));
         self.groups.finished(self.now, group, (op, extent.len(), outcome), &times);
         self.targets.finished(&self.groups, group, times.total());
         self.stats.finish(op, extent.len(), outcome, &times);
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         let ok = outcome == Outcome::Ok;
-        let done = Done { id, task, group, op, extent, started: entry.started, ok };
+        let done = Done { id, task, group, op, extent, started, sync, ok };
         self.window.on_done(self.now, &done);
         if op != Op::Flush
             && entry.epoch == self.epoch

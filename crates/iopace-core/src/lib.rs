@@ -12,6 +12,8 @@ pub mod engine;
 
 pub mod pace;
 
+pub mod flush;
+
 pub mod admit;
 
 pub mod sched;

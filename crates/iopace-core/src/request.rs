@@ -353,6 +353,8 @@ pub struct Done {
     pub extent: Extent,
     /// When it was given to the device.
     pub started: Instant,
+    /// Whether a task waits for it; write-back is what nobody waits for.
+    pub sync: bool,
     /// Whether it was carried out.
     pub ok: bool,
 }

@@ -8,6 +8,10 @@ use crate::time::Instant;
 pub enum Reason {
     /// Nothing is waiting.
     Idle,
+    /// Stage pace: memory is dirtied faster than the device cleans it; the task has its rate.
+    Dirty,
+    /// Stage pace: as much is dirty as may be; the write waits for room.
+    Memory,
     /// Stage admit: all request slots of the device, or as many as the group may have, are taken.
     Slot,
     /// Stage admit: a limit of the group or of an ancestor is used up for the moment.
@@ -28,6 +32,8 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Idle => "idle",
+            Reason::Dirty => "dirty",
+            Reason::Memory => "memory",
             Reason::Slot => "slot",
             Reason::Budget => "budget",
             Reason::Turn => "turn",

@@ -102,8 +102,10 @@ fn wait(scheduler: &mut dyn Scheduler, cast: Cast, change: &Params, seed: u64) -
         }
         let started = now;
         now = now + Nanos(1_000_000 + random.below(SERVICE_MAX.0 - 1_000_000));
-        scheduler
-            .on_done(now, &Done { id, task, group: GroupId::ROOT, op, extent, started, ok: true });
+        scheduler.on_done(
+            now,
+            &Done { id, task, group: GroupId::ROOT, op, extent, started, sync: true, ok: true },
+        );
     }
     unreachable!("it waits at most for PATIENCE")
 }

@@ -1,17 +1,143 @@
 //! Stage 1: may this task dirty more memory now?
 //!
-//! [`Pace`] is asked once per buffered write, at the door: before anything is buffered.
+//! [`Pace`] is asked for every buffered write, at the door: before anything of it is in memory. A
+//! large write is let in in portions, so that no single pause is long.
+//!
+//! A policy decides *when*. Two things it does not decide: the hard limit, which the engine holds
+//! for every policy (what has passed here still waits until there is room), and what is written
+//! back, which is the flusher's.
 
+use crate::group::Settings;
 use crate::request::{GroupId, TaskId};
 use crate::time::Instant;
-use crate::units::Bytes;
-use crate::verdict::Verdict;
+use crate::units::{Bytes, BytesPerSec};
+use crate::verdict::Reason;
 use core::fmt;
 
 pub mod none;
+pub mod registry;
+
+pub use registry::{Policy, REGISTRY, find};
+
+/// A buffered write, or what is left of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Who writes.
+    pub task: TaskId,
+    /// Who pays.
+    pub group: GroupId,
+    /// What it still has to write; more than zero.
+    pub size: Bytes,
+    /// How much of that is clean now and would become dirty: at most a page more than `size` at
+    /// either end, zero for a rewrite of what is dirty already.
+    pub fresh: Bytes,
+}
+
+/// Dirty memory at this moment: dirty pages, pages on their way to the disk, and what writes that
+/// have passed are about to dirty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dirty {
+    /// Of the device.
+    pub device: Bytes,
+    /// Of the group in question, without the groups below it.
+    pub group: Bytes,
+    /// The part of `device` that is on its way to the disk.
+    pub write_back: Bytes,
+}
+
+/// How much may be dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Write-back begins above it.
+    pub background: Bytes,
+    /// Never more than this (`dirty_thresh` of the kernel, and its hard limit).
+    pub limit: Bytes,
+}
+
+/// What a device may use of the memory that all devices share.
+///
+/// The budgets of all devices together never exceed the memory's limit, so that no device can use
+/// up what another needs, and no device has to know of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Of this device.
+    pub device: Thresholds,
+    /// Of all devices together.
+    pub all: Thresholds,
+    /// Dirty memory of all the other devices together, as of the moment of this budget.
+    pub dirty_elsewhere: Bytes,
+}
+
+/// The answer of [`Pace::ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// So much of the write may go into memory now: more than zero, at most its size. It has been
+    /// charged.
+    Pass(Bytes),
+    /// Ask again at the instant, for the same write. The place in line is kept.
+    Wait(Instant, Reason),
+}
+
+/// How a policy sees a device, or a group on it: what is drawn and exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// Dirty memory.
+    pub dirty: Bytes,
+    /// Below it nobody is paced.
+    pub freerun: Bytes,
+    /// Where dirty memory is to settle.
+    pub setpoint: Bytes,
+    /// Where it ends.
+    pub limit: Bytes,
+    /// Bandwidth of write-back, averaged.
+    pub write_bandwidth: BytesPerSec,
+    /// Rate at which memory was dirtied in the last interval.
+    pub dirty_rate: BytesPerSec,
+    /// Base rate of one task (`dirty_ratelimit`).
+    pub base_rate: BytesPerSec,
+    /// Where the base rate is heading (`balanced_dirty_ratelimit`).
+    pub balanced_rate: BytesPerSec,
+    /// Base rate times position: what one task gets at this moment (`task_ratelimit`).
+    pub task_rate: BytesPerSec,
+    /// Position ratio in thousandths.
+    pub position_permille: u32,
+    /// The last pause that was given.
+    pub pause: crate::time::Nanos,
+}
 
 /// How fast tasks may dirty memory.
+///
+/// Writes of one task come one after the other: it is asked for the next one only when the one
+/// before it has passed as a whole.
 pub trait Pace: fmt::Debug + Send {
-    /// A task wants to dirty `size` bytes. `Pass` charges it; `Wait` leaves all state as it was.
-    fn dirty(&mut self, now: Instant, task: TaskId, group: GroupId, size: Bytes) -> Verdict;
+    /// May (some of) this write go into memory now?
+    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant;
+
+    /// The task gave up its waiting write.
+    fn gave_up(&mut self, _task: TaskId) {}
+
+    /// So many bytes that were clean are dirty now; a rewrite of dirty ones is not told.
+    fn dirtied(&mut self, _now: Instant, _group: GroupId, _size: Bytes) {}
+
+    /// So many bytes of a group's dirty memory have been written back (or are void).
+    fn cleaned(&mut self, _now: Instant, _group: GroupId, _size: Bytes, _dirty: &Dirty) {}
+
+    /// What the device may use from now on.
+    fn set_budget(&mut self, _now: Instant, _budget: &Budget) {}
+
+    /// What holds for a group (first) from now on, and its parent (second).
+    fn set_group(&mut self, _now: Instant, _id: GroupId, _parent: GroupId, _settings: &Settings) {}
+
+    /// The group is gone, and has no dirty memory.
+    fn remove_group(&mut self, _id: GroupId) {}
+
+    /// How it sees the device, with `dirty` as it is now.
+    fn picture(&self, _dirty: &Dirty) -> Picture {
+        Picture::default()
+    }
+
+    /// How it sees a group; `None` if it has no view of groups or does not know this one.
+    fn group_picture(&self, _id: GroupId, _dirty: &Dirty) -> Option<Picture> {
+        None
+    }
 }

@@ -1,8 +1,8 @@
 //! Lets every write through at once.
 //!
 //! # Model
-//! No dirty accounting: the kernel's (or the modelled) page cache takes what comes until it is
-//! full.
+//! No rate: memory takes what comes until the hard limit is reached, and then as much as is written
+//! back, in order of arrival.
 //!
 //! # Properties
 //! 1. No write ever waits here.
@@ -11,33 +11,41 @@
 //! There is nothing to know.
 //!
 //! # Limits
-//! A heavy writer fills the page cache and everybody pays for it.
+//! A heavy writer fills the dirty memory and everybody waits behind it.
 
-use super::Pace;
-use crate::request::{GroupId, TaskId};
+use super::{Dirty, Grant, Pace, Policy, Write};
 use crate::time::Instant;
-use crate::units::Bytes;
-use crate::verdict::Verdict;
+
+/// The registry's line.
+pub static POLICY: Policy = Policy {
+    name: "none",
+    summary: "no pacing: writes are taken until the dirty limit, then in order of arrival",
+    build: || Box::new(None),
+};
 
 /// No pacing.
 #[derive(Debug, Default)]
 pub struct None;
 
 impl Pace for None {
-    fn dirty(&mut self, _: Instant, _: TaskId, _: GroupId, _: Bytes) -> Verdict {
-        Verdict::Pass
+    fn ask(&mut self, _: Instant, write: &Write, _: &Dirty) -> Grant {
+        Grant::Pass(write.size)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::{GroupId, TaskId};
+    use crate::units::Bytes;
 
     #[test]
     fn p1_no_write_ever_waits() {
-        for size in [0, 1, 4096, u64::MAX] {
-            let verdict = None.dirty(Instant::ZERO, TaskId(1), GroupId::ROOT, Bytes(size));
-            assert_eq!(verdict, Verdict::Pass);
+        for size in [1, 4096, u64::MAX] {
+            let (task, group) = (TaskId(1), GroupId::ROOT);
+            let write = Write { task, group, size: Bytes(size), fresh: Bytes(size) };
+            let dirty = Dirty { device: Bytes(size), ..Dirty::default() };
+            assert_eq!(None.ask(Instant::ZERO, &write, &dirty), Grant::Pass(Bytes(size)));
         }
     }
 }

@@ -8,6 +8,7 @@
 //! 1. At most `depth` requests are in flight, unless it was lowered under load; then none starts
 //!    until enough are done.
 //! 2. One request may always start on an idle device.
+//! 3. At most [`WRITE_BACK_DEPTH`] write-back requests are in line, and one may always be.
 //!
 //! # When it does not know
 //! The frontend sets the depth that the device says it has.
@@ -15,8 +16,22 @@
 //! # Limits
 //! Too deep and the scheduler has no say, too shallow and the device idles: it does not learn.
 
-use super::Window;
+use super::{Picture, Policy, Window, WriteBack};
 use crate::limits::WINDOW_DEPTH_MAX;
+use crate::time::Instant;
+use crate::units::Bytes;
+use crate::verdict::{Reason, Verdict};
+
+/// Write-back requests in line: 1 MiB in clusters of 128 KiB, FreeBSD's hirunningspace of 2009
+/// (vfs_bio.c).
+pub const WRITE_BACK_DEPTH: u32 = 8;
+
+/// The registry's line.
+pub static POLICY: Policy = Policy {
+    name: "fixed",
+    summary: "a fixed number of requests, whatever the device does",
+    build: |depth| Box::new(Fixed::new(depth)),
+};
 
 /// The depth, at least 1.
 #[derive(Debug)]
@@ -34,12 +49,23 @@ impl Window for Fixed {
         in_flight < self.0
     }
 
+    fn write_back(&mut self, _: Instant, in_line: &WriteBack, _: Bytes) -> Verdict {
+        if in_line.requests_count < WRITE_BACK_DEPTH {
+            return Verdict::Pass;
+        }
+        Verdict::Wait(Instant::NEVER, Reason::Window)
+    }
+
     fn depth(&self) -> u32 {
         self.0
     }
 
     fn set_depth(&mut self, depth: u32) {
         self.0 = depth.clamp(1, WINDOW_DEPTH_MAX);
+    }
+
+    fn picture(&self) -> Picture {
+        Picture { depth: self.0, write_back_depth: WRITE_BACK_DEPTH, ..Picture::default() }
     }
 }
 
@@ -58,5 +84,14 @@ mod tests {
     #[test]
     fn p2_one_may_always_start_on_an_idle_device() {
         assert!(Fixed::new(0).has_room(0));
+    }
+
+    #[test]
+    fn p3_so_much_write_back_is_in_line() {
+        let mut window = Fixed::new(4);
+        let in_line = |requests_count| WriteBack { requests_count, size: Bytes::from_mib(1) };
+        let mut ask = |count| window.write_back(Instant::ZERO, &in_line(count), Bytes(4096));
+        assert_eq!((ask(0), ask(WRITE_BACK_DEPTH - 1)), (Verdict::Pass, Verdict::Pass));
+        assert_eq!(ask(WRITE_BACK_DEPTH), Verdict::Wait(Instant::NEVER, Reason::Window));
     }
 }

@@ -1,17 +1,68 @@
-//! Stage 4: how many requests may the disk hold?
+//! Stage 4: how many requests may the disk hold, and how much write-back among them?
 //!
-//! [`Window`] is asked before the scheduler, because a popped request cannot be taken back.
+//! [`Window`] is the congestion control. Its signal is the device: when requests are started and
+//! when they are done, never a count of writes alone. It is asked twice: before the scheduler,
+//! because a popped request cannot be taken back, and before the flusher, because write-back that
+//! is already in line behind everybody's back cannot be taken back either.
 
-use crate::request::Done;
+use crate::request::{Done, Op};
 use crate::time::Instant;
+use crate::units::Bytes;
+use crate::verdict::Verdict;
 use core::fmt;
 
 pub mod fixed;
+pub mod registry;
+
+pub use registry::{Policy, REGISTRY, find};
+
+/// Write-back that is in line or at the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteBack {
+    /// Requests.
+    pub requests_count: u32,
+    /// Bytes.
+    pub size: Bytes,
+}
+
+/// A request that goes to the disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Started {
+    /// What it does.
+    pub op: Op,
+    /// How much.
+    pub size: Bytes,
+    /// Whether a task waits for it; write-back is what nobody waits for.
+    pub sync: bool,
+}
+
+/// How a policy stands: what is drawn and exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// Requests that the disk may hold.
+    pub depth: u32,
+    /// Write-back requests that may be in line or at the disk.
+    pub write_back_depth: u32,
+    /// Time between two batches of write-back; zero when it may go on without a break.
+    pub write_back_gap: crate::time::Nanos,
+    /// Latency of what tasks wait for when no write-back is in the way, as learned.
+    pub quiet_latency: crate::time::Nanos,
+    /// The same latency as it is now.
+    pub latency: crate::time::Nanos,
+}
 
 /// How many requests may be in flight.
 pub trait Window: fmt::Debug + Send {
     /// Whether one more may start while `in_flight` are at the disk. Must say yes at zero.
     fn has_room(&self, in_flight: u32) -> bool;
+
+    /// Whether the flusher may put one more write-back request of `size` into line, with so much
+    /// there already. `Pass` charges it; `Wait` changes nothing, and [`Instant::NEVER`] means:
+    /// after a completion. Must say yes at some instant if nothing is in line.
+    fn write_back(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict;
+
+    /// A request goes to the disk.
+    fn on_start(&mut self, _now: Instant, _started: &Started) {}
 
     /// Learns from a completion.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
@@ -21,4 +72,9 @@ pub trait Window: fmt::Debug + Send {
 
     /// Changes the most it will ever allow.
     fn set_depth(&mut self, depth: u32);
+
+    /// How it stands.
+    fn picture(&self) -> Picture {
+        Picture { depth: self.depth(), ..Picture::default() }
+    }
 }

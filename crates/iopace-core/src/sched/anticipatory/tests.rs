@@ -50,6 +50,7 @@ impl Bench {
                     op,
                     extent,
                     started: Instant(now),
+                    sync: true,
                     ok: true,
                 };
                 self.sched.on_done(Instant(now), &done);

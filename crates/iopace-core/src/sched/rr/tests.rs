@@ -133,7 +133,16 @@ impl Bench {
         }
         let id = request.id();
         request.abandon();
-        let done = Done { id, task, group: GroupId::ROOT, op: Op::Read, extent, started, ok: true };
+        let done = Done {
+            id,
+            task,
+            group: GroupId::ROOT,
+            op: Op::Read,
+            extent,
+            started,
+            sync: true,
+            ok: true,
+        };
         if let Some(client) = clients.iter_mut().find(|client| client.task == task) {
             client.served_count += 1;
             client.waits.push(wait);

@@ -276,7 +276,7 @@ impl Bench {
         let (op, extent) = (request.op(), request.extent());
         request.abandon();
         let started = self.now;
-        let done = Done { id, task, group, op, extent, started, ok: true };
+        let done = Done { id, task, group, op, extent, started, sync: true, ok: true };
         let is_near = self.head == extent.offset().get();
         self.head = extent.end().get();
         let cost = match self.disk {

@@ -60,7 +60,7 @@ fn a_lost_command_teaches_nothing() {
     let (task, group, op, started) = (request.task(), request.group(), request.op(), bench.now);
     request.abandon();
     bench.now = bench.now + Nanos::from_secs(30);
-    let done = Done { id, task, group, op, extent, started, ok: false };
+    let done = Done { id, task, group, op, extent, started, sync: true, ok: false };
     bench.fair.on_done(bench.now, &done);
     bench.push(1, 1, false);
     bench.run(&mut [], Instant(40_000_000_000));
