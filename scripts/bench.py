@@ -107,8 +107,10 @@ def compare(folder, servers):
     rows = []
     for rw, block, depth, jobs, aim in CELLS:
         rounds = []
-        for _ in range(ROUNDS):
-            rounds.append({s.name: fio(folder, s.uri, rw, block, depth, jobs)[0] for s in servers})
+        for turn in range(ROUNDS):
+            # Nobody is always the first one after the others' write-back.
+            order = servers[turn % len(servers) :] + servers[: turn % len(servers)]
+            rounds.append({s.name: fio(folder, s.uri, rw, block, depth, jobs)[0] for s in order})
         medians = [statistics.median(r[s.name] for r in rounds) for s in servers]
         ratio = statistics.median(
             r["iopace"] / max(v for name, v in r.items() if name != "iopace") for r in rounds

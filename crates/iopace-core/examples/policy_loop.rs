@@ -79,7 +79,7 @@ fn drain(engine: &mut Engine, now: &mut u64, flying: &mut VecDeque<RequestId>) -
         match engine.poll(Instant(*now)) {
             Output::Start(start) => flying.push_back(start.id),
             Output::Finish(_) => finished += 1,
-            Output::Resume { .. } | Output::Event(_) => {}
+            Output::Resume(_) | Output::Cleaned(_) | Output::Event(_) => {}
             Output::Wait(at, _) => {
                 if flying.is_empty() && !at.is_never() {
                     *now = at.0;

@@ -47,30 +47,32 @@
 //!    in flight.
 //! 4. A scheduler that panics, stalls, invents or forgets is replaced by fifo with nothing lost.
 //! 5. A flush waits for no scheduler.
-//! 6. The engine takes at most `limits::DEVICE_REQUESTS_MAX` requests and refuses the rest.
+//! 6. The engine takes at most `limits::FRONTEND_REQUESTS_MAX` requests and refuses the rest.
 
+mod door;
 mod exchange;
 mod groups;
 mod interface;
+mod memory;
 
-pub use interface::{Config, Control, ControlError, Finish, Input, Output, Start, Status};
+pub use interface::{
+    Config, Control, ControlError, Finish, Input, Output, Resume, Start, Status, WriteId,
+};
+
+use memory::Memory;
 
 use crate::admit::{Admission, Admit, Ask};
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
-use crate::limits::{DEVICE_REQUESTS_MAX, SCHEDULER_STALL};
-use crate::pace::{self, Pace};
-use crate::request::{
-    Done, GroupId, Op, Outcome, Request, RequestId, StageTimes, Submit, Tag, TaskId,
-};
+use crate::limits::{FRONTEND_REQUESTS_MAX, SCHEDULER_STALL};
+use crate::request::{DiskError, Done, Op, Outcome, Request, RequestId, StageTimes, Submit};
 use crate::sched::{Algorithm, guard::Guard};
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
-use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
-use crate::window::{Window, fixed::Fixed};
+use crate::window::{self, Window};
 use std::collections::VecDeque;
 
 /// The policy of one device.
@@ -82,7 +84,7 @@ pub struct Engine {
     drained: bool,
     outputs: VecDeque<Output>,
     ledger: Ledger,
-    pace: Box<dyn Pace>,
+    memory: Memory,
     admit: Box<dyn Admission>,
     /// When admission has to be asked again, and why it waits.
     admit_again: (Instant, Reason),
@@ -90,6 +92,9 @@ pub struct Engine {
     targets: Targets,
     sched: Guard,
     window: Box<dyn Window>,
+    window_policy: &'static window::Policy,
+    /// The most that the window may ever allow.
+    window_max: u32,
     /// Flushes that have a slot, in arrival order.
     barriers: VecDeque<RequestId>,
     base: &'static Algorithm,
@@ -112,13 +117,19 @@ impl Engine {
             drained: true,
             outputs: VecDeque::new(),
             ledger: Ledger::default(),
-            pace: Box::new(pace::none::None),
+            memory: Memory::new(
+                config.pace,
+                config.memory,
+                (config.write_back_len, config.capacity),
+            ),
             admit: config.slots.build(config.nr_requests),
             admit_again: (Instant::NEVER, Reason::Idle),
             groups: Accounts::default(),
             targets: Targets::default(),
             sched: Guard::new(config.base, config.base.defaults()),
-            window: Box::new(Fixed::new(config.window_depth)),
+            window: (config.window.build)(config.window_depth),
+            window_policy: config.window,
+            window_max: config.window_depth,
             barriers: VecDeque::new(),
             base: config.base,
             inserted: false,
@@ -138,7 +149,8 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
-            Input::Dirtied { tag, task, group, size } => self.dirtied(tag, task, group, size),
+            Input::Dirtied { tag, task, group, extent } => self.dirtied(tag, task, group, extent),
+            Input::Wrote { id, ok } => self.wrote(id, ok),
             Input::Submit(submit) => self.submitted(submit),
             Input::Done { id, outcome } => self.completed(id, outcome),
             Input::Tick => {}
@@ -166,7 +178,20 @@ impl Engine {
                 Ok(())
             }
             Control::Window(depth) => {
+                self.window_max = depth;
                 self.window.set_depth(depth);
+                Ok(())
+            }
+            Control::WindowPolicy(policy) => {
+                self.set_window(policy);
+                Ok(())
+            }
+            Control::Pace(policy) => {
+                self.set_pace(policy);
+                Ok(())
+            }
+            Control::Memory(budget) => {
+                self.set_budget(&budget);
                 Ok(())
             }
             Control::SetGroup(id, parent, settings) => {
@@ -174,9 +199,8 @@ impl Engine {
                 Ok(())
             }
             Control::RemoveGroup(id) => {
-                if self.groups.dies(id) {
-                    self.forget_group(id);
-                }
+                self.groups.dies(id);
+                self.forget_if_dead(id);
                 Ok(())
             }
         }
@@ -194,7 +218,12 @@ impl Engine {
             return output;
         }
         self.judge_latency();
+        self.wake_writes();
+        self.write_back();
         self.admit_waiting();
+        if let Some(output) = self.outputs.pop_front() {
+            return output;
+        }
         loop {
             if !self.window.has_room(self.in_flight()) {
                 return self.wait(Instant::NEVER, Reason::Window);
@@ -214,7 +243,7 @@ impl Engine {
                 },
                 Ok(Pop::Empty) if self.ledger.count(State::Queued) == 0 => {
                     let reason = match (self.ledger.count(State::Waiting), self.in_flight()) {
-                        (0, 0) => Reason::Idle,
+                        (0, 0) => self.memory_reason(),
                         (0, _) => Reason::Disk,
                         _ => self.admit_again.1,
                     };
@@ -242,6 +271,9 @@ impl Engine {
             totals_count: self.ledger.totals(),
             nr_requests: self.admit.slots().0,
             window_depth: self.window.depth(),
+            window: self.window_policy,
+            pace: self.memory.policy,
+            paced_count: self.memory.door.live_count(),
             reason: self.reason,
         }
     }
@@ -251,26 +283,15 @@ impl Engine {
         &self.stats
     }
 
-    /// Requests submitted and not finished.
+    /// Requests and buffered writes that came and have not ended.
     pub fn live_count(&self) -> usize {
-        self.ledger.live()
-    }
-
-    // Stage 1: pace.
-
-    fn dirtied(&mut self, tag: Tag, task: TaskId, group: GroupId, size: Bytes) {
-        let write = pace::Write { task, group, size, fresh: size };
-        match self.pace.ask(self.now, &write, &pace::Dirty::default()) {
-            pace::Grant::Pass(_) => self.outputs.push_back(Output::Resume { tag }),
-            // The only policy so far is `none`, and its test holds that it never waits.
-            pace::Grant::Wait(..) => unreachable!("no pacing policy waits yet"),
-        }
+        self.ledger.live() + self.memory.live_count()
     }
 
     // Stage 2: admit.
 
     fn submitted(&mut self, submit: Submit) {
-        if self.ledger.live() >= DEVICE_REQUESTS_MAX {
+        if self.live_count() >= FRONTEND_REQUESTS_MAX {
             self.ledger.refuse();
             self.stats.refused_count += 1;
             let Submit { tag, task, op, extent, .. } = submit;
@@ -285,11 +306,12 @@ impl Engine {
             }));
             return;
         }
-        let id = self.ledger.enter(self.now, submit);
-        self.groups.arrived(self.now, submit.group);
-        if self.admit.enqueue(self.now, Ask::new(id, &submit)) {
-            self.admitted(id, false);
+        match submit.op {
+            Op::Flush if self.sync(submit) => return,
+            Op::Trim | Op::WriteZeroes => self.discard(submit.extent),
+            _ => {}
         }
+        self.enter(submit, |_| {});
     }
 
     /// Moves on whatever may go on now.
@@ -367,9 +389,11 @@ impl Engine {
         entry.started = now;
         entry.window_mark = window_full.saturating_sub(entry.window_mark);
         entry.epoch = epoch;
-        let Submit { tag, task, group, op, extent, fua, .. } = entry.submit;
-        self.groups.started(now, group);
-        Start { id, tag, task, op, extent, fua }
+        let write_back = entry.run.is_some();
+        let Submit { tag, task, group, op, extent, fua, sync } = entry.submit;
+        self.groups.started(now, group, sync);
+        self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
+        Start { id, tag, task, op, extent, fua, write_back }
     }
 
     /// The device has finished a request.
@@ -379,24 +403,33 @@ impl Engine {
         let entry = self.ledger.leave(id);
         let times = entry.times(self.now);
         let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
-        let started = entry.started;
+        // A flush whose write-back failed has not made everything durable.
+        let lost = entry.written.1 && outcome == Outcome::Ok;
+        let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
+        let (started, ok) = (entry.started, outcome == Outcome::Ok);
         self.admit.release(self.now, Ask::new(id, &entry.submit));
-        self.groups.finished(self.now, group, (op, extent.len(), outcome), &times);
-        self.targets.finished(&self.groups, group, times.total());
+        self.groups.finished(self.now, group, (op, extent.len(), outcome), &times, sync);
+        if sync {
+            self.targets.finished(&self.groups, group, times.total());
+        }
         self.stats.finish(op, extent.len(), outcome, &times);
-        self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
-        let ok = outcome == Outcome::Ok;
         let done = Done { id, task, group, op, extent, started, sync, ok };
         self.window.on_done(self.now, &done);
+        match entry.run {
+            Some(run) => self.written_back(&run, ok),
+            None => {
+                let finish = Finish { tag, task, op, extent, outcome, times };
+                self.outputs.push_back(Output::Finish(finish));
+                self.memory.ask();
+            }
+        }
         if op != Op::Flush
             && entry.epoch == self.epoch
             && let Err(fault) = self.sched.on_done(self.now, &done)
         {
             self.fail_over(fault);
         }
-        if self.groups.is_dead(group) {
-            self.forget_group(group);
-        }
+        self.forget_if_dead(group);
     }
 
     // The drive contract.
@@ -425,7 +458,8 @@ impl Engine {
         self.ledger.assert_conserved();
         self.drained = true;
         self.reason = reason;
-        let at = at.min(self.admit_again.0).min(self.targets.next());
+        let at =
+            at.min(self.admit_again.0).min(self.targets.next()).min(self.memory.next(self.now));
         Output::Wait(at, reason)
     }
 }

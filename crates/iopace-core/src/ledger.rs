@@ -6,6 +6,7 @@
 //! The conservation law, checked after every step:
 //! `submitted = waiting + queued + held + in flight + finished`.
 
+use crate::flush::Run;
 use crate::request::{Op, Request, RequestId, StageTimes, Submit};
 use crate::time::{Instant, Nanos};
 
@@ -37,6 +38,11 @@ pub(crate) struct Entry {
     pub(crate) reserved: bool,
     /// Which scheduler popped it.
     pub(crate) epoch: u64,
+    /// The pages that it writes back, if it does.
+    pub(crate) run: Option<Run>,
+    /// For how long it had to wait for write-back, before it arrived here, and whether that failed:
+    /// flushes only.
+    pub(crate) written: (Nanos, bool),
 }
 
 impl Entry {
@@ -49,7 +55,8 @@ impl Entry {
             admit: self.admitted.since(self.arrived),
             sched: queued.saturating_sub(window),
             window,
-            disk: now.since(self.started),
+            // Waiting for write-back is waiting for the disk.
+            disk: now.since(self.started) + self.written.0,
         }
     }
 }
@@ -81,6 +88,8 @@ impl Ledger {
             window_mark: Nanos::ZERO,
             reserved: false,
             epoch: 0,
+            run: None,
+            written: (Nanos::ZERO, false),
         };
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -93,6 +102,11 @@ impl Ledger {
             }
         };
         RequestId { slot, sequence }
+    }
+
+    /// The entry of a request that has just entered.
+    pub(crate) fn entered(&mut self, id: RequestId) -> &mut Entry {
+        self.advance(id, State::Waiting)
     }
 
     /// A request that was refused: it exists only in the counts.

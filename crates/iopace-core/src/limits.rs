@@ -1,6 +1,7 @@
 //! Every bound of the core in one place, each with its reason.
 
 use crate::time::Nanos;
+use crate::units::Bytes;
 
 /// Most requests that one device may have at all: waiting, queued and in flight.
 ///
@@ -20,6 +21,21 @@ pub const NR_REQUESTS_MAX: u32 = 32_768;
 /// Largest fixed window: the deepest queue that a device offers (NVMe allows 65 535, no disk that
 /// profits from scheduling goes beyond a thousand).
 pub const WINDOW_DEPTH_MAX: u32 = 1_024;
+
+/// Longest write-back request by default: the largest request of the disks of 2009 (FreeBSD's
+/// MAXPHYS), small enough that a read behind it waits for 2 ms.
+pub const WRITE_BACK_LEN: Bytes = Bytes::from_kib(128);
+
+/// Largest portion of a buffered write that goes into memory at once. Long enough that a system
+/// call per portion does not count, short enough that no write is far ahead of its rate.
+pub const PORTION_MAX: Bytes = Bytes::from_mib(1);
+
+/// Places in the device's table that are kept for write-back: frontends are refused before it must
+/// be.
+pub const WRITE_BACK_REQUESTS_MAX: usize = 1_024;
+
+/// Most requests and buffered writes of frontends.
+pub const FRONTEND_REQUESTS_MAX: usize = DEVICE_REQUESTS_MAX - WRITE_BACK_REQUESTS_MAX;
 
 /// How long a scheduler may hold work while the device is idle before it is replaced.
 ///

@@ -3,6 +3,7 @@
 
 use crate::limits;
 use iopace_core::units::Bytes;
+use iopace_core::{pace, window};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -60,7 +61,22 @@ pub struct DeviceConfig {
     /// Most requests at the disk; `None`: 32 for files and block devices, the model's own depth for
     /// emulated disks.
     pub window_depth: Option<u32>,
+    /// Who decides how many requests the disk holds, up to that depth.
+    pub window: &'static window::Policy,
+    /// How writers of buffered data are paced.
+    pub pace: &'static pace::Policy,
+    /// Most dirty memory. `None`: for files and block devices, what the kernel leaves, divided
+    /// among them; for emulated disks, a fifth of their page cache.
+    pub dirty_limit: Option<Bytes>,
+    /// Dirty memory above which write-back begins; `None`: half of the limit.
+    pub dirty_background: Option<Bytes>,
 }
+
+/// The policy of stage pace where none is named: smooth, and fair to tasks and groups.
+pub const PACE_DEFAULT: &str = "rate";
+
+/// The policy of stage window where none is named: write-back that readers do not notice.
+pub const WINDOW_DEFAULT: &str = "latency";
 
 impl DeviceConfig {
     /// A device with all defaults.
@@ -73,7 +89,29 @@ impl DeviceConfig {
             scheduler: None,
             nr_requests: None,
             window_depth: None,
+            window: window::find(WINDOW_DEFAULT).expect("one of the registry"),
+            pace: pace::find(PACE_DEFAULT).expect("one of the registry"),
+            dirty_limit: None,
+            dirty_background: None,
         }
+    }
+}
+
+/// Whether settings of dirty memory are possible, each for itself and together.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn check_dirty(limit: Option<Bytes>, background: Option<Bytes>) -> Result<(), String> {
+    let least = limits::DIRTY_LIMIT_MIN;
+    if let Some(limit) = limit.filter(|limit| *limit < least) {
+        return Err(format!("a dirty limit of {limit} is too small: it is at least {least}"));
+    }
+    match (limit, background) {
+        (Some(limit), Some(background)) if background >= limit => Err(format!(
+            "the dirty background, {background}, is not below the dirty limit, {limit}: write-back \
+             begins at the one and writers stop at the other"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The running daemon: its devices, its listeners, and an orderly end.
 
-use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, Listen};
+use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, Listen, check_dirty};
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
+use crate::dirty::Manager;
 use crate::groups::Groups;
 use crate::limits::DRAIN_TIMEOUT;
 use crate::memory::Memory;
@@ -35,6 +36,8 @@ pub struct Daemon {
     memory: Arc<Memory>,
     drainer: Arc<Drainer>,
     timers: Arc<Timers>,
+    /// Divides dirty memory among the devices.
+    dirty: Manager,
     connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
     last_connection: AtomicU64,
     acceptors: Mutex<Vec<Acceptor>>,
@@ -66,6 +69,7 @@ impl Daemon {
         }
         let exports = resolve_exports(&config)?;
         let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
+        let dirty = Manager::start(&config.devices, &devices).map_err(StartError::Threads)?;
         let listen = config.listen.clone();
         let daemon = Arc::new(Daemon {
             config,
@@ -75,6 +79,7 @@ impl Daemon {
             memory,
             drainer,
             timers,
+            dirty,
             connections: Mutex::default(),
             last_connection: AtomicU64::new(0),
             acceptors: Mutex::default(),
@@ -181,6 +186,7 @@ impl Daemon {
                 report.unflushed.push((device.info().name.clone(), error));
             }
         }
+        self.dirty.stop();
         self.timers.stop();
         report
     }
@@ -288,6 +294,7 @@ fn open_devices(
         if devices.iter().any(|known| known.info().name == device.name) {
             return Err(StartError::TwoDevices(device.name.clone()));
         }
+        check_memory(device)?;
         let opened: Arc<dyn Device> = match &device.backend {
             Backend::Path(path) => FileDevice::open(device, path, config.io_engine, timers)?,
             Backend::Emulated { .. } => EmulatedDevice::open(device, timers)?,
@@ -296,6 +303,19 @@ fn open_devices(
         devices.push(opened);
     }
     Ok(devices)
+}
+
+/// Settings of dirty memory that cannot be, or that nothing would come of.
+fn check_memory(device: &DeviceConfig) -> Result<(), StartError> {
+    let DeviceConfig { name, direct, dirty_limit, dirty_background, .. } = device;
+    let checked = if *direct && (dirty_limit.is_some() || dirty_background.is_some()) {
+        Err("it bypasses the page cache (direct), so no write of it is buffered: leave out its \
+             dirty limits, or 'direct'"
+            .to_owned())
+    } else {
+        check_dirty(*dirty_limit, *dirty_background)
+    };
+    checked.map_err(|error| StartError::Setting(format!("device '{name}': {error}")))
 }
 
 fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), StartError> {

@@ -6,7 +6,9 @@
 pub mod config;
 pub mod control;
 pub mod daemon;
+mod dirty;
 pub mod groups;
+pub mod kernel;
 mod start_error;
 
 pub mod nbd;

@@ -22,6 +22,12 @@ pub const CONNECTION_OWN_BYTES: u64 = 1 << 20;
 /// and its like in unread replies.
 pub const CONNECTION_BYTES_MAX: u64 = 64 << 20;
 
+/// Buffered writes of one connection that stage pace holds up may hold as much as
+/// [`CONNECTION_OWN_BYTES`] and one part in so many of the shared memory that is free: one such
+/// client gets a fifth of it, ten of them leave more than a quarter to the others. More for each
+/// would not make any of them quicker, as its rate is what holds it up.
+pub const PACED_PART: u64 = 4;
+
 /// Most requests of one connection that are not yet answered; then its socket is not read.
 /// Four times the depth that fio or a guest kernel (128) commonly uses.
 pub const CONNECTION_REQUESTS_MAX: usize = 512;
@@ -49,6 +55,22 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Threads for disk operations that may block and that io_uring does not speed up: flush, trim,
 /// write-zeroes, cache. Flushes of one file are serialised by the kernel anyway.
 pub const SLOW_THREADS: usize = 4;
+
+/// Threads that wait for write-back: as many requests of it are at the disk at most. Two keep a
+/// disk busy while one is reported; the rest is for disks that profit from depth.
+pub const FLUSH_THREADS: usize = 4;
+
+/// Threads for buffered writes that had to wait for stage pace. Writing a part of a page that is
+/// not cached waits for the disk; a few of them do not hold up the others.
+pub const WRITE_THREADS: usize = 4;
+
+/// What may be dirty where the kernel does not say what it allows: a quarter of the default memory
+/// for clients, little on any machine of today.
+pub const DIRTY_FALLBACK: Bytes = Bytes::from_mib(64);
+
+/// Least `dirty-limit` of a device: eight write-back requests of 128 KiB, so that a disk is never
+/// without one.
+pub const DIRTY_LIMIT_MIN: Bytes = Bytes::from_mib(1);
 
 /// Threads for reads and writes where io_uring is refused: the window's default depth.
 pub const POOL_THREADS: usize = 32;

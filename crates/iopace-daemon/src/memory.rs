@@ -61,6 +61,11 @@ impl Memory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).used_bytes
     }
 
+    /// Bytes that nobody uses.
+    pub fn free_bytes(&self) -> u64 {
+        self.max_bytes.saturating_sub(self.used_bytes())
+    }
+
     /// Whether somebody waits for room.
     pub fn is_wanted(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting_count > 0

@@ -6,6 +6,7 @@ pub mod disk;
 pub mod faulty;
 pub mod hdd;
 pub mod machine;
+pub mod nfs;
 pub mod null;
 pub mod page_cache;
 pub mod presets;

@@ -8,13 +8,10 @@
 //! # What goes where
 //! - An unbuffered request goes to the engine as it is.
 //! - A buffered read that hits is finished at once; a miss goes to the engine and fills the cache.
-//! - A buffered write passes the pace stage and is taken by the cache; when too much is dirty it
-//!   waits
-//!   in order of arrival. A write with FUA goes through the engine to the medium.
-//! - Write-back is submitted by the cache, owned by the task that dirtied, and goes through the
-//!   engine.
-//! - A buffered flush waits until all that was dirty when it arrived is written back, then flushes
-//!   the disk, and ends with an error if a write-back failed.
+//! - A buffered write passes stage pace, portion by portion, and is in the cache then. A write with
+//!   FUA goes through the engine to the medium.
+//! - Write-back is the engine's: it says what it starts and which pages are clean.
+//! - A flush goes to the engine, which has all that is dirty written back first.
 //!
 //! # Properties
 //! 1. Every submitted request finishes exactly once, whatever the disk does: a command that the
@@ -23,11 +20,12 @@
 //! 2. A flush covers every write that was finished before it was submitted.
 
 use crate::disk::{Command, Disk};
-use crate::page_cache::{Accept, Lookup, PageCache, PageCacheConfig, SyncMark};
-use iopace_core::engine::{Config, Control, ControlError, Engine, Finish, Input, Output, Start};
-use iopace_core::limits::DEVICE_REQUESTS_MAX;
+use crate::page_cache::{Lookup, PageCache, PageCacheConfig};
+use iopace_core::engine::{
+    Config, Control, ControlError, Engine, Finish, Input, Output, Resume, Start,
+};
 use iopace_core::request::{
-    DiskError, Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
+    DiskError, Extent, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
 };
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Event;
@@ -37,10 +35,6 @@ use std::collections::VecDeque;
 
 /// A command that the disk has not completed by then has failed (Linux: 30 s for a SCSI disk).
 pub const COMMAND_TIMEOUT: Nanos = Nanos::from_secs(30);
-
-/// Places in the engine's table that are kept for write-back: callers are refused before it must
-/// be.
-const OWN_REQUESTS: usize = 1_024;
 
 /// A request for the device.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +76,7 @@ pub struct Finished {
 }
 
 /// What a request of the engine is for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// The caller's request as it is.
     Direct(Submit),
@@ -90,12 +84,10 @@ enum Purpose {
     Fill(Submit),
     /// A write that went through to the medium: what it wrote is cached.
     Through(Submit),
-    /// A flush after its write-back, which began at that time and may have failed.
-    Flush { submit: Submit, since: Instant, failed: bool },
     /// Pages on their way to the disk.
-    WriteBack(Extent),
+    WriteBack,
     /// A buffered write at the pace stage.
-    Pace { submit: Submit, since: Instant },
+    Pace(Submit),
 }
 
 /// One request that the machine has in the engine or at the disk.
@@ -109,14 +101,6 @@ struct Entry {
     number: u64,
 }
 
-/// A flush that waits for write-back.
-#[derive(Debug)]
-struct Syncing {
-    mark: SyncMark,
-    submit: Submit,
-    since: Instant,
-}
-
 /// The device.
 #[derive(Debug)]
 pub struct Machine {
@@ -127,27 +111,23 @@ pub struct Machine {
     free: Vec<usize>,
     last_number: u64,
     outputs: VecDeque<MachineOutput>,
-    /// Buffered writes that wait for dirty memory, in order of arrival.
-    writers: VecDeque<(Submit, Instant)>,
-    syncing: VecDeque<Syncing>,
     /// Commands at the disk in the order they were started, for the time-out.
     started: VecDeque<(Instant, u64)>,
 }
 
 impl Machine {
-    /// A device at rest. The window is never deeper than the disk.
+    /// A device at rest. The window is never deeper than the disk, and write-back ends with it.
     pub fn new(config: Config, cache: Option<PageCacheConfig>, disk: Box<dyn Disk>) -> Machine {
         let window_depth = config.window_depth.min(disk.depth());
+        let capacity = disk.capacity();
         Machine {
-            engine: Engine::new(Config { window_depth, ..config }),
+            engine: Engine::new(Config { window_depth, capacity, ..config }),
             cache: cache.map(PageCache::new),
             disk,
             entries: Vec::new(),
             free: Vec::new(),
             last_number: 0,
             outputs: VecDeque::new(),
-            writers: VecDeque::new(),
-            syncing: VecDeque::new(),
             started: VecDeque::new(),
         }
     }
@@ -155,8 +135,8 @@ impl Machine {
     /// Takes a request.
     pub fn submit(&mut self, now: Instant, io: Io) {
         let Io { submit, buffered } = io;
-        if self.engine.live_count() + self.syncing.len() + OWN_REQUESTS >= DEVICE_REQUESTS_MAX {
-            return self.finish(submit, Outcome::Refused, StageTimes::default(), false);
+        if let (Some(cache), Op::Trim | Op::WriteZeroes) = (&mut self.cache, submit.op) {
+            cache.trim(submit.extent);
         }
         let Some(cache) = self.cache.as_mut().filter(|_| buffered) else {
             return self.send(now, submit, Purpose::Direct(submit));
@@ -175,18 +155,12 @@ impl Machine {
             },
             Op::Write if submit.fua => self.send(now, submit, Purpose::Through(submit)),
             Op::Write => {
-                let tag = self.enter(now, Purpose::Pace { submit, since: now });
+                let tag = self.enter(now, Purpose::Pace(submit));
                 let Submit { task, group, extent, .. } = submit;
-                let size = extent.len();
-                self.engine.handle(now, Input::Dirtied { tag, task, group, size });
+                self.engine.handle(now, Input::Dirtied { tag, task, group, extent });
             }
-            Op::Trim | Op::WriteZeroes => {
-                cache.trim(submit.extent);
+            Op::Trim | Op::WriteZeroes | Op::Flush => {
                 self.send(now, submit, Purpose::Direct(submit));
-            }
-            Op::Flush => {
-                let mark = cache.sync();
-                self.syncing.push_back(Syncing { mark, submit, since: now });
             }
         }
     }
@@ -214,14 +188,16 @@ impl Machine {
             }
             match self.engine.poll(now) {
                 Output::Start(start) => self.start(now, &start),
-                Output::Finish(finish) => self.finished(now, &finish),
-                Output::Resume { tag } => self.resumed(now, tag),
+                Output::Finish(finish) => self.finished(&finish),
+                Output::Resume(resume) => self.resumed(now, &resume),
+                Output::Cleaned(extent) => {
+                    if let Some(cache) = &mut self.cache {
+                        cache.cleaned(extent);
+                    }
+                }
                 Output::Event(event) => return MachineOutput::Event(event),
                 Output::Wait(at, reason) => {
-                    if self.write_back(now) || !self.outputs.is_empty() {
-                        continue;
-                    }
-                    return MachineOutput::Wait(at.min(self.next(now)), reason);
+                    return MachineOutput::Wait(at.min(self.next()), reason);
                 }
             }
         }
@@ -271,7 +247,8 @@ impl Machine {
     }
 
     fn start(&mut self, now: Instant, start: &Start) {
-        let &Start { id, tag, op, extent, fua, .. } = start;
+        let &Start { id, op, extent, fua, write_back, .. } = start;
+        let tag = if write_back { self.enter(now, Purpose::WriteBack) } else { start.tag };
         let place = usize::try_from(tag.0).expect("a place in the table");
         let entry = self.entries[place].as_mut().expect("the request exists");
         entry.id = Some(id);
@@ -311,13 +288,17 @@ impl Machine {
 
     fn done(&mut self, now: Instant, key: u64, outcome: Outcome) {
         // A completion after the time-out names a command that is no longer there.
-        if let Some(id) = self.entry_at_disk(key) {
-            self.engine.handle(now, Input::Done { id, outcome });
+        let Some(id) = self.entry_at_disk(key) else { return };
+        let tag = Tag(key & 0xff_ffff);
+        let place = usize::try_from(tag.0).expect("24 bits");
+        if self.entries[place].as_ref().is_some_and(|entry| entry.purpose == Purpose::WriteBack) {
+            self.leave(tag);
         }
+        self.engine.handle(now, Input::Done { id, outcome });
     }
 
     /// The engine is done with a request: what was it for?
-    fn finished(&mut self, now: Instant, finish: &Finish) {
+    fn finished(&mut self, finish: &Finish) {
         let Entry { purpose, .. } = self.leave(finish.tag);
         let (outcome, times) = (finish.outcome, finish.times);
         match purpose {
@@ -328,19 +309,9 @@ impl Machine {
                 }
                 self.finish(submit, outcome, times, false);
             }
-            Purpose::Flush { submit, since, failed } => {
-                let failed = failed && outcome == Outcome::Ok;
-                let outcome = if failed { Outcome::Failed(DiskError::Io) } else { outcome };
-                // Waiting for write-back is waiting for the disk.
-                let written = now.since(since).saturating_sub(times.total());
-                let times = StageTimes { disk: times.disk + written, ..times };
-                self.finish(submit, outcome, times, false);
-            }
-            Purpose::WriteBack(extent) => {
-                let cache = self.cache.as_mut().expect("it wrote back");
-                cache.written_back(extent, outcome == Outcome::Ok);
-            }
-            Purpose::Pace { .. } => unreachable!("it never was a request"),
+            // A buffered write that was refused at the door.
+            Purpose::Pace(submit) => self.finish(submit, outcome, times, false),
+            Purpose::WriteBack => unreachable!("nobody is told of write-back"),
         }
     }
 
@@ -350,73 +321,25 @@ impl Machine {
         self.outputs.push_back(MachineOutput::Finished(finished));
     }
 
-    /// A buffered write may dirty memory: behind those that wait for it already.
-    fn resumed(&mut self, now: Instant, tag: Tag) {
-        let Entry { purpose: Purpose::Pace { submit, since }, .. } = self.leave(tag) else {
-            unreachable!("only buffered writes are paced")
-        };
-        if self.writers.len() >= DEVICE_REQUESTS_MAX {
-            return self.finish(submit, Outcome::Refused, StageTimes::default(), false);
-        }
-        self.writers.push_back((submit, since));
-        self.accept_writers(now);
-    }
-
-    /// Lets waiting writers dirty memory, in order of arrival.
-    fn accept_writers(&mut self, now: Instant) {
-        while let Some(&(submit, since)) = self.writers.front() {
-            let cache = self.cache.as_mut().expect("writers wait for the cache");
-            if cache.write(now, submit.task, submit.extent) == Accept::Full {
-                return;
-            }
-            self.writers.pop_front();
-            let times = StageTimes { pace: now.since(since), ..StageTimes::default() };
+    /// A portion of a buffered write may go into memory: there it is.
+    fn resumed(&mut self, now: Instant, resume: &Resume) {
+        let &Resume { id, tag, extent, last, paused } = resume;
+        let cache = self.cache.as_mut().expect("only the cache takes buffered writes");
+        cache.write(extent);
+        if last {
+            let Entry { purpose: Purpose::Pace(submit), .. } = self.leave(tag) else {
+                unreachable!("only buffered writes are paced")
+            };
+            let times = StageTimes { pace: paused, ..StageTimes::default() };
             self.finish(submit, Outcome::Ok, times, true);
         }
-    }
-
-    /// Submits what the cache wants written and what that has made possible; false if nothing was.
-    fn write_back(&mut self, now: Instant) -> bool {
-        if self.cache.is_none() {
-            return false;
-        }
-        self.accept_writers(now);
-        let mut submitted = false;
-        while let Some(run) = self.cache.as_mut().and_then(|cache| cache.next_write_back(now)) {
-            let capacity = self.disk.capacity();
-            let extent = clamp(run.extent, capacity, run.extent);
-            let submit = Submit {
-                tag: Tag(0),
-                task: run.task,
-                group: GroupId::ROOT,
-                op: Op::Write,
-                extent,
-                fua: false,
-                sync: false,
-            };
-            self.send(now, submit, Purpose::WriteBack(run.extent));
-            submitted = true;
-        }
-        while let Some(first) = self.syncing.front() {
-            let cache = self.cache.as_mut().expect("flushes wait for the cache");
-            if !cache.is_synced(first.mark) {
-                break;
-            }
-            let failed = cache.take_failure();
-            let Syncing { submit, since, .. } = self.syncing.pop_front().expect("the first");
-            self.send(now, submit, Purpose::Flush { submit, since, failed });
-            submitted = true;
-        }
-        submitted
+        self.engine.handle(now, Input::Wrote { id, ok: true });
     }
 
     /// When something happens by itself.
-    fn next(&self, now: Instant) -> Instant {
+    fn next(&self) -> Instant {
         let lost = self.started.front().map_or(Instant::NEVER, |&(at, _)| at + COMMAND_TIMEOUT);
-        let expiry = self.cache.as_ref().map_or(Instant::NEVER, PageCache::next_expiry);
-        // What is too old already waits for write-back in flight, whose end is an event by itself.
-        let expiry = if expiry > now { expiry } else { Instant::NEVER };
-        self.disk.next().min(lost).min(expiry)
+        self.disk.next().min(lost)
     }
 }
 

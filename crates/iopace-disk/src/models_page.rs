@@ -29,9 +29,10 @@ fn figures(preset: &Preset) -> String {
     let anywhere =
         |i: u64| (u128::from(scattered(i)) * u128::from(capacity) / 250_000_000_000) as u64;
     let near = |i: u64| anywhere(i) / 100;
-    let in_sequence = |op, from: u64| {
-        reach(op, BLOCK, depth.min(16), SEQUENTIAL, &|i| from + i * BLOCK).mb_per_second
-    };
+    // A file server is told apart by how much it takes at once.
+    let at_once = if preset.model == "nfs" { depth } else { depth.min(16) };
+    let in_sequence =
+        |op, from: u64| reach(op, BLOCK, at_once, SEQUENTIAL, &|i| from + i * BLOCK).mb_per_second;
     let reads = |depth, offset: &dyn Fn(u64) -> u64| {
         reach(Op::Read, 4096, depth, RANDOM, offset).per_second
     };
@@ -52,12 +53,13 @@ fn figures(preset: &Preset) -> String {
 }
 
 /// Tenths of MB/s of a sequential reader whose every request waits for one of a random reader in 32
-/// GiB.
+/// GiB, or in the second half of a smaller disk.
 fn beside(disk: &mut dyn Disk) -> u64 {
     let mut now = Instant::ZERO;
     let count = 4_000;
+    let far = (disk.capacity().get() / 2 / 4096 * 4096).min(32 << 30);
     for i in 0..count {
-        let random = (32 << 30) + scattered(i) % (32 << 30);
+        let random = far + scattered(i) % far;
         for (offset, len) in [(i * BLOCK, BLOCK), (random, 8_192)] {
             let extent = Extent::new(Bytes(offset), Bytes(len)).expect("on the disk");
             disk.submit(now, Command { id: i, op: Op::Read, extent, fua: false });

@@ -6,6 +6,7 @@
 //! a judgement, not a measurement.
 
 mod hdd;
+mod nfs;
 mod ssd;
 
 use crate::disk::Disk;
@@ -57,7 +58,7 @@ pub struct Preset {
     pub name: &'static str,
     /// What it is, in one sentence.
     pub summary: &'static str,
-    /// The model it is made of: `hdd`, `ssd` or `null`.
+    /// The model it is made of: `hdd`, `ssd`, `nfs` or `null`.
     pub model: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
@@ -83,6 +84,8 @@ pub static PRESETS: &[&Preset] = &[
     &hdd::NEARLINE_6T,
     &ssd::SATA,
     &ssd::NVME,
+    &ssd::USB_KEY,
+    &nfs::GIGABIT,
     &Preset {
         name: "null",
         summary: "takes no time: measures everything but the disk",

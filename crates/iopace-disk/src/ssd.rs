@@ -24,58 +24,40 @@
 //! programs, for the pages that must be copied first. An idle disk erases at
 //! [`SsdConfig::clean_rate`], and what is trimmed needs no copying.
 //!
+//! *Stalls*: a cheap stick maps whole blocks of [`SsdConfig::block`], and writes into a few of them
+//! at once. A program into another one closes the block that was written longest ago: its old
+//! content is copied, its old place erased, and nothing else happens on that unit for
+//! [`SsdConfig::merge_time`]. Who writes in sequence meets it once per block, who writes anywhere
+//! with every request.
+//!
 //! # Limits
 //! No mapping table, no wear, no thermal throttling, no read-ahead (so a lone sequential reader
 //! does not reach the rate of the interface). The interface carries one direction at a time. A read
 //! of what is still in the cache goes to the flash. A flush programs part of a page in part of the
 //! time, where real disks fill the page up: small flushed writes come out too fast. The collection
-//! is a surcharge, not a process of its own.
+//! is a surcharge, not a process of its own. A block that was written whole costs as much to close
+//! as one that must be copied.
 //!
 //! # Sources
 //! Tavakkol et al., "MQSim" (FAST 2018), for which parts matter; Hu et al., "Write amplification
 //! analysis in flash-based solid state drives" (SYSTOR 2009), for the collection; parameters: see
-//! the presets.
+//! the presets. A. Bergmann, "Optimizing Linux with cheap flash drives" (LWN, 2011), for open blocks.
+
+mod blocks;
+mod config;
+
+pub use config::SsdConfig;
 
 use crate::disk::{Command, Completion, Disk, DiskStats};
+use blocks::OpenBlocks;
 use iopace_core::request::{Op, Outcome};
 use iopace_core::time::{Instant, Nanos};
-use iopace_core::units::{Bytes, BytesPerSec};
+use iopace_core::units::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Reads that a unit serves while a program waits; then the program goes. With it neither starves:
 /// eight reads take about as long as one program.
 pub const READS_IN_A_ROW: u32 = 8;
-
-/// The parameters of a flash disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SsdConfig {
-    /// Size.
-    pub capacity: Bytes,
-    /// Units that work at once.
-    pub units: usize,
-    /// Bytes that lie together on one unit, and are programmed together.
-    pub stripe: Bytes,
-    /// Time of the controller per command, one after the other: limits commands per second.
-    pub command_time: Nanos,
-    /// Further time per command, side by side with others.
-    pub overhead: Nanos,
-    /// Time of a unit to read a piece of up to one stripe.
-    pub read_time: Nanos,
-    /// Time of a unit to program one stripe.
-    pub program_time: Nanos,
-    /// Rate of the interface.
-    pub rate_bus: BytesPerSec,
-    /// Size of the write cache.
-    pub write_cache: Bytes,
-    /// Erased bytes of a disk at rest.
-    pub spare: Bytes,
-    /// Cost of the programs of a random write when nothing is erased, in thousandths.
-    pub gc_permille: u64,
-    /// How fast an idle disk erases.
-    pub clean_rate: BytesPerSec,
-    /// Commands held at once.
-    pub depth: u32,
-}
 
 /// What a unit does, or has to.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +117,7 @@ pub struct Ssd {
     flushes: BTreeSet<u64>,
     last_write_end: u64,
     erased_bytes: u64,
+    open: OpenBlocks,
     /// When something was last under way.
     busy_until: Instant,
     /// Lived up to here.
@@ -161,6 +144,7 @@ impl Ssd {
             flushes: BTreeSet::new(),
             last_write_end: 0,
             erased_bytes: config.spare.get(),
+            open: OpenBlocks::new(config.block, config.open_blocks),
             busy_until: Instant::ZERO,
             now: Instant::ZERO,
             config,
@@ -262,17 +246,18 @@ impl Ssd {
             self.cached_bytes += len;
             let permille = self.program_cost(extent.offset().get(), len);
             let stripe = self.config.stripe.get();
-            let mut left = len;
-            while left > 0 {
-                let bytes = left.min(stripe);
+            let mut at = extent.offset().get();
+            while at < extent.end().get() {
+                let bytes = stripe.min(extent.end().get() - at);
                 let whole = u128::from(self.config.program_time.0) * u128::from(permille);
-                let time = Nanos((whole * u128::from(bytes) / u128::from(stripe) / 1000) as u64);
+                let part = Nanos((whole * u128::from(bytes) / u128::from(stripe) / 1000) as u64);
+                let time = part + self.config.merge_time.times(self.open.write(at, bytes));
                 let unit = self.turn;
                 self.turn = (self.turn + 1) % self.units.len();
                 self.units[unit].programs.push_back(Piece::Program { write: number, bytes, time });
                 *self.programs.entry(number).or_default() += 1;
                 self.kick(unit);
-                left -= bytes;
+                at += bytes;
             }
             if !fua {
                 self.at(self.now + self.config.overhead, Event::Done(number));

@@ -2,9 +2,10 @@
 
 use crate::milli::Milli;
 use crate::report::DiskReport;
-use crate::scenario::Scenario;
+use crate::scenario::{Memory, Scenario};
 use iopace_core::engine::Config;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
+use iopace_core::pace::Thresholds;
 use iopace_core::time::Nanos;
 use iopace_disk::faulty::Faulty;
 use iopace_disk::machine::Machine;
@@ -33,20 +34,24 @@ pub(crate) fn machine(scenario: &Scenario) -> Machine {
     if let Some(rates) = scenario.faults {
         disk = Box::new(Faulty::new(disk, rates, scenario.seed));
     }
-    let config = Config {
+    let mut config = Config {
         base: scenario.base,
         nr_requests: scenario.nr_requests,
         // The machine never goes deeper than the disk.
         window_depth: scenario.window_depth.unwrap_or(WINDOW_DEPTH_MAX),
         slots: scenario.slots,
+        window: scenario.window,
+        pace: scenario.pace,
+        ..Config::default()
     };
-    let cache = scenario.memory.map(|memory| PageCacheConfig {
-        memory: memory.size,
-        dirty_background: memory.dirty_background,
-        dirty_limit: memory.dirty_limit,
-        write_back_len: memory.write_back_len,
-        write_back_inflight: memory.write_back_inflight,
-    });
+    if let Some(memory) = scenario.memory {
+        let Memory { dirty_background: background, dirty_limit: limit, .. } = memory;
+        config.memory = Thresholds { background, limit };
+        config.write_back_len = memory.write_back_len;
+    }
+    let cache = scenario
+        .memory
+        .map(|memory| PageCacheConfig { memory: memory.size, drop_behind: memory.drop_behind });
     Machine::new(config, cache, disk)
 }
 

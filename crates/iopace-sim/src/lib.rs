@@ -8,7 +8,7 @@
 //! - [`scenario`]: stories as data, read from files or made in code; [`judge`] carries one out and
 //!   checks what must hold.
 //! - [`task`]: the programs (`dd`, `cvs`, plain patterns), usable by live clients too.
-//! - [`run`]: the event loop. [`report`]: what comes out.
+//! - [`run`]: the event loop. [`report`]: what comes out. [`trace`]: looks at the device meanwhile.
 //! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
 //!   trade-off curves.
 #![forbid(unsafe_code)]
@@ -16,11 +16,13 @@
 pub mod scenario;
 pub mod task;
 
+pub mod fleet;
 pub mod judge;
 pub mod run;
 
 pub mod figure;
 pub mod report;
+pub mod trace;
 
 pub mod stories;
 pub mod sweep;

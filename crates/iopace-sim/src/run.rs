@@ -17,7 +17,9 @@ use crate::report::{EventReport, RunReport, TaskReport};
 use crate::scenario::{Change, DEVICE, Scenario};
 use crate::tally::{Tally, ms};
 use crate::task::{Action, Workload};
+use crate::trace::{Trace, Tracing};
 use iopace_core::engine::{self, Control};
+use iopace_core::pace::Budget;
 use iopace_core::request::{GroupId, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_disk::DiskStats;
@@ -37,9 +39,19 @@ const EVENTS_MAX: usize = 100;
 /// # Panics
 /// If the scenario names a disk that does not exist: [`Scenario::parse`] refuses those.
 pub fn run(scenario: &Scenario) -> RunReport {
+    run_traced(scenario, None).0
+}
+
+/// Carries out a scenario and looks at the device every so often, if asked to.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_traced(scenario: &Scenario, every: Option<Nanos>) -> (RunReport, Trace) {
     let mut world = World::new(scenario);
-    world.turn();
-    world.report()
+    world.trace = every.map(Tracing::new);
+    world.begin();
+    world.advance(Instant::ZERO + scenario.duration);
+    world.end()
 }
 
 /// Something that is due at an instant.
@@ -60,7 +72,9 @@ struct Lane {
     submitted: Option<Instant>,
 }
 
-struct World<'a> {
+/// A machine with its tasks in virtual time. One alone is [`run`]; several with one memory are
+/// [`crate::fleet`].
+pub(crate) struct World<'a> {
     scenario: &'a Scenario,
     machine: Machine,
     now: Instant,
@@ -77,11 +91,13 @@ struct World<'a> {
     events_count: u64,
     requests_count: u64,
     /// Disk counters at the beginning and at the end of the measured time.
-    disk_marks: [DiskStats; 2],
+    disk_marks: [Option<DiskStats>; 2],
+    /// Looks at the device, if somebody wants to see them.
+    pub(crate) trace: Option<Tracing>,
 }
 
 impl<'a> World<'a> {
-    fn new(scenario: &'a Scenario) -> World<'a> {
+    pub(crate) fn new(scenario: &'a Scenario) -> World<'a> {
         let mut world = World {
             scenario,
             machine: disks::machine(scenario),
@@ -96,7 +112,8 @@ impl<'a> World<'a> {
             events: Vec::new(),
             events_count: 0,
             requests_count: 0,
-            disk_marks: [DiskStats::default(); 2],
+            disk_marks: [None; 2],
+            trace: None,
         };
         for (index, step) in scenario.steps.iter().enumerate() {
             world.schedule(step.at, Due::Step(index));
@@ -122,8 +139,8 @@ impl<'a> World<'a> {
         self.sequence += 1;
     }
 
-    /// Turns the crank until the end.
-    fn turn(&mut self) {
+    /// Sets the machine up as the scenario says.
+    pub(crate) fn begin(&mut self) {
         for id in self.scenario.groups.iter() {
             let settings = self.scenario.groups.effective(id, DEVICE);
             let parent = self.scenario.groups.parent(id).unwrap_or(GroupId::ROOT);
@@ -135,12 +152,30 @@ impl<'a> World<'a> {
             self.control(control, "insert");
             self.drain();
         }
+    }
+
+    /// Carries out everything up to an instant, not after the end of the scenario.
+    pub(crate) fn advance(&mut self, to: Instant) {
         let (begin, end) = self.measured();
-        self.turn_until(begin);
-        self.disk_marks[0] = self.machine.disk().stats();
-        self.turn_until(end);
-        self.disk_marks[1] = self.machine.disk().stats();
+        for (place, mark) in [begin, end].into_iter().enumerate() {
+            if self.disk_marks[place].is_none() && mark <= to {
+                self.turn_until(mark);
+                self.disk_marks[place] = Some(self.machine.disk().stats());
+            }
+        }
+        self.turn_until(to.min(end));
+    }
+
+    /// Waits for what is not finished at the end, and reports.
+    pub(crate) fn end(mut self) -> (RunReport, Trace) {
+        let (_, end) = self.measured();
         self.book_unfinished(end);
+        self.finish_all(end);
+        let trace = self.trace.take().map(Tracing::end).unwrap_or_default();
+        (self.report(), trace)
+    }
+
+    fn finish_all(&mut self, end: Instant) {
         self.due.clear();
         self.blocking.clear();
         while self.lanes.iter().any(|lane| lane.submitted.is_some()) {
@@ -163,6 +198,9 @@ impl<'a> World<'a> {
         loop {
             let next_due = self.due.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at);
             let next = next_due.min(self.machine_at);
+            if let Some(trace) = &mut self.trace {
+                trace.look(next.min(end), &self.machine);
+            }
             if next >= end {
                 return;
             }
@@ -242,6 +280,18 @@ impl<'a> World<'a> {
         self.control(control, what);
     }
 
+    /// The machine, to be looked at.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Tells the machine what it may use of memory, at the present end of its time.
+    pub(crate) fn set_budget(&mut self, now: Instant, budget: Budget) {
+        self.now = self.now.max(now);
+        self.control(Control::Memory(budget), "memory");
+        self.drain();
+    }
+
     fn control(&mut self, control: Control, what: &str) {
         if let Err(error) = self.machine.control(self.now, control) {
             self.event(format!("{what} refused: {error}"));
@@ -282,6 +332,9 @@ impl<'a> World<'a> {
     fn book(&mut self, finished: &Finished) {
         let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
         let lane = &mut self.lanes[index];
+        if let Some(trace) = &mut self.trace {
+            trace.paused(self.now, lane.task, finished.times.pace);
+        }
         let submitted = lane.submitted.take().expect("finished once per submission");
         let begin = Instant::ZERO + self.scenario.warmup;
         let end = Instant::ZERO + self.scenario.duration;
@@ -315,6 +368,7 @@ impl<'a> World<'a> {
         let tasks = tasks.map(|(task, tally)| (task.name.clone(), tally.report(scenario, task)));
         let status: engine::Status = self.machine.engine().status();
         let counters = status.algorithm.counters.iter().zip(&status.counters);
+        let [begin, end] = self.disk_marks.map(Option::unwrap_or_default);
         let waiting = self.lanes.iter().filter(|lane| lane.submitted.is_some());
         RunReport {
             why: scenario.why.clone(),
@@ -326,7 +380,7 @@ impl<'a> World<'a> {
             params: status.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
             counters: counters.map(|(spec, value)| (spec.name.into(), *value)).collect(),
             tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
-            disk_use: disks::report(&self.disk_marks[0], &self.disk_marks[1], measured),
+            disk_use: disks::report(&begin, &end, measured),
             efficiency: None,
             requests: self.requests_count,
             unfinished: waiting.count() as u64,

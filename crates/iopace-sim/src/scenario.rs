@@ -8,6 +8,7 @@ mod error;
 pub mod file;
 mod groups;
 mod shape;
+mod tasks;
 
 pub use error::ScenarioError;
 
@@ -16,9 +17,11 @@ use crate::milli::Milli;
 use crate::task::Task;
 use iopace_core::admit::Mode;
 use iopace_core::group::tree::Tree;
+use iopace_core::pace;
 use iopace_core::sched::{self, Algorithm, Params};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_core::window;
 use iopace_disk::faulty::FaultRates;
 
 /// Longest run: a day of virtual time.
@@ -29,6 +32,9 @@ pub const DEVICE: &str = "disk";
 
 /// Most tasks of one scenario.
 pub const TASKS_MAX: usize = 1_024;
+
+/// Most files of one task's pool: some ten bytes of memory each.
+pub const FILES_MAX: u32 = 1_000_000;
 
 /// Most requests one task keeps outstanding.
 pub const TASK_DEPTH_MAX: u32 = 1_024;
@@ -58,6 +64,10 @@ pub struct Scenario {
     pub groups: Tree,
     /// Most requests at the disk; `None`: what the disk takes.
     pub window_depth: Option<u32>,
+    /// The policy of stage window.
+    pub window: &'static window::Policy,
+    /// The policy of stage pace.
+    pub pace: &'static pace::Policy,
     /// The scheduler where none is inserted.
     pub base: &'static Algorithm,
     /// The scheduler inserted at the beginning.
@@ -85,6 +95,8 @@ impl Scenario {
             slots: Mode::default(),
             groups: Tree::new(),
             window_depth: None,
+            window: &window::fixed::POLICY,
+            pace: &pace::none::POLICY,
             base: plain_elevator(),
             scheduler: None,
             tasks: Vec::new(),
@@ -128,22 +140,21 @@ pub struct Memory {
     pub dirty_limit: Bytes,
     /// Longest write-back request.
     pub write_back_len: Bytes,
-    /// Most write-back requests outstanding.
-    pub write_back_inflight: u32,
+    /// Whether pages that were only written are evicted first once they are clean.
+    pub drop_behind: bool,
 }
 
 impl Default for Memory {
     /// A machine of the time of the source (2008, FreeBSD 8): 1 GiB for the cache; writers are held
     /// at a tenth of it (`hidirtybuffers` is a quarter of a buffer cache of some hundred MiB); the
-    /// file system writes 128 KiB clusters (MAXPHYS) and has 1 MiB of them outstanding
-    /// (`hirunningspace`).
+    /// file system writes 128 KiB clusters (MAXPHYS); how many at once is stage window's business.
     fn default() -> Memory {
         Memory {
             size: Bytes::from_mib(1024),
             dirty_background: Bytes::from_mib(32),
             dirty_limit: Bytes::from_mib(100),
             write_back_len: Bytes::from_kib(128),
-            write_back_inflight: 8,
+            drop_behind: true,
         }
     }
 }

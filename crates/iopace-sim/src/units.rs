@@ -1,9 +1,9 @@
-//! Sizes and times as they stand in a scenario file: a whole number and its unit, in quotes.
+//! Sizes, times and rates as they stand in a scenario file: a whole number and its unit, in quotes.
 
 use core::fmt;
 use core::str::FromStr;
 use iopace_core::time::Nanos;
-use iopace_core::units::Bytes;
+use iopace_core::units::{Bytes, BytesPerSec};
 use serde::{Deserialize, Deserializer, de};
 
 /// A size from a file: `"128KiB"`, `"2GiB"`, `"512B"`.
@@ -13,6 +13,10 @@ pub struct Size(pub Bytes);
 /// A length of time from a file: `"5s"`, `"2ms"`, `"45us"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub Nanos);
+
+/// A rate from a file: `"117MB/s"`, `"512KiB/s"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(pub BytesPerSec);
 
 /// Units of size and their bytes. Decimal ones are there because disks are sold in them.
 const SIZES: &[(&str, u64)] = &[
@@ -27,11 +31,22 @@ const SIZES: &[(&str, u64)] = &[
     ("TB", 1_000_000_000_000),
 ];
 
+/// Units of rate and their bytes per second.
+const RATES: &[(&str, u64)] = &[
+    ("B/s", 1),
+    ("KiB/s", 1 << 10),
+    ("MiB/s", 1 << 20),
+    ("GiB/s", 1 << 30),
+    ("kB/s", 1_000),
+    ("MB/s", 1_000_000),
+    ("GB/s", 1_000_000_000),
+];
+
 /// Units of time and their nanoseconds.
 const TIMES: &[(&str, u64)] =
     &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
-/// Why a text is not a size or a time: what was asked, what is wrong, what would be right.
+/// Why a text is not a size, a time or a rate: what was asked, what is wrong, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError(String);
 
@@ -74,6 +89,13 @@ impl FromStr for Time {
     }
 }
 
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Rate, UnitError> {
+        parse(text, "rate", RATES).map(|rate| Rate(BytesPerSec(rate)))
+    }
+}
+
 /// Reads a quoted value, and says what to write when it is a bare number.
 struct Quoted<T> {
     example: &'static str,
@@ -104,6 +126,13 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+        let (example, made) = ("\"117MB/s\"", core::marker::PhantomData);
+        deserializer.deserialize_str(Quoted { example, made })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +143,8 @@ mod tests {
         assert_eq!("250 GB".parse(), Ok(Size(Bytes(250_000_000_000))));
         assert_eq!("45us".parse(), Ok(Time(Nanos(45_000))));
         assert_eq!("2min".parse(), Ok(Time(Nanos::from_secs(120))));
+        assert_eq!("117MB/s".parse(), Ok(Rate(BytesPerSec(117_000_000))));
+        assert!("117MB".parse::<Rate>().is_err());
     }
 
     #[test]

@@ -82,7 +82,12 @@ fn a_wrong_unit_says_what_would_be_right() {
 fn names_that_do_not_exist_list_those_that_do() {
     let cases = [
         ("\"hdd-sata-250g\"", "\"hdd-sata\"", "7:10: ", "hdd-sata-250g"),
-        ("\"random\"", "\"randem\"", "14:8: ", "dd-read, dd-write, cvs, sequential, random"),
+        (
+            "\"random\"",
+            "\"randem\"",
+            "14:8: ",
+            "dd-write, cvs, sequential, random, postmark, rsync",
+        ),
         ("\"ops\"", "\"iops\"", "22:10: ", "ops_s"),
         ("task = \"reader\"", "task = \"writer\"", "23:8: ", "there are: reader"),
     ];
@@ -125,6 +130,55 @@ fn what_does_not_fit_together_is_refused() {
         };
         assert!(message.contains(wanted), "{wanted}: {message}");
     }
+}
+
+#[test]
+fn a_kind_takes_its_own_settings_and_within_their_bounds() {
+    let plain = "kind = \"random\"\noffset = \"1GiB\"\nsize = \"1GiB\"\nblock = \"8KiB\"\n\
+                 think = \"2ms\"\ndepth = 4\n";
+    let task = |text: &str| GOOD.replacen(plain, text, 1);
+    let cases = [
+        (
+            "kind = \"dd-write\"\nthink = \"1ms\"\n",
+            "15:9: a task of kind 'dd-write' takes no \
+         `think`, only block",
+        ),
+        ("kind = \"cvs\"\nfiles = 10\n", "15:9: a task of kind 'cvs' takes no `files`"),
+        ("kind = \"random\"\nlink = \"1MB/s\"\n", "15:8: a task of kind 'random' takes no `link`"),
+        ("kind = \"postmark\"\nfiles = 0\n", "15:9: a pool has 1 to 1000000 files"),
+        (
+            "kind = \"postmark\"\nfile_min = \"12kB\"\n",
+            "15:12: files have 1 B or more, file_min <= \
+         file_max: 12000 B, 10000 B",
+        ),
+        ("kind = \"postmark\"\nfile_max = \"33MiB\"\n", "15:12: a file is read at once"),
+        (
+            "kind = \"postmark\"\nsize = \"1MiB\"\n",
+            "the region has 1 MiB, a postmark needs 6000 KiB",
+        ),
+        ("kind = \"rsync\"\nlink = \"0B/s\"\n", "15:8: the link carries at least 1 B/s"),
+        (
+            "kind = \"rsync\"\nlink = \"117MB\"\n",
+            "\"117MB\" is not a rate: write a whole number and \
+         one of B/s, KiB/s",
+        ),
+        ("kind = \"append\"\nblock = \"0B\"\n", "15:9: a block is 1 B to 32 MiB"),
+        ("kind = \"random\"\nblock = \"1000B\"\n", "15:9: a block is a multiple of 512 B"),
+        ("kind = \"dd-write\"\ncount = 0\n", "15:9: the count is 1 to 1024"),
+        ("kind = \"dd-write\"\ncount = 9\nsize = \"512MiB\"\n", "needs 64 MiB"),
+    ];
+    for (text, wanted) in cases {
+        let text = task(text);
+        assert_ne!(text, GOOD);
+        let error = Scenario::parse("story.toml", &text).expect_err("a mistake").to_string();
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    }
+    let given = task(
+        "kind = \"rsync\"\nblock = \"4KiB\"\nlink = \"2MiB/s\"\nfile_min = \"1B\"\nfile_max = \"1GiB\"\n",
+    );
+    let task = &Scenario::parse("story.toml", &given).expect("no mistake").tasks[0];
+    assert_eq!((task.block, task.link.0), (Bytes::from_kib(4), 2 << 20));
+    assert_eq!((task.files.min, task.files.max), (Bytes(1), Bytes(1 << 30)));
 }
 
 #[test]

@@ -1,17 +1,21 @@
 //! The command line, defined once: parsing, help, completions and man pages all come from here.
 
 mod group;
+mod pace;
 mod sched;
 mod serve;
 mod sim;
+mod window;
 
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
+pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
 pub use sim::{SimCommand, TableFormat};
+pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
 use crate::output::Format;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -23,6 +27,7 @@ Examples:
   iopace serve disk.img                      serve an image file over NBD
   iopace sched insert -a rr disk             put a scheduler in, under load if need be
   iopace sched status                        what it does
+  iopace pace status                         who is slowed down, and why
   iopace group create /vms/web -p            a group, with limits and a weight of its own
   iopace serve --emulate hdd-sata-250g       a slow disk on any machine
   iopace sim tables geom                     know the outcome before trying
@@ -47,6 +52,12 @@ pub enum Command {
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),
+    /// See and change how writers are paced: dirty memory, rates, pauses
+    #[command(subcommand)]
+    Pace(PaceCommand),
+    /// See and change how many requests disks may hold
+    #[command(subcommand)]
+    Window(WindowCommand),
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
@@ -107,6 +118,21 @@ fn schedulers() -> PossibleValuesParser {
     )
 }
 
+fn pace_policies() -> PossibleValuesParser {
+    let all = iopace_core::pace::REGISTRY.iter();
+    let value =
+        |policy: &&iopace_core::pace::Policy| PossibleValue::new(policy.name).help(policy.summary);
+    PossibleValuesParser::new(all.map(value))
+}
+
+fn window_policies() -> PossibleValuesParser {
+    let all = iopace_core::window::REGISTRY.iter();
+    let value = |policy: &&iopace_core::window::Policy| {
+        PossibleValue::new(policy.name).help(policy.summary)
+    };
+    PossibleValuesParser::new(all.map(value))
+}
+
 fn models() -> PossibleValuesParser {
     let presets = iopace_disk::presets::PRESETS.iter();
     PossibleValuesParser::new(
@@ -144,6 +170,14 @@ mod tests {
             "sched configure disk",
             "sched insert -a cfq",
             "sched insert -a rr --set wait_ms",
+            "serve disk.img --direct --pace none",
+            "serve disk.img --direct --dirty-limit 10M",
+            "serve disk.img --pace fast",
+            "serve --config a.toml --window-policy fixed",
+            "pace configure disk",
+            "pace configure -a fast",
+            "window configure disk",
+            "window configure --depth 0",
             "group move /a",
             "group move --export d --connection 7 /a",
             "group set /a io.max",

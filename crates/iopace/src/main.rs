@@ -13,11 +13,15 @@ mod group;
 mod log;
 mod models;
 mod output;
+mod pace;
 mod paths;
+mod policies;
 mod sched;
 mod serve;
 mod sim;
+mod target;
 mod units;
+mod window;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -27,6 +31,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Sched(command) => sched::run(&command),
+        Command::Pace(command) => pace::run(&command),
+        Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Models(args) => models::run(&args),

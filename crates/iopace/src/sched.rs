@@ -3,10 +3,10 @@
 mod show;
 
 use crate::cli::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
-use crate::output::{Failure, Format, nearest, print, print_json};
-use crate::paths::controls;
-use iopace_daemon::control::api::{Action, Change, DeviceReport};
-use iopace_daemon::control::{Client, ClientError, report};
+use crate::output::Failure;
+use crate::target::{self, asks_daemon, devices, done, find};
+use iopace_daemon::control::api::{Action, Change};
+use iopace_daemon::control::report;
 
 /// Carries out a command.
 ///
@@ -33,10 +33,16 @@ pub fn run(command: &SchedCommand) -> Result<(), Failure> {
     }
 }
 
+/// Changes one device and shows what is in force then.
+fn change(target: &TargetArgs, change: &Change) -> Result<(), Failure> {
+    let device = target::change(target, |client, name| client.change(name, change))?;
+    done(target, &device, || show::in_force(&device))
+}
+
 /// The schedulers: those of the daemon if one is named, else those of this program.
 fn list(args: &ListArgs) -> Result<(), Failure> {
     let target = &args.target;
-    let (mut specs, devices) = if target.device.is_some() || target.control.is_some() {
+    let (mut specs, devices) = if asks_daemon(target) {
         let found = find(target)?;
         let specs = match found.first() {
             Some((client, _)) => client.schedulers().map_err(Failure::new)?,
@@ -47,81 +53,13 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         (report::schedulers(), Vec::new())
     };
     specs.retain(|spec| args.algorithm.as_deref().is_none_or(|name| name == spec.name));
-    match target.format.format {
-        Format::Json => print_json(&specs),
-        Format::Table => print(&show::schedulers(&specs, &devices)),
-    }
+    done(target, &specs, || show::schedulers(&specs, &devices))
 }
 
 fn status(target: &TargetArgs) -> Result<(), Failure> {
-    let devices: Vec<DeviceReport> = find(target)?.into_iter().map(|(_, device)| device).collect();
-    match target.format.format {
-        Format::Json => print_json(&devices),
-        Format::Table => {
-            let texts: Vec<String> = devices.iter().map(show::device).collect();
-            print(&texts.join("\n"))
-        }
-    }
-}
-
-/// Changes one device and shows what is in force then.
-fn change(target: &TargetArgs, change: &Change) -> Result<(), Failure> {
-    let found = find(target)?;
-    let (client, device) = match &*found {
-        [one] => one,
-        [] => return Err(Failure::new("the daemon has no device")),
-        several => {
-            let names: Vec<&str> = several.iter().map(|(_, device)| &*device.name).collect();
-            let all = names.join(", ");
-            return Err(Failure::usage(match &target.device {
-                Some(name) => format!(
-                    "several daemons have a device '{name}': name one of them with --control: {}",
-                    sockets(several).join(", ")
-                ),
-                None => format!("there are several devices, name one of them: {all}"),
-            }));
-        }
-    };
-    let device = client.change(&device.name, change).map_err(Failure::new)?;
-    match target.format.format {
-        Format::Json => print_json(&device),
-        Format::Table => print(&show::in_force(&device)),
-    }
-}
-
-fn sockets(found: &[(Client, DeviceReport)]) -> Vec<String> {
-    found.iter().map(|(client, _)| client.path().display().to_string()).collect()
-}
-
-/// The devices that are meant, each with its daemon: the named one, or all.
-fn find(target: &TargetArgs) -> Result<Vec<(Client, DeviceReport)>, Failure> {
-    let mut found = Vec::new();
-    let mut nobody = None;
-    let paths = controls(target.control.as_deref());
-    for path in &paths {
-        let client = Client::new(path);
-        match client.devices() {
-            Ok(devices) => {
-                found.extend(devices.into_iter().map(|device| (client.clone(), device)));
-            }
-            // What a killed daemon left behind does not hide the others.
-            Err(error @ ClientError::NoDaemon(_)) => nobody = nobody.or(Some(error)),
-            Err(error) => return Err(Failure::new(error)),
-        }
-    }
-    if let (Some(error), true) = (nobody, found.is_empty()) {
-        return Err(Failure::new(error));
-    }
-    let Some(name) = &target.device else { return Ok(found) };
-    let known: Vec<String> = found.iter().map(|(_, device)| device.name.clone()).collect();
-    found.retain(|(_, device)| device.name == *name);
-    if found.is_empty() {
-        let known = known.iter().map(String::as_str);
-        let remedy = match nearest(name, known.clone()) {
-            Some(meant) => format!("did you mean '{meant}'?"),
-            None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
-        };
-        return Err(Failure::new(format!("there is no device '{name}'; {remedy}")));
-    }
-    Ok(found)
+    let devices = devices(target)?;
+    done(target, &devices, || {
+        let texts: Vec<String> = devices.iter().map(show::device).collect();
+        texts.join("\n")
+    })
 }

@@ -16,8 +16,10 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help", help(&["--help"]));
     insta::assert_snapshot!("help_group", help(&["group", "--help"]));
     insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
+    insta::assert_snapshot!("help_pace", help(&["pace", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
+    insta::assert_snapshot!("help_window", help(&["window", "--help"]));
 }
 
 #[test]
@@ -25,7 +27,7 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
     let place = Place::new();
     std::fs::create_dir(place.path("folder")).expect("made");
     place.write("not-a-socket", "precious");
-    let cases: [(&[&str], i32, &str); 15] = [
+    let cases: [(&[&str], i32, &str); 20] = [
         (&["serve"], 2, "there is nothing to serve: name a file"),
         (&["serve", "missing.img"], 1, "missing.img: there is no such file"),
         (&["serve", "folder"], 1, "it is a directory: name an image file in it"),
@@ -38,6 +40,11 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
             "not-a-socket: exists and is not a socket",
         ),
         (&["serve", "disk.img", "--control", "no/where.ctl"], 1, "its directory does not exist"),
+        (&["serve", "disk.img", "--pace", "rat"], 2, "'rate'"),
+        (&["serve", "disk.img", "--direct", "--dirty-limit", "8M"], 2, "--direct"),
+        (&["serve", "disk.img", "--dirty-limit", "64k"], 2, "it is at least 1 MiB"),
+        (&["pace", "status"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
+        (&["window", "configure", "--depth", "2000"], 2, "1024"),
         (&["sched", "status"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
         (&["group", "list"], 1, "iopace.ctl: start one with 'iopace serve FILE'"),
         (&["group", "set", "/a", "io.wieght", "1"], 2, "'io.weight'"),
@@ -81,6 +88,11 @@ fn schedulers_and_models_are_listed_without_a_daemon() {
     let text = place.run(&["sched", "list", "-a", "rr"]).out;
     assert!(text.starts_with("rr: ") && text.contains("wait_ms"), "{text}");
     assert!(!text.contains("fifo: "), "{text}");
+
+    let list = place.run(&["pace", "list", "--format", "json"]).json();
+    assert!(list.as_array().expect("a list").iter().any(|spec| spec["default"] == true), "{list}");
+    let text = place.run(&["window", "list", "-a", "fixed"]).out;
+    assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("fixed ")), "{text}");
 
     let models = place.run(&["models", "--format", "json"]).json();
     for model in models.as_array().expect("a list") {
@@ -145,14 +157,15 @@ fn completions_and_man_pages_come_from_the_definition() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = place.run(&["completions", shell]);
         assert_eq!(ran.status, Some(0));
-        for word in ["serve", "hdd-sata-250g", "configure", "connections"] {
+        for word in ["serve", "hdd-sata-250g", "configure", "connections", "window-policy"] {
             assert!(ran.out.contains(word), "{shell}: {word}");
         }
     }
     let ran = place.run(&["man", "pages/man1"]);
     assert_eq!((ran.status, &*ran.out), (Some(0), ""));
-    for page in ["iopace.1", "iopace-serve.1", "iopace-sched-insert.1", "iopace-group-set.1"] {
-        assert!(place.path("pages/man1").join(page).exists(), "{page}");
+    for page in ["", "-serve", "-sched-insert", "-group-set", "-pace-status", "-window"] {
+        let page = format!("iopace{page}.1");
+        assert!(place.path("pages/man1").join(&page).exists(), "{page}");
     }
 }
 

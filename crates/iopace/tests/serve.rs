@@ -214,3 +214,60 @@ fn a_configuration_file_serves_several_devices() {
     }
     assert!(!place.path("both.sock").exists() && !place.path("both.ctl").exists());
 }
+
+#[test]
+fn pacing_and_window_are_seen_and_exchanged_from_the_command_line() {
+    let place = Place::new();
+    let words = ["disk.img", "--pace", "none", "--dirty-limit", "2MiB", "--window", "8"];
+    let serving = place.serve(&words);
+    let status = place.run(&["pace", "status", "--format", "json"]).json();
+    let pace = &status[0]["pace"];
+    assert_eq!(pace["policy"], "none");
+    assert_eq!(
+        (&pace["limit_bytes"], &pace["background_bytes"]),
+        (&(2 << 20).into(), &(1 << 20).into())
+    );
+    let ran = place.run(&["pace", "configure", "-a", "rate", "disk"]);
+    assert_eq!(ran.out, "disk: pace rate\n", "{ran:?}");
+    let ran = place.run(&["pace", "status"]);
+    assert!(ran.out.starts_with("disk: pace rate\n  dirty       ...."), "{}", ran.out);
+    for text in ["write-back from 1 MiB, free run to ", "limit 2 MiB", "  pauses      none yet\n"] {
+        assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    }
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 120), "{}", ran.out);
+    let ran = place.run(&["pace", "list", "disk"]);
+    let line = ran.out.lines().find(|line| line.starts_with("rate (default)")).expect("rate");
+    assert!(line.ends_with(" disk"), "{}", ran.out);
+
+    let ran = place.run(&["window", "configure", "-a", "fixed", "--depth", "5"]);
+    assert_eq!(ran.out, "disk: window fixed, depth 5\n", "{ran:?}");
+    let status = place.run(&["window", "status", "--format", "json"]).json();
+    assert_eq!(
+        (&status[0]["window"]["policy"], &status[0]["window"]["depth"]),
+        (&"fixed".into(), &5.into())
+    );
+    let ran = place.run(&["window", "status"]);
+    let words: Vec<&str> = ran.out.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!(words[..4], ["disk", "fixed", "5", "0"], "{}", ran.out);
+    let ran = place.run(&["sched", "status"]);
+    assert!(
+        ran.out.contains("  pace        rate; 0 B of 2 MiB dirty, 0 writes wait\n"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("  window      fixed; 5 requests, "), "{}", ran.out);
+    let ran = place.run(&["window", "configure", "--depth", "5", "dsik"]);
+    assert_eq!(ran.error, "error: there is no device 'dsik'; did you mean 'disk'?\n");
+    serving.end_by(Signal::TERM);
+
+    let serving = place.serve(&["disk.img", "--direct"]);
+    let ran = place.run(&["pace", "status"]);
+    assert_eq!(ran.out, "disk: bypasses the page cache: there is nothing to pace\n");
+    let ran = place.run(&["pace", "configure", "-a", "none"]);
+    assert_eq!(
+        ran.error,
+        "error: device 'disk' bypasses the page cache (direct); no write of it is buffered, so \
+         there is nothing to pace\n"
+    );
+    serving.end_by(Signal::TERM);
+}

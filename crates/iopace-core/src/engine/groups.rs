@@ -10,6 +10,8 @@ impl Engine {
     pub(super) fn set_group(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
         self.groups.set(id, parent, settings);
         self.targets.set(self.now, id, settings.latency);
+        self.memory.pace.set_group(self.now, id, parent, settings);
+        self.memory.door.ask_all(self.now);
         self.admit.set_group(self.now, id, parent, settings);
         if id != GroupId::ROOT
             && let Err(fault) = self.sched.set_group(self.now, id, parent, settings)
@@ -27,9 +29,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn forget_group(&mut self, id: GroupId) {
+    /// Forgets a group that was removed, once nothing of it is left.
+    pub(super) fn forget_if_dead(&mut self, id: GroupId) {
+        if !self.groups.is_dead(id) || self.memory.holds(id) {
+            return;
+        }
         self.groups.forget(id);
         self.targets.remove(id);
+        self.memory.pace.remove_group(id);
+        self.memory.flusher.remove_group(id);
         self.admit.remove_group(id);
         if let Err(fault) = self.sched.remove_group(id) {
             self.fail_over(fault);
@@ -38,6 +46,9 @@ impl Engine {
 
     /// Narrows or widens groups whose siblings have missed or met their latency targets.
     pub(super) fn judge_latency(&mut self) {
+        if self.now < self.targets.next() {
+            return;
+        }
         for (id, cap) in self.targets.judge(self.now, &self.groups) {
             self.admit.narrow(self.now, id, cap);
         }

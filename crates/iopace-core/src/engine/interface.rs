@@ -2,20 +2,23 @@
 
 use crate::admit::Mode;
 use crate::group::Settings;
-use crate::limits::NR_REQUESTS_DEFAULT;
+use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
+use crate::pace::{self, Budget, Thresholds};
 use crate::request::{Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::sched::{Algorithm, Params, fifo};
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use crate::trace::Event;
 use crate::units::Bytes;
 use crate::verdict::Reason;
+use crate::window;
 use core::fmt;
 
 /// What happened outside.
 #[derive(Debug)]
 pub enum Input {
-    /// A task wants to dirty memory of this device (a buffered write): stage pace answers with
-    /// [`Output::Resume`].
+    /// A task wants to dirty memory of this device (a buffered write): stage pace answers with one
+    /// [`Output::Resume`] for each portion of it, in order. Writes of one task go one after the
+    /// other. If there are too many already, the answer is a [`Finish`] that says so.
     Dirtied {
         /// The frontend's name for the write.
         tag: Tag,
@@ -23,8 +26,16 @@ pub enum Input {
         task: TaskId,
         /// Who pays.
         group: GroupId,
-        /// How much.
-        size: Bytes,
+        /// Where. Not empty.
+        extent: Extent,
+    },
+    /// A portion that was resumed is in memory (or could not be written there: then what is left of
+    /// the write is given up).
+    Wrote {
+        /// Which write; as in [`Output::Resume`].
+        id: WriteId,
+        /// Whether it is in memory.
+        ok: bool,
     },
     /// A request for the device.
     Submit(Submit),
@@ -46,15 +57,36 @@ pub enum Output {
     Start(Start),
     /// A request has ended: tell its task.
     Finish(Finish),
-    /// The write may dirty memory now.
-    Resume {
-        /// The frontend's name for the write.
-        tag: Tag,
-    },
+    /// A portion of a buffered write may go into memory now; say [`Input::Wrote`] when it is there.
+    Resume(Resume),
+    /// These pages were dirty and are not any more: they are written back, or lost if that failed.
+    Cleaned(Extent),
     /// Something an operator should know.
     Event(Box<Event>),
     /// Drained. Come back at the instant, or with an input; why it waits is said with it.
     Wait(Instant, Reason),
+}
+
+/// The engine's name for one buffered write on its way into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteId {
+    pub(super) place: u32,
+    pub(super) sequence: u64,
+}
+
+/// A portion of a buffered write that may go into memory now.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume {
+    /// The engine's name for the write.
+    pub id: WriteId,
+    /// The frontend's name for it.
+    pub tag: Tag,
+    /// The portion.
+    pub extent: Extent,
+    /// Whether nothing of the write is left after it.
+    pub last: bool,
+    /// How long the whole write has waited until now.
+    pub paused: Nanos,
 }
 
 /// A request on its way to the device.
@@ -62,7 +94,7 @@ pub enum Output {
 pub struct Start {
     /// The engine's name for it, to be given back with [`Input::Done`].
     pub id: RequestId,
-    /// The frontend's name for it.
+    /// The frontend's name for it; meaningless for write-back.
     pub tag: Tag,
     /// Who calls.
     pub task: TaskId,
@@ -72,6 +104,8 @@ pub struct Start {
     pub extent: Extent,
     /// Durable before it is done.
     pub fua: bool,
+    /// Write-back of dirty pages: the data is in memory, and nobody is told with a [`Finish`].
+    pub write_back: bool,
 }
 
 /// A request that has ended.
@@ -104,6 +138,12 @@ pub enum Control {
     Slots(u32),
     /// Sets the depth of the window.
     Window(u32),
+    /// Exchanges the policy of stage window; what it had learned is forgotten.
+    WindowPolicy(&'static window::Policy),
+    /// Exchanges the policy of stage pace; writes that wait are asked for anew.
+    Pace(&'static pace::Policy),
+    /// What the device may use of memory from now on.
+    Memory(Budget),
     /// Says what holds for a group (first) from now on, and its parent (second); a group is made by
     /// it. A group keeps its parent.
     SetGroup(GroupId, GroupId, Settings),
@@ -151,16 +191,32 @@ pub struct Config {
     pub window_depth: u32,
     /// How slots are given.
     pub slots: Mode,
+    /// The policy of stage window.
+    pub window: &'static window::Policy,
+    /// The policy of stage pace.
+    pub pace: &'static pace::Policy,
+    /// How much may be dirty: nothing else uses memory until [`Control::Memory`] says so.
+    pub memory: Thresholds,
+    /// Longest write-back request.
+    pub write_back_len: Bytes,
+    /// Size of the device: no write-back goes beyond it.
+    pub capacity: Bytes,
 }
 
 impl Default for Config {
-    /// Fifo, the kernel's 128 slots, and a window that never closes before the slots are taken.
+    /// Fifo, the kernel's 128 slots, a window that never closes before the slots are taken, no
+    /// pacing and no bound of dirty memory.
     fn default() -> Config {
         Config {
             base: &fifo::ALGORITHM,
             nr_requests: NR_REQUESTS_DEFAULT,
             window_depth: NR_REQUESTS_DEFAULT,
             slots: Mode::default(),
+            window: &window::fixed::POLICY,
+            pace: &pace::none::POLICY,
+            memory: Thresholds { background: Bytes(u64::MAX), limit: Bytes(u64::MAX) },
+            write_back_len: WRITE_BACK_LEN,
+            capacity: Bytes(u64::MAX),
         }
     }
 }
@@ -188,6 +244,12 @@ pub struct Status {
     pub nr_requests: u32,
     /// Depth of the window.
     pub window_depth: u32,
+    /// The policy of stage window.
+    pub window: &'static window::Policy,
+    /// The policy of stage pace.
+    pub pace: &'static pace::Policy,
+    /// Buffered writes that wait for stage pace or for memory.
+    pub paced_count: usize,
     /// Why nothing more starts at this moment.
     pub reason: Reason,
 }

@@ -57,10 +57,14 @@ impl Accounts {
     }
 
     /// Calls `each` for the group and all above it, the root last.
+    #[inline]
     fn up(&mut self, id: GroupId, mut each: impl FnMut(&mut Account)) {
         let mut id = id;
         loop {
-            let account = self.ensure(id);
+            let account = match self.0.get_mut(id.0 as usize) {
+                Some(Some(account)) => &mut **account,
+                _ => self.ensure(id),
+            };
             each(account);
             if id == GroupId::ROOT {
                 return;
@@ -69,13 +73,34 @@ impl Accounts {
         }
     }
 
-    pub(crate) fn arrived(&mut self, now: Instant, id: GroupId) {
+    /// A request or a buffered write comes; `sync`: a task waits for it.
+    pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
         self.ensure(id).live_count += 1;
-        self.up(id, |account| account.pressure.arrived(now));
+        if sync {
+            self.up(id, |account| account.pressure.arrived(now));
+        }
     }
 
-    pub(crate) fn started(&mut self, now: Instant, id: GroupId) {
-        self.up(id, |account| account.pressure.started(now));
+    /// Something of the group is elsewhere: it must not be forgotten.
+    pub(crate) fn hold(&mut self, id: GroupId) {
+        self.ensure(id).live_count += 1;
+    }
+
+    /// Ends a hold.
+    pub(crate) fn release(&mut self, id: GroupId) {
+        self.ensure(id).live_count -= 1;
+    }
+
+    pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) {
+        if sync {
+            self.up(id, |account| account.pressure.started(now));
+        }
+    }
+
+    /// A buffered write is in memory; what it moves is counted when it is written back.
+    pub(crate) fn wrote(&mut self, now: Instant, id: GroupId) {
+        self.ensure(id).live_count -= 1;
+        self.up(id, |account| account.pressure.finished(now));
     }
 
     pub(crate) fn finished(
@@ -84,12 +109,15 @@ impl Accounts {
         id: GroupId,
         (op, size, outcome): (Op, Bytes, Outcome),
         times: &StageTimes,
+        sync: bool,
     ) {
         self.ensure(id).live_count -= 1;
         self.up(id, |account| {
-            account.pressure.finished(now);
             account.counts.finish(op, size, outcome, times);
-            account.latency.get_or_insert_default().record(times.total());
+            if sync {
+                account.pressure.finished(now);
+                account.latency.get_or_insert_default().record(times.total());
+            }
         });
     }
 
@@ -118,13 +146,11 @@ impl Accounts {
         self.get(id).map_or(0, |account| account.pressure.live_count())
     }
 
-    /// Marks a group to be forgotten. True if that can be done now.
-    pub(crate) fn dies(&mut self, id: GroupId) -> bool {
-        let Some(Some(account)) = self.0.get_mut(id.0 as usize) else {
-            return false;
-        };
-        account.dying = true;
-        account.live_count == 0
+    /// Marks a group to be forgotten.
+    pub(crate) fn dies(&mut self, id: GroupId) {
+        if let Some(Some(account)) = self.0.get_mut(id.0 as usize) {
+            account.dying = true;
+        }
     }
 
     /// Whether the group was to be forgotten and has no request any more.
@@ -139,6 +165,14 @@ impl Accounts {
         while self.0.last().is_some_and(Option::is_none) {
             self.0.pop();
         }
+    }
+
+    /// The root and then every other group, as [`Accounts::settings`].
+    pub(crate) fn all_settings(&self) -> Vec<(GroupId, GroupId, Settings)> {
+        let root = self.get(GroupId::ROOT).map_or_else(Settings::default, |root| root.settings);
+        let mut all = vec![(GroupId::ROOT, GroupId::ROOT, root)];
+        all.extend(self.settings());
+        all
     }
 
     /// Every group but the root with parent and settings, parents before children.

@@ -66,17 +66,28 @@ enum Verdict {
 pub(crate) type Narrow = (GroupId, Option<u32>);
 
 /// All targets of a device.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Targets {
     targets: BTreeMap<GroupId, Target>,
     narrowed: BTreeMap<GroupId, u32>,
+    /// When a window ends that may change something: every drain of the engine asks.
+    next: Instant,
+}
+
+impl Default for Targets {
+    fn default() -> Targets {
+        let (targets, narrowed) = (BTreeMap::new(), BTreeMap::new());
+        Targets { targets, narrowed, next: Instant::NEVER }
+    }
 }
 
 impl Targets {
     /// Sets or lifts the target of a group. Caps that it asked for end with its next window.
     pub(crate) fn set(&mut self, now: Instant, id: GroupId, target: Option<Nanos>) {
         let Some(target) = target else {
-            self.targets.remove(&id);
+            if self.targets.remove(&id).is_some() {
+                self.plan();
+            }
             return;
         };
         if self.targets.get(&id).is_some_and(|old| old.target == target) {
@@ -89,12 +100,15 @@ impl Targets {
             id,
             Target { target, window, ends, count: 0, late_count: 0, verdict: Verdict::Quiet },
         );
+        self.plan();
     }
 
     /// Forgets a group.
     pub(crate) fn remove(&mut self, id: GroupId) {
-        self.targets.remove(&id);
-        self.narrowed.remove(&id);
+        let had_target = self.targets.remove(&id).is_some();
+        if self.narrowed.remove(&id).is_some() || had_target {
+            self.plan();
+        }
     }
 
     /// A request of the group, or of one below it, has taken so long.
@@ -105,6 +119,7 @@ impl Targets {
         for id in accounts.ancestors(id) {
             if let Some(target) = self.targets.get_mut(&id) {
                 target.count += 1;
+                self.next = self.next.min(target.ends);
                 target.late_count += u32::from(total > target.target);
             }
         }
@@ -112,22 +127,30 @@ impl Targets {
 
     /// When a window ends that may change something.
     pub(crate) fn next(&self) -> Instant {
-        if self.targets.is_empty() && !self.narrowed.is_empty() {
-            return Instant::ZERO;
+        self.next
+    }
+
+    /// Finds out when that is.
+    fn plan(&mut self) {
+        if self.targets.is_empty() {
+            // What is still narrowed is widened at once: nobody asks for it any more.
+            self.next = if self.narrowed.is_empty() { Instant::NEVER } else { Instant::ZERO };
+            return;
         }
         let matters = |target: &&Target| target.count > 0 || !self.narrowed.is_empty();
         let ends = self.targets.values().filter(matters).map(|target| target.ends);
-        ends.min().unwrap_or(Instant::NEVER)
+        self.next = ends.min().unwrap_or(Instant::NEVER);
     }
 
     /// Judges the windows that have ended; the caps that change.
     pub(crate) fn judge(&mut self, now: Instant, accounts: &Accounts) -> Vec<Narrow> {
-        if now < self.next() {
+        if now < self.next {
             return Vec::new();
         }
         let mut changes = Vec::new();
         if self.targets.is_empty() {
             changes.extend(std::mem::take(&mut self.narrowed).into_keys().map(|id| (id, None)));
+            self.plan();
             return changes;
         }
         let mut concerned = BTreeSet::new();
@@ -144,6 +167,7 @@ impl Targets {
         for id in concerned {
             changes.extend(self.change(now, id, accounts));
         }
+        self.plan();
         changes
     }
 
@@ -206,7 +230,7 @@ mod tests {
         targets.set(at(0), GroupId(1), Some(Nanos::from_millis(5)));
         targets.set(at(0), GroupId(3), Some(Nanos::from_millis(1)));
         for _ in 0..64 {
-            accounts.arrived(at(0), GroupId(4));
+            accounts.arrived(at(0), GroupId(4), true);
         }
         (targets, accounts)
     }

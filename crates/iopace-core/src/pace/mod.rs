@@ -14,8 +14,14 @@ use crate::units::{Bytes, BytesPerSec};
 use crate::verdict::Reason;
 use core::fmt;
 
+pub mod counting;
+pub mod domain;
 pub mod none;
+pub mod rate;
 pub mod registry;
+pub mod threshold;
+
+mod tasks;
 
 pub use registry::{Policy, REGISTRY, find};
 

@@ -1,6 +1,6 @@
 //! The list of pacing policies: one line each.
 
-use super::{Pace, none};
+use super::{Pace, counting, none, rate, threshold};
 use core::fmt;
 
 /// One pacing policy.
@@ -20,9 +20,13 @@ impl fmt::Debug for Policy {
 }
 
 /// All policies, the simplest first.
-pub static REGISTRY: &[&Policy] = &[&none::POLICY];
+pub static REGISTRY: &[&Policy] =
+    &[&none::POLICY, &counting::POLICY, &threshold::POLICY, &rate::POLICY];
 
 /// The policy of that name.
 pub fn find(name: &str) -> Option<&'static Policy> {
     REGISTRY.iter().find(|policy| policy.name == name).copied()
 }
+
+#[cfg(test)]
+mod tests;

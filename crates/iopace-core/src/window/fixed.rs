@@ -16,15 +16,11 @@
 //! # Limits
 //! Too deep and the scheduler has no say, too shallow and the device idles: it does not learn.
 
-use super::{Picture, Policy, Window, WriteBack};
+use super::{Picture, Policy, WRITE_BACK_DEPTH, Window, WriteBack};
 use crate::limits::WINDOW_DEPTH_MAX;
 use crate::time::Instant;
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
-
-/// Write-back requests in line: 1 MiB in clusters of 128 KiB, FreeBSD's hirunningspace of 2009
-/// (vfs_bio.c).
-pub const WRITE_BACK_DEPTH: u32 = 8;
 
 /// The registry's line.
 pub static POLICY: Policy = Policy {
@@ -89,7 +85,7 @@ mod tests {
     #[test]
     fn p3_so_much_write_back_is_in_line() {
         let mut window = Fixed::new(4);
-        let in_line = |requests_count| WriteBack { requests_count, size: Bytes::from_mib(1) };
+        let in_line = |requests_count| WriteBack { requests_count, ..WriteBack::default() };
         let mut ask = |count| window.write_back(Instant::ZERO, &in_line(count), Bytes(4096));
         assert_eq!((ask(0), ask(WRITE_BACK_DEPTH - 1)), (Verdict::Pass, Verdict::Pass));
         assert_eq!(ask(WRITE_BACK_DEPTH), Verdict::Wait(Instant::NEVER, Reason::Window));

@@ -11,10 +11,21 @@ use crate::units::Bytes;
 use crate::verdict::Verdict;
 use core::fmt;
 
+pub mod aimd;
+mod base;
 pub mod fixed;
+pub mod latency;
 pub mod registry;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use registry::{Policy, REGISTRY, find};
+
+/// Write-back requests in line when nobody reads: 1 MiB in clusters of 128 KiB, FreeBSD's
+/// hirunningspace of 2009 (vfs_bio.c).
+pub const WRITE_BACK_DEPTH: u32 = 8;
 
 /// Write-back that is in line or at the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +34,8 @@ pub struct WriteBack {
     pub requests_count: u32,
     /// Bytes.
     pub size: Bytes,
+    /// Whether a flush waits for it.
+    pub is_awaited: bool,
 }
 
 /// A request that goes to the disk.

@@ -1,6 +1,6 @@
 //! The list of window policies: one line each.
 
-use super::{Window, fixed};
+use super::{Window, aimd, fixed, latency};
 use core::fmt;
 
 /// One window policy.
@@ -20,7 +20,7 @@ impl fmt::Debug for Policy {
 }
 
 /// All policies, the simplest first.
-pub static REGISTRY: &[&Policy] = &[&fixed::POLICY];
+pub static REGISTRY: &[&Policy] = &[&fixed::POLICY, &aimd::POLICY, &latency::POLICY];
 
 /// The policy of that name.
 pub fn find(name: &str) -> Option<&'static Policy> {

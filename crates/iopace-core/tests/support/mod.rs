@@ -113,6 +113,7 @@ impl World {
             nr_requests: setup.nr_requests,
             window_depth: setup.window_depth,
             slots: Mode::default(),
+            ..Config::default()
         };
         World {
             engine: Engine::new(config),
@@ -265,7 +266,7 @@ impl World {
                     let total = finish.times.total();
                     self.finished(finish.tag.0, finish.outcome, total);
                 }
-                Output::Resume { .. } => {}
+                Output::Resume(_) | Output::Cleaned(_) => {}
                 Output::Event(event) => {
                     if let Event::SchedulerFailed { fault, .. } = *event {
                         self.report.faults.push(fault);

@@ -7,6 +7,9 @@
 //! | `GET /v1/devices/{name}` | [`DeviceReport`] |
 //! | `GET /v1/schedulers` | a list of [`SchedulerSpec`] |
 //! | `POST /v1/devices/{name}/scheduler` with a [`Change`] | [`DeviceReport`] after the change |
+//! | `GET /v1/policies` | [`PolicyList`]: the policies of stages pace and window |
+//! | `POST /v1/devices/{name}/pace` with a [`PaceChange`] | [`DeviceReport`] after the change |
+//! | `POST /v1/devices/{name}/window` with a [`WindowChange`] | [`DeviceReport`] after the change |
 //! | `GET /v1/events` | a list of [`EventReport`], oldest first |
 //! | `GET /v1/groups[?group=PATH]` | a list of [`GroupReport`], the group and all below it |
 //! | `POST /v1/groups` with a [`CreateGroup`] | its [`GroupReport`] |
@@ -22,8 +25,10 @@
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
 
 mod groups;
+mod policies;
 
 pub use groups::*;
+pub use policies::*;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -83,6 +88,10 @@ pub struct DeviceReport {
     pub io_engine: String,
     /// The scheduler at work.
     pub scheduler: SchedulerReport,
+    /// Dirty memory, and how its writers are paced; none if the device bypasses the page cache.
+    pub pace: Option<PaceReport>,
+    /// How many requests its disk may hold.
+    pub window: WindowReport,
     /// Where its requests are.
     pub queue: QueueReport,
     /// Reads and cache hints that went through the scheduler.

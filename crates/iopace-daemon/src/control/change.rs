@@ -1,10 +1,12 @@
-//! A change of a device's scheduler: checked whole, then applied whole, or refused with nothing
-//! changed.
+//! A change of a device's scheduler, or of its policy of stage pace or window: checked whole, then
+//! applied whole, or refused with nothing changed.
 
-use super::api::{Action, Change};
+use super::api::{Action, Change, PaceChange, WindowChange};
 use crate::device::Device;
 use iopace_core::engine::{Control, ControlError};
+use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::sched::{self, Algorithm, Params, REGISTRY};
+use iopace_core::{pace, window};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -43,6 +45,64 @@ impl std::error::Error for Refusal {}
 pub fn apply(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
     let control = control(device, change)?;
     device.control(control).map_err(|error| conflict(device, &error))
+}
+
+/// Carries out a change of the device's policy of stage pace.
+///
+/// # Errors
+/// The reason, with what would be right.
+pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusal> {
+    let name = &change.policy;
+    let policy = pace::find(name).ok_or_else(|| {
+        unknown("pacing policy", name, pace::REGISTRY.iter().map(|policy| policy.name))
+    })?;
+    let status = device.status();
+    if status.memory.is_none() {
+        let name = &device.info().name;
+        return Err(Refusal::Conflict {
+            error: format!("device '{name}' bypasses the page cache (direct)"),
+            hint: "no write of it is buffered, so there is nothing to pace".into(),
+        });
+    }
+    if std::ptr::eq(status.engine.pace, policy) {
+        return Ok(());
+    }
+    device.control(Control::Pace(policy)).map_err(|error| conflict(device, &error))
+}
+
+/// Carries out a change of the device's policy of stage window, of its depth, or of both.
+///
+/// # Errors
+/// The reason, with what would be right.
+pub fn apply_window(device: &dyn Device, change: &WindowChange) -> Result<(), Refusal> {
+    let policy = match change.policy.as_deref() {
+        None => None,
+        Some(name) => Some(window::find(name).ok_or_else(|| {
+            unknown("window policy", name, window::REGISTRY.iter().map(|policy| policy.name))
+        })?),
+    };
+    if let Some(depth) = change.depth.filter(|depth| !(1..=WINDOW_DEPTH_MAX).contains(depth)) {
+        return Err(Refusal::Illegal {
+            error: format!("depth {depth} is out of bounds"),
+            hint: format!("it is 1 to {WINDOW_DEPTH_MAX}"),
+        });
+    }
+    if policy.is_none() && change.depth.is_none() {
+        return Err(Refusal::Illegal {
+            error: "the change says neither a policy nor a depth".into(),
+            hint: "name a policy with -a ('policy'), a depth with --depth ('depth'), or both"
+                .into(),
+        });
+    }
+    let refused = |error| conflict(device, &error);
+    if let Some(depth) = change.depth {
+        device.control(Control::Window(depth)).map_err(refused)?;
+    }
+    let present = device.status().engine.window;
+    match policy.filter(|policy| !std::ptr::eq(*policy, present)) {
+        Some(policy) => device.control(Control::WindowPolicy(policy)).map_err(refused),
+        None => Ok(()),
+    }
 }
 
 fn control(device: &dyn Device, change: &Change) -> Result<Control, Refusal> {
@@ -90,10 +150,16 @@ fn with(
 }
 
 fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
-    sched::find(name).ok_or_else(|| Refusal::Illegal {
-        error: format!("there is no scheduler '{name}'"),
-        hint: format!("there are: {}", all()),
-    })
+    let all = REGISTRY.iter().map(|algorithm| algorithm.name);
+    sched::find(name).ok_or_else(|| unknown("scheduler", name, all))
+}
+
+fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) -> Refusal {
+    let known: Vec<&str> = known.collect();
+    Refusal::Illegal {
+        error: format!("there is no {what} '{name}'"),
+        hint: format!("there are: {}", known.join(", ")),
+    }
 }
 
 fn all() -> String {

@@ -1,6 +1,7 @@
 //! The asking end of the control socket: blocking calls, one connection each.
 
 mod groups;
+mod policies;
 
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use http_body_util::{BodyExt, Full, Limited};
@@ -8,6 +9,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -118,12 +120,20 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]; nothing is changed if it was refused.
     pub fn change(&self, name: &str, change: &Change) -> Result<DeviceReport, ClientError> {
-        let body = serde_json::to_vec(change).expect("strings and numbers");
-        self.call(Method::POST, &format!("/v1/devices/{}/scheduler", encode(name)), body)
+        self.post(&format!("/v1/devices/{}/scheduler", encode(name)), change)
     }
 
     fn get<T: DeserializeOwned>(&self, route: &str) -> Result<T, ClientError> {
         self.call(Method::GET, route, Vec::new())
+    }
+
+    fn post<T: DeserializeOwned>(
+        &self,
+        route: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).expect("strings and numbers");
+        self.call(Method::POST, route, body)
     }
 
     fn call<T: DeserializeOwned>(

@@ -6,6 +6,7 @@ use super::api::{
 };
 use super::server::{Answer, ROUTES, Refused, Shared, Subject, bad_body};
 use super::{query, report};
+use crate::device::GroupStatus;
 use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice};
 use axum::Router;
 use axum::body::Bytes;
@@ -29,9 +30,10 @@ pub(super) fn router() -> Router<Shared> {
         .route("/v1/connections", get(connections))
 }
 
-type Body = Result<Bytes, BytesRejection>;
+pub(super) type Body = Result<Bytes, BytesRejection>;
 
-fn body<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, Refused> {
+/// What a body says; `example` shows what it could be.
+pub(super) fn body<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, Refused> {
     let body = body.map_err(|rejection| bad_body(&rejection))?;
     serde_json::from_slice(&body).map_err(|error| {
         let error = format!("the body is not understood: {error}");
@@ -199,7 +201,8 @@ fn effective_report(Explained { device, value, source, .. }: Explained) -> Effec
     EffectiveReport { device, value, source: source.into() }
 }
 
-fn device_stat(GroupOnDevice { device, account, slots }: &GroupOnDevice) -> GroupDeviceStat {
+fn device_stat(GroupOnDevice { device, status }: &GroupOnDevice) -> GroupDeviceStat {
+    let GroupStatus { account, slots, dirty, pace } = status;
     let counts = &account.counts;
     GroupDeviceStat {
         device: device.clone(),
@@ -215,6 +218,8 @@ fn device_stat(GroupOnDevice { device, account, slots }: &GroupOnDevice) -> Grou
         latency: account.latency.as_deref().map(report::times).unwrap_or_default(),
         slots_taken_count: slots.taken_count,
         waiting_count: slots.waiting_count,
+        dirty_bytes: dirty.group.get(),
+        pace: pace.as_ref().map(|picture| report::picture(picture, dirty.group)),
         pressure: account.pressure.to_string(),
     }
 }

@@ -10,6 +10,7 @@ pub mod api;
 pub mod change;
 pub mod client;
 mod groups;
+mod policies;
 mod query;
 pub mod report;
 pub mod server;

@@ -1,17 +1,21 @@
 //! From the devices' own state to what the control socket says.
 
 use super::api::{
-    CounterReport, DeviceReport, DirectionReport, EventReport, ParamReport, QueueReport,
-    SchedulerReport, SchedulerSpec, StageReport, TimesReport,
+    CounterReport, DeviceReport, DirectionReport, EventReport, PaceReport, ParamReport,
+    PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport, SchedulerSpec,
+    StageReport, TimesReport, WindowReport,
 };
 use crate::clock;
-use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent};
+use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
+use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
 use iopace_core::sched::{Algorithm, REGISTRY};
 use iopace_core::stats::{DirectionStats, Histogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
+use iopace_core::units::Bytes;
+use iopace_core::{pace, window};
 
 /// A device as it stands.
 pub fn device(device: &dyn Device) -> DeviceReport {
@@ -29,6 +33,8 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         rotational: info.rotational,
         io_engine: info.io_engine.into(),
         scheduler: scheduler(info, engine),
+        pace: status.memory.as_ref().map(|memory| paced(engine, memory)),
+        window: windowed(engine, &status.window),
         queue: queue(engine, stats.refused_count),
         read: direction(&stats.read),
         write: direction(&stats.write),
@@ -46,6 +52,66 @@ pub fn device(device: &dyn Device) -> DeviceReport {
 /// The schedulers that there are.
 pub fn schedulers() -> Vec<SchedulerSpec> {
     REGISTRY.iter().map(|algorithm| spec(algorithm)).collect()
+}
+
+/// The policies of stages pace and window that there are.
+pub fn policies() -> PolicyList {
+    let spec = |name: &str, summary: &str, default: &str| PolicySpec {
+        name: name.into(),
+        summary: summary.into(),
+        default: name == default,
+    };
+    let pace = pace::REGISTRY.iter();
+    let window = window::REGISTRY.iter();
+    PolicyList {
+        pace: pace.map(|policy| spec(policy.name, policy.summary, PACE_DEFAULT)).collect(),
+        window: window.map(|policy| spec(policy.name, policy.summary, WINDOW_DEFAULT)).collect(),
+    }
+}
+
+fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
+    let MemoryStatus { dirty, thresholds, picture: seen, pauses } = memory;
+    let mut picture = picture(seen, dirty.device);
+    if picture.limit_bytes == 0 {
+        // The limit holds for every policy, also for one that does not look at it.
+        picture.limit_bytes = thresholds.limit.get();
+    }
+    PaceReport {
+        policy: engine.pace.name.into(),
+        write_back_bytes: dirty.write_back.get(),
+        background_bytes: thresholds.background.get(),
+        picture,
+        pauses: times(pauses),
+        waiting_count: engine.paced_count,
+    }
+}
+
+/// A picture, with dirty memory as the engine counts it.
+pub(super) fn picture(picture: &pace::Picture, dirty: Bytes) -> PictureReport {
+    PictureReport {
+        dirty_bytes: dirty.get(),
+        freerun_bytes: picture.freerun.get(),
+        setpoint_bytes: picture.setpoint.get(),
+        limit_bytes: picture.limit.get(),
+        write_bandwidth_bytes_s: picture.write_bandwidth.0,
+        dirty_rate_bytes_s: picture.dirty_rate.0,
+        base_rate_bytes_s: picture.base_rate.0,
+        balanced_rate_bytes_s: picture.balanced_rate.0,
+        task_rate_bytes_s: picture.task_rate.0,
+        position_permille: picture.position_permille,
+        last_pause_ns: picture.pause.as_nanos(),
+    }
+}
+
+fn windowed(engine: &Status, picture: &window::Picture) -> WindowReport {
+    WindowReport {
+        policy: engine.window.name.into(),
+        depth: picture.depth,
+        write_back_depth: picture.write_back_depth,
+        write_back_gap_ns: picture.write_back_gap.as_nanos(),
+        quiet_latency_ns: picture.quiet_latency.as_nanos(),
+        latency_ns: picture.latency.as_nanos(),
+    }
 }
 
 fn scheduler(info: &DeviceInfo, engine: &Status) -> SchedulerReport {

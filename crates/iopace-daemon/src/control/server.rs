@@ -3,14 +3,14 @@
 use super::Controlled;
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use super::change::{self, Refusal};
-use super::groups;
+use super::groups::{self, Body, body};
+use super::policies;
 use super::report;
 use crate::clock;
 use crate::daemon::StartError;
 use crate::device::Device;
 use crate::nbd::listener::bind_unix;
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path as InPath, State};
 use axum::http::{StatusCode, Uri, header::CONTENT_TYPE};
@@ -51,9 +51,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
-                                 /v1/events, /v1/groups, /v1/groups/files, /v1/groups/stat, \
-                                 /v1/connections; POST /v1/devices/NAME/scheduler, /v1/groups, \
-                                 /v1/groups/files, /v1/groups/move; DELETE /v1/groups";
+                                 /v1/policies, /v1/events, /v1/groups, /v1/groups/files, \
+                                 /v1/groups/stat, /v1/connections; POST \
+                                 /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
+                                 /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
+                                 /v1/groups/move; DELETE /v1/groups";
 
 /// A bound control socket. Its path is removed when this is dropped.
 #[derive(Debug)]
@@ -196,6 +198,7 @@ fn router(subject: Arc<dyn Controlled>) -> Router {
         .route("/v1/devices/{name}/scheduler", post(change_scheduler))
         .route("/v1/schedulers", get(schedulers))
         .route("/v1/events", get(events))
+        .merge(policies::router())
         .merge(groups::router())
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
@@ -220,10 +223,7 @@ async fn devices(State(shared): Subject) -> Answer<Vec<DeviceReport>> {
     Answer(shared.subject.devices().iter().map(|device| report::device(&**device)).collect())
 }
 
-async fn device(
-    State(shared): Subject,
-    name: Result<InPath<String>, PathRejection>,
-) -> Result<Answer<DeviceReport>, Refused> {
+async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceReport>, Refused> {
     Ok(Answer(report::device(find(&shared, name)?)))
 }
 
@@ -242,25 +242,12 @@ async fn events(State(shared): Subject) -> Answer<Vec<EventReport>> {
 /// of several clients come one after the other.
 async fn change_scheduler(
     State(shared): Subject,
-    name: Result<InPath<String>, PathRejection>,
-    body: Result<Bytes, BytesRejection>,
+    name: Name,
+    sent: Body,
 ) -> Result<Answer<DeviceReport>, Refused> {
-    let body = body.map_err(|rejection| bad_body(&rejection))?;
+    let change: Change = body(sent, r#"{"action":"insert","algorithm":"rr","set":{"wait_ms":5}}"#)?;
     let device = find(&shared, name)?;
-    let change: Change = serde_json::from_slice(&body).map_err(|error| {
-        Refused::new(
-            StatusCode::BAD_REQUEST,
-            format!("the body is not a change: {error}"),
-            r#"as in {"action":"insert","algorithm":"rr","set":{"wait_ms":5}}"#,
-        )
-    })?;
-    change::apply(device, &change).map_err(|refusal| {
-        tracing::debug!(device = device.info().name, %refusal, "a change was refused");
-        match refusal {
-            Refusal::Illegal { error, hint } => Refused::new(StatusCode::BAD_REQUEST, error, hint),
-            Refusal::Conflict { error, hint } => Refused::new(StatusCode::CONFLICT, error, hint),
-        }
-    })?;
+    change::apply(device, &change)?;
     let report = report::device(device);
     let scheduler = &report.scheduler;
     tracing::info!(
@@ -272,10 +259,10 @@ async fn change_scheduler(
     Ok(Answer(report))
 }
 
-fn find(
-    shared: &Shared,
-    name: Result<InPath<String>, PathRejection>,
-) -> Result<&dyn Device, Refused> {
+/// A device's name in the path.
+pub(super) type Name = Result<InPath<String>, PathRejection>;
+
+pub(super) fn find(shared: &Shared, name: Name) -> Result<&dyn Device, Refused> {
     let InPath(name) = name.map_err(|rejection| {
         Refused::new(rejection.status(), rejection.body_text(), format!("there are {ROUTES}"))
     })?;
@@ -329,6 +316,16 @@ impl Refused {
         hint: impl Into<String>,
     ) -> Refused {
         Refused(status, Problem { error: error.into(), hint: hint.into() })
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        tracing::debug!(%refusal, "a change was refused");
+        match refusal {
+            Refusal::Illegal { error, hint } => Refused::new(StatusCode::BAD_REQUEST, error, hint),
+            Refusal::Conflict { error, hint } => Refused::new(StatusCode::CONFLICT, error, hint),
+        }
     }
 }
 

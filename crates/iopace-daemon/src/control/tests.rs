@@ -2,6 +2,7 @@
 
 mod fake;
 mod groups;
+mod policies;
 
 use super::Controlled;
 use super::api::{Action, Change, DeviceReport, ExportReport};

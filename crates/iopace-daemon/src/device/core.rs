@@ -4,21 +4,22 @@
 //! and carried out after the lock is released: no I/O, no system call and no reply happens under
 //! it.
 
-use super::{DeviceStatus, LoggedEvent};
+use super::portion::Portion;
+use super::{DeviceStatus, GroupStatus, LoggedEvent, MemoryStatus, MemoryUse};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::io::IoDone;
 use crate::limits::EVENTS_KEPT;
 use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
 use crate::timer::Timers;
-use iopace_core::admit::GroupSlots;
-use iopace_core::engine::{Config, Control, ControlError, Engine, Input, Output, Start};
-use iopace_core::group::accounts::Account;
-use iopace_core::request::{GroupId, Op, Outcome, Submit, Tag, TaskId};
+use iopace_core::engine::{Config, Control, ControlError, Engine, Input, Output, Resume, Start};
+use iopace_core::pace::Thresholds;
+use iopace_core::request::{GroupId, Op, Outcome, Submit, Tag};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
+use iopace_nbd::Error as NbdError;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -28,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 pub(crate) struct Drained {
     /// For the disk, with the data to write or room for the data to read.
     pub(crate) starts: Vec<(Start, Buffer)>,
+    /// For the page cache.
+    pub(crate) portions: Vec<Portion>,
     /// For the clients.
     finished: Vec<(Job, Outcome)>,
     /// Sum and number of service times among them.
@@ -112,6 +115,10 @@ struct Inner {
     jobs: Slab<Job>,
     hold_up: Histogram,
     events: EventLog,
+    /// What it may have dirty at present.
+    thresholds: Thresholds,
+    buffered_writes_count: u64,
+    written_back: Bytes,
 }
 
 /// Whether the change concerns the scheduler: the only kind that is long enough to be measured.
@@ -134,11 +141,15 @@ impl Core {
     ) -> Core {
         let alarm = Alarm::new(timers);
         alarm.register(device);
+        let thresholds = engine.memory;
         let inner = Inner {
             engine: Engine::new(engine),
             jobs: Slab::new(),
             hold_up: Histogram::default(),
             events: EventLog::new(name),
+            thresholds,
+            buffered_writes_count: 0,
+            written_back: Bytes::ZERO,
         };
         Core { inner: Mutex::new(inner), alarm }
     }
@@ -147,30 +158,54 @@ impl Core {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stage pace, for a write that the page cache takes.
-    pub(crate) fn pace(
+    /// Takes requests that arrived together: one lock, one drain. Writes for the page cache are
+    /// paced if `buffered`.
+    pub(crate) fn submit(
         &self,
-        (task, group): (TaskId, GroupId),
-        size: Bytes,
+        jobs: impl Iterator<Item = Job>,
+        buffered: bool,
         drained: &mut Drained,
     ) {
-        let mut inner = self.lock();
-        let tag = Tag(u64::MAX);
-        let now = clock::now();
-        inner.engine.handle(now, Input::Dirtied { tag, task, group, size });
-        // No pacing policy waits yet: the write is resumed within this drain.
-        self.drain(inner, now, drained);
-    }
-
-    /// Takes requests that arrived together: one lock, one drain.
-    pub(crate) fn submit(&self, jobs: impl Iterator<Item = Job>, drained: &mut Drained) {
         let mut inner = self.lock();
         let now = clock::now();
         for job in jobs {
             let Job { task, group, op, extent, fua, .. } = job;
             let tag = Tag(inner.jobs.insert(job) as u64);
+            if buffered && op == Op::Write && !fua && !extent.is_empty() {
+                inner.engine.handle(now, Input::Dirtied { tag, task, group, extent });
+                continue;
+            }
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
             inner.engine.handle(now, Input::Submit(submit));
+        }
+        self.drain(inner, now, drained);
+    }
+
+    /// Takes portions that were written, and answers the writes that end with them.
+    pub(crate) fn wrote(&self, portions: Vec<Portion>, drained: &mut Drained) {
+        let mut inner = self.lock();
+        let now = clock::now();
+        for portion in portions {
+            let Portion { id, key, job, buffer, extent, failed, .. } = portion;
+            let ok = failed.is_none();
+            let outcome = failed.map_or(Outcome::Ok, |error| {
+                let device = &inner.events.device;
+                tracing::warn!(%device, %error, "Write {extent} failed");
+                Outcome::Failed(disk_error(&error))
+            });
+            match job {
+                Some(job) => {
+                    inner.buffered_writes_count += u64::from(ok);
+                    drained.finished.push((job, outcome));
+                }
+                // The rest of the write is given up.
+                None if !ok => {
+                    let job = inner.jobs.remove(key);
+                    drained.finished.push((job, outcome));
+                }
+                None => inner.jobs[key].buffer = buffer,
+            }
+            inner.engine.handle(now, Input::Wrote { id, ok });
         }
         self.drain(inner, now, drained);
     }
@@ -189,7 +224,11 @@ impl Core {
                     Outcome::Failed(disk_error(&error))
                 }
             };
-            inner.jobs[request.key].buffer = request.buffer;
+            if request.write_back {
+                inner.written_back += request.extent.len();
+            } else {
+                inner.jobs[request.key].buffer = request.buffer;
+            }
             inner.engine.handle(now, Input::Done { id: request.id, outcome });
         }
         self.drain(inner, now, drained);
@@ -210,6 +249,9 @@ impl Core {
     ) -> Result<(), ControlError> {
         let mut inner = self.lock();
         let is_exchange = is_exchange(&control);
+        if let Control::Memory(budget) = &control {
+            inner.thresholds = budget.device;
+        }
         let now = clock::now();
         let result = inner.engine.control(now, control);
         if result.is_ok() && is_exchange {
@@ -220,10 +262,15 @@ impl Core {
     }
 
     /// What a group did, as of now.
-    pub(crate) fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
-        let (mut account, slots) = self.lock().engine.group(id)?;
-        account.pressure.advance(clock::now());
-        Some((account, slots))
+    pub(crate) fn group(&self, id: GroupId) -> Option<GroupStatus> {
+        GroupStatus::of(&self.lock().engine, id)
+    }
+
+    /// Dirty memory, and what was written back.
+    pub(crate) fn memory_use(&self) -> MemoryUse {
+        let inner = self.lock();
+        let dirty = inner.engine.dirty(GroupId::ROOT).device;
+        MemoryUse { dirty, written_back: inner.written_back }
     }
 
     /// Whether no request of a group that was removed is left.
@@ -237,27 +284,48 @@ impl Core {
             engine: inner.engine.status(),
             stats: inner.engine.stats().clone(),
             cached_reads_count: 0,
-            buffered_writes_count: 0,
+            buffered_writes_count: inner.buffered_writes_count,
             hold_up: inner.hold_up.clone(),
             events: inner.events.kept(),
+            memory: Some(MemoryStatus::of(&inner.engine, inner.thresholds)),
+            window: inner.engine.window_picture(),
         }
     }
 
     fn drain(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, drained: &mut Drained) {
         let at = loop {
             match inner.engine.poll(now) {
+                Output::Start(start) if start.write_back => {
+                    drained.starts.push((start, Buffer::default()));
+                }
                 Output::Start(start) => {
                     let job = &mut inner.jobs[start.tag.0 as usize];
                     let buffer = std::mem::take(&mut job.buffer);
                     drained.starts.push((start, buffer));
                 }
                 Output::Finish(finish) => {
-                    drained.service.0 += finish.times.disk;
-                    drained.service.1 += 1;
+                    // The time of a flush is not that of a transfer, nor is that of a refusal.
+                    if finish.op != Op::Flush && finish.times.disk > Nanos::ZERO {
+                        drained.service.0 += finish.times.disk;
+                        drained.service.1 += 1;
+                    }
                     let job = inner.jobs.remove(finish.tag.0 as usize);
                     drained.finished.push((job, finish.outcome));
                 }
-                Output::Resume { .. } => {}
+                Output::Resume(Resume { id, tag, extent, last, .. }) => {
+                    let key = tag.0 as usize;
+                    let (job, buffer, base) = if last {
+                        (Some(inner.jobs.remove(key)), Buffer::default(), Bytes::ZERO)
+                    } else {
+                        let job = &mut inner.jobs[key];
+                        (None, std::mem::take(&mut job.buffer), job.extent.offset())
+                    };
+                    let failed = None;
+                    let portion = Portion { id, key, job, buffer, base, extent, failed };
+                    drained.portions.push(portion);
+                }
+                // The kernel's page cache knows by itself.
+                Output::Cleaned(_) => {}
                 Output::Event(event) => inner.events.add(*event),
                 Output::Wait(at, _) => break at,
             }
@@ -271,5 +339,18 @@ impl Core {
         if !at.is_never() {
             self.alarm.set(at);
         }
+    }
+}
+
+impl Drop for Core {
+    /// What a daemon has cut off at its end is answered all the same: its clients are gone, but
+    /// what is counted for them is given back.
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = Touched::default();
+        for job in inner.jobs.drain() {
+            job.finish(Err(NbdError::Shutdown), &mut touched);
+        }
+        touched.send();
     }
 }

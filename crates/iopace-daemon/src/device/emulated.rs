@@ -5,7 +5,7 @@
 //! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
 
 use super::core::{Alarm, EventLog, is_exchange};
-use super::{Allocation, Device, DeviceInfo, DeviceStatus};
+use super::{Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, MemoryStatus, thresholds};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
@@ -13,10 +13,10 @@ use crate::io::file::File;
 use crate::limits::EMULATED_CACHE_DEFAULT;
 use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
 use crate::timer::Timers;
-use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Config, Control, ControlError};
-use iopace_core::group::accounts::Account;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
+use iopace_core::pace::Thresholds;
+use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
 use iopace_core::request::{Extent, GroupId, Op, Outcome, Submit, Tag};
 use iopace_core::sched::{self, fifo};
 use iopace_core::stats::Histogram;
@@ -25,6 +25,7 @@ use iopace_core::units::Bytes;
 use iopace_disk::machine::{Io, Machine, MachineOutput};
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets::{self, Preset};
+use iopace_nbd::Error as NbdError;
 use slab::Slab;
 use std::fs;
 use std::io;
@@ -40,6 +41,8 @@ struct Inner {
     jobs: Slab<Job>,
     hold_up: Histogram,
     events: EventLog,
+    /// What it may have dirty at present.
+    thresholds: Thresholds,
 }
 
 /// The device.
@@ -76,14 +79,19 @@ impl EmulatedDevice {
         };
         let rotational = disk.is_rotational();
         let base = if rotational { "elevator" } else { "fifo" };
+        let cache = cache.unwrap_or(EMULATED_CACHE_DEFAULT);
+        let memory = modelled(config, cache);
         let engine = Config {
             base: sched::find(base).unwrap_or(&fifo::ALGORITHM),
             nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
             window_depth: config.window_depth.unwrap_or(disk.depth()),
+            window: config.window,
+            pace: config.pace,
+            memory,
             ..Config::default()
         };
-        let cache = cache.unwrap_or(EMULATED_CACHE_DEFAULT);
-        let cache = (!config.direct).then(|| PageCacheConfig::for_memory(cache));
+        let cache =
+            (!config.direct).then_some(PageCacheConfig { memory: cache, drop_behind: true });
         let machine = Machine::new(engine, cache, disk);
         let info = info(config, preset, store.clone(), &store_file, rotational, base);
         let inner = Inner {
@@ -91,6 +99,7 @@ impl EmulatedDevice {
             jobs: Slab::new(),
             hold_up: Histogram::default(),
             events: EventLog::new(config.name.clone()),
+            thresholds: memory,
         };
         let device = Arc::new(EmulatedDevice {
             info,
@@ -155,6 +164,13 @@ impl EmulatedDevice {
         }
         job.finish(result, touched);
     }
+}
+
+/// What may be dirty of the modelled memory: as much as the kernel's defaults allow, unless
+/// something else is set; never more than all of it.
+fn modelled(config: &DeviceConfig, cache: Bytes) -> Thresholds {
+    let usual = Thresholds::of_memory(cache, BACKGROUND_PERCENT, LIMIT_PERCENT).limit;
+    thresholds(config, config.dirty_limit.map_or(usual, |own| own.min(cache)))
 }
 
 /// A sparse file, made if it is missing.
@@ -249,6 +265,9 @@ impl Device for EmulatedDevice {
     fn control(&self, control: Control) -> Result<(), ControlError> {
         let mut inner = self.lock();
         let is_exchange = is_exchange(&control);
+        if let Control::Memory(budget) = &control {
+            inner.thresholds = budget.device;
+        }
         let now = clock::now();
         let result = inner.machine.control(now, control);
         if result.is_ok() && is_exchange {
@@ -258,10 +277,8 @@ impl Device for EmulatedDevice {
         result
     }
 
-    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
-        let (mut account, slots) = self.lock().machine.engine().group(id)?;
-        account.pressure.advance(clock::now());
-        Some((account, slots))
+    fn group(&self, id: GroupId) -> Option<GroupStatus> {
+        GroupStatus::of(self.lock().machine.engine(), id)
     }
 
     /// The modelled page cache may hold a request back before the engine sees it.
@@ -275,17 +292,33 @@ impl Device for EmulatedDevice {
 
     fn status(&self) -> DeviceStatus {
         let inner = self.lock();
+        let engine = inner.machine.engine();
+        let buffered = !self.info.direct;
         DeviceStatus {
-            engine: inner.machine.engine().status(),
-            stats: inner.machine.engine().stats().clone(),
+            engine: engine.status(),
+            stats: engine.stats().clone(),
             cached_reads_count: self.cached_reads.load(Relaxed),
             buffered_writes_count: self.buffered_writes.load(Relaxed),
             hold_up: inner.hold_up.clone(),
             events: inner.events.kept(),
+            memory: buffered.then(|| MemoryStatus::of(engine, inner.thresholds)),
+            window: engine.window_picture(),
         }
     }
 
     fn flush_all(&self) -> io::Result<()> {
         if self.info.read_only { Ok(()) } else { self.store.flush() }
+    }
+}
+
+impl Drop for EmulatedDevice {
+    /// As for other devices: what is cut off is answered.
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = Touched::default();
+        for job in inner.jobs.drain() {
+            job.finish(Err(NbdError::Shutdown), &mut touched);
+        }
+        touched.send();
     }
 }

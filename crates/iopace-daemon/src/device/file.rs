@@ -1,27 +1,30 @@
 //! A file or block device behind an engine, and the pump between them.
 //!
-//! Reads that the page cache can answer and buffered writes do not come to the engine's queue: the
-//! thread that received them serves them. Everything that needs the disk is submitted to the
+//! Reads that the page cache can answer do not come to the engine: the thread that received them
+//! serves them. A buffered write passes stage pace and is written into the page cache by the thread
+//! that received it, if it may go at once, else by a thread of a pool: neither the timer nor who
+//! learns of a completion ever waits for a page. Everything that needs the disk is submitted to the
 //! engine; what it starts goes to the disk, and each completion is handled by the thread that
 //! learns of it.
 
 use super::core::{Core, Drained};
 use super::limited::Limited;
-use super::{Allocation, Device, DeviceInfo, DeviceStatus};
+use super::portion::Portion;
+use super::{Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, MemoryUse, thresholds};
 use crate::config::{DeviceConfig, IoEngineChoice};
 use crate::daemon::StartError;
 use crate::io::file::File;
+use crate::io::pool::Pool;
 use crate::io::{Completions, Disk, IoDone, IoRequest};
-use crate::limits::{FILE_WINDOW_DEFAULT, INLINE_SERVICE};
-use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
+use crate::limits::{DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, INLINE_SERVICE, WRITE_THREADS};
+use crate::nbd::reply::{Job, Touched};
 use crate::timer::Timers;
-use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Config, Control, ControlError, Start};
-use iopace_core::group::accounts::Account;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
-use iopace_core::request::{Extent, GroupId, Op, Outcome};
+use iopace_core::request::{Extent, GroupId, Op};
 use iopace_core::sched::fifo;
 use iopace_core::time::Nanos;
+use iopace_core::units::Bytes;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -31,6 +34,21 @@ use std::sync::{Arc, Weak};
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
 const ALLOCATION_PIECES_MAX: usize = 1_024;
 
+/// Portions that one thread writes in a row before it sends replies and lets others go on: some
+/// milliseconds of small ones, as many as a connection's buffer holds.
+const ROUNDS_MAX: usize = 256;
+
+/// Who carries out what the engine said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    /// A connection's thread with one request: it may wait for the disk.
+    Alone,
+    /// A thread that may write into the page cache.
+    Writer,
+    /// A thread that others wait for: it does nothing that may block.
+    Busy,
+}
+
 /// The device.
 pub struct FileDevice {
     info: DeviceInfo,
@@ -38,8 +56,9 @@ pub struct FileDevice {
     disk: Disk,
     core: Core,
     limited: Limited,
+    /// For writes into the page cache that had to wait.
+    writers: Pool<Portion>,
     cached_reads: AtomicU64,
-    buffered_writes: AtomicU64,
     /// Mean service time of the disk in nanoseconds, each sample weighing 1/8.
     service_ns: AtomicU64,
 }
@@ -74,7 +93,23 @@ impl FileDevice {
                 base: &fifo::ALGORITHM,
                 nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
                 window_depth: config.window_depth.unwrap_or(FILE_WINDOW_DEFAULT),
+                window: config.window,
+                pace: config.pace,
+                memory: thresholds(config, DIRTY_FALLBACK),
+                capacity: Bytes(file.size_bytes()),
                 ..Config::default()
+            };
+            let writer = this.clone();
+            let write = move |portion: Portion| match writer.upgrade() {
+                Some(device) => device.write(portion),
+                None => portion.give_up(),
+            };
+            let writers = match Pool::start("write", WRITE_THREADS, write.clone()) {
+                Ok(writers) => writers,
+                Err(error) => {
+                    failed = Some(StartError::Threads(error));
+                    Pool::start("write", 0, write).expect("none is started")
+                }
             };
             FileDevice {
                 info: info(config, path, &file, disk.name()),
@@ -82,35 +117,65 @@ impl FileDevice {
                 file: Arc::clone(&file),
                 disk,
                 limited: Limited::default(),
+                writers,
                 cached_reads: AtomicU64::new(0),
-                buffered_writes: AtomicU64::new(0),
                 service_ns: AtomicU64::new(0),
             }
         });
         failed.map_or(Ok(device), Err)
     }
 
-    /// Answers what has finished and hands what was started to the disk.
-    fn carry_out(&self, mut drained: Drained, mut touched: Touched, may_block: bool) {
-        if let (sum, count @ 1..) = drained.service {
-            self.learn(Nanos(sum.0 / count));
+    /// Hands what was started to the disk, writes what may go into the page cache, and answers
+    /// what has finished.
+    fn carry_out(&self, mut drained: Drained, caller: Caller) {
+        let mut touched = Touched::default();
+        for _ in 0..ROUNDS_MAX {
+            if let (sum, count @ 1..) = std::mem::take(&mut drained.service) {
+                self.learn(Nanos(sum.0 / count));
+            }
+            drained.finish(&mut touched);
+            let mut portions = std::mem::take(&mut drained.portions);
+            if portions.is_empty() {
+                touched.send();
+                return self.start(&mut drained, caller == Caller::Alone);
+            }
+            self.start(&mut drained, false);
+            if caller == Caller::Busy {
+                touched.send();
+                return self.writers.submit(portions);
+            }
+            for portion in &mut portions {
+                portion.write(&self.file);
+            }
+            self.core.wrote(portions, &mut drained);
         }
         drained.finish(&mut touched);
         touched.send();
-        if !drained.starts.is_empty() {
-            self.start(drained, may_block);
-        }
+        self.start(&mut drained, false);
+        self.writers.submit(drained.portions);
+    }
+
+    /// Writes a portion that had to wait, and those that its end lets go.
+    fn write(&self, mut portion: Portion) {
+        let mut drained = Drained::default();
+        portion.write(&self.file);
+        self.core.wrote(vec![portion], &mut drained);
+        self.carry_out(drained, Caller::Writer);
     }
 
     /// Hands started requests to the disk. One that is alone on a quick disk is carried out here:
     /// that is what saves the hop to another thread.
-    fn start(&self, mut drained: Drained, may_block: bool) {
+    fn start(&self, drained: &mut Drained, may_block: bool) {
+        if drained.starts.is_empty() {
+            return;
+        }
         let mut requests: Vec<IoRequest> = Vec::with_capacity(drained.starts.len());
         for (start, buffer) in drained.starts.drain(..) {
-            let Start { id, tag, op, extent, fua, .. } = start;
-            requests.push(IoRequest { id, key: tag.0 as usize, op, extent, fua, buffer });
+            let Start { id, tag, op, extent, fua, write_back, .. } = start;
+            let key = tag.0 as usize;
+            requests.push(IoRequest { id, key, op, extent, fua, write_back, buffer });
         }
-        if may_block && requests.len() == 1 && self.is_quick() && is_transfer(requests[0].op) {
+        if may_block && requests.len() == 1 && self.is_quick() && is_transfer(&requests[0]) {
             let mut request = requests.pop().expect("there is one");
             let data = request.buffer.as_mut_slice();
             let result = self.file.perform(request.op, request.extent, request.fua, data);
@@ -127,26 +192,10 @@ impl FileDevice {
         let old = self.service_ns.load(Relaxed);
         self.service_ns.store(old - old / 8 + service.0 / 8, Relaxed);
     }
-
-    /// A write that the page cache takes: paced, then written by the calling thread.
-    fn write_buffered(&self, job: Job, drained: &mut Drained, touched: &mut Touched) {
-        self.core.pace((job.task, job.group), job.extent.len(), drained);
-        let written = self.file.write(job.buffer.as_slice(), job.extent.offset().get(), false);
-        self.buffered_writes.fetch_add(1, Relaxed);
-        let outcome = match written {
-            Ok(()) => Outcome::Ok,
-            Err(error) => {
-                let device = &self.info.name;
-                tracing::warn!(%device, %error, "Write {} failed", job.extent);
-                Outcome::Failed(disk_error(&error))
-            }
-        };
-        job.finish(nbd_outcome(outcome), touched);
-    }
 }
 
-fn is_transfer(op: Op) -> bool {
-    matches!(op, Op::Read | Op::Write)
+fn is_transfer(request: &IoRequest) -> bool {
+    matches!(request.op, Op::Read | Op::Write) && !request.write_back
 }
 
 fn info(config: &DeviceConfig, path: &Path, file: &File, io_engine: &'static str) -> DeviceInfo {
@@ -200,25 +249,16 @@ impl Device for FileDevice {
     }
 
     fn submit(&self, jobs: &mut Vec<Job>) {
-        let (mut drained, mut touched) = (Drained::default(), Touched::default());
-        let alone = jobs.len() == 1;
-        if !self.info.direct {
-            let buffered =
-                |job: &mut Job| job.op == Op::Write && !job.fua && !self.limited.holds(job.group);
-            for job in jobs.extract_if(.., buffered) {
-                self.write_buffered(job, &mut drained, &mut touched);
-            }
-        }
-        if !jobs.is_empty() {
-            self.core.submit(jobs.drain(..), &mut drained);
-        }
-        self.carry_out(drained, touched, alone);
+        let mut drained = Drained::default();
+        let caller = if jobs.len() == 1 { Caller::Alone } else { Caller::Writer };
+        self.core.submit(jobs.drain(..), !self.info.direct, &mut drained);
+        self.carry_out(drained, caller);
     }
 
     fn tick(&self) {
         let mut drained = Drained::default();
         self.core.tick(&mut drained);
-        self.carry_out(drained, Touched::default(), false);
+        self.carry_out(drained, Caller::Busy);
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
@@ -229,12 +269,16 @@ impl Device for FileDevice {
         self.limited.note(&control);
         let mut drained = Drained::default();
         let result = self.core.control(control, &mut drained);
-        self.carry_out(drained, Touched::default(), false);
+        self.carry_out(drained, Caller::Busy);
         result
     }
 
-    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
+    fn group(&self, id: GroupId) -> Option<GroupStatus> {
         self.core.group(id)
+    }
+
+    fn memory_use(&self) -> Option<MemoryUse> {
+        (!self.info.direct).then(|| self.core.memory_use())
     }
 
     fn forget_group(&self, id: GroupId) -> bool {
@@ -245,7 +289,7 @@ impl Device for FileDevice {
     fn status(&self) -> DeviceStatus {
         let mut status = self.core.status();
         status.cached_reads_count = self.cached_reads.load(Relaxed);
-        status.buffered_writes_count = self.buffered_writes.load(Relaxed);
+        status.memory = status.memory.filter(|_| !self.info.direct);
         status
     }
 
@@ -258,6 +302,6 @@ impl Completions for FileDevice {
     fn completed(&self, done: &mut Vec<IoDone>) {
         let mut drained = Drained::default();
         self.core.completed(done, &mut drained);
-        self.carry_out(drained, Touched::default(), false);
+        self.carry_out(drained, Caller::Busy);
     }
 }

@@ -4,15 +4,21 @@ pub(crate) mod core;
 pub mod emulated;
 pub mod file;
 mod limited;
+pub(crate) mod portion;
 
+use crate::clock;
+use crate::config::DeviceConfig;
 use crate::nbd::reply::Job;
 use iopace_core::admit::GroupSlots;
-use iopace_core::engine::{Control, ControlError, Status};
+use iopace_core::engine::{Control, ControlError, Engine, Status};
 use iopace_core::group::accounts::Account;
+use iopace_core::pace::{self, Dirty, Thresholds};
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::stats::{DeviceStats, Histogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
+use iopace_core::units::Bytes;
+use iopace_core::window;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -68,6 +74,76 @@ pub struct DeviceStatus {
     pub hold_up: Histogram,
     /// The latest events, oldest first.
     pub events: Vec<LoggedEvent>,
+    /// Dirty memory and how its writers are paced; `None` if nothing is buffered.
+    pub memory: Option<MemoryStatus>,
+    /// How stage window stands.
+    pub window: window::Picture,
+}
+
+/// Dirty memory of a device and how its writers are paced.
+#[derive(Clone, Debug)]
+pub struct MemoryStatus {
+    /// Dirty memory.
+    pub dirty: Dirty,
+    /// What it may have dirty at present.
+    pub thresholds: Thresholds,
+    /// How stage pace sees the device.
+    pub picture: pace::Picture,
+    /// The pauses of buffered writes.
+    pub pauses: Histogram,
+}
+
+impl MemoryStatus {
+    pub(crate) fn of(engine: &Engine, thresholds: Thresholds) -> MemoryStatus {
+        MemoryStatus {
+            dirty: engine.dirty(GroupId::ROOT),
+            thresholds,
+            picture: engine.pace_picture(),
+            pauses: engine.pauses().clone(),
+        }
+    }
+}
+
+/// What a device uses of the kernel's page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Dirty memory.
+    pub dirty: Bytes,
+    /// What was written back since the start.
+    pub written_back: Bytes,
+}
+
+/// What a group did on a device, and how it stands there.
+#[derive(Clone, Debug, Default)]
+pub struct GroupStatus {
+    /// Counts, latency and pressure, of the group and all below it.
+    pub account: Account,
+    /// How it stands in stage admit.
+    pub slots: GroupSlots,
+    /// Its dirty memory, without that of the groups below it.
+    pub dirty: Dirty,
+    /// How stage pace sees it, if its policy has a view of groups.
+    pub pace: Option<pace::Picture>,
+}
+
+impl GroupStatus {
+    /// As of now; `None` if the device does not know the group.
+    pub(crate) fn of(engine: &Engine, id: GroupId) -> Option<GroupStatus> {
+        let (mut account, slots) = engine.group(id)?;
+        account.pressure.advance(clock::now());
+        let (dirty, pace) = (engine.dirty(id), engine.group_pace_picture(id));
+        Some(GroupStatus { account, slots, dirty, pace })
+    }
+}
+
+/// What a device may have dirty when it could have `limit`: its own settings over that. Half of the
+/// limit is the background, as `vm.dirty_background_ratio` is half of `vm.dirty_ratio`, also where
+/// the setting would leave no room above it.
+pub(crate) fn thresholds(config: &DeviceConfig, limit: Bytes) -> Thresholds {
+    let limit = config.dirty_limit.map_or(limit, |own| own.min(limit));
+    let half = Bytes(limit.get() / 2);
+    let background = config.dirty_background.filter(|own| *own < limit).unwrap_or(half);
+    Thresholds { background, limit }
 }
 
 /// Whether a piece of a device has data behind it (NBD `base:allocation`).
@@ -116,7 +192,12 @@ pub trait Device: Send + Sync {
     fn control(&self, control: Control) -> Result<(), ControlError>;
 
     /// What a group did here, as of now; `None` if it is not known.
-    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)>;
+    fn group(&self, id: GroupId) -> Option<GroupStatus>;
+
+    /// What it uses of the kernel's page cache; `None` for a device that buffers nothing there.
+    fn memory_use(&self) -> Option<MemoryUse> {
+        None
+    }
 
     /// Forgets a group that was removed, unless a request of it is left. True when it is forgotten:
     /// another group may have its number then.

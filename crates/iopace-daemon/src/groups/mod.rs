@@ -255,8 +255,8 @@ impl Groups {
     fn on_devices(&self, id: GroupId) -> Vec<GroupOnDevice> {
         let all = self.devices.iter().zip(&self.names);
         all.map(|(device, name)| {
-            let (account, slots) = device.group(id).unwrap_or_default();
-            GroupOnDevice { device: name.clone(), account, slots }
+            let status = device.group(id).unwrap_or_default();
+            GroupOnDevice { device: name.clone(), status }
         })
         .collect()
     }

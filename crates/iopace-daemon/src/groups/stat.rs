@@ -1,7 +1,6 @@
 //! What a group did, as the text of `io.stat` and `io.pressure`.
 
-use iopace_core::admit::GroupSlots;
-use iopace_core::group::accounts::Account;
+use crate::device::GroupStatus;
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
 
@@ -10,18 +9,16 @@ use std::fmt::Write as _;
 pub struct GroupOnDevice {
     /// The device.
     pub device: String,
-    /// Its counts, latency and pressure.
-    pub account: Account,
-    /// How it stands in stage admit.
-    pub slots: GroupSlots,
+    /// Its counts, latency and pressure, and how it stands.
+    pub status: GroupStatus,
 }
 
 /// A line per device: the keys of cgroup v2, then those that only iopace has. Times are sums over
 /// all requests, in microseconds, per stage.
 pub(super) fn io_stat(all: &[GroupOnDevice]) -> String {
     let mut text = String::new();
-    for GroupOnDevice { device, account, .. } in all {
-        let counts = &account.counts;
+    for GroupOnDevice { device, status } in all {
+        let counts = &status.account.counts;
         let stages = &counts.stages;
         let micros = |time: Nanos| time.as_nanos() / 1_000;
         let keys = [
@@ -51,11 +48,11 @@ pub(super) fn io_stat(all: &[GroupOnDevice]) -> String {
 /// The two lines of the kernel's PSI; of several devices, each line with its device in front.
 pub(super) fn io_pressure(all: &[GroupOnDevice]) -> String {
     if let [one] = all {
-        return one.account.pressure.to_string();
+        return one.status.account.pressure.to_string();
     }
     let mut text = String::new();
-    for GroupOnDevice { device, account, .. } in all {
-        for line in account.pressure.to_string().lines() {
+    for GroupOnDevice { device, status } in all {
+        for line in status.account.pressure.to_string().lines() {
             let _ = writeln!(text, "{device} {line}");
         }
     }

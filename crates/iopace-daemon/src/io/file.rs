@@ -165,6 +165,37 @@ impl File {
         if fua { self.flush() } else { Ok(()) }
     }
 
+    /// Has the kernel write what is dirty in the range, and waits until the disk has it. Neither
+    /// the metadata nor the disk's own cache is flushed: that is what [`File::flush`] is for.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn write_back(&self, extent: Extent) -> io::Result<()> {
+        let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+            | libc::SYNC_FILE_RANGE_WRITE
+            | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        loop {
+            // SAFETY: a call on a descriptor that is open as long as `self`; no memory is passed.
+            let done = unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, flags) };
+            if done == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // A file system without it: everything, then.
+                Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP | libc::ESPIPE) => {
+                    return self.flush();
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
     fn prefetch(&self, offset: u64, len: u64) -> io::Result<()> {
         let len = std::num::NonZeroU64::new(len);
         Ok(rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed)?)

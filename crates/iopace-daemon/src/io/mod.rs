@@ -3,17 +3,18 @@
 //! [`Disk`] is given started requests and reports each completion to a [`Completions`], from a
 //! thread of its own. Reads and writes go through io_uring where the kernel allows it and through a
 //! pool of threads where it does not; what may block for long (flush, trim, write-zeroes, cache)
-//! always goes to a small pool.
+//! always goes to a small pool, and write-back of the kernel's page cache, which blocks until the
+//! disk has it, to another one.
 
 use crate::buffer::Buffer;
 use crate::config::IoEngineChoice;
-use crate::limits::{POOL_THREADS, SLOW_THREADS};
+use crate::limits::{FLUSH_THREADS, POOL_THREADS, SLOW_THREADS};
 use iopace_core::request::{Extent, Op, RequestId};
 use std::io;
 use std::sync::{Arc, Weak};
 
 pub mod file;
-mod pool;
+pub(crate) mod pool;
 mod uring;
 
 use file::File;
@@ -33,6 +34,8 @@ pub struct IoRequest {
     pub extent: Extent,
     /// Durable before it is done.
     pub fua: bool,
+    /// The data is in the page cache: have the kernel write it to the disk.
+    pub write_back: bool,
     /// The data of a write; room for the data of a read. Comes back with the completion.
     pub buffer: Buffer,
 }
@@ -56,13 +59,14 @@ pub trait Completions: Send + Sync {
 #[derive(Debug)]
 pub struct Disk {
     fast: Fast,
-    slow: Pool,
+    slow: Pool<IoRequest>,
+    flusher: Pool<IoRequest>,
 }
 
 #[derive(Debug)]
 enum Fast {
     Uring(Uring),
-    Pool(Pool),
+    Pool(Pool<IoRequest>),
 }
 
 impl Disk {
@@ -75,8 +79,13 @@ impl Disk {
         choice: IoEngineChoice,
         to: Weak<dyn Completions>,
     ) -> io::Result<Disk> {
-        let slow = Pool::start("slow", SLOW_THREADS, Arc::clone(&file), to.clone())?;
-        let pool = || Pool::start("disk", POOL_THREADS, Arc::clone(&file), to.clone());
+        let work = || {
+            let (file, to) = (Arc::clone(&file), to.clone());
+            move |request| carry_out(&file, &to, request)
+        };
+        let slow = Pool::start("slow", SLOW_THREADS, work())?;
+        let flusher = Pool::start("flush", FLUSH_THREADS, work())?;
+        let pool = || Pool::start("disk", POOL_THREADS, work());
         let fast = match choice {
             IoEngineChoice::Threads => Fast::Pool(pool()?),
             IoEngineChoice::Uring => Fast::Uring(Uring::start(Arc::clone(&file), to.clone())?),
@@ -88,7 +97,7 @@ impl Disk {
                 }
             },
         };
-        Ok(Disk { fast, slow })
+        Ok(Disk { fast, slow, flusher })
     }
 
     /// `io_uring` or `threads`.
@@ -101,6 +110,9 @@ impl Disk {
 
     /// Takes started requests; each comes back as a completion exactly once.
     pub fn start_all(&self, requests: &mut Vec<IoRequest>) {
+        if requests.iter().any(|request| request.write_back) {
+            self.flusher.submit(requests.extract_if(.., |request| request.write_back).collect());
+        }
         let is_slow = |request: &IoRequest| !matches!(request.op, Op::Read | Op::Write);
         if requests.iter().any(is_slow) {
             let (slow, fast) = std::mem::take(requests).into_iter().partition(is_slow);
@@ -114,5 +126,18 @@ impl Disk {
             Fast::Uring(uring) => uring.submit(requests),
             Fast::Pool(pool) => pool.submit(std::mem::take(requests)),
         }
+    }
+}
+
+/// Carries out a request with ordinary blocking calls.
+fn carry_out(file: &File, to: &Weak<dyn Completions>, mut request: IoRequest) {
+    let IoRequest { op, extent, fua, .. } = request;
+    let result = if request.write_back {
+        file.write_back(extent)
+    } else {
+        file.perform(op, extent, fua, request.buffer.as_mut_slice())
+    };
+    if let Some(to) = to.upgrade() {
+        to.completed(&mut vec![IoDone { request, result }]);
     }
 }

@@ -1,53 +1,59 @@
-//! A pool of threads that carry out requests with ordinary blocking calls.
+//! A pool of threads for work that may block.
 
-use super::file::File;
-use super::{Completions, IoDone, IoRequest};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// The queue between those who submit and the threads. Bounded by the engine's window: only started
-/// requests come here.
-#[derive(Debug, Default)]
-struct Queue {
-    requests: VecDeque<IoRequest>,
+/// The queue between those who submit and the threads. Bounded by those who submit: only started
+/// requests come here (the engine's window), and one portion of each buffered write.
+#[derive(Debug)]
+struct Queue<T> {
+    work: VecDeque<T>,
     closed: bool,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+#[derive(Debug)]
+struct Shared<T> {
+    queue: Mutex<Queue<T>>,
     changed: Condvar,
 }
 
 /// The pool.
 #[derive(Debug)]
-pub(super) struct Pool {
-    shared: Arc<Shared>,
+pub(crate) struct Pool<T> {
+    shared: Arc<Shared<T>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
-    pub(super) fn start(
+impl<T: Send + 'static> Pool<T> {
+    /// Starts threads that carry out `work`, one piece each at a time.
+    pub(crate) fn start(
         name: &str,
         threads_count: usize,
-        file: Arc<File>,
-        to: Weak<dyn Completions>,
-    ) -> io::Result<Pool> {
-        let mut pool = Pool { shared: Arc::default(), threads: Vec::new() };
+        work: impl Fn(T) + Clone + Send + 'static,
+    ) -> io::Result<Pool<T>> {
+        let queue = Mutex::new(Queue { work: VecDeque::new(), closed: false });
+        let shared = Arc::new(Shared { queue, changed: Condvar::new() });
+        let mut pool = Pool { shared, threads: Vec::new() };
         for number in 0..threads_count {
-            let (shared, file, to) = (Arc::clone(&pool.shared), Arc::clone(&file), to.clone());
+            let (shared, work) = (Arc::clone(&pool.shared), work.clone());
             let builder = thread::Builder::new().name(format!("{name}-{number}"));
-            pool.threads.push(builder.spawn(move || work(&shared, &file, &to))?);
+            let run = move || {
+                while let Some(piece) = next(&shared) {
+                    work(piece);
+                }
+            };
+            pool.threads.push(builder.spawn(run)?);
         }
         Ok(pool)
     }
 
-    pub(super) fn submit(&self, requests: Vec<IoRequest>) {
-        let count = requests.len();
+    /// Takes pieces of work.
+    pub(crate) fn submit(&self, pieces: Vec<T>) {
+        let count = pieces.len();
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.requests.extend(requests);
+        queue.work.extend(pieces);
         drop(queue);
         if count == 1 {
             self.shared.changed.notify_one();
@@ -57,7 +63,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl<T> Drop for Pool<T> {
     /// Lets the threads finish what is queued. The last completion may itself end the device on
     /// one of them, which then must not wait for itself.
     fn drop(&mut self) {
@@ -71,25 +77,15 @@ impl Drop for Pool {
     }
 }
 
-fn next(shared: &Shared) -> Option<IoRequest> {
+fn next<T>(shared: &Shared<T>) -> Option<T> {
     let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        if let Some(request) = queue.requests.pop_front() {
-            return Some(request);
+        if let Some(piece) = queue.work.pop_front() {
+            return Some(piece);
         }
         if queue.closed {
             return None;
         }
         queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-    }
-}
-
-fn work(shared: &Shared, file: &File, to: &Weak<dyn Completions>) {
-    while let Some(mut request) = next(shared) {
-        let IoRequest { op, extent, fua, .. } = request;
-        let result = file.perform(op, extent, fua, request.buffer.as_mut_slice());
-        if let Some(to) = to.upgrade() {
-            to.completed(&mut vec![IoDone { request, result }]);
-        }
     }
 }

@@ -4,13 +4,11 @@
 //! connection's own thread ever waits: for memory, for room in the socket, or for its requests.
 
 use super::drainer::Drainer;
+use super::held::{Held, Holdings};
 use super::outbox::{Outbox, PIECES_MAX};
 use super::payer::Payer;
 use crate::buffer::Buffer;
-use crate::limits::{
-    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES,
-    STUCK_CLIENT,
-};
+use crate::limits::{CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES, STUCK_CLIENT};
 use crate::memory::Memory;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
@@ -53,14 +51,8 @@ struct State {
     /// Replies not sent yet.
     out: Outbox,
     socket: Socket,
-    /// Requests taken in and not answered.
-    open_count: usize,
-    /// Bytes counted for requests and for replies not sent.
-    held_bytes: u64,
-    /// Of these, those that belong to answered requests: given back when all replies are sent.
-    answered_bytes: u64,
-    /// Of these, those taken from the shared memory.
-    shared_bytes: u64,
+    /// What it holds for requests and for replies not sent.
+    holds: Holdings,
     /// Whether the connection's thread waits for a change.
     waiting: bool,
 }
@@ -106,37 +98,37 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request with `bytes` of data, if there is room for it now.
-    pub fn try_open(&self, bytes: u64) -> bool {
-        let mut state = self.lock();
-        if !has_room(&state, bytes) {
+    /// Counts a request with its data, if there is room for it now.
+    pub fn try_open(&self, held: impl Into<Held>) -> bool {
+        let (held, mut state) = (held.into(), self.lock());
+        if !state.holds.has_room(held, &self.memory) {
             return false;
         }
-        let shared = shared_part(&state, bytes);
+        let shared = state.holds.shared_part(held);
         if shared > 0 && !self.memory.try_take(shared) {
             return false;
         }
-        open(&mut state, bytes, shared);
+        state.holds.open(held, shared);
         true
     }
 
-    /// Counts a request with `bytes` of data, waiting for room. Whatever this thread has gathered
-    /// must have been submitted and sent before. False if the connection was closed meanwhile.
-    pub fn open(&self, bytes: u64) -> bool {
-        let mut state = self.lock();
-        while !has_room(&state, bytes) {
+    /// Counts a request with its data, waiting for room. Whatever this thread has gathered must
+    /// have been submitted and sent before. False if the connection was closed meanwhile.
+    pub fn open(&self, held: impl Into<Held>) -> bool {
+        let (held, mut state) = (held.into(), self.lock());
+        while !state.holds.has_room(held, &self.memory) {
             if state.socket == Socket::Closed {
                 return false;
             }
             state = self.wait(state);
         }
-        let shared = shared_part(&state, bytes);
+        let shared = state.holds.shared_part(held);
         if shared > 0 {
             drop(state);
             self.memory.take(shared);
             state = self.lock();
         }
-        open(&mut state, bytes, shared);
+        state.holds.open(held, shared);
         true
     }
 
@@ -149,11 +141,15 @@ impl Connection {
 
     /// Adds a reply: `head` writes its header and says whether `data` follows. The request counts
     /// as answered; [`Connection::send`] sends what was gathered.
-    pub fn answer(&self, held_bytes: u64, data: Buffer, head: impl FnOnce(&mut Vec<u8>) -> bool) {
+    pub fn answer(
+        &self,
+        held: impl Into<Held>,
+        data: Buffer,
+        head: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) {
         let mut state = self.lock();
         let state = &mut *state;
-        state.open_count -= 1;
-        state.answered_bytes += held_bytes;
+        state.holds.close(held.into());
         if state.socket == Socket::Closed {
             self.settle(state);
         } else {
@@ -170,10 +166,9 @@ impl Connection {
     }
 
     /// A request that was counted never came whole: its client is gone.
-    pub fn forget(&self, held_bytes: u64) {
+    pub fn forget(&self, held: impl Into<Held>) {
         let mut state = self.lock();
-        state.open_count -= 1;
-        state.answered_bytes += held_bytes;
+        state.holds.close(held.into());
         if state.out.is_empty() {
             self.settle(&mut state);
         }
@@ -208,8 +203,7 @@ impl Connection {
             };
             state = self.lock();
         }
-        state.open_count -= 1;
-        state.answered_bytes += held_bytes;
+        state.holds.close(held_bytes.into());
         if !all_sent {
             return self.close_locked(&mut state);
         }
@@ -288,11 +282,11 @@ impl Connection {
     /// All is sent (or thrown away): gives back what answered requests held.
     fn settle(&self, state: &mut State) {
         state.out.clear();
-        state.held_bytes -= std::mem::take(&mut state.answered_bytes);
-        let shared = state.held_bytes.saturating_sub(CONNECTION_OWN_BYTES);
-        let freed = state.shared_bytes.saturating_sub(shared);
-        state.shared_bytes -= freed;
-        self.memory.give(freed);
+        self.memory.give(state.holds.settle());
+        // Who waits for room, or for the last reply, may have been told of the answer before.
+        if state.waiting {
+            self.changed.notify_all();
+        }
     }
 
     /// Sends what was gathered; what the socket does not take now, the drainer will.
@@ -330,8 +324,8 @@ impl Connection {
     pub fn wait_for_room(&self) -> Option<usize> {
         let mut state = self.lock();
         while state.socket != Socket::Closed {
-            if state.socket == Socket::Open && state.open_count < CONNECTION_REQUESTS_MAX {
-                return Some(state.open_count);
+            if state.socket == Socket::Open && state.holds.open_count < CONNECTION_REQUESTS_MAX {
+                return Some(state.holds.open_count);
             }
             state = self.wait(state);
         }
@@ -343,13 +337,13 @@ impl Connection {
     pub fn wait_until_idle(&self, limit: Duration) -> usize {
         let mut state = self.lock();
         let is_busy = |state: &State| {
-            state.open_count > 0 || (!state.out.is_empty() && state.socket != Socket::Closed)
+            state.holds.open_count > 0 || (!state.out.is_empty() && state.socket != Socket::Closed)
         };
         state.waiting = true;
         let waited = self.changed.wait_timeout_while(state, limit, |state| is_busy(state));
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.waiting = false;
-        state.open_count
+        state.holds.open_count
     }
 
     /// Ends the connection in both directions; replies that come later are thrown away.
@@ -370,26 +364,9 @@ impl Connection {
     }
 }
 
-/// Whether a request of that size may be taken in, as far as the connection's own bounds go.
-fn has_room(state: &State, bytes: u64) -> bool {
-    let fits = state.held_bytes + bytes <= CONNECTION_BYTES_MAX || state.held_bytes == 0;
-    fits && state.open_count < CONNECTION_REQUESTS_MAX
-}
-
-/// What a request of that size takes from the shared memory.
-fn shared_part(state: &State, bytes: u64) -> u64 {
-    (state.held_bytes + bytes).saturating_sub(CONNECTION_OWN_BYTES + state.shared_bytes)
-}
-
-fn open(state: &mut State, bytes: u64, shared: u64) {
-    state.open_count += 1;
-    state.held_bytes += bytes;
-    state.shared_bytes += shared;
-}
-
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.memory.give(self.lock().shared_bytes);
+        self.memory.give(self.lock().holds.shared_bytes);
     }
 }
 
@@ -398,3 +375,6 @@ impl fmt::Debug for Connection {
         write!(f, "Connection({})", self.number)
     }
 }
+
+#[cfg(test)]
+mod tests;

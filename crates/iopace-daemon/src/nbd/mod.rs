@@ -2,6 +2,7 @@
 
 pub mod connection;
 pub mod drainer;
+pub mod held;
 pub mod listener;
 mod outbox;
 pub mod payer;

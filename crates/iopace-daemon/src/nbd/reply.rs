@@ -1,6 +1,7 @@
 //! A request on its way and the reply that it must get.
 
 use super::connection::Connection;
+use super::held::Held;
 use crate::buffer::Buffer;
 use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, TaskId};
 use iopace_nbd::Error as NbdError;
@@ -41,21 +42,21 @@ pub struct Ticket {
     connection: Option<Arc<Connection>>,
     cookie: u64,
     replies: Replies,
-    /// Bytes of memory counted for it.
-    held_bytes: u64,
+    /// Memory counted for it.
+    held: Held,
     is_read: bool,
 }
 
 impl Ticket {
-    /// A ticket for the request with that cookie; `held_bytes` were counted for it already.
+    /// A ticket for the request with that cookie; `held` was counted for it already.
     pub fn new(
         connection: Arc<Connection>,
         cookie: u64,
         replies: Replies,
-        held_bytes: u64,
+        held: Held,
         is_read: bool,
     ) -> Ticket {
-        Ticket { connection: Some(connection), cookie, replies, held_bytes, is_read }
+        Ticket { connection: Some(connection), cookie, replies, held, is_read }
     }
 
     /// Writes the reply into the connection's buffer; [`Touched::send`] sends it.
@@ -79,7 +80,7 @@ impl Ticket {
         data: Buffer,
     ) {
         let (replies, cookie, len) = (self.replies, self.cookie, data.len() as u32);
-        connection.answer(self.held_bytes, data, |head| match outcome {
+        connection.answer(self.held, data, |head| match outcome {
             Ok(()) if self.is_read => {
                 replies.read(head, cookie, extent.offset().get(), len);
                 true

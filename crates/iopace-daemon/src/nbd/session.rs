@@ -1,6 +1,7 @@
 //! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
 
 use super::connection::{Connection, Data};
+use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
 use super::reply::{Job, Ticket};
 use super::spin::Spin;
@@ -163,22 +164,23 @@ impl Session {
     }
 
     /// Counts a request in; when there is no room, what was gathered goes first.
-    fn admit(&mut self, bytes: u64) -> Result<(), End> {
-        if self.connection.try_open(bytes) {
+    fn admit(&mut self, held: impl Into<Held>) -> Result<(), End> {
+        let held = held.into();
+        if self.connection.try_open(held) {
             return Ok(());
         }
         self.submit_batch();
         self.connection.send();
-        if self.connection.open(bytes) { Ok(()) } else { Err(End::Closed) }
+        if self.connection.open(held) { Ok(()) } else { Err(End::Closed) }
     }
 
-    fn ticket(&self, request: &Request, held_bytes: u64) -> Ticket {
+    fn ticket(&self, request: &Request, held: Held) -> Ticket {
         let is_read = request.command == Command::Read;
         let connection = Arc::clone(&self.connection);
-        Ticket::new(connection, request.cookie, self.opened().replies, held_bytes, is_read)
+        Ticket::new(connection, request.cookie, self.opened().replies, held, is_read)
     }
 
-    fn push(&mut self, op: Op, extent: Extent, request: &Request, buffer: Buffer, held: u64) {
+    fn push(&mut self, op: Op, extent: Extent, request: &Request, buffer: Buffer, held: Held) {
         let task = TaskId(self.connection.number());
         let ticket = self.ticket(request, held);
         let group = match self.batch.first() {
@@ -206,9 +208,9 @@ impl Session {
             Command::Cache => Op::Cache,
             Command::Write | Command::Disconnect => unreachable!("these have their own events"),
         };
-        self.admit(0)?;
+        self.admit(Held::default())?;
         let extent = if op == Op::Flush { Extent::EMPTY } else { extent };
-        self.push(op, extent, &request, Buffer::default(), 0);
+        self.push(op, extent, &request, Buffer::default(), Held::default());
         Ok(())
     }
 
@@ -248,14 +250,16 @@ impl Session {
                 return Ok(());
             }
         }
-        self.push(Op::Read, extent, &request, Buffer::default(), len as u64);
+        self.push(Op::Read, extent, &request, Buffer::default(), Held::from(len as u64));
         Ok(())
     }
 
     /// Takes the payload straight into the buffer that the disk will be written from.
     fn write(&mut self, request: Request) -> Result<(), End> {
         let len = request.len as usize;
-        self.admit(len as u64)?;
+        let is_paced = !self.opened().device.info().direct && !request.fua;
+        let held = Held { bytes: len as u64, is_paced };
+        self.admit(held)?;
         let mut buffer = Buffer::new(len);
         let mut have = self.server.payload_buffered(buffer.as_mut_slice());
         if have < len {
@@ -269,22 +273,22 @@ impl Session {
                     have += count;
                 }
                 Err(end) => {
-                    self.connection.forget(len as u64);
+                    self.connection.forget(held);
                     return Err(end);
                 }
             }
         }
         let extent = Extent::new(Bytes(request.offset), Bytes(u64::from(request.len)))
             .expect("the protocol checked it against the device's size");
-        self.push(Op::Write, extent, &request, buffer, len as u64);
+        self.push(Op::Write, extent, &request, buffer, held);
         Ok(())
     }
 
     fn block_status(&mut self, request: Request, extent: Extent) -> Result<(), End> {
-        self.admit(0)?;
+        self.admit(Held::default())?;
         let Opened { device, replies, .. } = self.opened();
         let (replies, allocation) = (*replies, device.allocation(extent));
-        self.connection.answer(0, Buffer::default(), |head| {
+        self.connection.answer(Held::default(), Buffer::default(), |head| {
             match allocation {
                 Ok(pieces) => {
                     let pieces = pieces.iter().map(|piece| BlockStatus {
@@ -303,9 +307,9 @@ impl Session {
     }
 
     fn reject(&mut self, cookie: u64, error: NbdError) -> Result<(), End> {
-        self.admit(0)?;
+        self.admit(Held::default())?;
         let replies = self.opened().replies;
-        self.connection.answer(0, Buffer::default(), |head| {
+        self.connection.answer(Held::default(), Buffer::default(), |head| {
             replies.error(head, cookie, error);
             false
         });

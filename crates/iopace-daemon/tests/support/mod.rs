@@ -8,6 +8,8 @@ use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running daemon; shut down and cleaned up when it goes, also when the test has failed.
@@ -55,14 +57,31 @@ impl Running {
 
     /// A client with the export open.
     pub fn client(&self) -> Client<UnixStream> {
+        self.open("disk")
+    }
+
+    /// A client with an export open, as `disk@/group`.
+    pub fn open(&self, export: &str) -> Client<UnixStream> {
         let wanted = Wanted { structured: true, ..Wanted::default() };
-        Client::connect(self.raw(), "disk", wanted).expect("opens")
+        Client::connect(self.raw(), export, wanted).expect("opens")
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.daemon.shutdown();
+    }
+}
+
+/// A test that waits longer than this hangs, and fails.
+pub const HANG: Duration = Duration::from_secs(60);
+
+/// Looks from time to time until it holds.
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < HANG, "{what} does not come");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

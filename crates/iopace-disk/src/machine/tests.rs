@@ -2,6 +2,8 @@ use super::*;
 use crate::disk::{Completion, DiskStats};
 use crate::faulty::{FaultRates, Faulty};
 use crate::presets;
+use iopace_core::pace::Thresholds;
+use iopace_core::request::GroupId;
 use iopace_core::sched::{self, fifo};
 use std::collections::BTreeMap;
 
@@ -71,12 +73,15 @@ impl Disk for Shaky {
 }
 
 fn machine(disk: Box<dyn Disk>, cached: bool) -> Machine {
-    let cache = PageCacheConfig {
-        write_back_inflight: 4,
-        ..PageCacheConfig::for_memory(Bytes::from_mib(1))
+    let cache = PageCacheConfig { memory: Bytes::from_mib(1), drop_behind: true };
+    let (background, limit) = (Bytes::from_kib(100), Bytes::from_kib(200));
+    let config = Config {
+        base: &fifo::ALGORITHM,
+        nr_requests: 16,
+        window_depth: 32,
+        memory: Thresholds { background, limit },
+        ..Config::default()
     };
-    let config =
-        Config { base: &fifo::ALGORITHM, nr_requests: 16, window_depth: 32, ..Config::default() };
     Machine::new(config, cached.then_some(cache), disk)
 }
 

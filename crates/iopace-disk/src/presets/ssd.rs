@@ -7,7 +7,7 @@ use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
 
 /// The parameters of a configuration with the source of each, in the order of [`SsdConfig`].
-const fn parameters(config: &SsdConfig, sources: [&'static str; 13]) -> [Parameter; 13] {
+const fn parameters(config: &SsdConfig, sources: [&'static str; 16]) -> [Parameter; 16] {
     const fn parameter(
         name: &'static str,
         value: u64,
@@ -30,11 +30,18 @@ const fn parameters(config: &SsdConfig, sources: [&'static str; 13]) -> [Paramet
         parameter("spare", config.spare.0, "B", s[9]),
         parameter("gc_permille", config.gc_permille, "permille", s[10]),
         parameter("clean_rate", config.clean_rate.0, "B/s", s[11]),
-        parameter("depth", config.depth as u64, "", s[12]),
+        parameter("block", config.block.0, "B", s[12]),
+        parameter("open_blocks", config.open_blocks as u64, "", s[13]),
+        parameter("merge_time", config.merge_time.0, "ns", s[14]),
+        parameter("depth", config.depth as u64, "", s[15]),
     ]
 }
 
 const GC: &str = "typical of the class: pages copied for each page of steady random writes";
+
+const BY_PAGE: &str = "a disk with memory for its table maps every page by itself";
+
+const NO_EFFECT: &str = "no effect without `block`";
 
 const SATA_CONFIG: SsdConfig = SsdConfig {
     capacity: Bytes(1_000_000_000_000),
@@ -49,6 +56,9 @@ const SATA_CONFIG: SsdConfig = SsdConfig {
     spare: Bytes(99_000_000_000),
     gc_permille: 4_000,
     clean_rate: BytesPerSec(200_000_000),
+    block: Bytes::ZERO,
+    open_blocks: 0,
+    merge_time: Nanos::ZERO,
     depth: 31,
 };
 
@@ -72,6 +82,9 @@ pub(super) const SATA: Preset = Preset {
             "1024 GiB of flash for 1000 GB, Samsung 850 EVO 1 TB",
             GC,
             CLASS,
+            BY_PAGE,
+            NO_EFFECT,
+            NO_EFFECT,
             TAGS,
         ],
     ),
@@ -91,6 +104,9 @@ const NVME_CONFIG: SsdConfig = SsdConfig {
     spare: Bytes(99_000_000_000),
     gc_permille: 4_000,
     clean_rate: BytesPerSec(500_000_000),
+    block: Bytes::ZERO,
+    open_blocks: 0,
+    merge_time: Nanos::ZERO,
     depth: 256,
 };
 
@@ -113,8 +129,63 @@ pub(super) const NVME: Preset = Preset {
             "1024 GiB of flash for 1000 GB",
             GC,
             CLASS,
+            BY_PAGE,
+            NO_EFFECT,
+            NO_EFFECT,
             "far below what NVMe allows; enough for the stated throughput",
         ],
     ),
     build: || Box::new(Ssd::new(NVME_CONFIG)),
+};
+
+/// A stick of about 2010, of the kind that is given away.
+const USB_KEY_CONFIG: SsdConfig = SsdConfig {
+    capacity: Bytes(16_000_000_000),
+    units: 1,
+    stripe: Bytes(16 * 1024),
+    command_time: Nanos::from_micros(100),
+    overhead: Nanos::from_micros(300),
+    read_time: Nanos::from_micros(150),
+    program_time: Nanos::from_micros(2_000),
+    rate_bus: BytesPerSec(35_000_000),
+    write_cache: Bytes(64 * 1024),
+    spare: Bytes::ZERO,
+    gc_permille: 1_000,
+    clean_rate: BytesPerSec(0),
+    block: Bytes(4 * 1024 * 1024),
+    open_blocks: 3,
+    merge_time: Nanos::from_millis(200),
+    depth: 1,
+};
+
+pub(super) const USB_KEY: Preset = Preset {
+    name: "usb-key",
+    summary: "16 GB USB 2.0 stick of 2010: 24 MB/s read, 6 MB/s written, 200 ms of nothing every \
+              4 MiB",
+    model: "ssd",
+    parameters: &parameters(
+        &USB_KEY_CONFIG,
+        [
+            "a common size of 2010",
+            "one chip, one channel",
+            "A. Bergmann (2011): pages of 16 or 32 KiB in cards since 2010",
+            "with overhead and read_time: 0.5 to 0.8 ms for a read of 1 KiB, measured with \
+             flashbench on a 16 GB stick (Patriot Xporter) and in the README of flashbench",
+            "see command_time",
+            "see command_time",
+            "with merge_time: 6 MB/s written, as measured when an 8 GB stick (Sony) was \
+             zeroed from end to end",
+            "typical of the class: what is left of 480 Mb/s after the protocol of USB mass storage",
+            "typical of the class: a few pages in the controller; makers do not state it",
+            "pages are not collected, blocks are closed",
+            "see spare",
+            "see spare",
+            "A. Bergmann (2011): two erase blocks of 2 MiB make an allocation unit of 4 MiB in \
+             cards since 2010",
+            "typical of the class: a handful; makers do not state it",
+            "typical of the class: 100 to 300 ms to copy and erase; with program_time 6 MB/s",
+            "USB mass storage (bulk only) takes one command at a time",
+        ],
+    ),
+    build: || Box::new(Ssd::new(USB_KEY_CONFIG)),
 };

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{closed_loop, scattered};
 use iopace_core::request::Extent;
+use iopace_core::units::BytesPerSec;
 
 fn command(id: u64, op: Op, offset: u64, len: u64) -> Command {
     let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
@@ -22,6 +23,9 @@ fn tiny() -> SsdConfig {
         spare: Bytes(4 * 16_384),
         gc_permille: 3_000,
         clean_rate: BytesPerSec(16_384_000),
+        block: Bytes::ZERO,
+        open_blocks: 0,
+        merge_time: Nanos::ZERO,
         depth: 32,
     }
 }
@@ -160,6 +164,63 @@ fn random_writes_use_up_what_is_erased_and_a_rest_or_a_trim_brings_it_back() {
         flushed(&mut rested, Instant::ZERO, place);
     }
     assert_eq!(flushed(&mut rested, Instant(1_000_000_000_000), 9), Nanos::from_millis(1));
+}
+
+#[test]
+fn another_block_than_the_open_ones_costs_a_merge() {
+    let config = SsdConfig {
+        units: 1,
+        block: Bytes(64 * 1024),
+        open_blocks: 2,
+        merge_time: Nanos::from_millis(100),
+        spare: Bytes(1 << 30),
+        ..tiny()
+    };
+    let mut disk = Ssd::new(config);
+    let mut now = Instant::ZERO;
+    // The time of a flushed write of one stripe into a block, in milliseconds.
+    let mut flushed = |block: u64, len: u64| {
+        let write = command(1, Op::Write, block * 65_536, len);
+        now = now + Nanos::from_secs(1);
+        run(&mut disk, now, &[write, command(2, Op::Flush, 0, 0)])[&2].0 / 1_000_000
+    };
+    assert_eq!((flushed(0, 16_384), flushed(7, 16_384)), (1, 1), "two may be open");
+    assert_eq!((flushed(0, 16_384), flushed(7, 16_384)), (1, 1), "they still are");
+    assert_eq!(flushed(3, 16_384), 101, "block 0 is closed");
+    assert_eq!(flushed(7, 16_384), 1, "it was written later than block 0");
+    assert_eq!(flushed(0, 16_384), 101, "now block 3 is closed");
+    assert_eq!(flushed(20, 4 * 65_536), 4 * 104, "a write over four blocks closes four");
+}
+
+/// Time of each of some commands, one after the other, in microseconds.
+fn one_by_one(disk: &mut dyn Disk, op: Op, len: u64, count: u64) -> Vec<u64> {
+    let (mut now, mut times) = (Instant::ZERO, Vec::new());
+    for i in 0..count {
+        let from = now;
+        disk.submit(now, command(i, op, i * len, len));
+        while disk.poll(now).is_none() {
+            now = now.max(disk.next());
+        }
+        times.push(now.since(from).0 / 1_000);
+    }
+    times
+}
+
+#[test]
+fn the_usb_key_reads_at_24_mb_s_writes_at_6_and_stalls_every_4_mib() {
+    let build = crate::presets::find("usb-key").expect("a preset").build;
+    assert_eq!(build().depth(), 1);
+    let rate = |op| closed_loop(&mut *build(), op, 131_072, 1, 4_096, |i| i * 131_072);
+    let (read, written) = (rate(Op::Read).mb_per_second, rate(Op::Write).mb_per_second);
+    assert!((20..=30).contains(&read), "{read}");
+    assert!((5..=8).contains(&written), "{written}");
+    let times = one_by_one(&mut *build(), Op::Write, 131_072, 1_024);
+    let stalls: Vec<usize> = (0..times.len()).filter(|&i| times[i] > 100_000).collect();
+    assert!(stalls.len() > 25, "{}", stalls.len());
+    assert!(stalls.windows(2).all(|two| two[1] - two[0] == 32), "{stalls:?}");
+    assert!(stalls.iter().all(|&i| (100_000..300_000).contains(&times[i])));
+    let quiet = times.iter().filter(|&&time| time < 20_000).count();
+    assert_eq!(quiet + stalls.len(), 1_024, "nothing between a write and a stall");
 }
 
 #[test]

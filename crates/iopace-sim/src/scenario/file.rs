@@ -26,7 +26,7 @@
 //!
 //! [[task]]
 //! name = "dd"
-//! kind = "dd-write"
+//! kind = "dd-write"                   # which settings a kind takes: see `tasks.rs`
 //! offset = "64GiB"
 //! size = "32GiB"
 //!
@@ -40,24 +40,23 @@
 //! at_least = 0.4
 //! ```
 
-use super::groups;
 use super::shape::{
     CheckTable, DiskTable, FaultsTable, File, MemoryTable, SchedulerTable, Settings, StepTable,
-    TaskTable,
 };
 use super::{Change, Check, Chosen, Memory, Scenario, ScenarioError, Step};
-use super::{DURATION_MAX, TASK_DEPTH_MAX, TASKS_MAX, plain_elevator};
+use super::{DURATION_MAX, plain_elevator};
+use super::{groups, tasks};
 use crate::disks;
 use crate::figure::Figure;
-use crate::task::{Kind, Task};
+use crate::task::Task;
 use crate::units::Size;
 use core::ops::Range;
-use iopace_core::group::tree::Tree;
 use iopace_core::limits::{NR_REQUESTS_DEFAULT, NR_REQUESTS_MAX, NR_REQUESTS_MIN};
-use iopace_core::request::Extent;
+use iopace_core::pace;
 use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_core::window;
 use iopace_disk::faulty::FaultRates;
 use toml::Spanned;
 
@@ -112,8 +111,9 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
     let memory = file.memory.as_ref().map(resolve_memory).transpose()?;
     let (base, scheduler) = resolve_scheduler(file.scheduler)?;
     let slots = groups::slots(file.disk.slots.as_ref())?;
+    let (window, pace) = resolve_policies(&file.disk)?;
     let groups = groups::resolve(&file.group)?;
-    let tasks = resolve_tasks(&file.task, capacity, memory.is_some(), &groups)?;
+    let tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups)?;
     let steps = file.step.iter().map(|step| resolve_step(step, duration));
     let steps = steps.collect::<Result<Vec<Step>, Mistake>>()?;
     let checks = file.check.iter().map(|check| resolve_check(check, &tasks));
@@ -131,6 +131,8 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         slots,
         groups,
         window_depth: file.disk.depth.as_ref().map(|depth| *depth.get_ref()),
+        window,
+        pace,
         base,
         scheduler,
         tasks,
@@ -152,6 +154,25 @@ fn resolve_disk(disk: &DiskTable) -> Result<Bytes, Mistake> {
     let built = disks::build(disk.preset.get_ref());
     let built = built.map_err(|error| (disk.preset.span(), error))?;
     Ok(built.capacity())
+}
+
+/// The policies of the stages window and pace.
+fn resolve_policies(
+    disk: &DiskTable,
+) -> Result<(&'static window::Policy, &'static pace::Policy), Mistake> {
+    let unknown = |what: &str, name: &Spanned<String>, known: Vec<&str>| {
+        let message = format!("no {what} '{}'; there are: {}", name.get_ref(), known.join(", "));
+        (name.span(), message)
+    };
+    let window = disk.window.as_ref().map_or(Ok(&window::fixed::POLICY), |name| {
+        let known = || window::REGISTRY.iter().map(|policy| policy.name).collect();
+        window::find(name.get_ref()).ok_or_else(|| unknown("window", name, known()))
+    })?;
+    let pace = disk.pace.as_ref().map_or(Ok(&pace::none::POLICY), |name| {
+        let known = || pace::REGISTRY.iter().map(|policy| policy.name).collect();
+        pace::find(name.get_ref()).ok_or_else(|| unknown("pace", name, known()))
+    })?;
+    Ok((window, pace))
 }
 
 fn resolve_faults(table: &Spanned<FaultsTable>) -> Result<FaultRates, Mistake> {
@@ -177,17 +198,16 @@ fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
         dirty_background: or(given.dirty_background, default.dirty_background),
         dirty_limit: or(given.dirty_limit, default.dirty_limit),
         write_back_len: or(given.write_back_len, default.write_back_len),
-        write_back_inflight: given.write_back_inflight.unwrap_or(default.write_back_inflight),
+        drop_behind: given.drop_behind.unwrap_or(default.drop_behind),
     };
     let page = Bytes::from_kib(4);
     let is_legal = page <= memory.write_back_len
         && memory.dirty_background <= memory.dirty_limit
         && memory.write_back_len <= memory.dirty_limit
-        && memory.dirty_limit <= memory.size
-        && memory.write_back_inflight > 0;
+        && memory.dirty_limit <= memory.size;
     if !is_legal {
         let message = "[memory] does not fit together: 4 KiB <= write_back_len <= dirty_limit, \
-                       dirty_background <= dirty_limit <= size, write_back_inflight >= 1";
+                       dirty_background <= dirty_limit <= size";
         return Err((table.span(), message.into()));
     }
     Ok(memory)
@@ -228,112 +248,6 @@ fn resolve_scheduler(
         }
         None => Ok((base, None)),
     }
-}
-
-fn resolve_tasks(
-    tables: &[Spanned<TaskTable>],
-    capacity: Bytes,
-    has_memory: bool,
-    groups: &Tree,
-) -> Result<Vec<Task>, Mistake> {
-    if let Some(table) = tables.get(TASKS_MAX) {
-        return Err((table.span(), format!("at most {TASKS_MAX} tasks")));
-    }
-    let mut tasks: Vec<Task> = Vec::with_capacity(tables.len());
-    for table in tables {
-        let mut task = resolve_task(table, capacity)?;
-        task.group = groups::find(groups, table.get_ref().group.as_ref())?;
-        groups::check_blocking(table, &task, &tasks)?;
-        let name = &table.get_ref().name;
-        if tasks.iter().any(|other| other.name == task.name) {
-            return Err((name.span(), format!("a second task named '{}'", task.name)));
-        }
-        if task.buffered && !has_memory {
-            let message = "a buffered task needs a [memory] table: the page cache is modelled";
-            return Err((table.get_ref().kind.span(), message.into()));
-        }
-        tasks.push(task);
-    }
-    Ok(tasks)
-}
-
-fn resolve_task(table: &Spanned<TaskTable>, capacity: Bytes) -> Result<Task, Mistake> {
-    let given = table.get_ref();
-    let word = given.kind.get_ref();
-    let Some((kind, ..)) = Kind::ALL.iter().find(|(_, name, _)| name == word) else {
-        let names: Vec<&str> = Kind::ALL.iter().map(|(_, name, _)| *name).collect();
-        let message = format!("no kind of task '{word}'; there are: {}", names.join(", "));
-        return Err((given.kind.span(), message));
-    };
-    let offset = given.offset.map_or(Bytes::ZERO, |size| size.0);
-    let len = given.size.map_or(capacity - offset, |size| size.0);
-    let region = Extent::new(offset, len).filter(|region| region.end() <= capacity);
-    let Some(region) = region else {
-        let message = format!("offset + size is past the end of the disk, which has {capacity}");
-        return Err((table.span(), message));
-    };
-    let mut task = Task::new(given.name.get_ref(), *kind, region);
-    task.start = Instant::ZERO + given.start.map_or(Nanos::ZERO, |time| time.0);
-    task.stop = given.stop.map_or(Instant::NEVER, |time| Instant::ZERO + time.0);
-    apply_settings(&mut task, given)?;
-    let least = match kind {
-        Kind::DdRead | Kind::Cvs => Bytes::from_kib(128),
-        Kind::DdWrite => Bytes::from_mib(64),
-        Kind::Sequential | Kind::Random => task.block,
-    };
-    if region.len() < least {
-        let message = format!("the region has {}, a {word} needs {least}", region.len());
-        return Err((table.span(), message));
-    }
-    Ok(task)
-}
-
-/// Settings of the plain kinds; the others stand for one program and have their own.
-fn apply_settings(task: &mut Task, given: &TaskTable) -> Result<(), Mistake> {
-    let is_plain = matches!(task.kind, Kind::Sequential | Kind::Random);
-    let spans = [
-        ("block", given.block.as_ref().map(Spanned::span)),
-        ("think", given.think.as_ref().map(Spanned::span)),
-        ("write_percent", given.write_percent.as_ref().map(Spanned::span)),
-        ("buffered", given.buffered.as_ref().map(Spanned::span)),
-        ("fua", given.fua.as_ref().map(Spanned::span)),
-        ("depth", given.depth.as_ref().map(Spanned::span)),
-        ("blocking", given.blocking.as_ref().map(Spanned::span)),
-    ];
-    let foreign = spans.into_iter().find_map(|(name, span)| Some((name, span?)));
-    if let (false, Some((name, span))) = (is_plain, foreign) {
-        let message = format!(
-            "a task of kind '{}' takes no `{name}`: it stands for one program; use the kinds \
-             'sequential' or 'random'",
-            task.kind.name()
-        );
-        return Err((span, message));
-    }
-    if let Some(depth) = &given.depth {
-        if !(1..=TASK_DEPTH_MAX).contains(depth.get_ref()) {
-            return Err((depth.span(), format!("the depth is 1 to {TASK_DEPTH_MAX}")));
-        }
-        task.depth = *depth.get_ref();
-    }
-    if let Some(block) = &given.block {
-        let size = block.get_ref().0;
-        if size.0 == 0 || !size.0.is_multiple_of(512) || size > Bytes::from_mib(32) {
-            let message = "a block is a multiple of 512 B, at most 32 MiB";
-            return Err((block.span(), message.into()));
-        }
-        task.block = size;
-    }
-    if let Some(percent) = &given.write_percent {
-        if *percent.get_ref() > 100 {
-            return Err((percent.span(), "write_percent is 0 to 100".into()));
-        }
-        task.write_percent = *percent.get_ref();
-    }
-    task.think = given.think.as_ref().map_or(task.think, |time| time.get_ref().0);
-    task.buffered = given.buffered.as_ref().map_or(task.buffered, |b| *b.get_ref());
-    task.blocking = given.blocking.as_ref().is_some_and(|blocking| *blocking.get_ref());
-    task.fua = given.fua.as_ref().map_or(task.fua, |fua| *fua.get_ref());
-    Ok(())
 }
 
 fn resolve_step(step: &Spanned<StepTable>, duration: Nanos) -> Result<Step, Mistake> {

@@ -2,7 +2,7 @@
 
 use super::groups::GroupTables;
 use crate::milli::Milli;
-use crate::units::{Size, Time};
+use crate::units::{Rate, Size, Time};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -42,6 +42,8 @@ pub(super) struct DiskTable {
     pub(super) depth: Option<Spanned<u32>>,
     pub(super) nr_requests: Option<Spanned<u32>>,
     pub(super) slots: Option<Spanned<String>>,
+    pub(super) pace: Option<Spanned<String>>,
+    pub(super) window: Option<Spanned<String>>,
     pub(super) faults: Option<Spanned<FaultsTable>>,
 }
 
@@ -64,7 +66,7 @@ pub(super) struct MemoryTable {
     pub(super) dirty_background: Option<Size>,
     pub(super) dirty_limit: Option<Size>,
     pub(super) write_back_len: Option<Size>,
-    pub(super) write_back_inflight: Option<u32>,
+    pub(super) drop_behind: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,6 +83,7 @@ pub(super) struct SchedulerTable {
 pub(super) struct TaskTable {
     pub(super) name: Spanned<String>,
     pub(super) kind: Spanned<String>,
+    pub(super) count: Option<Spanned<usize>>,
     pub(super) start: Option<Time>,
     pub(super) stop: Option<Time>,
     pub(super) offset: Option<Size>,
@@ -88,6 +91,10 @@ pub(super) struct TaskTable {
     pub(super) depth: Option<Spanned<u32>>,
     pub(super) block: Option<Spanned<Size>>,
     pub(super) think: Option<Spanned<Time>>,
+    pub(super) files: Option<Spanned<u32>>,
+    pub(super) file_min: Option<Spanned<Size>>,
+    pub(super) file_max: Option<Spanned<Size>>,
+    pub(super) link: Option<Spanned<Rate>>,
     pub(super) write_percent: Option<Spanned<u32>>,
     pub(super) buffered: Option<Spanned<bool>>,
     pub(super) fua: Option<Spanned<bool>>,

@@ -8,7 +8,7 @@ mod plot;
 pub mod slots;
 
 pub use plot::svg;
-use plot::{Area, Drawn, finish_svg};
+pub(crate) use plot::{Area, Drawn, finish_svg};
 
 use crate::parallel;
 use crate::run::run;

@@ -30,7 +30,7 @@ pub fn svg(points: &[Point], row: &str) -> String {
 }
 
 /// Lets `draw` draw a picture of that size, and gives its text.
-pub(super) fn finish_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+pub(crate) fn finish_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -43,8 +43,8 @@ pub(super) fn finish_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn
     text
 }
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(root: &Area<'_>, points: &[Point], row: &str) -> Drawn {
     root.fill(&WHITE)?;

@@ -8,16 +8,22 @@
 mod cvs;
 mod dd;
 mod generic;
+mod postmark;
+mod rsync;
+mod writer;
 
 pub use cvs::{Cvs, TREE_FILES};
-pub use dd::{DdRead, DdWrite};
+pub use dd::{DdRead, DdWrite, write_gap};
 pub use generic::{Mixed, Pattern};
+pub use postmark::Postmark;
+pub use rsync::Rsync;
+pub use writer::Writer;
 
 use crate::random::Random;
 use core::fmt::Debug;
 use iopace_core::request::{Extent, GroupId, Op};
 use iopace_core::time::{Instant, Nanos};
-use iopace_core::units::Bytes;
+use iopace_core::units::{Bytes, BytesPerSec};
 
 /// What a task does next: think, then submit this request and wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +53,7 @@ pub trait Workload: Debug + Send {
 pub enum Kind {
     /// `dd bs=128k` reading the raw disk.
     DdRead,
-    /// `dd bs=128k` writing a file through the page cache.
+    /// `dd` writing a file through the page cache.
     DdWrite,
     /// `cvs update` over a source tree.
     Cvs,
@@ -55,16 +61,32 @@ pub enum Kind {
     Sequential,
     /// Anywhere in the region.
     Random,
+    /// Postmark's reads: whole small files, chosen at random.
+    Postmark,
+    /// rsync receiving files over a link.
+    Rsync,
+    /// A log that grows by small buffered writes.
+    Append,
+    /// One small block, written again and again through the page cache.
+    Rewrite,
 }
 
 impl Kind {
     /// Every kind with its word in a scenario and what it is.
     pub const ALL: &[(Kind, &str, &str)] = &[
         (Kind::DdRead, "dd-read", "dd bs=128k reading the raw disk"),
-        (Kind::DdWrite, "dd-write", "dd bs=128k writing a file through the page cache"),
+        (Kind::DdWrite, "dd-write", "dd writing a file through the page cache, bs=128k or `block`"),
         (Kind::Cvs, "cvs", "cvs update: small synchronous reads, some writes, think time"),
         (Kind::Sequential, "sequential", "ascending requests of one size"),
         (Kind::Random, "random", "requests of one size anywhere in a region"),
+        (
+            Kind::Postmark,
+            "postmark",
+            "reads of whole small files of a pool, through the page cache",
+        ),
+        (Kind::Rsync, "rsync", "files from a link of limited rate, written through the page cache"),
+        (Kind::Append, "append", "a log that grows by small buffered writes"),
+        (Kind::Rewrite, "rewrite", "one small block written again and again, buffered"),
     ];
 
     /// Its word in a scenario.
@@ -72,6 +94,30 @@ impl Kind {
         let entry = Kind::ALL.iter().find(|(kind, ..)| *kind == self);
         entry.map_or("?", |(_, name, _)| name)
     }
+
+    /// The settings that a scenario may give a task of this kind, beside those of every task.
+    pub fn settings(self) -> &'static [&'static str] {
+        match self {
+            Kind::DdRead | Kind::Cvs => &[],
+            Kind::DdWrite | Kind::Append | Kind::Rewrite => &["block"],
+            Kind::Sequential | Kind::Random => {
+                &["block", "think", "depth", "write_percent", "buffered", "fua", "blocking"]
+            }
+            Kind::Postmark => &["files", "file_min", "file_max", "think"],
+            Kind::Rsync => &["block", "link", "file_min", "file_max"],
+        }
+    }
+}
+
+/// The files of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// How many.
+    pub count: u32,
+    /// Size of the smallest.
+    pub min: Bytes,
+    /// Size of the largest.
+    pub max: Bytes,
 }
 
 /// One task of a scenario.
@@ -89,10 +135,14 @@ pub struct Task {
     pub region: Extent,
     /// Requests it keeps outstanding.
     pub depth: u32,
-    /// Size of a request; the kinds `dd-*` and `cvs` have their own.
+    /// Size of a request; `dd-read`, `cvs` and `postmark` have their own.
     pub block: Bytes,
-    /// Time between a completion and the next request; `cvs` has its own.
+    /// Time between a completion and the next request (kinds `sequential`, `random`, `postmark`).
     pub think: Nanos,
+    /// What there is to read or to receive (kinds `postmark`, and `rsync` but for their number).
+    pub files: Files,
+    /// Rate of the link (kind `rsync`).
+    pub link: BytesPerSec,
     /// Of 100 requests, how many write (kinds `sequential` and `random`).
     pub write_percent: u32,
     /// Through the page cache (kinds `sequential` and `random`).
@@ -111,11 +161,15 @@ impl Task {
     pub fn new(name: &str, kind: Kind, region: Extent) -> Task {
         let (block, think, buffered) = match kind {
             Kind::DdRead => (dd::BLOCK, dd::READ_GAP, false),
-            Kind::DdWrite => (dd::BLOCK, dd::WRITE_GAP, true),
+            Kind::DdWrite => (dd::BLOCK, write_gap(dd::BLOCK), true),
             Kind::Cvs => (cvs::SIZE_MAX, cvs::THINK_MEAN, false),
             Kind::Sequential => (dd::BLOCK, Nanos::ZERO, false),
             Kind::Random => (Bytes::from_kib(4), Nanos::ZERO, false),
+            Kind::Postmark => (postmark::SIZES.1, postmark::THINK, true),
+            Kind::Rsync => (rsync::CHUNK, rsync::LINK.time_for(rsync::CHUNK), true),
+            Kind::Append | Kind::Rewrite => (writer::BLOCK, write_gap(writer::BLOCK), true),
         };
+        let (min, max) = if kind == Kind::Rsync { rsync::SIZES } else { postmark::SIZES };
         Task {
             name: name.into(),
             kind,
@@ -125,11 +179,25 @@ impl Task {
             depth: 1,
             block,
             think,
+            files: Files { count: postmark::FILES, min, max },
+            link: rsync::LINK,
             write_percent: 0,
             buffered,
             fua: false,
             group: GroupId::ROOT,
             blocking: false,
+        }
+    }
+
+    /// Bytes of the disk that it needs at least.
+    pub fn needs(&self) -> Bytes {
+        match self.kind {
+            Kind::DdRead | Kind::Cvs => Bytes::from_kib(128),
+            // Metadata and one block at least.
+            Kind::DdWrite => Bytes::from_mib(64),
+            Kind::Sequential | Kind::Random | Kind::Append | Kind::Rewrite => self.block,
+            Kind::Postmark => Postmark::needs(&self.files),
+            Kind::Rsync => Rsync::needs(&self.files),
         }
     }
 
@@ -147,10 +215,16 @@ impl Task {
         };
         match self.kind {
             Kind::DdRead => Box::new(DdRead::new(self.region)),
-            Kind::DdWrite => Box::new(DdWrite::new(self.region)),
+            Kind::DdWrite => Box::new(DdWrite::new(self.region, self.block)),
             Kind::Cvs => Box::new(Cvs::new(self.region, random)),
             Kind::Sequential => Box::new(Mixed::new(pattern(false), random)),
             Kind::Random => Box::new(Mixed::new(pattern(true), random)),
+            Kind::Postmark => Box::new(Postmark::new(self.region, self.files, self.think, random)),
+            Kind::Rsync => {
+                Box::new(Rsync::new(self.region, self.block, self.link, self.files, random))
+            }
+            Kind::Append => Box::new(Writer::append(self.region, self.block)),
+            Kind::Rewrite => Box::new(Writer::rewrite(self.region, self.block)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `iopace serve` as it is asked for.
 
-use super::{models, schedulers};
+use super::{models, pace_policies, schedulers, window_policies};
 use crate::units;
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -18,6 +18,8 @@ Examples:
       Two exports on one socket, both with scheduler rr.
   iopace serve --emulate hdd-sata-250g --size 4GiB
       A disk of 2009 in memory, in real time. With a FILE, its data are kept there.
+  iopace serve disk.img --pace rate --dirty-limit 256MiB
+      Writers are slowed down before 256 MiB of what they wrote are not on the disk.
   iopace serve --config iopace.toml
       The same words in a file, with [[device]] and [[export]] tables.
 
@@ -36,7 +38,7 @@ pub struct ServeArgs {
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["files", "emulate", "size", "cache", "read_only", "direct", "sched", "set", "nr_requests",
-         "window"])]
+         "window", "window_policy", "pace", "dirty_limit", "dirty_background"])]
     pub config: Option<PathBuf>,
 
     /// The disk itself
@@ -103,6 +105,24 @@ pub struct DeviceArgs {
     /// Most requests at the disk [default: 32, or the model's own]
     #[arg(long, value_name = "DEPTH", value_parser = depth())]
     pub window: Option<u32>,
+
+    /// Who decides how many of these the disk holds [default: latency]
+    #[arg(long, value_name = "POLICY", value_parser = window_policies())]
+    pub window_policy: Option<String>,
+
+    /// How writers of buffered data are paced [default: rate]
+    #[arg(long, value_name = "POLICY", value_parser = pace_policies())]
+    #[arg(conflicts_with = "direct")]
+    pub pace: Option<String>,
+
+    /// Most dirty memory, as 256MiB [default: what the kernel leaves; of an emulated disk, a fifth
+    /// of its page cache]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with = "direct")]
+    pub dirty_limit: Option<Bytes>,
+
+    /// Dirty memory above which write-back begins [default: half of the limit]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with = "direct")]
+    pub dirty_background: Option<Bytes>,
 }
 
 /// Where `iopace serve` can be reached.

@@ -1,10 +1,11 @@
 //! The configuration file: TOML with the words of the command line.
 //!
-//! All of them are shown in `docs/serving.md`, which a test reads. Relative paths start at the
-//! directory of the file.
+//! All of them are shown in `docs/serving.md` and `docs/pace.md`, which a test reads. Relative
+//! paths start at the directory of the file.
 
 mod error;
 mod groups;
+mod policies;
 mod resolve;
 
 pub use error::ConfigError;
@@ -89,6 +90,10 @@ struct DeviceTable {
     read_only: bool,
     #[serde(default)]
     direct: bool,
+    pace: Option<Spanned<String>>,
+    window_policy: Option<Spanned<String>>,
+    dirty_limit: Option<Spanned<String>>,
+    dirty_background: Option<Spanned<String>>,
     sched: Option<Spanned<String>>,
     #[serde(default)]
     set: BTreeMap<Spanned<String>, Spanned<u64>>,

@@ -1,6 +1,6 @@
 //! From the tables of the file to the daemon's own configuration, with every value checked.
 
-use super::{DeviceTable, ExportTable, File, Mistake, Settings, groups};
+use super::{DeviceTable, ExportTable, File, Mistake, Settings, groups, policies};
 use crate::cli::LogFormat;
 use crate::output::nearest;
 use crate::units::parse_size;
@@ -80,7 +80,7 @@ fn resolve_device(
     span: Range<usize>,
     base: &Path,
 ) -> Result<DeviceConfig, Mistake> {
-    let file = table.file.map(|path| base.join(path));
+    let file = table.file.as_ref().map(|path| base.join(path));
     let name = match (&table.name, &file, &table.emulate) {
         (Some(name), ..) => checked_name(name)?,
         (None, Some(file), _) => default_name(file),
@@ -90,12 +90,14 @@ fn resolve_device(
             return Err((span, message.into()));
         }
     };
+    let mut device = DeviceConfig::new(name, Backend::Path(PathBuf::new()));
+    policies::resolve(&table, &mut device)?;
     let backend = match table.emulate {
         Some(model) => Backend::Emulated {
             model: checked_model(model)?,
             store: file,
-            size: table.size.map(checked_size).transpose()?,
-            cache: table.cache.map(checked_size).transpose()?,
+            size: table.size.as_ref().map(checked_size).transpose()?,
+            cache: table.cache.as_ref().map(checked_size).transpose()?,
         },
         None => {
             if let Some(only) = table.size.or(table.cache) {
@@ -108,12 +110,13 @@ fn resolve_device(
         }
     };
     Ok(DeviceConfig {
+        backend,
         read_only: table.read_only,
         direct: table.direct,
         scheduler: resolve_scheduler(table.sched, table.set)?,
         nr_requests: bounded(table.nr_requests, NR_REQUESTS_MIN..=NR_REQUESTS_MAX)?,
         window_depth: bounded(table.window, 1..=WINDOW_DEPTH_MAX)?,
-        ..DeviceConfig::new(name, backend)
+        ..device
     })
 }
 
@@ -171,14 +174,14 @@ fn resolve_export(
 
 fn resolve_memory(memory: Spanned<String>) -> Result<Bytes, Mistake> {
     let span = memory.span();
-    let size = checked_size(memory)?;
+    let size = checked_size(&memory)?;
     if size < MEMORY_MIN {
         return Err((span, format!("`memory` is at least {MEMORY_MIN}: one request has up to 32")));
     }
     Ok(size)
 }
 
-fn checked_size(size: Spanned<String>) -> Result<Bytes, Mistake> {
+pub(super) fn checked_size(size: &Spanned<String>) -> Result<Bytes, Mistake> {
     parse_size(size.get_ref()).map_err(|message| (size.span(), message))
 }
 
@@ -235,7 +238,11 @@ fn one_of<T: Copy>(word: Option<Spanned<String>>, all: &[(&str, T)]) -> Result<O
     }
 }
 
-fn unknown<'a>(what: &str, asked: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(super) fn unknown<'a>(
+    what: &str,
+    asked: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> String {
     match nearest(asked, known.clone()) {
         Some(meant) => format!("there is no {what} '{asked}': did you mean '{meant}'?"),
         None => {

@@ -18,14 +18,19 @@ fn the_example_of_the_manual_is_right_and_complete() {
     let (example, _) = rest.split_once("```").expect("an end");
     let settings = parse_text(example).expect("right");
     assert_eq!((settings.devices.len(), settings.exports.len()), (2, 1));
-    // Whatever the parser knows stands in the example.
+    let manual = include_str!("../../../../docs/pace.md");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (paced, _) = rest.split_once("```").expect("an end");
+    let device = &parse_text(paced).expect("right").devices[0];
+    assert_eq!(device.dirty_limit, Some(Bytes::from_mib(256)));
+    // Whatever the parser knows stands in the examples.
     for table in ["", "[[device]]\nfile = \"d\"\n", "[[export]]\n"] {
         let message = toml::from_str::<File>(&format!("{table}zzzzzzzzzzzz = 1\n"));
         let message = message.expect_err("unknown").message().to_owned();
         let known = message.split('`').skip(3).step_by(2);
         for word in known.filter(|word| *word != "no-control") {
             let there = [format!("\n{word} = "), format!("\n[[{word}]]"), format!("\n[{word}.")];
-            let text = format!("\n{example}");
+            let text = format!("\n{example}\n{paced}");
             assert!(there.iter().any(|there| text.contains(there)), "{word}");
         }
     }
@@ -90,6 +95,26 @@ fn the_words_are_those_of_the_command_line() {
 }
 
 #[test]
+fn the_words_of_pacing_are_those_of_the_command_line() {
+    let text = r#"
+        [[device]]
+        file = "disk.img"
+        window-policy = "fixed"
+        pace = "none"
+        dirty-limit = "10MiB"
+        dirty-background = "1MiB"
+        [[device]]
+        emulate = "null"
+    "#;
+    let [disk, other] = &*parse_text(text).expect("right").devices else { panic!("two devices") };
+    assert_eq!((disk.pace.name, disk.window.name), ("none", "fixed"));
+    let dirty = (disk.dirty_limit, disk.dirty_background);
+    assert_eq!(dirty, (Some(Bytes::from_mib(10)), Some(Bytes::from_mib(1))));
+    assert_eq!((other.pace.name, other.window.name), ("rate", "latency"));
+    assert_eq!((other.dirty_limit, other.dirty_background), (None, None));
+}
+
+#[test]
 fn a_wrong_word_is_pointed_at() {
     assert_eq!(
         mistake("[[device]]\nfile = \"disk.img\"\nread_only = true\n"),
@@ -124,6 +149,22 @@ fn every_mistake_says_what_would_be_right() {
         ("[[device]]\nfile = \"d\"\nnr-requests = 3\n", "3:15", "it is 4 to 32768"),
         ("[[device]]\nfile = \"d\"\nwindow = 0\n", "3:10", "it is 1 to 1024"),
         ("[[device]]\nfile = \"d\"\nwindow = -1\n", "3:10", "u32"),
+        ("[[device]]\nfile = \"d\"\npace = \"rat\"\n", "3:8", "did you mean 'rate'?"),
+        ("[[device]]\nfile = \"d\"\nwindow-policy = \"x\"\n", "3:17", "there are: fixed"),
+        ("[[device]]\nfile = \"d\"\nwindow_policy = \"x\"\n", "3:1", "mean `window-policy`?"),
+        ("[[device]]\nfile = \"d\"\ndirty-limit = \"1\"\n", "3:15", "at least 1 MiB"),
+        ("[[device]]\nfile = \"d\"\ndirty-limit = \"much\"\n", "3:15", "4GiB, 256MiB"),
+        (
+            "[[device]]\nfile = \"d\"\ndirty-background = \"4M\"\ndirty-limit = \"4M\"\n",
+            "3:20",
+            "4 MiB, is not below the dirty limit, 4 MiB",
+        ),
+        ("[[device]]\nfile = \"d\"\ndirect = true\npace = \"none\"\n", "4:8", "is bypassed"),
+        (
+            "[[device]]\nfile = \"d\"\ndirty-limit = \"4M\"\ndirect = true\n",
+            "3:15",
+            "leave this out, or `direct`",
+        ),
         ("[[device]]\nname = \"a/b\"\nfile = \"d\"\n", "2:8", "no '/'"),
         ("[[device]]\nfile = \"a/d.x\"\n[[device]]\nfile = \"b/d.y\"\n", "3:1", "another `name`"),
         ("io-engine = \"posix\"\n", "2:1", "add a [[device]] table"),

@@ -75,6 +75,8 @@ pub fn device(device: &DeviceReport) -> String {
     if !scheduler.counters.is_empty() {
         line("counters", pairs(&scheduler.counters));
     }
+    line("pace", paced(device));
+    line("window", windowed(device));
     let queue = &device.queue;
     line(
         "now",
@@ -104,6 +106,20 @@ pub fn device(device: &DeviceReport) -> String {
     text.push_str(&directions(device));
     text.push_str(&events(device));
     text
+}
+
+/// In short; `iopace pace status` has more.
+fn paced(device: &DeviceReport) -> String {
+    let Some(pace) = &device.pace else { return "nothing: the page cache is bypassed".into() };
+    let (dirty, limit) = (size(pace.picture.dirty_bytes), size(pace.picture.limit_bytes));
+    format!("{}; {dirty} of {limit} dirty, {} writes wait", pace.policy, pace.waiting_count)
+}
+
+/// In short; `iopace window status` has more.
+fn windowed(device: &DeviceReport) -> String {
+    let window = &device.window;
+    let (depth, write_back) = (window.depth, window.write_back_depth);
+    format!("{}; {depth} requests, {write_back} of write-back", window.policy)
 }
 
 fn title(device: &DeviceReport) -> String {

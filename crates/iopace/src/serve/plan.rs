@@ -4,8 +4,10 @@
 use crate::cli::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
 use crate::config::{self, NamedScheduler, Settings};
 use crate::output::Failure;
-use iopace_core::sched;
-use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen};
+use iopace_core::{pace, sched, window};
+use iopace_daemon::config::{
+    Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, check_dirty,
+};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -101,17 +103,26 @@ fn read(path: &Path) -> Result<Settings, Failure> {
 /// The devices of `iopace serve FILE...`.
 fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Failure> {
     let scheduler = scheduler(args)?;
+    check_dirty(args.dirty_limit, args.dirty_background).map_err(Failure::usage)?;
     let make = |name: String, file: Option<&PathBuf>| {
         config::valid_name(&name).map_err(|error| {
             Failure::usage(format!("the device's name would be '{name}': {error}"))
         })?;
+        let device = DeviceConfig::new(name, backend(file, args));
+        let named = "one of the registry, by the command line";
+        let pace = args.pace.as_deref().map(|name| pace::find(name).expect(named));
+        let window = args.window_policy.as_deref().map(|name| window::find(name).expect(named));
         Ok(DeviceConfig {
+            pace: pace.unwrap_or(device.pace),
+            window: window.unwrap_or(device.window),
+            dirty_limit: args.dirty_limit,
+            dirty_background: args.dirty_background,
             read_only: args.read_only,
             direct: args.direct,
             scheduler: scheduler.clone(),
             nr_requests: args.nr_requests,
             window_depth: args.window,
-            ..DeviceConfig::new(name, backend(file, args))
+            ..device
         })
     };
     match (&args.emulate, files) {
@@ -186,6 +197,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser;
+    use iopace_core::units::Bytes;
 
     fn plan(line: &str) -> Result<Plan, Failure> {
         let words = ["iopace", "serve"].into_iter().chain(line.split_whitespace());
@@ -210,6 +222,11 @@ mod tests {
         let two = self::plan("a.img b.img --sched rr --set wait_ms=5").expect("planned");
         assert_eq!(two.socket_name, "iopace");
         assert!(two.config.devices.iter().all(|device| device.scheduler.is_some()));
+        let words = "d --pace none --window-policy fixed --dirty-limit 8M --dirty-background 1M";
+        let device = &self::plan(words).expect("planned").config.devices[0];
+        assert_eq!((device.pace.name, device.window.name), ("none", "fixed"));
+        let dirty = (device.dirty_limit, device.dirty_background);
+        assert_eq!(dirty, (Some(Bytes::from_mib(8)), Some(Bytes::from_mib(1))));
     }
 
     #[test]
@@ -226,6 +243,8 @@ mod tests {
             ("d --listen 0.0.0.0:10809", "--allow-remote"),
             ("d --sched rr --set wait_ms=31", "wait_ms=31 is out of bounds: 1 to 30 ms"),
             ("d --sched fifo --set x=1", "no parameter 'x': this scheduler has none"),
+            ("d --dirty-limit 10M --dirty-background 10M", "is not below the dirty limit, 10 MiB"),
+            ("d --dirty-limit 64k", "it is at least 1 MiB"),
             ("--config /nowhere.toml", "/nowhere.toml cannot be read: No such file"),
         ];
         for (line, right) in cases {

@@ -1,6 +1,6 @@
 //! Groups over the control socket. A group goes by its path, `/vms/web`.
 
-use super::{StageReport, TimesReport};
+use super::{PictureReport, StageReport, TimesReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -163,6 +163,10 @@ pub struct GroupDeviceStat {
     pub slots_taken_count: u32,
     /// Requests of its own, not of groups below it, that wait for a slot or a limit now.
     pub waiting_count: u32,
+    /// Dirty memory of its own, not of groups below it.
+    pub dirty_bytes: u64,
+    /// How stage pace sees it; none if its policy has no view of groups, or nothing of the group.
+    pub pace: Option<PictureReport>,
     /// The two lines of `io.pressure`.
     pub pressure: String,
 }

@@ -6,8 +6,6 @@ use crate::control::api::{
     Written,
 };
 use hyper::Method;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 impl Client {
     /// A group and all below it, depth first, by name.
@@ -84,14 +82,5 @@ impl Client {
     /// See [`ClientError`].
     pub fn connections(&self) -> Result<Vec<ConnectionReport>, ClientError> {
         self.get("/v1/connections")
-    }
-
-    fn post<T: DeserializeOwned>(
-        &self,
-        route: &str,
-        body: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(body).expect("strings and numbers");
-        self.call(Method::POST, route, body)
     }
 }

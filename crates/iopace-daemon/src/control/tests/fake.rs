@@ -1,16 +1,22 @@
 //! A device with a real engine and no disk.
 
 use crate::device::core::is_exchange;
-use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, LoggedEvent};
+use crate::device::{
+    Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, LoggedEvent, MemoryStatus,
+};
 use crate::nbd::reply::Job;
-use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Config, Control, ControlError, Engine, Output};
-use iopace_core::group::accounts::Account;
+use iopace_core::pace::Thresholds;
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
 use std::io;
 use std::sync::{Arc, Mutex};
+
+/// What may be dirty.
+const MEMORY: Thresholds =
+    Thresholds { background: Bytes::from_mib(10), limit: Bytes::from_mib(20) };
 
 pub(super) struct Fake {
     info: DeviceInfo,
@@ -18,6 +24,7 @@ pub(super) struct Fake {
 }
 
 impl Fake {
+    /// A device; one named `direct` bypasses the page cache.
     pub(super) fn device(name: &str) -> Arc<dyn Device> {
         let info = DeviceInfo {
             name: name.into(),
@@ -26,13 +33,13 @@ impl Fake {
             model: Some("null".into()),
             size_bytes: 1 << 30,
             read_only: false,
-            direct: false,
+            direct: name == "direct",
             rotational: true,
             io_engine: "model",
             base: "fifo",
             block_bytes: (1, 4096),
         };
-        let engine = Engine::new(Config::default());
+        let engine = Engine::new(Config { memory: MEMORY, ..Config::default() });
         Arc::new(Fake { info, inner: Mutex::new((engine, Histogram::default(), Vec::new())) })
     }
 }
@@ -69,8 +76,8 @@ impl Device for Fake {
         }
     }
 
-    fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
-        self.inner.lock().expect("no test panics with it").0.group(id)
+    fn group(&self, id: GroupId) -> Option<GroupStatus> {
+        GroupStatus::of(&self.inner.lock().expect("no test panics with it").0, id)
     }
 
     fn forget_group(&self, id: GroupId) -> bool {
@@ -87,6 +94,8 @@ impl Device for Fake {
             buffered_writes_count: 4,
             hold_up: inner.1.clone(),
             events: inner.2.clone(),
+            memory: (!self.info.direct).then(|| MemoryStatus::of(&inner.0, MEMORY)),
+            window: inner.0.window_picture(),
         }
     }
 

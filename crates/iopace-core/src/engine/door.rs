@@ -1,0 +1,189 @@
+//! Buffered writes between the door and memory: whose turn it is, until when each waits, and what
+//! has passed stage pace but finds no room.
+//!
+//! Writes of one task stand in a line, and only the first of a line moves. It is asked for in
+//! portions: it waits for stage pace until an instant, or for room behind all that came before it
+//! (the gate), or is on its way into memory.
+
+use super::WriteId;
+use crate::request::{Extent, GroupId, Tag, TaskId};
+use crate::time::Instant;
+use crate::units::Bytes;
+use crate::verdict::Reason;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// Where a write stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// Behind another one of its task.
+    Line,
+    /// Stage pace says when to ask again, and why.
+    Pace(Instant, Reason),
+    /// So much of it has passed and waits for room.
+    Gate(Bytes),
+    /// A portion is on its way into memory; so much memory is promised for it.
+    Writing { size: Bytes, promised: Bytes },
+}
+
+/// A buffered write that is not in memory as a whole.
+#[derive(Debug)]
+pub(super) struct Buffered {
+    sequence: u64,
+    pub(super) tag: Tag,
+    pub(super) task: TaskId,
+    pub(super) group: GroupId,
+    /// What is not in memory yet.
+    pub(super) rest: Extent,
+    pub(super) arrived: Instant,
+    /// When the present portion was first asked for.
+    pub(super) asked: Instant,
+    pub(super) stand: Stand,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    entries: Vec<Option<Buffered>>,
+    free: Vec<u32>,
+    last_sequence: u64,
+    /// Writes behind the first one of their task. A task is in it while it has a write here.
+    lines: BTreeMap<TaskId, VecDeque<WriteId>>,
+    /// Writes that wait for an instant; entries that are out of date are passed over.
+    timers: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    gate: VecDeque<WriteId>,
+}
+
+impl Door {
+    /// Takes a write in. True if it is the first of its task.
+    pub(super) fn enter(
+        &mut self,
+        now: Instant,
+        tag: Tag,
+        (task, group): (TaskId, GroupId),
+        rest: Extent,
+    ) -> (WriteId, bool) {
+        self.last_sequence += 1;
+        let sequence = self.last_sequence;
+        let (arrived, stand) = (now, Stand::Line);
+        let entry = Buffered { sequence, tag, task, group, rest, arrived, asked: now, stand };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place as usize] = Some(entry);
+                place
+            }
+            None => {
+                self.entries.push(Some(entry));
+                u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
+            }
+        };
+        let id = WriteId { place, sequence };
+        match self.lines.get_mut(&task) {
+            Some(line) => {
+                line.push_back(id);
+                (id, false)
+            }
+            None => {
+                self.lines.insert(task, VecDeque::new());
+                (id, true)
+            }
+        }
+    }
+
+    /// Takes a write out; the next one of its task, if there is one.
+    pub(super) fn leave(&mut self, id: WriteId) -> (Buffered, Option<WriteId>) {
+        let entry = self.entries[id.place as usize].take().expect("the write exists");
+        assert_eq!(entry.sequence, id.sequence, "a write of the past was ended");
+        self.free.push(id.place);
+        let line = self.lines.get_mut(&entry.task).expect("its task has a line");
+        let next = line.pop_front();
+        if next.is_none() {
+            self.lines.remove(&entry.task);
+        }
+        (entry, next)
+    }
+
+    /// The write, which must exist.
+    pub(super) fn get(&mut self, id: WriteId) -> &mut Buffered {
+        let entry = self.entries[id.place as usize].as_mut().expect("the write exists");
+        assert_eq!(entry.sequence, id.sequence, "a write of the past");
+        entry
+    }
+
+    /// A write waits until an instant.
+    pub(super) fn wait(&mut self, id: WriteId, at: Instant, reason: Reason) {
+        self.get(id).stand = Stand::Pace(at, reason);
+        self.timers.push(Reverse((at, id.sequence, id.place)));
+    }
+
+    /// A write whose instant has come.
+    pub(super) fn due(&mut self, now: Instant) -> Option<WriteId> {
+        loop {
+            let &Reverse((at, sequence, place)) = self.timers.peek()?;
+            if at > now && self.stands_at(at, sequence, place) {
+                return None;
+            }
+            self.timers.pop();
+            if self.stands_at(at, sequence, place) {
+                return Some(WriteId { place, sequence });
+            }
+        }
+    }
+
+    fn stands_at(&self, at: Instant, sequence: u64, place: u32) -> bool {
+        let entry = self.entries[place as usize].as_ref();
+        let entry = entry.filter(|entry| entry.sequence == sequence);
+        entry.is_some_and(|entry| matches!(entry.stand, Stand::Pace(until, _) if until == at))
+    }
+
+    /// The first instant that somebody waits for, and why.
+    pub(super) fn next(&self) -> (Instant, Reason) {
+        let Some(&Reverse((at, _, place))) = self.timers.peek() else {
+            return (Instant::NEVER, Reason::Idle);
+        };
+        match self.entries[place as usize].as_ref().map(|entry| entry.stand) {
+            Some(Stand::Pace(_, reason)) => (at, reason),
+            _ => (at, Reason::Dirty),
+        }
+    }
+
+    /// Everything that waits for stage pace is to be asked for again now.
+    pub(super) fn ask_all(&mut self, now: Instant) {
+        for Reverse((at, sequence, place)) in std::mem::take(&mut self.timers).into_sorted_vec() {
+            if self.stands_at(at, sequence, place) {
+                let Stand::Pace(_, reason) = self.get(WriteId { place, sequence }).stand else {
+                    continue;
+                };
+                self.wait(WriteId { place, sequence }, now, reason);
+            }
+        }
+    }
+
+    /// A write has passed and has to wait for room, behind those that wait already.
+    pub(super) fn wait_for_room(&mut self, id: WriteId, size: Bytes) {
+        self.get(id).stand = Stand::Gate(size);
+        self.gate.push_back(id);
+    }
+
+    /// The first one that waits for room, with what of it has passed.
+    pub(super) fn at_gate(&mut self) -> Option<(WriteId, Bytes)> {
+        let id = *self.gate.front()?;
+        let Stand::Gate(size) = self.get(id).stand else { unreachable!("it stands at the gate") };
+        Some((id, size))
+    }
+
+    /// The first one at the gate goes on.
+    pub(super) fn leave_gate(&mut self) {
+        self.gate.pop_front();
+    }
+
+    /// Whether somebody waits for room.
+    pub(super) fn is_gated(&self) -> bool {
+        !self.gate.is_empty()
+    }
+
+    /// Writes that are not in memory.
+    pub(super) fn live_count(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}

@@ -1,0 +1,266 @@
+//! The map of dirty pages: intervals of pages in the same state, and their order of dirtying.
+//!
+//! ```text
+//!  page    0         8    10        16   20
+//!          │ dirty 4 │    │ dirty 2 │ w 3 │        n: number of dirtying, w: on its way
+//!  oldest first: 2 (page 10), 4 (page 0)           on their way: 3 (page 16)
+//! ```
+//! Neighbours in the same state are one interval. An operation costs a few searches in ordered maps
+//! for each interval that it touches; what is clean is not in the map.
+
+use super::{Owner, PAGE};
+use crate::request::{Extent, GroupId};
+use crate::time::Instant;
+use crate::units::Bytes;
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a page became dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Counts dirtyings: smaller was earlier, and `since` is in the same order.
+    pub(super) number: u64,
+    pub(super) since: Instant,
+    pub(super) owner: Owner,
+    /// Whether somebody waits for its write-back alone.
+    pub(super) is_asked: bool,
+}
+
+/// How a page that is not clean stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Dirty(Stamp),
+    /// On its way to the disk: the number it was dirtied under, and whether it was written again.
+    Writing {
+        number: u64,
+        again: Option<Stamp>,
+    },
+}
+
+impl State {
+    /// The number that a sync has to wait for.
+    fn number(&self) -> u64 {
+        match self {
+            State::Dirty(stamp) => stamp.number,
+            State::Writing { number, .. } => *number,
+        }
+    }
+
+    /// The write-back that this page still has before it, beside the one under way.
+    pub(super) fn pending(&self) -> Option<Stamp> {
+        match self {
+            State::Dirty(stamp) => Some(*stamp),
+            State::Writing { again, .. } => *again,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    /// Behind its last page.
+    end: u64,
+    state: State,
+}
+
+/// Consecutive pages: numbers of the first and of the one behind the last.
+pub(super) type PageRange = Range<u64>;
+
+/// The map.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    /// By first page.
+    intervals: BTreeMap<u64, Interval>,
+    /// Number and first page of all that is dirty and not on its way.
+    dirty: BTreeSet<(u64, u64)>,
+    /// The same of all that is on its way.
+    writing: BTreeSet<(u64, u64)>,
+    /// What `dirty` has, by group.
+    by_group: BTreeSet<(GroupId, u64, u64)>,
+    /// Those of `by_group` that somebody asked for.
+    asked: BTreeSet<(GroupId, u64, u64)>,
+}
+
+impl Pages {
+    /// The state of a page, and where its interval ends; `None` if it is clean.
+    pub(super) fn at(&self, page: u64) -> Option<(State, u64)> {
+        let (_, interval) = self.interval_at(page)?;
+        Some((interval.state, interval.end))
+    }
+
+    fn interval_at(&self, page: u64) -> Option<(u64, Interval)> {
+        let (&first, interval) = self.intervals.range(..=page).next_back()?;
+        (page < interval.end).then_some((first, *interval))
+    }
+
+    /// What of `range` is not clean, in order.
+    pub(super) fn unclean(
+        &self,
+        range: PageRange,
+    ) -> impl Iterator<Item = (PageRange, State)> + '_ {
+        let first = self.interval_at(range.start).map_or(range.start, |(first, _)| first);
+        let intervals = self.intervals.range(first..range.end);
+        let parts = intervals.map(move |(&first, interval)| {
+            (first.max(range.start)..interval.end.min(range.end), interval.state)
+        });
+        parts.filter(|(part, _)| !part.is_empty())
+    }
+
+    /// All of `range` in order: what is not clean with its state, what is clean without.
+    pub(super) fn pieces(&self, range: PageRange) -> Vec<(PageRange, Option<State>)> {
+        let (mut pieces, mut page) = (Vec::new(), range.start);
+        for (part, state) in self.unclean(range.clone()) {
+            if page < part.start {
+                pieces.push((page..part.start, None));
+            }
+            page = part.end;
+            pieces.push((part, Some(state)));
+        }
+        if page < range.end {
+            pieces.push((page..range.end, None));
+        }
+        pieces
+    }
+
+    /// Brings all of `range` into a state; `None` is clean.
+    pub(super) fn paint(&mut self, range: PageRange, state: Option<State>) {
+        if range.is_empty() {
+            return;
+        }
+        self.split(range.start);
+        self.split(range.end);
+        while let Some((&first, _)) = self.intervals.range(range.clone()).next() {
+            self.remove(first);
+        }
+        if let Some(state) = state {
+            self.insert(range.start, Interval { end: range.end, state });
+        }
+        self.join(range.start);
+        self.join(range.end);
+    }
+
+    /// Makes an interval begin at a page that is not clean.
+    fn split(&mut self, page: u64) {
+        let Some((first, interval)) = self.interval_at(page).filter(|(first, _)| *first < page)
+        else {
+            return;
+        };
+        self.intervals.insert(first, Interval { end: page, ..interval });
+        self.insert(page, interval);
+    }
+
+    /// Makes one interval of two in the same state that meet at a page.
+    fn join(&mut self, page: u64) {
+        let Some(&right) = self.intervals.get(&page) else { return };
+        let Some((&first, left)) = self.intervals.range(..page).next_back() else { return };
+        if left.end == page && left.state == right.state {
+            self.remove(page);
+            self.intervals.insert(first, right);
+        }
+    }
+
+    fn insert(&mut self, first: u64, interval: Interval) {
+        let key = (interval.state.number(), first);
+        match interval.state {
+            State::Writing { .. } => self.writing.insert(key),
+            State::Dirty(stamp) => {
+                let group_key = (stamp.owner.group, stamp.number, first);
+                if stamp.is_asked {
+                    self.asked.insert(group_key);
+                }
+                self.by_group.insert(group_key);
+                self.dirty.insert(key)
+            }
+        };
+        self.intervals.insert(first, interval);
+    }
+
+    fn remove(&mut self, first: u64) {
+        let Some(interval) = self.intervals.remove(&first) else { return };
+        let key = (interval.state.number(), first);
+        match interval.state {
+            State::Writing { .. } => self.writing.remove(&key),
+            State::Dirty(stamp) => {
+                let group_key = (stamp.owner.group, stamp.number, first);
+                self.asked.remove(&group_key);
+                self.by_group.remove(&group_key);
+                self.dirty.remove(&key)
+            }
+        };
+    }
+
+    /// The oldest dirty page of a group.
+    pub(super) fn oldest_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
+        self.first_of(&self.by_group, group)
+    }
+
+    /// The oldest page of a group that somebody asked for.
+    pub(super) fn asked_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
+        self.first_of(&self.asked, group)
+    }
+
+    fn first_of(
+        &self,
+        order: &BTreeSet<(GroupId, u64, u64)>,
+        group: GroupId,
+    ) -> Option<(u64, Stamp)> {
+        let (_, _, page) = *order.range((group, 0, 0)..=(group, u64::MAX, u64::MAX)).next()?;
+        Some((page, self.dirty_at(page)?))
+    }
+
+    /// The stamp of a page that is dirty and not on its way.
+    pub(super) fn dirty_at(&self, page: u64) -> Option<Stamp> {
+        match self.at(page)?.0 {
+            State::Dirty(stamp) => Some(stamp),
+            State::Writing { .. } => None,
+        }
+    }
+
+    /// Since when the oldest dirty page is.
+    pub(super) fn oldest_since(&self) -> Option<Instant> {
+        let &(_, page) = self.dirty.first()?;
+        Some(self.dirty_at(page)?.since)
+    }
+
+    /// Whether nothing that was numbered below the mark is dirty or on its way.
+    pub(super) fn is_clean_below(&self, mark: u64) -> bool {
+        [&self.dirty, &self.writing]
+            .into_iter()
+            .all(|order| order.first().is_none_or(|&(oldest, _)| oldest >= mark))
+    }
+
+    /// The first page of `range` that was numbered below the mark and is not clean.
+    pub(super) fn first_below(&self, range: PageRange, mark: u64) -> Option<u64> {
+        let mut unclean = self.unclean(range);
+        unclean.find(|(_, state)| state.number() < mark).map(|(part, _)| part.start)
+    }
+
+    /// The number of intervals.
+    #[cfg(test)]
+    pub(super) fn intervals_count(&self) -> usize {
+        self.intervals.len()
+    }
+}
+
+/// The pages that `extent` touches.
+pub(super) fn touched(extent: Extent) -> PageRange {
+    let first = extent.offset().get() / PAGE;
+    first..if extent.is_empty() { first } else { extent.end().get().div_ceil(PAGE) }
+}
+
+/// The pages that lie wholly inside `extent`.
+pub(super) fn inside(extent: Extent) -> PageRange {
+    let first = extent.offset().get().div_ceil(PAGE);
+    first..(extent.end().get() / PAGE).max(first)
+}
+
+/// The extent of pages; the last page of all ends one byte early, as extents do.
+pub(super) fn extent_of(range: &PageRange) -> Extent {
+    let offset = range.start * PAGE;
+    let len = bytes(range.end - range.start).get().min(u64::MAX - offset);
+    Extent::new(Bytes(offset), Bytes(len)).expect("it ends within 64 bits")
+}
+
+/// The size of that many pages: at most 2^52 of them, all that a device of 2^64 bytes has.
+pub(super) fn bytes(pages: u64) -> Bytes {
+    Bytes(pages.saturating_mul(PAGE))
+}

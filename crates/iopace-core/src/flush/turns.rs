@@ -1,0 +1,289 @@
+//! Whose turn it is: what each group has dirty and in line, and which group is written back next.
+//!
+//! ```text
+//!  first   a group that has just begun to have something due
+//!  then    the others: the turn goes round, a chunk each           ◄── this is the common case
+//!  last    groups with as much in line as their allowance
+//!  never   groups with too much in line
+//! ```
+//! "In line" is what was taken and is not done: it waits in stage admit or in the scheduler, or is
+//! at the disk. A group whose own limit holds its write-back up would soon have all the room that
+//! there is. But then it is *passed* by whoever else has runs in line: theirs, taken much later,
+//! are done before its own. So each group has an allowance, in runs, as a sender has a congestion
+//! window (slow start, and back to one at a loss):
+//! ```text
+//!  a run is done in time, with the allowance used      allowance + 1
+//!  a run is passed                                     allowance = 1
+//! ```
+//! Groups that are not held up have more than the line holds, and take turns as if there were none.
+
+use super::pages::bytes;
+use super::{Dirty, Owner};
+use crate::request::GroupId;
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use core::ops::Bound::{Excluded, Included};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most runs that one group has in line: twice the queue of a disk (32, NCQ), so that no disk is
+/// short of work because of it, and a sixteenth of the places that write-back has.
+pub const GROUP_IN_LINE_RUNS: u32 = 64;
+
+/// Most bytes likewise (less than one run more): a tenth of a second of a disk of 160 MB/s.
+pub const GROUP_IN_LINE_MAX: Bytes = Bytes::from_mib(16);
+
+/// A group is passed when a run is done that was taken so many runs after its oldest one in line: a
+/// disk's queue (32), more than schedulers and disks exchange by themselves.
+pub const PASSED_RUNS: u64 = 32;
+
+/// Allowance of a newcomer: one run at the disk, and one that follows it.
+const ALLOWANCE: usize = 2;
+
+/// Longest turn of a group while others wait: a chunk is meant to take half a second, so one that
+/// takes twice as long is held up.
+pub const TURN_MAX: Nanos = Nanos::from_secs(1);
+
+/// Who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    /// Nothing of it was taken since it has something dirty.
+    New,
+    Open,
+    /// Its allowance is used up.
+    Used,
+}
+
+/// Where a group stands in the sets of [`Turns`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// If it has dirty pages and not too much in line.
+    waiting: Option<Waiting>,
+    /// Its oldest run in line, if it has an allowance to lose.
+    front: Option<u64>,
+}
+
+/// A group with dirty pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    line: Line,
+    /// Its oldest page.
+    number: u64,
+    is_due: bool,
+}
+
+/// How far a group has come with one owner's pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub(super) owner: Owner,
+    /// Behind the last page that was taken.
+    pub(super) page: u64,
+    /// Taken without a break in this place, in pages.
+    pub(super) used: u64,
+}
+
+/// What a group has in memory, in pages, and in line.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) dirty: u64,
+    /// On their way, by who dirtied them first.
+    pub(super) writing: u64,
+    /// Dirtied by this group while on their way (for whichever group).
+    pub(super) again: u64,
+    /// Of writes that are on their way into memory.
+    pub(super) promised: Bytes,
+    pub(super) position: Option<Position>,
+    /// Its runs in line, numbered as they were taken.
+    runs: BTreeSet<u64>,
+    /// Whether something was taken since it had nothing.
+    is_served: bool,
+    /// How many runs it may have in line while others have something due; zero is one that is not
+    /// known.
+    allowance: usize,
+    place: Place,
+}
+
+impl Group {
+    pub(super) fn memory(&self) -> Bytes {
+        bytes(self.dirty + self.writing) + self.promised
+    }
+
+    pub(super) fn has_any(&self) -> bool {
+        self.dirty + self.writing + self.again > 0 || self.promised > Bytes::ZERO
+    }
+
+    fn allowance(&self) -> usize {
+        if self.allowance == 0 { ALLOWANCE } else { self.allowance }
+    }
+
+    /// Where it belongs. `oldest` as in [`Turns::file`].
+    fn place(&self, oldest: Option<(u64, bool)>) -> Place {
+        let line = match self.runs.len() {
+            _ if !self.is_served => Line::New,
+            count if count < self.allowance() => Line::Open,
+            _ => Line::Used,
+        };
+        let is_full = self.runs.len() >= GROUP_IN_LINE_RUNS as usize
+            || bytes(self.writing) >= GROUP_IN_LINE_MAX;
+        let waiting = oldest.filter(|_| !is_full);
+        Place {
+            waiting: waiting.map(|(number, is_due)| Waiting { line, number, is_due }),
+            front: self.runs.first().copied().filter(|_| self.allowance() > 1),
+        }
+    }
+}
+
+/// Whether a run should have been done long ago.
+fn is_passed(run: u64, latest: u64) -> bool {
+    run + PASSED_RUNS < latest
+}
+
+/// All groups.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    groups: BTreeMap<GroupId, Group>,
+    /// Groups with dirty pages, but for those with too much in line.
+    any: BTreeSet<(Line, GroupId)>,
+    /// Those that something is due of by itself.
+    due: BTreeSet<(Line, GroupId)>,
+    /// The others of `any`, by their oldest page.
+    young: BTreeSet<(u64, GroupId)>,
+    /// Groups with runs in line and an allowance to lose, by the oldest of these.
+    fronts: BTreeSet<(u64, GroupId)>,
+    /// Number of each run in line, by its first page.
+    runs: BTreeMap<u64, u64>,
+    /// Runs that were taken so far, and the latest of them that is done.
+    taken: u64,
+    latest: u64,
+    /// Who was written back last, since when, and how many pages in a row.
+    last: GroupId,
+    since: Instant,
+    used: u64,
+}
+
+impl Turns {
+    pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: GroupId) -> &mut Group {
+        self.groups.entry(id).or_default()
+    }
+
+    /// Forgets a group that has nothing.
+    pub(super) fn remove(&mut self, id: GroupId) {
+        if let Some(group) = self.groups.remove(&id) {
+            assert!(!group.has_any(), "{id:?} still has dirty memory: {group:?}");
+        }
+    }
+
+    /// Puts a group where it belongs now. `oldest` is the number of its oldest dirty page and
+    /// whether any of its pages is due; `None` if it has no dirty page.
+    pub(super) fn file(&mut self, id: GroupId, oldest: Option<(u64, bool)>) {
+        let group = self.groups.entry(id).or_default();
+        if oldest.is_none() && group.runs.is_empty() {
+            group.is_served = false;
+        }
+        let new = group.place(oldest);
+        if new == group.place {
+            return;
+        }
+        let old = std::mem::replace(&mut group.place, new);
+        if let Some(old) = old.waiting {
+            self.any.remove(&(old.line, id));
+            self.due.remove(&(old.line, id));
+            self.young.remove(&(old.number, id));
+        }
+        if let Some(new) = new.waiting {
+            self.any.insert((new.line, id));
+            if new.is_due {
+                self.due.insert((new.line, id));
+            } else {
+                self.young.insert((new.number, id));
+            }
+        }
+        if let Some(front) = old.front {
+            self.fronts.remove(&(front, id));
+        }
+        self.fronts.extend(new.front.map(|front| (front, id)));
+    }
+
+    /// The group with the oldest page among those that nothing is due of.
+    pub(super) fn oldest_young(&self) -> Option<GroupId> {
+        self.young.first().map(|&(_, id)| id)
+    }
+
+    /// A group that was passed and still had an allowance, which it has lost now.
+    pub(super) fn newly_passed(&mut self) -> Option<GroupId> {
+        let &(front, id) = self.fronts.first()?;
+        if !is_passed(front, self.latest) {
+            return None;
+        }
+        self.get_mut(id).allowance = 1;
+        Some(id)
+    }
+
+    /// Who is next among those with dirty pages, or those only that something is due of. `chunk` is
+    /// in pages.
+    pub(super) fn next(&self, now: Instant, is_all: bool, chunk: u64) -> Option<GroupId> {
+        let set = if is_all { &self.any } else { &self.due };
+        let &(line, first) = set.first()?;
+        if self.goes_on(now, chunk) && set.contains(&(line, self.last)) {
+            return Some(self.last);
+        }
+        let others = (Excluded((line, self.last)), Included((line, GroupId(u32::MAX))));
+        Some(set.range(others).next().map_or(first, |&(_, id)| id))
+    }
+
+    /// Whether the last one's turn is not over.
+    fn goes_on(&self, now: Instant, chunk: u64) -> bool {
+        self.used < chunk && now.since(self.since) < TURN_MAX
+    }
+
+    /// A run of the group goes into line: its first page and how many there are.
+    pub(super) fn took(&mut self, now: Instant, chunk: u64, id: GroupId, run: (u64, u64)) {
+        if self.last != id || !self.goes_on(now, chunk) {
+            (self.last, self.since, self.used) = (id, now, 0);
+        }
+        self.used += run.1;
+        self.taken += 1;
+        self.runs.insert(run.0, self.taken);
+        let group = self.groups.entry(id).or_default();
+        group.is_served = true;
+        group.runs.insert(self.taken);
+    }
+
+    /// The run with that first page is not in line any more.
+    pub(super) fn ended(&mut self, id: GroupId, first: u64) {
+        let run = self.runs.remove(&first).expect("only a run that was taken is done");
+        self.latest = self.latest.max(run);
+        let group = self.groups.entry(id).or_default();
+        let is_used = group.runs.len() >= group.allowance();
+        group.runs.remove(&run);
+        if is_passed(run, self.latest) {
+            group.allowance = 1;
+        } else if is_used {
+            group.allowance = (group.allowance() + 1).min(GROUP_IN_LINE_RUNS as usize);
+        }
+    }
+
+    /// What a group has of dirty memory; zero if it is unknown.
+    pub(super) fn memory(&self, id: GroupId) -> Bytes {
+        self.get(id).map_or(Bytes::ZERO, Group::memory)
+    }
+}
+
+/// Adds up pages in all states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) dirty: u64,
+    pub(super) writing: u64,
+    pub(super) promised: Bytes,
+}
+
+impl Totals {
+    /// Dirty memory of the device, of which a group has `group`.
+    pub(super) fn dirty(&self, group: Bytes) -> Dirty {
+        let device = bytes(self.dirty + self.writing) + self.promised;
+        Dirty { device, group, write_back: bytes(self.writing) }
+    }
+}

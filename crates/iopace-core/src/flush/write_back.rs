@@ -1,0 +1,202 @@
+//! What is due, what of it goes to the disk next, and what a sync waits for.
+//!
+//! What is due by age or by a sync of everything is always the oldest: it ends at one place in the
+//! order of dirtying, which only moves forward. What a sync of an extent asks for is marked page by
+//! page.
+
+use super::pages::{self, Stamp, State};
+use super::turns::Position;
+use super::{DIRTY_EXPIRE, ExtentMark, Flusher, Mark, PAGE, Run};
+use crate::request::{Extent, GroupId};
+use crate::time::Instant;
+use crate::units::Bytes;
+use std::collections::BTreeSet;
+
+impl Flusher {
+    /// Asks for the write-back of all that is dirty now.
+    pub fn sync(&mut self) -> Mark {
+        self.sync_until = self.next_number;
+        self.marked = self.next_number;
+        Mark(self.next_number)
+    }
+
+    /// Asks for the write-back of what is dirty now in the pages that an extent touches.
+    pub fn sync_extent(&mut self, extent: Extent) -> ExtentMark {
+        self.marked = self.next_number;
+        let range = pages::touched(extent);
+        let mut groups = BTreeSet::new();
+        for (part, state) in self.pages.pieces(range.clone()) {
+            let Some((state, stamp)) = state.and_then(|state| Some((state, state.pending()?)))
+            else {
+                continue;
+            };
+            let stamp = Stamp { is_asked: true, ..stamp };
+            let asked = match state {
+                State::Dirty(_) => State::Dirty(stamp),
+                State::Writing { number, .. } => State::Writing { number, again: Some(stamp) },
+            };
+            self.pages.paint(part, Some(asked));
+            groups.insert(stamp.owner.group);
+        }
+        for group in groups {
+            self.file(group);
+        }
+        ExtentMark { mark: Mark(self.next_number), rest: range }
+    }
+
+    /// Whether all that was dirty at the mark is on the disk, void or lost.
+    pub fn is_synced(&self, Mark(mark): Mark) -> bool {
+        self.pages.is_clean_below(mark)
+    }
+
+    /// The same of an extent. The mark remembers how far it was found clean.
+    pub fn is_extent_synced(&self, extent: &mut ExtentMark) -> bool {
+        let first = self.pages.first_below(extent.rest.clone(), extent.mark.0);
+        extent.rest.start = first.unwrap_or(extent.rest.end);
+        first.is_none()
+    }
+
+    /// Whether write-back has failed since this was asked last.
+    pub fn take_failure(&mut self) -> bool {
+        std::mem::take(&mut self.has_failed)
+    }
+
+    /// When the oldest dirty page is due by its age; [`Instant::NEVER`] if nothing is dirty.
+    pub fn next_expiry(&self) -> Instant {
+        self.pages.oldest_since().map_or(Instant::NEVER, |since| since + DIRTY_EXPIRE)
+    }
+
+    /// The run to write back next, of `run_max` at most (a page at least), if something is due:
+    /// everything, if more than `background` is dirty or on its way, or if it is `pressed` because
+    /// somebody waits for memory; else what is too old or was asked for.
+    pub fn candidate(
+        &mut self,
+        now: Instant,
+        background: Bytes,
+        pressed: bool,
+        run_max: Bytes,
+    ) -> Option<Run> {
+        self.clock = self.clock.max(now);
+        // Those of whom something has become due since.
+        while let Some(group) = self.turns.oldest_young().filter(|&group| self.is_any_due(group)) {
+            self.file(group);
+        }
+        let unclean = pages::bytes(self.totals.dirty + self.totals.writing);
+        let is_all = pressed || unclean > background;
+        let group = self.turns.next(self.clock, is_all, self.chunk_pages)?;
+        let (first, stamp) = self.first_of(group, is_all)?;
+        let most = (run_max.get() / PAGE).max(1);
+        let mut end = first;
+        while end - first < most {
+            let Some((State::Dirty(next), next_end)) = self.pages.at(end) else { break };
+            if next.owner != stamp.owner || !(is_all || self.is_due(&next)) {
+                break;
+            }
+            end = next_end.min(first + most);
+        }
+        Some(Run { owner: stamp.owner, extent: pages::extent_of(&(first..end)) })
+    }
+
+    /// Where to go on with a group that has something due: behind what was taken last, or with what
+    /// was asked for, or with the oldest.
+    fn first_of(&self, group: GroupId, is_all: bool) -> Option<(u64, Stamp)> {
+        let position = self.turns.get(group)?.position;
+        position
+            .filter(|position| position.used < self.chunk_pages)
+            .and_then(|position| Some((position, self.pages.dirty_at(position.page)?)))
+            .filter(|(position, stamp)| stamp.owner == position.owner)
+            .filter(|(_, stamp)| is_all || self.is_due(stamp))
+            .map(|(position, stamp)| (position.page, stamp))
+            .or_else(|| self.pages.asked_of(group))
+            .or_else(|| self.pages.oldest_of(group))
+    }
+
+    /// Whether a page is due by itself.
+    fn is_due(&self, stamp: &Stamp) -> bool {
+        stamp.is_asked || stamp.number < self.sync_until || stamp.since + DIRTY_EXPIRE <= self.clock
+    }
+
+    fn is_any_due(&self, group: GroupId) -> bool {
+        self.pages.asked_of(group).is_some()
+            || self.pages.oldest_of(group).is_some_and(|(_, stamp)| self.is_due(&stamp))
+    }
+
+    /// Puts a group where it belongs after a change.
+    pub(super) fn file(&mut self, group: GroupId) {
+        let oldest = self.pages.oldest_of(group);
+        let oldest = oldest.map(|(_, stamp)| (stamp.number, self.is_any_due(group)));
+        self.turns.file(group, oldest);
+    }
+
+    /// That run, as [`Flusher::candidate`] gave it at this instant, is on its way.
+    pub fn take(&mut self, run: &Run) {
+        let range = pages::touched(run.extent);
+        let count = range.end - range.start;
+        let mut taken = 0;
+        for (part, state) in self.pages.pieces(range.clone()) {
+            let Some(State::Dirty(stamp)) = state else { break };
+            assert_eq!(stamp.owner, run.owner, "a run has one owner");
+            taken += part.end - part.start;
+            let writing = State::Writing { number: stamp.number, again: None };
+            self.pages.paint(part, Some(writing));
+        }
+        assert_eq!(taken, count, "a run that is taken is dirty: {run:?}");
+        let (id, chunk) = (run.owner.group, self.chunk_pages);
+        self.turns.took(self.clock, chunk, id, (range.start, count));
+        let group = self.turns.get_mut(id);
+        group.dirty -= count;
+        group.writing += count;
+        let used = group.position.filter(|position| {
+            position.owner == run.owner && position.page == range.start && position.used < chunk
+        });
+        let used = used.map_or(0, |position| position.used) + count;
+        group.position = Some(Position { owner: run.owner, page: range.end, used });
+        self.totals.dirty -= count;
+        self.totals.writing += count;
+        self.stats.runs_count += 1;
+        self.stats.taken_pages += count;
+        self.file(id);
+    }
+
+    /// A run that was taken is on the disk, or failed: then its data is lost, as in an operating
+    /// system, and [`Flusher::take_failure`] says so. Returns what is clean now; a page that was
+    /// written again meanwhile is dirty.
+    pub fn done(&mut self, run: &Run, ok: bool) -> Bytes {
+        let range = pages::touched(run.extent);
+        let count = range.end - range.start;
+        self.turns.ended(run.owner.group, range.start);
+        let (mut again_groups, mut clean) = (BTreeSet::new(), 0);
+        for (part, state) in self.pages.pieces(range) {
+            let Some(State::Writing { again, .. }) = state else {
+                panic!("what is done was on its way: {run:?}")
+            };
+            let part_count = part.end - part.start;
+            self.pages.paint(part, again.map(State::Dirty));
+            let Some(stamp) = again else {
+                clean += part_count;
+                continue;
+            };
+            let group = self.turns.get_mut(stamp.owner.group);
+            group.again -= part_count;
+            group.dirty += part_count;
+            self.totals.dirty += part_count;
+            again_groups.insert(stamp.owner.group);
+        }
+        self.turns.get_mut(run.owner.group).writing -= count;
+        self.totals.writing -= count;
+        if ok {
+            self.stats.written_back_pages += count;
+        } else {
+            self.stats.lost_pages += count;
+            self.has_failed = true;
+        }
+        again_groups.insert(run.owner.group);
+        for group in again_groups {
+            self.file(group);
+        }
+        while let Some(passed) = self.turns.newly_passed() {
+            self.file(passed);
+        }
+        pages::bytes(clean)
+    }
+}

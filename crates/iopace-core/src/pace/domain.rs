@@ -1,0 +1,220 @@
+//! Divides one memory among the devices that dirty it, by what each has lately written.
+//!
+//! ```text
+//!   limit of all  ├── held by device 1 ──┼── held by 2 ──┼─ free ─┤
+//!                   limit 1 <= held 1      dirty 2 > limit 2: it has to give back, and what is
+//!                                          dirty there stays held until it is written
+//! ```
+//! A device learns its budget when it reports, and at no other time. So that limits never add up to
+//! more than there is, a device's limit goes down in its own report first; what it gives back is
+//! free when its dirty memory is below; and limits go up only by what is free. The target of a
+//! device is its part of what was written in the last seconds, above a floor that an idle device
+//! keeps, so that it can start at once.
+//!
+//! # Properties
+//! 1. Limits, and dirty memory above them, never add up to more than the memory's limit, whatever
+//!    is reported in whatever order, as long as each device keeps to its own.
+//! 2. A slow device that fills memory comes down to its share within 10 s, as fast as it writes.
+//! 3. An idle device has its floor at any time.
+//! 4. A device alone has all memory.
+//!
+//! # Sources
+//! __wb_calc_thresh of Linux (mm/page-writeback.c): proportions of completed writes, aged over
+//! 3 s, minimum and maximum ratio, floors for idle devices. There each device computes its own
+//! limit, and limits may add up to more; holding what is not free is ours.
+
+use super::{Budget, Thresholds};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+
+/// Write-back begins at this part of memory by default, and dirty memory ends at that: the
+/// dirty_background_ratio and dirty_ratio of Linux.
+pub const BACKGROUND_PERCENT: u8 = 10;
+/// See [`BACKGROUND_PERCENT`].
+pub const LIMIT_PERCENT: u8 = 20;
+
+/// What was written counts for so long (VM_COMPLETIONS_PERIOD_LEN of Linux).
+const PERIOD: u64 = 3_000_000_000;
+
+/// A limit goes down by a sixteenth in this time: below a device whose limit is taken away at once
+/// every task would stand still until it has drained. Ten times less takes 7.5 s.
+const STEP: u64 = 200_000_000;
+const STEP_PART: u64 = 16;
+
+/// The floor of an idle device is this part of memory, or less with many: all floors together are
+/// at most half.
+const FLOOR_PART: u64 = 8;
+
+impl Thresholds {
+    /// From two sizes. A background that is not below the limit becomes half of it, as in Linux.
+    pub fn new(background: Bytes, limit: Bytes) -> Thresholds {
+        let background = if background >= limit { Bytes(limit.0 / 2) } else { background };
+        Thresholds { background, limit }
+    }
+
+    /// From parts of a memory, in per cent (more than 100 is 100).
+    pub fn of_memory(memory: Bytes, background_percent: u8, limit_percent: u8) -> Thresholds {
+        let part =
+            |percent: u8| Bytes((u128::from(memory.0) * u128::from(percent.min(100)) / 100) as u64);
+        Thresholds::new(part(background_percent), part(limit_percent))
+    }
+}
+
+/// One device in the memory of all.
+#[derive(Clone, Copy, Debug)]
+struct Device {
+    dirty: u64,
+    /// Written lately, aged.
+    written: u64,
+    /// What it was told.
+    limit: u64,
+    /// At least its limit, and what is dirty.
+    held: u64,
+    /// Least and most that it may have, in thousandths of memory.
+    min_permille: u16,
+    max_permille: u16,
+    reported: Option<Instant>,
+}
+
+/// One memory and its devices.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    all: Thresholds,
+    devices: Vec<Device>,
+}
+
+impl Domain {
+    /// A memory without devices.
+    pub fn new(all: Thresholds) -> Domain {
+        Domain { all: Thresholds::new(all.background, all.limit), devices: Vec::new() }
+    }
+
+    /// A memory with so many devices, which have equal parts of it to begin with.
+    pub fn of_equals(all: Thresholds, count: usize) -> Domain {
+        let mut domain = Domain::new(all);
+        for _ in 0..count {
+            domain.add();
+        }
+        let part = domain.all.limit.0 / (count as u64).max(1);
+        for device in &mut domain.devices {
+            (device.limit, device.held) = (part, part);
+        }
+        domain
+    }
+
+    /// A new device; says its index. It has what is free, up to its floor.
+    pub fn add(&mut self) -> usize {
+        let (dirty, written, limit, held) = (0, 0, 0, 0);
+        let (min_permille, max_permille, reported) = (0, 1_000, None);
+        self.devices.push(Device {
+            dirty,
+            written,
+            limit,
+            held,
+            min_permille,
+            max_permille,
+            reported,
+        });
+        let index = self.devices.len() - 1;
+        let start = if index == 0 { self.all.limit.0 } else { self.floor() };
+        let limit = start.min(self.free());
+        (self.devices[index].limit, self.devices[index].held) = (limit, limit);
+        index
+    }
+
+    /// The least and the most that a device may have, in thousandths of memory. What all devices
+    /// are to have at least should be below 1000 in sum: more is given in order of reports.
+    pub fn set_ratios(&mut self, index: usize, min_permille: u16, max_permille: u16) {
+        let device = &mut self.devices[index];
+        (device.min_permille, device.max_permille) = (min_permille, max_permille);
+    }
+
+    /// Another size of memory. Limits follow with the reports; until then they may add up to more
+    /// than a smaller one.
+    pub fn set_all(&mut self, all: Thresholds) {
+        self.all = Thresholds::new(all.background, all.limit);
+    }
+
+    /// A device tells what it has dirty and what it wrote since its last report, and learns what it
+    /// may use from now on. To be called about every 200 ms for each device.
+    pub fn report(&mut self, now: Instant, index: usize, dirty: Bytes, written: Bytes) -> Budget {
+        let device = &mut self.devices[index];
+        let elapsed = now.since(device.reported.unwrap_or(now));
+        device.reported = Some(device.reported.map_or(now, |last| last.max(now)));
+        device.dirty = dirty.0;
+        device.written = aged(device.written, elapsed).saturating_add(written.0);
+        let target = self.target(now, index);
+        let device = &mut self.devices[index];
+        if target < device.limit {
+            let step = scaled(device.limit / STEP_PART + 1, elapsed.0.min(4 * STEP), STEP);
+            device.limit = device.limit.saturating_sub(step).max(target);
+        }
+        device.held = device.limit.max(dirty.0);
+        let more = target.saturating_sub(self.devices[index].held).min(self.free());
+        let device = &mut self.devices[index];
+        if target > device.limit {
+            device.held += more;
+            device.limit = device.held.min(target);
+        }
+        self.budget(index)
+    }
+
+    /// What a device was told.
+    pub fn budget(&self, index: usize) -> Budget {
+        let limit = self.devices[index].limit;
+        let background = scaled(limit, self.all.background.0, self.all.limit.0.max(1));
+        let device = Thresholds { background: Bytes(background), limit: Bytes(limit) };
+        let dirty = self.devices.iter().fold(0u64, |sum, device| sum.saturating_add(device.dirty));
+        let dirty_elsewhere = Bytes(dirty - self.devices[index].dirty.min(dirty));
+        Budget { device, all: self.all, dirty_elsewhere }
+    }
+
+    /// What all devices were told, by index.
+    pub fn budgets(&self) -> Vec<Budget> {
+        (0..self.devices.len()).map(|index| self.budget(index)).collect()
+    }
+
+    fn free(&self) -> u64 {
+        let held = self.devices.iter().fold(0u64, |sum, device| sum.saturating_add(device.held));
+        self.all.limit.0.saturating_sub(held)
+    }
+
+    fn floor(&self) -> u64 {
+        let parts = FLOOR_PART.max(2 * self.devices.len() as u64);
+        if self.devices.len() == 1 { self.all.limit.0 } else { self.all.limit.0 / parts }
+    }
+
+    /// What a device should have.
+    fn target(&self, now: Instant, index: usize) -> u64 {
+        let (all, floor) = (self.all.limit.0, self.floor());
+        let written = |device: &Device| {
+            u128::from(aged(device.written, now.since(device.reported.unwrap_or(now))))
+        };
+        let sum: u128 = self.devices.iter().map(written).sum();
+        let device = &self.devices[index];
+        let count = self.devices.len() as u64;
+        let rest = u128::from(all.saturating_sub(floor.saturating_mul(count)));
+        let part = match sum {
+            0 => rest / u128::from(count),
+            _ => rest * written(device) / sum,
+        };
+        let permille = |permille: u16| scaled(all, u64::from(permille.min(1_000)), 1_000);
+        let target = floor.saturating_add(part as u64).max(permille(device.min_permille));
+        target.min(permille(device.max_permille))
+    }
+}
+
+/// What is left of an amount after some time: e folds in a period, nearly.
+fn aged(amount: u64, elapsed: Nanos) -> u64 {
+    let whole = u128::from(PERIOD) + u128::from(elapsed.0);
+    (u128::from(amount) * u128::from(PERIOD) / whole) as u64
+}
+
+/// `amount x part / whole`.
+fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(amount) * u128::from(part) / u128::from(whole);
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use super::*;
+
+const MIB: u64 = 1 << 20;
+const MS: u64 = 1_000_000;
+
+fn memory(limit: u64) -> Thresholds {
+    Thresholds { background: Bytes(limit / 2), limit: Bytes(limit) }
+}
+
+fn limits(domain: &Domain) -> u64 {
+    domain.budgets().iter().map(|budget| budget.device.limit.0).sum()
+}
+
+#[test]
+fn p1_limits_and_what_is_above_them_never_exceed_memory() {
+    let mut random = 1u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    for _ in 0..50 {
+        let limit = 1 + next(1_000) * MIB;
+        let mut domain = Domain::new(memory(limit));
+        let mut dirty = vec![0u64; 0];
+        let mut now = 0;
+        for _ in 0..2_000 {
+            now += next(300) * MS;
+            if dirty.len() < 6 && next(50) == 0 || dirty.is_empty() {
+                domain.add();
+                dirty.push(0);
+            }
+            // Between reports a device dirties as much as it was told, and writes.
+            let index = next(dirty.len() as u64) as usize;
+            let written = next(dirty[index] + 1);
+            dirty[index] -= written;
+            let room = domain.budget(index).device.limit.0.saturating_sub(dirty[index]);
+            dirty[index] += next(room + 1);
+            let other = next(dirty.len() as u64) as usize;
+            let room = domain.budget(other).device.limit.0.saturating_sub(dirty[other]);
+            dirty[other] += next(room + 1);
+            let size = Bytes(dirty[index]);
+            domain.report(Instant(now), index, size, Bytes(written));
+            assert!(limits(&domain) <= limit, "{domain:?}");
+            let each = domain.budgets().into_iter().zip(&dirty);
+            let used: u64 = each.map(|(budget, dirty)| budget.device.limit.0.max(*dirty)).sum();
+            assert!(used <= limit, "{used} of {limit}: {domain:?}");
+        }
+    }
+}
+
+/// A disk of 100 MB/s and a stick of 5 MB/s share 800 MiB; the stick filled it all before.
+#[test]
+fn p2_a_slow_device_comes_down_to_its_share() {
+    let mut domain = Domain::new(memory(800 * MIB));
+    let stick = domain.add();
+    let (mut dirty, rate) = ([800 * MIB, 0], [5 * MIB, 100 * MIB]);
+    domain.report(Instant(0), stick, Bytes(dirty[0]), Bytes(0));
+    let disk = domain.add();
+    let mut held_until = None;
+    for step in 1..=600u64 {
+        let now = Instant(step * 200 * MS);
+        for index in [stick, disk] {
+            let written = dirty[index].min(rate[index] / 5);
+            dirty[index] -= written;
+            let budget = domain.report(now, index, Bytes(dirty[index]), Bytes(written));
+            // It writes all it can, up to its limit.
+            dirty[index] = dirty[index].max(budget.device.limit.0);
+            assert!(dirty[0] + dirty[1] <= 800 * MIB);
+        }
+        let limit = domain.budget(stick).device.limit.0;
+        let share = 100 * MIB + 600 * MIB * 5 / 105;
+        if limit <= share * 11 / 10 {
+            held_until.get_or_insert(step);
+        }
+    }
+    let reached = held_until.expect("it comes down");
+    assert!(reached <= 50, "its limit after {reached} intervals of 200 ms");
+    // What it had dirty has drained as fast as it writes, and the disk has it now.
+    assert!(domain.budget(disk).device.limit.0 >= 590 * MIB, "{domain:?}");
+}
+
+#[test]
+fn p3_an_idle_device_keeps_its_floor() {
+    let mut domain = Domain::new(memory(800 * MIB));
+    let (idle, busy) = (domain.add(), domain.add());
+    for step in 0..500u64 {
+        let now = Instant(step * 200 * MS);
+        domain.report(now, idle, Bytes(0), Bytes(0));
+        domain.report(now, busy, Bytes(300 * MIB), Bytes(20 * MIB));
+        assert!(domain.budget(idle).device.limit.0 >= 100 * MIB);
+    }
+    assert!(domain.budget(busy).device.limit.0 >= 690 * MIB, "{domain:?}");
+    domain.set_ratios(busy, 0, 500);
+    for step in 500..600u64 {
+        domain.report(Instant(step * 200 * MS), busy, Bytes(300 * MIB), Bytes(20 * MIB));
+    }
+    assert_eq!(domain.budget(busy).device.limit, Bytes::from_mib(400));
+}
+
+#[test]
+fn p4_a_device_alone_has_all() {
+    let mut domain = Domain::new(memory(800 * MIB));
+    let only = domain.add();
+    for step in 0..100u64 {
+        let budget = domain.report(Instant(step * 200 * MS), only, Bytes(MIB), Bytes(step));
+        assert_eq!(budget.device, memory(800 * MIB));
+        assert_eq!(budget.dirty_elsewhere, Bytes::ZERO);
+    }
+}
+
+#[test]
+fn thresholds_are_made_of_sizes_and_of_parts() {
+    let memory = Thresholds::of_memory(Bytes(1_000), BACKGROUND_PERCENT, LIMIT_PERCENT);
+    assert_eq!(memory, Thresholds { background: Bytes(100), limit: Bytes(200) });
+    assert_eq!(Thresholds::new(Bytes(9), Bytes(8)).background, Bytes(4));
+    let most = Thresholds::of_memory(Bytes(u64::MAX), 255, 255);
+    assert_eq!(most.limit, Bytes(u64::MAX));
+}

@@ -1,0 +1,327 @@
+//! Gives every writing task the same rate, such that memory is dirtied as fast as the device cleans
+//! it, and corrects the rate by how much is dirty.
+//!
+//! # Model
+//! ```text
+//!   rate of a task = base rate x position         pause = bytes dirtied / rate of the task
+//!                        |           |
+//!     bandwidth / N, learned         2 at the free-run mark, 1 at the set point, 0 at the limit:
+//!     every 200 ms from what         pulls dirty memory back to the set point, where errors of the
+//!     was dirtied and cleaned        base rate and counts that drift apart have put it
+//! ```
+//! Below the free-run mark nobody waits. Above it each task has a clock that every portion pushes
+//! forward by its cost at the rate of the moment (`pause`); no list of tasks is kept and none is
+//! walked, so that a write costs the same with one task and with 100 000.
+//!
+//! *Groups.* Every 200 ms the device's bandwidth is divided among the groups that dirtied lately,
+//! by weight at each level of the tree, and what one leaves the others get (`shares`). Each group
+//! has its own base rate, against its part of the bandwidth, so that the number of its tasks does
+//! not count, trimmed by what the groups got against their shares; and its part of dirty memory: it
+//! is slowed, down to a quarter, when it uses more. With one group all this is the rule of 2011 and
+//! nothing else. Limits (`io.max`) are exact meters on top (`caps`).
+//!
+//! *Against the source*: pauses are aimed at 8 ms and not tied to 32 pages; a start of many tasks
+//! at once is noticed by what passes and braked without waiting for the interval; tasks seen bound
+//! the estimate (`base`); a device that writes in bursts is averaged over its bursts (`bandwidth`).
+//!
+//! # Properties
+//! 1. N tasks converge to a rate of bandwidth / N within 5 % in 4 s, and to equal parts.
+//! 2. Dirty memory stays between the free-run mark and the limit while tasks write all they can.
+//! 3. No pause for the rate is longer than 200 ms; with up to ten writers 99 % are below 10 ms,
+//!    with 51 below 50 ms.
+//! 4. Groups share the bandwidth by weight within 2 %, whatever the number of their tasks.
+//! 5. What a group does not take, the others get.
+//! 6. A limit holds within 1 % (or a page) in any second, for one task or many, any size of write.
+//! 7. Time in which a task does nothing is made up for if it is shorter than a second.
+//! 8. A write is never stopped for ever, whatever device, budget and clock do.
+//! 9. Counts that drift apart move dirty memory within its marks and do no more.
+//! 10. From empty, dirty memory is at the set point within a second.
+//!
+//! # When it does not know
+//! A device that has written nothing is taken for 100 MiB/s until 200 ms of writing are measured. A
+//! task that was not seen for a second starts anew, with one portion.
+//!
+//! # Limits
+//! A device below 20 kB/s per task would need pauses over 200 ms for a page: there memory fills to
+//! the limit, and the engine lets in what fits in order of arrival. Classes and `io.min` of groups
+//! are not looked at here: they hold where the disk is shared.
+//!
+//! # Sources
+//! Wu Fengguang, IO-less dirty throttling (2011), and Linux mm/page-writeback.c, where it was
+//! merged: position, bandwidth and base rate. The other sources stand in the files of the parts.
+
+use super::tasks::Tasks;
+use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Write};
+use crate::group::Settings;
+use crate::request::{GroupId, TaskId};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::Reason;
+use bandwidth::{Bandwidth, GUESS, INTERVAL};
+use groups::{Group, Groups};
+use pause::{PAGE, PAUSE_MAX, Tempo};
+use portion::{Pass, charge, paced, portion_of, still_waits};
+use position::{FLOOR, Place};
+use shares::Shares;
+use task::Task;
+
+mod bandwidth;
+mod base;
+mod caps;
+mod groups;
+mod pause;
+mod picture;
+mod portion;
+mod position;
+mod shares;
+mod task;
+#[cfg(test)]
+mod tests;
+mod update;
+
+/// The registry's line.
+pub static POLICY: Policy = Policy {
+    name: "rate",
+    summary: "each task the same rate, such that memory is dirtied as fast as it is cleaned",
+    build: || Box::new(Rate::new()),
+};
+
+/// A rate is computed anew when dirty memory has moved by this part of the limit (as a shift): a
+/// thousandth of the way from the set point to the limit.
+const MOVED_SHIFT: u32 = 13;
+
+/// The alarm: a group's tasks dirtied this part of a second's bandwidth in an interval, that is
+/// twice what the interval is good for. Then there are more than its base rate was made for.
+const ALARM: (u128, u128) = (2, 5);
+
+/// While tasks surge, this part of the way from set point to limit is enough for the alarm.
+const ALARM_ROOM: u64 = 8;
+
+/// No portion is larger than this part of what is left up to the limit.
+const PORTION_ROOM: u64 = 64;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Rate {
+    now: Instant,
+    place: Place,
+    bandwidth: Bandwidth,
+    tasks: Tasks<Task>,
+    groups: Groups,
+    shares: Shares,
+    /// Counts changes after which rates are computed anew.
+    state: u32,
+    /// Counts intervals, for tasks that were seen.
+    interval: u16,
+    /// When the interval began; none before the first call.
+    began: Option<Instant>,
+    /// Counts changes of limits.
+    generation: u8,
+    last_pause: Nanos,
+    last_group: u32,
+}
+
+impl Rate {
+    /// One that knows of no budget and no group yet, and so paces nobody.
+    pub fn new() -> Rate {
+        let all = Thresholds { background: Bytes(u64::MAX / 2), limit: Bytes(u64::MAX) };
+        let budget = Budget { device: all, all, dirty_elsewhere: Bytes::ZERO };
+        Rate {
+            now: Instant::ZERO,
+            place: Place::new(&budget, GUESS, Nanos::ZERO),
+            bandwidth: Bandwidth::default(),
+            tasks: Tasks::default(),
+            groups: Groups::new(GUESS),
+            shares: Shares::default(),
+            state: 1,
+            interval: 1,
+            began: None,
+            generation: 0,
+            last_pause: Nanos::ZERO,
+            last_group: GroupId::ROOT.0,
+        }
+    }
+
+    /// Time goes on.
+    fn advance(&mut self, now: Instant, dirty: &Dirty) -> Instant {
+        self.now = self.now.max(now);
+        if self.bandwidth.is_news(dirty.write_back) {
+            self.bandwidth.see(self.now, dirty.write_back, Bytes::ZERO);
+        }
+        let began = *self.began.get_or_insert(self.now);
+        if self.now.since(began) >= INTERVAL {
+            self.bandwidth.see(self.now, dirty.write_back, Bytes::ZERO);
+            self.update(dirty.device.0);
+        }
+        if self.groups.is_stale {
+            self.groups.link_caps();
+        }
+        self.now
+    }
+
+    /// The time in which the device writes back all that is dirty.
+    fn drain(&self, dirty: u64) -> Nanos {
+        self.bandwidth.average().time_for(Bytes(dirty))
+    }
+
+    /// Position of a group on the device.
+    fn position(&self, group: &Group, dirty: u64) -> u64 {
+        let position = self.place.position(dirty);
+        if self.groups.active.len() < 2 || position == 0 {
+            return position;
+        }
+        let floor = self.place.device.limit.saturating_sub(dirty) / 8;
+        let own = self.place.device.part(group.share, floor).position(group.dirty);
+        position.min(own.max(FLOOR))
+    }
+
+    /// What holds for a task of the group now. The group's dirty memory is up to date.
+    fn tempo(&mut self, id: u32, dirty: u64) -> Tempo {
+        if dirty >= self.place.device.limit {
+            return Tempo::stopped(self.drain(dirty));
+        }
+        let Some(group) = self.groups.get(id) else { return Tempo::default() };
+        let (state, device, own) = group.tempo_of;
+        let near = self.place.device.limit >> MOVED_SHIFT;
+        let is_near = dirty.abs_diff(device) <= near && group.dirty.abs_diff(own) <= near;
+        if state == self.state && is_near {
+            return group.tempo;
+        }
+        let rate = group.base.task_rate(self.position(group, dirty));
+        let tempo = Tempo::new(rate, group.base.rate, group.bandwidth, self.drain(dirty));
+        let state = self.state;
+        if let Some(group) = self.groups.get_mut(id) {
+            (group.tempo, group.tempo_of) = (tempo, (state, dirty, group.dirty));
+        }
+        tempo
+    }
+
+    /// Notes that a task asks.
+    fn seen(&mut self, id: u32, dirty: u64) {
+        let group = self.groups.enter(id, self.bandwidth.average());
+        group.dirty = dirty;
+        if !group.is_active {
+            self.groups.activate(id);
+        }
+    }
+
+    /// What passed at a rate is counted; many tasks that start at once are noticed by it.
+    fn passed(&mut self, id: u32, size: u64, tempo: &Tempo) {
+        let Some(group) = self.groups.get_mut(id) else { return };
+        group.passed = group.passed.saturating_add(size);
+        let (rate, base) = (tempo.rate.max(group.base.rate), group.base.rate);
+        // 128 bits: a bandwidth has 56 and a rate 64.
+        let due = u128::from(group.bandwidth.0 / base.max(1)) * u128::from(rate);
+        let room = self.place.device.limit - self.place.device.setpoint;
+        let is_surge = group.is_surging() && group.passed > room / ALARM_ROOM;
+        if is_surge || u128::from(group.passed) * ALARM.1 > due * ALARM.0 {
+            group.passed = 0;
+            group.base.brake(group.bandwidth, group.tasks_count.max(group.tasks_last_count));
+            group.tempo_of.0 = 0;
+        }
+    }
+}
+
+impl Default for Rate {
+    fn default() -> Rate {
+        Rate::new()
+    }
+}
+
+impl Pace for Rate {
+    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant {
+        let now = self.advance(now, dirty);
+        let (id, device, size) = (write.group.0, dirty.device.0, write.size.0);
+        self.seen(id, dirty.group.0);
+        self.last_group = id;
+        let is_free = self.place.is_free(device);
+        let pass = if is_free { Pass::Free } else { Pass::Paced(self.tempo(id, device)) };
+        let Some(task) = self.tasks.enter(now, write.task) else {
+            return Grant::Wait(now + PAUSE_MAX, Reason::Dirty);
+        };
+        let is_due = match still_waits(task, now, self.generation, is_free, size) {
+            Err(grant) => return grant,
+            Ok(is_due) => is_due,
+        };
+        let Some(group) = self.groups.get_mut(id) else {
+            return Grant::Wait(now + PAUSE_MAX, Reason::Dirty);
+        };
+        if task.seen != self.interval {
+            task.seen = self.interval;
+            group.tasks_count += 1;
+        }
+        let portion = match &pass {
+            Pass::Free => {
+                group.ran_free = true;
+                (self.place.margin(device) / 2).max(PAGE)
+            }
+            Pass::Paced(_) if write.fresh == Bytes::ZERO => size,
+            Pass::Paced(tempo) => {
+                let room = (self.place.device.limit.saturating_sub(device)) / PORTION_ROOM;
+                match paced(task, group, (now, is_due), tempo, room) {
+                    Err(until) => {
+                        self.last_pause = until.since(now);
+                        return Grant::Wait(until, Reason::Dirty);
+                    }
+                    Ok(fresh) => portion_of(write, fresh),
+                }
+            }
+        };
+        let granted = portion.min(size).min(u64::from(u32::MAX));
+        let at = (now, self.generation);
+        let (grant, fresh) = charge(&mut self.groups, task, at, write, granted, &pass);
+        if let Pass::Paced(tempo) = &pass {
+            self.passed(id, fresh, tempo);
+        }
+        grant
+    }
+
+    fn gave_up(&mut self, task: TaskId) {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.gave_up();
+        }
+    }
+
+    fn dirtied(&mut self, _: Instant, group: GroupId, size: Bytes) {
+        if let Some(group) = self.groups.get_mut(group.0) {
+            group.dirtied = group.dirtied.saturating_add(size.0);
+            group.dirty = group.dirty.saturating_add(size.0);
+        }
+    }
+
+    fn cleaned(&mut self, now: Instant, group: GroupId, size: Bytes, dirty: &Dirty) {
+        self.now = self.now.max(now);
+        self.bandwidth.see(self.now, dirty.write_back, size);
+        if let Some(group) = self.groups.get_mut(group.0) {
+            group.dirty = dirty.group.0;
+        }
+        self.advance(now, dirty);
+    }
+
+    fn set_budget(&mut self, _: Instant, budget: &Budget) {
+        self.place = Place::new(budget, self.bandwidth.average(), self.bandwidth.gap());
+        self.state = self.state.wrapping_add(1).max(1);
+    }
+
+    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {
+        self.now = self.now.max(now);
+        let group = self.groups.enter(id.0, self.bandwidth.average());
+        let is_moved = group.parent != parent.0;
+        (group.parent, group.weight) = (parent.0, settings.weight);
+        let is_changed = group.caps.set(self.now, &settings.max);
+        self.groups.is_stale |= is_moved || is_changed;
+        self.generation = self.generation.wrapping_add(u8::from(is_changed));
+    }
+
+    fn remove_group(&mut self, id: GroupId) {
+        self.groups.remove(id.0);
+    }
+
+    fn picture(&self, dirty: &Dirty) -> Picture {
+        self.device_view(dirty)
+    }
+
+    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
+        self.group_view(id, dirty)
+    }
+}

@@ -1,0 +1,126 @@
+//! One question of one task: whether it still waits, how much it may dirty, what that is charged.
+
+use super::groups::{Group, Groups};
+use super::pause::{PAGE, Tempo, pause, settled};
+use super::task::Task;
+use crate::pace::{Grant, Write};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::Reason;
+
+/// How a portion passes, without regard to limits.
+pub(super) enum Pass {
+    /// Below the free-run mark.
+    Free,
+    /// At a rate.
+    Paced(Tempo),
+}
+
+/// What a task that waits is told: an answer, or that it may ask anew, and whether its pause is
+/// over.
+pub(super) fn still_waits(
+    task: &mut Task,
+    now: Instant,
+    generation: u8,
+    is_free: bool,
+    size: u64,
+) -> Result<bool, Grant> {
+    if !task.waits() {
+        return Ok(false);
+    }
+    let has_ticket = task.has_ticket() && task.generation == generation;
+    // Early, it may go on only if what it waits for is void.
+    let is_void = task.has_ticket() != has_ticket || (!has_ticket && is_free);
+    if now < task.until && !is_void {
+        let reason = if has_ticket { Reason::Budget } else { Reason::Dirty };
+        return Err(Grant::Wait(task.until, reason));
+    }
+    if has_ticket {
+        let granted = u64::from(task.ticket).min(size);
+        task.passes(granted < size);
+        return Err(Grant::Pass(Bytes(granted)));
+    }
+    let is_due = now >= task.until;
+    task.go();
+    Ok(is_due)
+}
+
+/// What a task may dirty now at its rate, or until when it pauses. No more than `room`.
+pub(super) fn paced(
+    task: &mut Task,
+    group: &mut Group,
+    (now, is_due): (Instant, bool),
+    tempo: &Tempo,
+    room: u64,
+) -> Result<u64, Instant> {
+    task.clock = settled(task.clock, now);
+    let debt = task.clock.since(now).0;
+    if !tempo.passes(debt) && (!is_due || tempo.rate == 0) {
+        group.waited = true;
+        let (until, clock) = match tempo.rate {
+            0 => (now + tempo.stop, task.clock.max(now + tempo.stop)),
+            _ => pause(task.clock, now),
+        };
+        task.clock = clock;
+        task.wait(until, None);
+        return Err(until);
+    }
+    if group.is_surging() && task.clock == now {
+        // Who begins among many has a page, and time for the others to come.
+        task.clock = now + Nanos(tempo.target / 2);
+        return Ok(PAGE);
+    }
+    Ok(tempo.portion(debt).min(room.max(PAGE)))
+}
+
+/// A portion passes, now or when the limits of its group let it; it is charged in any case. Says
+/// also how much of it is fresh.
+pub(super) fn charge(
+    groups: &mut Groups,
+    task: &mut Task,
+    (now, generation): (Instant, u8),
+    write: &Write,
+    mut granted: u64,
+    pass: &Pass,
+) -> (Grant, u64) {
+    let (id, size) = (write.group.0, write.size.0);
+    let mut at = now;
+    if groups.is_capped(id) {
+        let first = !task.continues();
+        let (opens, portion) = groups.opens(id, first);
+        (granted, at) = (granted.min(portion), now.max(opens));
+        groups.each_cap(id, |caps| {
+            caps.charge(now, granted, first.then_some(size));
+            caps.wait();
+        });
+    }
+    let fresh = part(write.fresh.0, granted, size);
+    task.clock = match pass {
+        Pass::Free => at,
+        Pass::Paced(tempo) => settled(task.clock, at) + Nanos(tempo.cost(fresh)),
+    };
+    if at > now {
+        task.generation = generation;
+        task.wait(at, Some(granted as u32));
+        return (Grant::Wait(at, Reason::Budget), fresh);
+    }
+    task.passes(granted < size);
+    (Grant::Pass(Bytes(granted)), fresh)
+}
+
+/// The part of a write that makes about so many bytes dirty.
+pub(super) fn portion_of(write: &Write, fresh: u64) -> u64 {
+    if write.fresh.0 <= fresh {
+        return write.size.0;
+    }
+    let size = u128::from(write.size.0) * u128::from(fresh) / u128::from(write.fresh.0);
+    (size as u64).max(1)
+}
+
+/// `whole x part / of`, rounded up.
+fn part(whole: u64, part: u64, of: u64) -> u64 {
+    if part == of {
+        return whole;
+    }
+    (u128::from(whole) * u128::from(part)).div_ceil(u128::from(of)) as u64
+}

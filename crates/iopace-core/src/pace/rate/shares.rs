@@ -1,0 +1,212 @@
+//! Divides the device's write bandwidth among the groups that dirty, by weight at each level of the
+//! tree. A group that takes less than its share leaves the rest to its siblings (water-filling).
+//!
+//! ```text
+//!   root 100 MB/s ── A weight 100, wants all ──────────── 45
+//!                 ├─ B weight 100, capped at 10 MB/s ──── 10, and could have 33
+//!                 └─ C weight 100 ─┬─ C's own tasks 100 ─ 22.5
+//!                                  └─ D weight 100 ────── 22.5
+//! ```
+//! Tasks of a group that has groups below it weigh as one child of the default weight.
+//!
+//! 1. The shares of those that want all they can get are as their weights.
+//! 2. Nothing is left over while somebody wants more.
+//! 3. Who takes less may have at least what he would have if he wanted all.
+
+use crate::group::Weight;
+
+/// A group or, as a leaf, the tasks of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    /// Place of the parent in the list; the root is its own.
+    parent: usize,
+    weight: u64,
+    /// What it took lately.
+    demand: u64,
+    /// Whether it wants all that it can get.
+    hungry: bool,
+    /// What it may take.
+    pub(super) share: u64,
+    first_child: usize,
+    next: usize,
+}
+
+/// No node.
+const NONE: usize = usize::MAX;
+
+/// The tree of one division. Parents stand before their children.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    nodes: Vec<Node>,
+    order: Vec<usize>,
+}
+
+impl Shares {
+    /// Begins anew, with the root only.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.push(0, 0);
+    }
+
+    fn push(&mut self, parent: usize, weight: u64) -> usize {
+        let node = Node {
+            parent,
+            weight,
+            demand: 0,
+            hungry: false,
+            share: 0,
+            first_child: NONE,
+            next: NONE,
+        };
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// A group below another.
+    pub(super) fn group(&mut self, parent: usize, weight: Weight) -> usize {
+        let place = self.push(parent, u64::from(weight.get()));
+        self.nodes[place].next = self.nodes[parent].first_child;
+        self.nodes[parent].first_child = place;
+        place
+    }
+
+    /// The tasks of a group, that take `demand` bytes/s, or want all they can get.
+    pub(super) fn tasks(&mut self, group: usize, demand: u64, hungry: bool) -> usize {
+        let place = self.group(group, Weight::DEFAULT);
+        (self.nodes[place].demand, self.nodes[place].hungry) = (demand, hungry);
+        place
+    }
+
+    /// What a node may take.
+    pub(super) fn share(&self, place: usize) -> u64 {
+        self.nodes[place].share
+    }
+
+    /// Divides.
+    pub(super) fn divide(&mut self, bandwidth: u64) {
+        for place in (1..self.nodes.len()).rev() {
+            let Node { parent, demand, hungry, .. } = self.nodes[place];
+            let parent = &mut self.nodes[parent];
+            parent.demand = parent.demand.saturating_add(demand);
+            parent.hungry |= hungry;
+        }
+        self.nodes[0].share = bandwidth;
+        for place in 0..self.nodes.len() {
+            self.divide_below(place);
+        }
+    }
+
+    fn divide_below(&mut self, place: usize) {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        let mut child = self.nodes[place].first_child;
+        while child != NONE {
+            order.push(child);
+            child = self.nodes[child].next;
+        }
+        let whole = self.nodes[place].share;
+        let all: u64 = order.iter().map(|&child| self.nodes[child].weight).sum();
+        // Those that want least for their weight first.
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&self.nodes[a], &self.nodes[b]);
+            let wants = |node: &Node, other: &Node| {
+                (node.hungry, u128::from(node.demand) * u128::from(other.weight))
+            };
+            wants(a, b).cmp(&wants(b, a))
+        });
+        let (mut rest, mut weights) = (whole, all);
+        let mut satisfied = 0;
+        for &child in &order {
+            let node = &self.nodes[child];
+            if node.hungry || node.demand > part(rest, node.weight, weights) {
+                break;
+            }
+            rest -= node.demand;
+            weights -= node.weight;
+            satisfied += 1;
+        }
+        for (index, &child) in order.iter().enumerate() {
+            let node = &mut self.nodes[child];
+            node.share = if index >= satisfied {
+                part(rest, node.weight, weights)
+            } else if weights > 0 {
+                part(rest + node.demand, node.weight, weights + node.weight)
+            } else {
+                node.demand.max(part(whole, node.weight, all))
+            };
+        }
+        self.order = order;
+    }
+}
+
+/// The part of an amount that falls to a weight.
+fn part(amount: u64, weight: u64, weights: u64) -> u64 {
+    (u128::from(amount) * u128::from(weight) / u128::from(weights.max(1))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::rate::tests::Random;
+
+    fn weight(weight: u32) -> Weight {
+        Weight::new(weight).expect("legal")
+    }
+
+    #[test]
+    fn p1_shares_are_as_weights_at_each_level() {
+        let mut shares = Shares::default();
+        shares.clear();
+        let (a, b) = (shares.group(0, weight(100)), shares.group(0, weight(200)));
+        let c = shares.group(b, weight(300));
+        let tasks = [(a, 0, true), (b, 0, true), (c, 0, true)];
+        let tasks = tasks.map(|(group, demand, hungry)| shares.tasks(group, demand, hungry));
+        shares.divide(120);
+        assert_eq!(tasks.map(|place| shares.share(place)), [40, 20, 60]);
+    }
+
+    #[test]
+    fn p2_what_one_leaves_the_others_get() {
+        let mut shares = Shares::default();
+        shares.clear();
+        let groups = [100, 100, 100].map(|w| shares.group(0, weight(w)));
+        let wants = [(0, true), (10, false), (0, true)];
+        let tasks = [0, 1, 2].map(|i| shares.tasks(groups[i], wants[i].0, wants[i].1));
+        shares.divide(100);
+        assert_eq!(tasks.map(|place| shares.share(place)), [45, 33, 45]);
+    }
+
+    #[test]
+    fn p3_who_takes_less_may_have_his_share_and_nothing_is_left() {
+        let mut random = Random(3);
+        for _ in 0..2_000 {
+            let mut shares = Shares::default();
+            shares.clear();
+            let count = 1 + random.below(8) as usize;
+            let wants: Vec<(u32, u64, bool)> = (0..count)
+                .map(|_| {
+                    let weight = 1 + random.below(1_000) as u32;
+                    (weight, random.below(1_000_000), random.below(2) == 0)
+                })
+                .collect();
+            let places: Vec<usize> = wants
+                .iter()
+                .map(|&(w, demand, hungry)| {
+                    let group = shares.group(0, weight(w));
+                    shares.tasks(group, demand, hungry)
+                })
+                .collect();
+            shares.divide(1_000_000);
+            let all: u64 = wants.iter().map(|&(w, ..)| u64::from(w)).sum();
+            let mut taken = 0;
+            for (&(w, demand, hungry), &place) in wants.iter().zip(&places) {
+                let share = shares.share(place);
+                assert!(share + 1 >= 1_000_000 * u64::from(w) / all || demand < share, "{wants:?}");
+                taken += if hungry { share } else { demand.min(share) };
+            }
+            let wanted: u64 = wants.iter().map(|&(_, demand, _)| demand).sum();
+            let is_full = wants.iter().any(|want| want.2) || wanted >= 1_000_000;
+            assert!(taken <= 1_000_000 && (!is_full || taken + 10 > 1_000_000), "{wants:?}");
+        }
+    }
+}

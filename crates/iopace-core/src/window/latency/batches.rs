@@ -1,0 +1,390 @@
+//! Write-back beside readers: in batches, each followed by the gap that pays for it.
+//!
+//! ```text
+//!            batch (drained)  settles       quiet            next batch
+//!   ────────┬───────────────┬─────────┬────────────────────┬──────────►
+//!           │◄──── T_b, N_b reads ───►│◄─ T_q, N_q reads ─►│
+//!           │◄──────────────── cycle = 16 x taken ────────►│
+//!            taken = T_b - N_b x T_q / N_q: the readers' time that the batch used up
+//! ```
+
+use super::price::{Bandwidth, Price, Shape, Tally};
+use super::readers::Readers;
+use crate::request::Done;
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::{Reason, Verdict};
+use crate::window::{Picture, Started, WRITE_BACK_DEPTH, WriteBack};
+
+/// Readers lose one part in so many of what they get alone: 6.25 %, so that with the errors of
+/// measurement and the minimum of write-back they keep 90 % and more.
+pub(super) const PARTS: u64 = 16;
+
+/// A batch takes so many times what a read takes: two seeks are then a quarter of it.
+const BATCH_LATENCIES: u64 = 6;
+
+/// Bounds of the time of a batch: what flash programs a page in, twice, since what is left in its
+/// cache must not count as quiet; and what a reader bears at a time.
+const BATCH_TIME_MIN: Nanos = Nanos::from_millis(1);
+const BATCH_TIME_MAX: Nanos = Nanos::from_millis(80);
+
+/// Bounds of the size of a batch, and its size while the bandwidth is not known.
+const BATCH_MIN: Bytes = Bytes::from_kib(64);
+const BATCH_MAX: Bytes = Bytes::from_mib(64);
+const BATCH_UNKNOWN: Bytes = Bytes::from_mib(1);
+
+/// Requests of a batch that may be in line at once: half of the default of slots.
+pub(super) const BULK_DEPTH: u32 = 64;
+
+/// A gap is at most so many times its batch (with the seeks and the settling, a thirty-second of
+/// the time is for write-back), and never longer than [`GAP_MAX`], whatever it takes from readers.
+const GAP_BATCHES: u64 = 31;
+pub(super) const GAP_MAX: Nanos = Nanos::from_secs(2);
+
+/// What a flush waits for has such a part of the gap: a task waits on either side.
+const AWAITED: u64 = 8;
+
+/// The rate in quiet is looked up again after so much time without quiet, for a twentieth of that.
+const PROBE_EVERY: Nanos = Nanos::from_secs(1);
+const PROBE: Nanos = Nanos::from_millis(50);
+
+/// The rate in quiet is waited for so long, if there are too few requests to tell.
+const LEARN_TIME: Nanos = Nanos::from_millis(500);
+
+/// A trickle lasts for so many reads, within a bound that lets the shapes take turns.
+const TRICKLE_READS: u64 = 8;
+const TRICKLE_TIME_MAX: Nanos = Nanos::from_millis(200);
+
+/// A shape other than the best is tried for one part in so many of the time.
+const TRY_PARTS: u64 = 16;
+
+/// Time between two events that is nobody's: the host stood still.
+const STOOD_STILL: Nanos = Nanos::from_secs(4);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nobody reads: no brake.
+    Free,
+    /// Write-back is in line or may come; without a shape: what is left of the free time.
+    Batch { shape: Option<Shape>, since: Instant, left: Bytes, ends: Instant },
+    /// All is written; what it left behind in queues and caches goes.
+    Settle { shape: Option<Shape>, since: Instant, until: Instant },
+    /// No write-back.
+    Quiet { since: Instant, until: Instant },
+}
+
+/// The control of write-back.
+#[derive(Debug)]
+pub(super) struct Batches {
+    phase: Phase,
+    /// Time is accounted for up to here.
+    mark: Instant,
+    readers: Readers,
+    /// Write-back in line.
+    in_line: u32,
+    /// When write-back was last put into line or done.
+    write_back_at: Instant,
+    /// The present batch, until it has settled.
+    batch: Tally,
+    batch_size: Bytes,
+    prices: [Price; 3],
+    /// When another shape is tried next; never, while one is.
+    try_at: Instant,
+    tries_count: u64,
+    bandwidth: Bandwidth,
+    /// Time since the last quiet that was long enough to learn from.
+    disturbed: Nanos,
+    gap: Nanos,
+}
+
+impl Batches {
+    pub(super) fn new() -> Batches {
+        Batches {
+            phase: Phase::Free,
+            mark: Instant::ZERO,
+            readers: Readers::default(),
+            in_line: 0,
+            write_back_at: Instant::ZERO,
+            batch: Tally::default(),
+            batch_size: Bytes::ZERO,
+            prices: [Price::default(); 3],
+            try_at: Instant::ZERO,
+            tries_count: 0,
+            bandwidth: Bandwidth::default(),
+            disturbed: Nanos::ZERO,
+            gap: Nanos::ZERO,
+        }
+    }
+
+    /// Whether one more request may be put into line.
+    pub(super) fn ask(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict {
+        // The engine knows, whatever was lost on the way here.
+        self.in_line = in_line.requests_count;
+        self.advance(now);
+        if self.is_written(now) {
+            self.written(now);
+        }
+        if let Phase::Quiet { since, until } = self.phase {
+            let is_known = self.readers.are_known();
+            let gap = until.since(since).0 / if in_line.is_awaited { AWAITED } else { 1 };
+            let until = since + Nanos(gap);
+            let from = if is_known { until } else { until.max(since + LEARN_TIME) };
+            if now < from {
+                return Verdict::Wait(from, Reason::Window);
+            }
+            self.begin(now);
+        }
+        let depth = match self.phase {
+            Phase::Free => WRITE_BACK_DEPTH,
+            Phase::Settle { until, .. } => return Verdict::Wait(until, Reason::Window),
+            Phase::Batch { left, ends, .. } if left == Bytes::ZERO || now >= ends => 0,
+            Phase::Batch { shape: Some(Shape::Trickle), .. } => 1,
+            Phase::Batch { .. } | Phase::Quiet { .. } => BULK_DEPTH,
+        };
+        if self.in_line >= depth {
+            return Verdict::Wait(Instant::NEVER, Reason::Window);
+        }
+        self.in_line += 1;
+        self.write_back_at = now;
+        if let Phase::Batch { left, .. } = &mut self.phase {
+            *left = *left - size;
+        }
+        Verdict::Pass
+    }
+
+    pub(super) fn on_start(&mut self, now: Instant, started: &Started) {
+        self.advance(now);
+        if started.sync {
+            self.readers.on_start(now);
+            self.advance(now);
+        }
+    }
+
+    pub(super) fn on_done(&mut self, now: Instant, done: &Done) {
+        self.advance(now);
+        if !done.sync {
+            return self.write_back_done(now, done);
+        }
+        let quiet_since = match self.phase {
+            Phase::Quiet { since, .. } => Some(since),
+            _ => None,
+        };
+        if self.readers.on_done(now, done, quiet_since) && quiet_since.is_none() {
+            self.batch.count += 1;
+        }
+    }
+
+    fn write_back_done(&mut self, now: Instant, done: &Done) {
+        self.in_line = self.in_line.saturating_sub(1);
+        self.write_back_at = now;
+        if done.ok {
+            if self.is_at_full_speed() {
+                self.bandwidth.done(done.extent.len());
+            }
+            self.batch_size += done.extent.len();
+        }
+        if self.is_written(now) {
+            self.written(now);
+        }
+    }
+
+    /// What is drawn.
+    pub(super) fn picture(&self, depth: u32) -> Picture {
+        let (write_back_depth, gap) = match self.phase {
+            Phase::Free => (WRITE_BACK_DEPTH, Nanos::ZERO),
+            Phase::Batch { shape: Some(Shape::Trickle), .. } => (1, self.gap),
+            Phase::Batch { .. } => (BULK_DEPTH, self.gap),
+            _ => (0, self.gap),
+        };
+        let (quiet_latency, latency) = self.readers.latencies();
+        Picture { depth, write_back_depth, write_back_gap: gap, quiet_latency, latency }
+    }
+
+    /// Accounts for the time up to now and takes the steps that are due by themselves.
+    fn advance(&mut self, now: Instant) {
+        if let Phase::Settle { shape, since, until } = self.phase
+            && until <= now
+        {
+            self.pass(until);
+            self.settled(until, shape, since);
+        }
+        self.pass(now);
+        let is_read = self.readers.are_there(now);
+        match self.phase {
+            Phase::Free if is_read => {
+                self.batch = Tally::default();
+                let ends = Instant::ZERO;
+                self.phase = Phase::Batch { shape: None, since: now, left: Bytes::ZERO, ends };
+                if self.in_line == 0 {
+                    self.written(now);
+                }
+            }
+            Phase::Free => {}
+            _ if !is_read => {
+                (self.phase, self.disturbed, self.gap) = (Phase::Free, Nanos::ZERO, Nanos::ZERO);
+            }
+            // Nothing more was put into line: there is nothing more to write for the moment.
+            Phase::Batch { .. } if self.in_line == 0 && now > self.write_back_at => {
+                self.written(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn pass(&mut self, now: Instant) {
+        let passed = now.since(self.mark);
+        self.mark = self.mark.max(now);
+        if passed > STOOD_STILL {
+            return;
+        }
+        if self.in_line > 0 && self.is_at_full_speed() {
+            self.bandwidth.pass(passed);
+        }
+        match self.phase {
+            Phase::Free => {}
+            Phase::Batch { .. } | Phase::Settle { .. } => {
+                self.batch.time += passed;
+                self.disturbed += passed;
+            }
+            Phase::Quiet { .. } => {
+                self.readers.pass_quiet(passed);
+            }
+        }
+    }
+
+    /// Whether what is written now shows how fast the device writes.
+    fn is_at_full_speed(&self) -> bool {
+        match self.phase {
+            Phase::Free => true,
+            Phase::Batch { shape, .. } => !matches!(shape, None | Some(Shape::Trickle)),
+            _ => false,
+        }
+    }
+
+    /// Whether a batch is written, and none of it is left.
+    fn is_written(&self, now: Instant) -> bool {
+        match self.phase {
+            Phase::Batch { left, ends, .. } => {
+                self.in_line == 0 && (left == Bytes::ZERO || now >= ends)
+            }
+            _ => false,
+        }
+    }
+
+    /// The time of a batch.
+    fn batch_time(&self) -> Nanos {
+        self.readers.latencies().0.times(BATCH_LATENCIES).clamp(BATCH_TIME_MIN, BATCH_TIME_MAX)
+    }
+
+    /// Opens a batch.
+    fn begin(&mut self, now: Instant) {
+        if let Phase::Quiet { since, .. } = self.phase
+            && now.since(since) >= PROBE
+        {
+            self.disturbed = Nanos::ZERO;
+        }
+        self.readers.end_gap();
+        let time = self.batch_time();
+        let left = self.bandwidth.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
+        let left = left.clamp(BATCH_MIN, BATCH_MAX);
+        let shape = self.choose(now);
+        // A trickle keeps no read waiting for long: it may last until some of them have come.
+        let (left, time) = match shape {
+            Shape::Trickle => (Bytes(u64::MAX), self.trickle_time()),
+            _ => (left, time.times(2)),
+        };
+        let ends = now + time;
+        (self.batch, self.batch_size) = (Tally::default(), Bytes::ZERO);
+        self.phase = Phase::Batch { shape: Some(shape), since: now, left, ends };
+        self.write_back_at = now;
+    }
+
+    /// The time of a trickle: some reads come in it, however much their readers think.
+    fn trickle_time(&self) -> Nanos {
+        let quiet = self.readers.quiet();
+        let reads = quiet.time.times(TRICKLE_READS).0.checked_div(quiet.count);
+        Nanos(reads.unwrap_or(0)).clamp(self.batch_time(), TRICKLE_TIME_MAX)
+    }
+
+    /// The shape that gets most written for what readers give; now and then it tries another.
+    fn choose(&mut self, now: Instant) -> Shape {
+        if let Some(unknown) = Shape::ALL.into_iter().find(|s| !self.price(*s).is_known()) {
+            return unknown;
+        }
+        let mut best = Shape::Bulk;
+        for shape in Shape::ALL {
+            if self.price(shape).beats(self.price(best), PARTS) {
+                best = shape;
+            }
+        }
+        if now < self.try_at {
+            return best;
+        }
+        // The next try is set when this one has shown how long its cycle is.
+        self.tries_count += 1;
+        self.try_at = Instant::NEVER;
+        let step = 1 + self.tries_count as usize % 2;
+        Shape::ALL[(best as usize + step) % Shape::ALL.len()]
+    }
+
+    fn price(&self, shape: Shape) -> &Price {
+        &self.prices[shape as usize]
+    }
+
+    /// How many requests may be at the disk at once.
+    pub(super) fn depth_max(&self) -> u32 {
+        match self.phase {
+            Phase::Batch { shape: Some(Shape::Narrow), .. } => 1,
+            _ => u32::MAX,
+        }
+    }
+
+    /// The last of a batch is done.
+    fn written(&mut self, now: Instant) {
+        let Phase::Batch { shape, since, .. } = self.phase else { return };
+        let latency = self.readers.latencies().0.min(BATCH_TIME_MAX);
+        let settle = self.batch_time() + latency.times(2);
+        let is_probe = self.disturbed >= PROBE_EVERY || !self.readers.are_known();
+        if let Some(shape) = shape
+            && !is_probe
+            && since + self.cycle(shape) <= now
+        {
+            // Nothing to pay: on with the next.
+            self.settled(now, Some(shape), since);
+        } else {
+            self.phase = Phase::Settle { shape, since, until: now + settle };
+        }
+    }
+
+    /// How long a cycle lasts that pays for the present batch.
+    fn cycle(&self, shape: Shape) -> Nanos {
+        self.price(shape).of(self.batch_size).times(PARTS)
+    }
+
+    /// A batch is over and its cost is known.
+    fn settled(&mut self, now: Instant, shape: Option<Shape>, since: Instant) {
+        let mut until = now;
+        if let Some(shape) = shape
+            && self.readers.quiet().count > 0
+            && self.batch_size > Bytes::ZERO
+        {
+            if self.batch.is_above(self.readers.quiet()) {
+                // No batch makes readers faster: there are more of them than was known.
+                self.readers.forget();
+            } else {
+                let quiet = self.readers.quiet();
+                self.prices[shape as usize].book(&self.batch, self.batch_size, quiet);
+            }
+            let gap_max = now.since(since).times(GAP_BATCHES).min(GAP_MAX);
+            until = (since + self.cycle(shape)).clamp(now, now + gap_max);
+        }
+        if self.disturbed >= PROBE_EVERY {
+            until = until.max(now + PROBE);
+        }
+        self.gap = until.since(now);
+        if self.try_at.is_never() {
+            self.try_at = until + until.since(since).times(TRY_PARTS);
+        }
+        self.phase = Phase::Quiet { since: now, until };
+    }
+}

@@ -1,0 +1,174 @@
+//! What write-back costs the readers, in time, measured by how many of their requests get done.
+
+use crate::time::Nanos;
+use crate::units::Bytes;
+
+/// How a batch is put into line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// All of it at once: one seek there and one back.
+    Bulk = 0,
+    /// One request after the other: fits into the time that readers leave.
+    Trickle = 1,
+    /// As bulk, and one request at the disk at a time, reads too: a disk that sorts would seek to
+    /// and fro between them.
+    Narrow = 2,
+}
+
+impl Shape {
+    pub(super) const ALL: [Shape; 3] = [Shape::Bulk, Shape::Trickle, Shape::Narrow];
+}
+
+/// Time of readers and how many of their requests were done in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// How long.
+    pub(super) time: Nanos,
+    /// How many.
+    pub(super) count: u64,
+}
+
+/// The rate in quiet is forgotten by halves once it stands for so much time and so many requests:
+/// within some seconds a new reader is known, and 64 random services average to some 4 %.
+const MEMORY_TIME: Nanos = Nanos::from_secs(2);
+const MEMORY_COUNT: u64 = 128;
+
+impl Tally {
+    /// Forgets half of it when it is much.
+    pub(super) fn fade(&mut self) {
+        if self.time > MEMORY_TIME && self.count > MEMORY_COUNT {
+            *self = Tally { time: Nanos(self.time.0 / 2), count: self.count / 2 };
+        }
+    }
+
+    /// Whether there is more in it than at the rate of `other`, and not by chance: the counts of
+    /// random arrivals scatter by their root, so by four times that once in 30 000.
+    pub(super) fn is_above(&self, other: &Tally) -> bool {
+        self.count > self.expected(other).saturating_add(self.scatter(other))
+    }
+
+    /// Whether there is less in it, and not by chance.
+    pub(super) fn is_below(&self, other: &Tally) -> bool {
+        self.count.saturating_add(self.scatter(other)) < self.expected(other)
+    }
+
+    fn scatter(&self, other: &Tally) -> u64 {
+        self.expected(other).isqrt() * 4 + 4
+    }
+
+    /// How many it would be at the rate of `other`.
+    fn expected(&self, other: &Tally) -> u64 {
+        let count = u128::from(self.time.0) * u128::from(other.count);
+        let count = count.checked_div(u128::from(other.time.0)).unwrap_or(0);
+        u64::try_from(count).unwrap_or(u64::MAX)
+    }
+
+    /// How much of `self.time` was taken from readers, who in quiet get `quiet.count` done in
+    /// `quiet.time`: positive or negative, within ±2^62 ns.
+    pub(super) fn taken(&self, quiet: &Tally) -> i64 {
+        let worth = u128::from(self.count) * u128::from(quiet.time.0);
+        let worth = worth.checked_div(u128::from(quiet.count)).unwrap_or(0);
+        to_i64(u128::from(self.time.0)) - to_i64(worth)
+    }
+}
+
+fn to_i64(value: u128) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX).min(1 << 62)
+}
+
+/// Older batches count half after so many batches in whose time so many reads would have been done
+/// in quiet: enough to average what a batch happens to hit. Batches alone do not tell: next to a
+/// reader who thinks, most short batches hit nothing.
+const BATCHES: u32 = 8;
+const READS: u64 = 64;
+
+/// With hardly any reads, batches are forgotten by this count.
+const BATCHES_MAX: u32 = 1 << 16;
+
+/// What batches of one shape have cost so far; the latest count most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Price {
+    time: i64,
+    taken: i64,
+    bytes: u64,
+    batches_count: u32,
+}
+
+impl Price {
+    /// A batch has taken so much of the readers' time.
+    pub(super) fn book(&mut self, batch: &Tally, size: Bytes, quiet: &Tally) {
+        let reads = u128::from(self.time.unsigned_abs()) * u128::from(quiet.count);
+        let is_enough = reads >= u128::from(quiet.time.0) * u128::from(READS);
+        if (is_enough && self.batches_count >= BATCHES) || self.batches_count >= BATCHES_MAX {
+            self.time /= 2;
+            self.taken /= 2;
+            self.bytes /= 2;
+            self.batches_count /= 2;
+        }
+        self.time = self.time.saturating_add(to_i64(u128::from(batch.time.0)));
+        self.taken = self.taken.saturating_add(batch.taken(quiet));
+        self.bytes = self.bytes.saturating_add(size.get());
+        self.batches_count += 1;
+    }
+
+    /// Whether there is anything to go by.
+    pub(super) fn is_known(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// What `size` takes of the readers' time: zero if they gain by chance.
+    pub(super) fn of(&self, size: Bytes) -> Nanos {
+        let taken = self.taken.max(0) as u128 * u128::from(size.get());
+        let taken = taken.checked_div(u128::from(self.bytes)).unwrap_or(0);
+        Nanos(u64::try_from(taken).unwrap_or(u64::MAX))
+    }
+
+    /// Whether this shape gets more written than `other`, when readers may lose one part in
+    /// `parts` of their time: bytes per turn, which lasts for the batch, or until it is paid for.
+    pub(super) fn beats(&self, other: &Price, parts: u64) -> bool {
+        let turn = |price: &Price| {
+            let paid = i128::from(price.taken.max(0)) * i128::from(parts);
+            i128::from(price.time).max(paid).max(1) as u128
+        };
+        // Overflow: bytes below 2^60, turns below 2^66.
+        u128::from(self.bytes).saturating_mul(turn(other))
+            > u128::from(other.bytes).saturating_mul(turn(self))
+    }
+}
+
+/// How fast write-back gets done while there is any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bandwidth {
+    time: Nanos,
+    bytes: u64,
+}
+
+/// Forgotten by halves after so much time.
+const BANDWIDTH_MEMORY: Nanos = Nanos::from_secs(1);
+
+/// Nothing is said about the bandwidth before it was seen for this long.
+const BANDWIDTH_MIN: Nanos = Nanos::from_millis(20);
+
+impl Bandwidth {
+    /// Write-back was under way for so long.
+    pub(super) fn pass(&mut self, time: Nanos) {
+        if self.time > BANDWIDTH_MEMORY {
+            *self = Bandwidth { time: Nanos(self.time.0 / 2), bytes: self.bytes / 2 };
+        }
+        self.time += time;
+    }
+
+    /// So much is written.
+    pub(super) fn done(&mut self, size: Bytes) {
+        self.bytes = self.bytes.saturating_add(size.get());
+    }
+
+    /// What is written in that time, if it is known.
+    pub(super) fn bytes_in(&self, time: Nanos) -> Option<Bytes> {
+        if self.time < BANDWIDTH_MIN || self.bytes == 0 {
+            return None;
+        }
+        let bytes = u128::from(self.bytes) * u128::from(time.0) / u128::from(self.time.0);
+        Some(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
+    }
+}

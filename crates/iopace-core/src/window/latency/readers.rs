@@ -1,0 +1,101 @@
+//! Who waits for requests: whether there is anybody, and what they get in quiet.
+
+use super::depth::smooth;
+use super::price::Tally;
+use crate::request::Done;
+use crate::time::{Instant, Nanos};
+
+/// Nobody reads any more, after so long without a request that somebody waits for.
+pub(super) const READER_GONE: Nanos = Nanos::from_secs(1);
+
+/// A request outstanding for so long is no sign of a reader but of a broken device.
+pub(super) const READER_LOST: Nanos = Nanos::from_secs(5);
+
+/// What must be known of the rate in quiet before a batch: so many requests.
+const LEARN_COUNT: u64 = 8;
+
+/// What is known of readers.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    in_flight: u32,
+    /// When a request that somebody waits for last started or ended.
+    at: Option<Instant>,
+    /// All time in quiet, the older part forgotten.
+    quiet: Tally,
+    /// The present time in quiet.
+    gap: Tally,
+    latency_quiet: Nanos,
+    latency: Nanos,
+}
+
+impl Readers {
+    pub(super) fn on_start(&mut self, now: Instant) {
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.at = Some(now);
+    }
+
+    /// Whether the end of a request counts; `quiet_since`: how long there is no write-back.
+    pub(super) fn on_done(
+        &mut self,
+        now: Instant,
+        done: &Done,
+        quiet_since: Option<Instant>,
+    ) -> bool {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.at = Some(now);
+        if !done.ok || done.extent.is_empty() {
+            return false;
+        }
+        let latency = now.since(done.started);
+        self.latency = smooth(self.latency, latency);
+        if let Some(since) = quiet_since {
+            self.quiet.count += 1;
+            self.gap.count += 1;
+            if done.started >= since {
+                self.latency_quiet = smooth(self.latency_quiet, latency);
+            }
+        }
+        true
+    }
+
+    /// Time in quiet has passed.
+    pub(super) fn pass_quiet(&mut self, time: Nanos) {
+        self.quiet.time += time;
+        self.gap.time += time;
+        self.quiet.fade();
+    }
+
+    /// Quiet ends: if its rate was another than before, what was before is forgotten.
+    pub(super) fn end_gap(&mut self) {
+        let gap = core::mem::take(&mut self.gap);
+        if gap.is_above(&self.quiet) || gap.is_below(&self.quiet) {
+            self.quiet = gap;
+        }
+    }
+
+    /// Nothing is known of the rate in quiet any more.
+    pub(super) fn forget(&mut self) {
+        self.quiet = Tally::default();
+    }
+
+    /// Whether anybody reads.
+    pub(super) fn are_there(&self, now: Instant) -> bool {
+        let bound = if self.in_flight > 0 { READER_LOST } else { READER_GONE };
+        self.at.is_some_and(|at| now.since(at) < bound)
+    }
+
+    /// Whether enough is known of the rate in quiet.
+    pub(super) fn are_known(&self) -> bool {
+        self.quiet.count >= LEARN_COUNT
+    }
+
+    /// What they get in quiet.
+    pub(super) fn quiet(&self) -> &Tally {
+        &self.quiet
+    }
+
+    /// The mean latency at the device in quiet, and as it is now.
+    pub(super) fn latencies(&self) -> (Nanos, Nanos) {
+        (self.latency_quiet, self.latency)
+    }
+}

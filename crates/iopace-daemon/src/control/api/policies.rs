@@ -1,0 +1,109 @@
+//! Stages pace and window over the control socket.
+
+use super::TimesReport;
+use serde::{Deserialize, Serialize};
+
+/// Dirty memory of a device, and how its writers are paced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaceReport {
+    /// The policy at work.
+    pub policy: String,
+    /// The part of the dirty memory that is on its way to the disk.
+    pub write_back_bytes: u64,
+    /// Write-back begins above it.
+    pub background_bytes: u64,
+    /// How the policy sees the device.
+    #[serde(flatten)]
+    pub picture: PictureReport,
+    /// The pauses of buffered writes, from the first question for a portion until it went on.
+    pub pauses: TimesReport,
+    /// Buffered writes that wait now, for their turn, their rate or for memory.
+    pub waiting_count: usize,
+}
+
+/// How stage pace sees a device, or a group on it. What a policy does not know is 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureReport {
+    /// Dirty memory.
+    pub dirty_bytes: u64,
+    /// Below it nobody is paced.
+    pub freerun_bytes: u64,
+    /// Where dirty memory is to settle.
+    pub setpoint_bytes: u64,
+    /// Where it ends.
+    pub limit_bytes: u64,
+    /// Bandwidth of write-back, averaged.
+    pub write_bandwidth_bytes_s: u64,
+    /// Rate at which memory was dirtied in the last interval.
+    pub dirty_rate_bytes_s: u64,
+    /// Base rate of one task.
+    pub base_rate_bytes_s: u64,
+    /// Where the base rate is heading.
+    pub balanced_rate_bytes_s: u64,
+    /// Base rate times position: what one task gets now.
+    pub task_rate_bytes_s: u64,
+    /// Position ratio in thousandths: 1000 at the setpoint, more below it, less above.
+    pub position_permille: u32,
+    /// The last pause that was given.
+    pub last_pause_ns: u64,
+}
+
+/// How many requests the disk of a device may hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowReport {
+    /// The policy at work.
+    pub policy: String,
+    /// Requests that the disk may hold.
+    pub depth: u32,
+    /// Write-back requests that may be in line or at the disk.
+    pub write_back_depth: u32,
+    /// Time between two batches of write-back; 0 when it may go on without a break.
+    pub write_back_gap_ns: u64,
+    /// Latency of what tasks wait for when no write-back is in the way, as learned.
+    pub quiet_latency_ns: u64,
+    /// The same latency as it is now.
+    pub latency_ns: u64,
+}
+
+/// The policies that there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyList {
+    /// Of stage pace.
+    pub pace: Vec<PolicySpec>,
+    /// Of stage window.
+    pub window: Vec<PolicySpec>,
+}
+
+/// A policy of stage pace or window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicySpec {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub summary: String,
+    /// Whether devices have it that name none.
+    pub default: bool,
+}
+
+/// Another policy of stage pace for a device. Writes that wait are asked for anew. The one that is
+/// at work already goes on with what it has learned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaceChange {
+    /// Which policy.
+    pub policy: String,
+}
+
+/// Another policy of stage window for a device, another depth, or both. Applied whole or not at
+/// all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowChange {
+    /// Which policy; without it, the one at work stays. The one that is at work already goes on
+    /// with what it has learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Most requests that it may ever let the disk hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+}

@@ -1,0 +1,39 @@
+//! What can be asked about stages pace and window.
+
+use super::{Client, ClientError, encode};
+use crate::control::api::{DeviceReport, PaceChange, PolicyList, WindowChange};
+
+impl Client {
+    /// The policies of both stages that the daemon has.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn policies(&self) -> Result<PolicyList, ClientError> {
+        self.get("/v1/policies")
+    }
+
+    /// Changes how the writers of a device are paced, and says how the device stands then.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn change_pace(
+        &self,
+        name: &str,
+        change: &PaceChange,
+    ) -> Result<DeviceReport, ClientError> {
+        self.post(&format!("/v1/devices/{}/pace", encode(name)), change)
+    }
+
+    /// Changes who decides how many requests the disk of a device holds, or how many that may be,
+    /// and says how the device stands then.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn change_window(
+        &self,
+        name: &str,
+        change: &WindowChange,
+    ) -> Result<DeviceReport, ClientError> {
+        self.post(&format!("/v1/devices/{}/window", encode(name)), change)
+    }
+}

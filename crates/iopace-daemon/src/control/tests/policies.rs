@@ -1,0 +1,109 @@
+//! Stages pace and window over the control socket.
+
+use super::*;
+use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
+use crate::control::api::{PaceChange, WindowChange};
+
+fn pace(policy: &str) -> PaceChange {
+    PaceChange { policy: policy.into() }
+}
+
+fn window(policy: Option<&str>, depth: Option<u32>) -> WindowChange {
+    WindowChange { policy: policy.map(Into::into), depth }
+}
+
+#[test]
+fn the_policies_are_told_with_their_defaults() {
+    let bench = Bench::new(&["disk"]);
+    let all = bench.client().policies().expect("answered");
+    let names = |specs: &[crate::control::api::PolicySpec]| -> Vec<String> {
+        specs.iter().map(|spec| spec.name.clone()).collect()
+    };
+    let registry: Vec<&str> =
+        iopace_core::pace::REGISTRY.iter().map(|policy| policy.name).collect();
+    assert_eq!(names(&all.pace), registry);
+    let registry: Vec<&str> =
+        iopace_core::window::REGISTRY.iter().map(|policy| policy.name).collect();
+    assert_eq!(names(&all.window), registry);
+    for (specs, default) in [(&all.pace, PACE_DEFAULT), (&all.window, WINDOW_DEFAULT)] {
+        let defaults: Vec<&str> =
+            specs.iter().filter(|spec| spec.default).map(|spec| &*spec.name).collect();
+        assert_eq!(defaults, [default]);
+        assert!(specs.iter().all(|spec| !spec.summary.is_empty()));
+    }
+}
+
+#[test]
+fn policies_are_exchanged_and_told_as_they_are_in_force() {
+    let bench = Bench::new(&["disk", "direct"]);
+    let client = bench.client();
+    let paced = client.device("disk").expect("answered").pace.expect("buffered");
+    assert_eq!((&*paced.policy, paced.waiting_count, paced.pauses.count), ("none", 0, 0));
+    assert_eq!((paced.background_bytes, paced.picture.limit_bytes), (10 << 20, 20 << 20));
+    assert_eq!((paced.picture.dirty_bytes, paced.write_back_bytes), (0, 0));
+
+    let device = client.change_pace("disk", &pace("rate")).expect("exchanged");
+    let paced = device.pace.expect("buffered");
+    assert_eq!(&*paced.policy, "rate");
+    assert!(paced.picture.setpoint_bytes > paced.picture.freerun_bytes);
+    assert!(paced.picture.limit_bytes > paced.picture.setpoint_bytes);
+    let again = client.change_pace("disk", &pace("rate")).expect("the same");
+    assert_eq!(again.pace.map(|pace| pace.policy), Some("rate".into()));
+
+    let windowed = client.change_window("disk", &window(None, Some(7))).expect("set").window;
+    assert_eq!((&*windowed.policy, windowed.depth), ("fixed", 7));
+    let device = client.change_window("direct", &window(Some("aimd"), Some(9))).expect("set");
+    assert_eq!(&*device.window.policy, "aimd");
+    assert!((1..=9).contains(&device.window.depth), "{:?}", device.window);
+    assert!(device.pace.is_none(), "nothing is buffered");
+    let device = client.change_window("direct", &window(Some("fixed"), None)).expect("set");
+    assert_eq!((&*device.window.policy, device.window.depth), ("fixed", 9));
+
+    let stat = client.group_stat("/").expect("told");
+    assert_eq!(stat.groups[0].devices[0].dirty_bytes, 0);
+}
+
+#[test]
+fn what_is_refused_says_why_and_changes_nothing() {
+    let bench = Bench::new(&["disk", "direct"]);
+    let client = bench.client();
+    let post = |route: &str, body: &str| {
+        let head = format!("POST {route} HTTP/1.1\r\nhost: x\r\ncontent-length: {}", body.len());
+        bench.raw(format!("{head}\r\n\r\n{body}").as_bytes())
+    };
+    let change = |stage: &str, body: &str| post(&format!("/v1/devices/disk/{stage}"), body);
+    let set = |policy, depth| refusal(client.change_window("disk", &window(policy, depth)));
+    let cases = [
+        (refusal(client.change_pace("disk", &pace("rat"))), 400, "no pacing policy 'rat'", "none"),
+        (refusal(client.change_pace("dsik", &pace("rate"))), 404, "no device 'dsik'", "disk"),
+        (refusal(client.change_pace("direct", &pace("none"))), 409, "bypasses", "nothing to pace"),
+        (set(Some("fix"), Some(3)), 400, "there is no window policy 'fix'", "fixed"),
+        (set(Some("aimd"), Some(0)), 400, "depth 0 is out of bounds", "it is 1 to 1024"),
+        (set(None, Some(1_025)), 400, "depth 1025 is out of bounds", "it is 1 to 1024"),
+        (set(None, None), 400, "neither a policy nor a depth", "-a"),
+    ];
+    for ((status, error, hint), right, text, remedy) in cases {
+        assert_eq!(status, right, "{error}");
+        assert!(error.contains(text), "{text}: {error}");
+        assert!(hint.contains(remedy), "{remedy}: {hint}");
+    }
+    let hostile = [
+        (change("pace", "{}"), " 400 ", "policy"),
+        (change("pace", r#"{"policy":"rate","depth":3}"#), " 400 ", "depth"),
+        (change("pace", r#"{"policy":null}"#), " 400 ", "null"),
+        (change("window", r#"{"depth":-1}"#), " 400 ", "-1"),
+        (change("window", r#"{"depth":99999999999}"#), " 400 ", "99999999999"),
+        (change("window", &" ".repeat(BODY_BYTES_MAX + 1)), " 413 ", "65536"),
+        (post("/v1/policies", "{}"), " 405 ", "GET"),
+        (post("/v1/devices/%ff/pace", "{}"), " 400 ", ""),
+    ];
+    for (answer, status, text) in hostile {
+        let first = answer.lines().next().unwrap_or_default();
+        assert!(first.contains(status), "{status}: {answer}");
+        assert!(answer.contains(text), "{text}: {answer}");
+    }
+    let device = client.device("disk").expect("still served");
+    assert_eq!(device.pace.map(|pace| pace.policy), Some("none".into()));
+    let fixed = iopace_core::limits::NR_REQUESTS_DEFAULT;
+    assert_eq!((&*device.window.policy, device.window.depth), ("fixed", fixed));
+}

@@ -1,0 +1,58 @@
+//! Who waits for room is told of it, whoever makes it.
+
+use super::*;
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+fn connection() -> (Arc<Connection>, UnixStream) {
+    let memory = Arc::new(Memory::new(1 << 30));
+    let drainer = Drainer::start(Arc::clone(&memory)).expect("a thread");
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    (Connection::new(1, ours.into(), memory, drainer), theirs)
+}
+
+fn wait_until_it_waits(connection: &Connection) {
+    while !connection.lock().waiting {
+        thread::yield_now();
+    }
+}
+
+fn reply(head: &mut Vec<u8>) -> bool {
+    head.push(0);
+    false
+}
+
+#[test]
+fn answers_that_are_sent_together_make_room() {
+    let half = CONNECTION_BYTES_MAX / 2;
+    let (connection, _client) = connection();
+    assert!(connection.try_open(half) && connection.try_open(half));
+    assert!(!connection.try_open(half));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| connection.open(half));
+        wait_until_it_waits(&connection);
+        connection.answer(half, Buffer::default(), reply);
+        connection.answer(half, Buffer::default(), reply);
+        // It has looked after each answer, and found no room: the replies are not sent.
+        wait_until_it_waits(&connection);
+        assert!(!waiting.is_finished());
+        connection.send();
+        assert!(waiting.join().expect("woken"));
+    });
+    assert_eq!(connection.memory.used_bytes(), half - CONNECTION_OWN_BYTES);
+}
+
+#[test]
+fn the_end_of_a_session_does_not_wait_longer_than_for_the_last_reply() {
+    let (connection, _client) = connection();
+    assert!(connection.try_open(100));
+    thread::scope(|scope| {
+        // If nobody told it, this would hang.
+        let waiting = scope.spawn(|| connection.wait_until_idle(Duration::from_secs(3_600)));
+        wait_until_it_waits(&connection);
+        connection.answer(100, Buffer::default(), reply);
+        connection.send();
+        assert_eq!(waiting.join().expect("woken"), 0);
+    });
+}

@@ -1,0 +1,277 @@
+//! Buffered writes in a running daemon: paced by rate, limit and weight, while policies change.
+
+mod support;
+
+use iopace_core::engine::Control;
+use iopace_core::units::Bytes;
+use iopace_core::{pace, window};
+use iopace_daemon::config::{Backend, DaemonConfig};
+use iopace_daemon::device::DeviceStatus;
+use iopace_nbd::Error as NbdError;
+use iopace_nbd::client::{Client, Failure};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Random, Running, wait_for};
+
+const SIZE: u64 = 64 << 20;
+
+/// An image file through the page cache.
+fn start(change: impl FnOnce(&mut DaemonConfig)) -> Running {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Running::image(&folder, SIZE);
+    Running::start_in(folder, Backend::Path(path), change)
+}
+
+fn status(running: &Running) -> DeviceStatus {
+    running.daemon.devices()[0].status()
+}
+
+/// Fills a block with what only this write of this block can have.
+fn pattern(block: u64, version: u64, into: &mut [u8]) {
+    let mut random = Random(block << 32 | version);
+    for word in into.chunks_exact_mut(8) {
+        word.copy_from_slice(&random.below(u64::MAX).to_le_bytes());
+    }
+}
+
+#[test]
+fn policies_are_exchanged_under_load_and_no_write_is_lost() {
+    const BLOCK: usize = 16 * 1024;
+    const BLOCKS: u64 = 256;
+    // Little enough that writers are paced and stand at the limit.
+    let running = start(|config| {
+        config.devices[0].dirty_limit = Some(Bytes::from_mib(2));
+    });
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for number in 0..4u64 {
+            let (running, stop, count) = (&running, &stop, &count);
+            scope.spawn(move || {
+                let (mut client, mut random) = (running.client(), Random(number + 1));
+                let mut versions = [0u64; BLOCKS as usize];
+                let (mut data, mut back) = (vec![0; BLOCK], vec![0; BLOCK]);
+                while !stop.load(Relaxed) {
+                    let block = random.below(BLOCKS);
+                    let offset = (number * BLOCKS + block) * BLOCK as u64;
+                    versions[block as usize] += 1;
+                    pattern(offset, versions[block as usize], &mut data);
+                    client.write(offset, &data, random.below(16) == 0).expect("write");
+                    if random.below(8) == 0 {
+                        client.read(offset, &mut back).expect("read");
+                        assert!(back == data, "client {number}: block {block}");
+                    }
+                    if random.below(256) == 0 {
+                        client.flush().expect("flush");
+                    }
+                    count.fetch_add(1, Relaxed);
+                }
+                let written = (0..BLOCKS).zip(versions).filter(|(_, version)| *version > 0);
+                for (block, version) in written {
+                    let offset = (number * BLOCKS + block) * BLOCK as u64;
+                    pattern(offset, version, &mut data);
+                    client.read(offset, &mut back).expect("read");
+                    assert!(back == data, "client {number}: block {block}");
+                }
+                client.disconnect().expect("orderly");
+            });
+        }
+        let device = &running.daemon.devices()[0];
+        for turn in 0..400 {
+            let before = count.load(Relaxed);
+            let pace = pace::REGISTRY[turn % pace::REGISTRY.len()];
+            let window = window::REGISTRY[turn / 3 % window::REGISTRY.len()];
+            device.control(Control::Pace(pace)).expect("exchanged");
+            device.control(Control::WindowPolicy(window)).expect("exchanged");
+            device.control(Control::Window(1 + turn as u32 % 32)).expect("set");
+            wait_for("the next write", || count.load(Relaxed) > before + 5);
+        }
+        stop.store(true, Relaxed);
+    });
+    wait_for("the end of all writes", || status(&running).engine.paced_count == 0);
+    running.client().flush().expect("flush");
+    let status = status(&running);
+    assert_eq!(status.stats.write.failed_count, 0);
+    assert!(status.buffered_writes_count > 0);
+    let memory = status.memory.expect("buffered");
+    assert_eq!(memory.dirty.device, Bytes::ZERO, "a flush leaves nothing dirty");
+}
+
+/// Writes as much as it may, in blocks, and says how long the last `bytes` of it took.
+fn time_of(client: &mut Client<UnixStream>, block: usize, before: u64, bytes: u64) -> Duration {
+    let data = vec![7; block];
+    let mut at = 0;
+    let mut write = |bytes: u64| {
+        for _ in 0..bytes / block as u64 {
+            client.write(at % SIZE, &data, false).expect("write");
+            at += block as u64;
+        }
+    };
+    write(before);
+    let begin = Instant::now();
+    write(bytes);
+    begin.elapsed()
+}
+
+#[test]
+fn a_limit_of_writes_is_what_the_client_gets() {
+    const RATE: u64 = 8 << 20;
+    let running = start(|_| {});
+    let groups = running.daemon.groups();
+    groups.create("/capped", true).expect("made");
+    groups.write("/capped", "io.max", "disk wbps=8M").expect("written");
+    let mut client = running.open("disk@/capped");
+    // Whoever has nothing to do with it writes on meanwhile.
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let (mut other, mut count) = (running.client(), 0u64);
+            while !stop.load(Relaxed) {
+                other.write(0, &[1; 4096], false).expect("write");
+                count += 1;
+                thread::sleep(Duration::from_micros(200));
+            }
+            count
+        });
+        // A busy machine may make it slower than the limit, and then it is tried again; faster it
+        // never is.
+        let mut took = Vec::new();
+        for _ in 0..5 {
+            took.push(time_of(&mut client, 16 * 1024, 2 * RATE, RATE));
+            let last = took.last().expect("pushed").as_millis();
+            assert!(last >= 990, "{took:?}: a second's worth in less");
+            if last <= 1_010 {
+                break;
+            }
+        }
+        stop.store(true, Relaxed);
+        assert!(took.iter().any(|time| time.as_millis() <= 1_010), "{took:?}");
+        assert!(other.join().expect("not disturbed") > 100);
+    });
+}
+
+/// A file in memory that will not grow.
+struct Sealed(std::os::fd::OwnedFd);
+
+impl Sealed {
+    fn new() -> Sealed {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = memfd_create("sealed", flags).expect("memory");
+        ftruncate(&file, SIZE).expect("sized");
+        Sealed(file)
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+
+    fn seal_at(&self, size: u64) {
+        ftruncate(&self.0, size).expect("cut");
+        fcntl_add_seals(&self.0, SealFlags::GROW).expect("sealed");
+    }
+}
+
+#[test]
+fn a_write_that_cannot_be_made_is_refused_and_the_others_go_on() {
+    let file = Sealed::new();
+    let running = Running::start(Backend::Path(file.path()), |_| {});
+    let mut client = running.client();
+    client.write(0, &[1; 4096], false).expect("write");
+    file.seal_at(3 << 19);
+    // In several portions: the first can be written, the second cannot, the third is not tried.
+    let refused = client.write(0, &vec![2; 3 << 20], false);
+    assert!(matches!(refused, Err(Failure::Refused(NbdError::NotPermitted))), "{refused:?}");
+    let refused = client.write(2 << 20, &[2; 4096], false);
+    assert!(matches!(refused, Err(Failure::Refused(NbdError::NotPermitted))), "{refused:?}");
+    client.write(4096, &[3; 4096], false).expect("the next one");
+    client.flush().expect("flush");
+    let mut back = [0; 12288];
+    client.read(0, &mut back).expect("read");
+    assert!(back[..4096] == [2; 4096] && back[4096..8192] == [3; 4096] && back[8192] == 2);
+    let status = status(&running);
+    assert_eq!((status.engine.paced_count, status.buffered_writes_count), (0, 2));
+}
+
+#[test]
+fn devices_share_what_may_be_dirty() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Running::image(&folder, SIZE);
+    let second = folder.path().join("second.img");
+    std::fs::File::create(&second).and_then(|file| file.set_len(SIZE)).expect("sparse");
+    let third = folder.path().join("third.img");
+    std::fs::File::create(&third).and_then(|file| file.set_len(SIZE)).expect("sparse");
+    let running = Running::start_in(folder, Backend::Path(path), |config| {
+        let mut device = config.devices[0].clone();
+        (device.name, device.backend) = ("second".into(), Backend::Path(second));
+        device.dirty_limit = Some(Bytes::from_mib(3));
+        device.dirty_background = Some(Bytes::from_mib(1));
+        config.devices.push(device.clone());
+        (device.name, device.backend) = ("third".into(), Backend::Path(third));
+        (device.dirty_limit, device.dirty_background, device.direct) = (None, None, true);
+        config.devices.push(device);
+    });
+    let of = |at: usize| running.daemon.devices()[at].status().memory;
+    let (first, second) = (of(0).expect("buffered"), of(1).expect("buffered"));
+    assert!(of(2).is_none(), "direct");
+    let (first, second) = (first.thresholds, second.thresholds);
+    assert!(second.limit <= Bytes::from_mib(3) && second.background <= Bytes::from_mib(1));
+    assert!(first.limit >= Bytes::from_mib(1) && first.background < first.limit);
+    let kernel = iopace_daemon::kernel::KernelDirty::read().expect("Linux");
+    assert!(first.limit + second.limit <= kernel.freerun(), "{first:?} {second:?} {kernel:?}");
+    // Who writes gets more in time.
+    let mut client = running.client();
+    let data = vec![1; 1 << 20];
+    wait_for("a larger part", || {
+        client.write(0, &data, false).expect("write");
+        client.flush().expect("flush");
+        of(0).expect("buffered").thresholds.limit > first.limit
+    });
+}
+
+#[test]
+fn groups_that_write_share_by_weight() {
+    const REGION: u64 = 512 << 20;
+    let cache = Some(Bytes::from_mib(256));
+    let model = "hdd-sata-250g".into();
+    let backend = Backend::Emulated { model, store: None, size: Some(Bytes(2 * REGION)), cache };
+    let running = Running::start(backend, |_| {});
+    let groups = running.daemon.groups();
+    let (stop, counts) = (AtomicBool::new(false), [AtomicU64::new(0), AtomicU64::new(0)]);
+    let shares = thread::scope(|scope| {
+        for (number, weight) in [(0, 100), (1, 300)] {
+            groups.create(&format!("/{weight}"), true).expect("made");
+            let text = format!("disk {weight}");
+            groups.write(&format!("/{weight}"), "io.weight", &text).expect("written");
+            let mut client = running.open(&format!("disk@/{weight}"));
+            let (stop, count) = (&stop, &counts[number]);
+            scope.spawn(move || {
+                let (data, mut at) = (vec![1; 64 * 1024], 0);
+                while !stop.load(Relaxed) {
+                    let offset = number as u64 * REGION + at % REGION;
+                    client.write(offset, &data, false).expect("write");
+                    at += data.len() as u64;
+                    count.fetch_add(data.len() as u64, Relaxed);
+                }
+            });
+        }
+        let sum = || counts.iter().map(|count| count.load(Relaxed)).sum::<u64>();
+        // Memory is full and rates have settled; then as much again several times.
+        wait_for("full memory", || sum() >= 200 << 20);
+        let before = [0, 1].map(|at| counts[at].load(Relaxed));
+        wait_for("some seconds of writing", || sum() >= 600 << 20);
+        let shares = [0, 1].map(|at: usize| counts[at].load(Relaxed) - before[at]);
+        stop.store(true, Relaxed);
+        shares
+    });
+    let percent = shares[1] * 100 / (shares[0] + shares[1]);
+    println!("weight 300 of 400: {percent} % of {} MiB", (shares[0] + shares[1]) >> 20);
+    // Its share is 75 %. On a disk that writes one group's pages for half a second at a time, the
+    // lighter one may get less than its own; it gets no more, and it is not shut out.
+    assert!((70..=95).contains(&percent), "{shares:?}");
+    let memory = status(&running).memory.expect("buffered");
+    assert!(memory.pauses.count() > 0);
+}

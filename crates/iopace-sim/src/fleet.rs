@@ -1,0 +1,65 @@
+//! Several disks with one memory: each is a world of its own, and they meet every
+//! [`STEP`] to divide the dirty memory anew, as the daemon's devices do.
+
+use crate::report::RunReport;
+use crate::run::World;
+use crate::scenario::Scenario;
+use crate::trace::{Trace, Tracing};
+use iopace_core::pace::Thresholds;
+use iopace_core::pace::domain::Domain;
+use iopace_core::request::GroupId;
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+
+/// How often memory is divided: the interval of the bandwidth estimate.
+pub const STEP: Nanos = Nanos::from_millis(200);
+
+/// What came out of several disks with one memory.
+#[derive(Debug)]
+pub struct FleetReport {
+    /// Of each disk.
+    pub members: Vec<(RunReport, Trace)>,
+    /// Dirty memory of all of them together, at the end of each step.
+    pub dirty: Vec<Bytes>,
+}
+
+/// Carries out scenarios of one duration, each with a disk of its own, which together may have
+/// `all` of memory dirty. Looks at the devices every so often, if asked to.
+///
+/// # Panics
+/// If a scenario has no memory, or they are not of one length.
+pub fn run(scenarios: &[Scenario], all: Thresholds, every: Option<Nanos>) -> FleetReport {
+    let mut domain = Domain::of_equals(all, scenarios.len());
+    let mut worlds: Vec<(usize, World<'_>, Bytes)> = Vec::new();
+    for (index, scenario) in scenarios.iter().enumerate() {
+        assert!(scenario.memory.is_some(), "a member of a fleet has memory");
+        assert_eq!(scenario.duration, scenarios[0].duration, "members run equally long");
+        let mut world = World::new(scenario);
+        world.trace = every.map(Tracing::new);
+        worlds.push((index, world, Bytes::ZERO));
+    }
+    for (index, world, _) in &mut worlds {
+        world.set_budget(Instant::ZERO, domain.budget(*index));
+        world.begin();
+    }
+    let end = Instant::ZERO + scenarios[0].duration;
+    let (mut now, mut dirty) = (Instant::ZERO, Vec::new());
+    while now < end {
+        now = (now + STEP).min(end);
+        let mut sum = Bytes::ZERO;
+        for (index, world, seen) in &mut worlds {
+            world.advance(now);
+            let written = world.machine().disk().stats().written;
+            let own = world.machine().engine().dirty(GroupId::ROOT).device;
+            sum += own;
+            let budget = domain.report(now, *index, own, written - *seen);
+            *seen = written;
+            if now < end {
+                world.set_budget(now, budget);
+            }
+        }
+        dirty.push(sum);
+    }
+    let members = worlds.into_iter().map(|(_, world, _)| world.end()).collect();
+    FleetReport { members, dirty }
+}

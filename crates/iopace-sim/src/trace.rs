@@ -1,0 +1,156 @@
+//! Looks at a device in steps of virtual time: what is dirty against its thresholds, the rates, the
+//! window, and every pause of a writer.
+
+use crate::milli::Milli;
+use crate::tally::ms;
+use iopace_core::pace;
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::window;
+use iopace_disk::machine::Machine;
+
+pub mod plot;
+pub mod png;
+
+/// Most pauses kept: more would not be told apart in a picture of a thousand pixels.
+pub const PAUSES_MAX: usize = 100_000;
+
+/// A look at the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: Instant,
+    /// Stage pace and dirty memory.
+    pub pace: pace::Picture,
+    /// Stage window.
+    pub window: window::Picture,
+    /// Requests at the disk.
+    pub in_flight_count: usize,
+    /// Requests in line: without a slot, or in the scheduler.
+    pub queued_count: usize,
+    /// Buffered writes that wait.
+    pub paced_count: usize,
+}
+
+/// A writer that had to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// When the wait ended.
+    pub at: Instant,
+    /// Which task of the scenario.
+    pub task: usize,
+    /// For how long the write was held up.
+    pub pause: Nanos,
+}
+
+/// All looks and pauses of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// In order of time.
+    pub looks: Vec<Look>,
+    /// In order of time; the first [`PAUSES_MAX`].
+    pub pauses: Vec<Pause>,
+}
+
+/// The columns of a trace as CSV: names with their units.
+const COLUMNS: &str = "at_ms,dirty_bytes,freerun_bytes,setpoint_bytes,limit_bytes,\
+                       write_bandwidth_bytes_s,dirty_rate_bytes_s,base_rate_bytes_s,\
+                       balanced_rate_bytes_s,task_rate_bytes_s,position_permille,pause_ms,\
+                       window_depth,write_back_depth,write_back_gap_ms,latency_ms,\
+                       quiet_latency_ms,in_flight,queued,paced";
+
+impl Look {
+    /// Its figures in the order of [`COLUMNS`].
+    fn figures(&self) -> [Milli; 20] {
+        let whole = |n: u64| Milli(i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(1_000));
+        let (pace, window) = (&self.pace, &self.window);
+        [
+            ms(self.at.since(Instant::ZERO)),
+            whole(pace.dirty.0),
+            whole(pace.freerun.0),
+            whole(pace.setpoint.0),
+            whole(pace.limit.0),
+            whole(pace.write_bandwidth.0),
+            whole(pace.dirty_rate.0),
+            whole(pace.base_rate.0),
+            whole(pace.balanced_rate.0),
+            whole(pace.task_rate.0),
+            whole(u64::from(pace.position_permille)),
+            ms(pace.pause),
+            whole(u64::from(window.depth)),
+            whole(u64::from(window.write_back_depth)),
+            ms(window.write_back_gap),
+            ms(window.latency),
+            ms(window.quiet_latency),
+            whole(self.in_flight_count as u64),
+            whole(self.queued_count as u64),
+            whole(self.paced_count as u64),
+        ]
+    }
+}
+
+impl Trace {
+    /// The looks as comma-separated values, with a header line.
+    pub fn csv(&self) -> String {
+        let mut text = format!("{COLUMNS}\n");
+        for look in &self.looks {
+            let figures: Vec<String> = look.figures().iter().map(Milli::to_string).collect();
+            text.push_str(&figures.join(","));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The looks as a JSON array, one object per look with the names of the CSV.
+    pub fn json(&self) -> String {
+        let names: Vec<&str> = COLUMNS.split(',').collect();
+        let object = |look: &Look| {
+            let pairs = names.iter().zip(look.figures());
+            let fields: Vec<String> =
+                pairs.map(|(name, value)| format!("\"{name}\": {value}")).collect();
+            format!("  {{{}}}", fields.join(", "))
+        };
+        let objects: Vec<String> = self.looks.iter().map(object).collect();
+        format!("[\n{}\n]\n", objects.join(",\n"))
+    }
+}
+
+/// A trace being made.
+#[derive(Debug)]
+pub(crate) struct Tracing {
+    every: Nanos,
+    next: Instant,
+    trace: Trace,
+}
+
+impl Tracing {
+    pub(crate) fn new(every: Nanos) -> Tracing {
+        Tracing { every: every.max(Nanos(1)), next: Instant::ZERO, trace: Trace::default() }
+    }
+
+    /// The device stays as it is until `until`: takes all looks that are due before that.
+    pub(crate) fn look(&mut self, until: Instant, machine: &Machine) {
+        while self.next < until {
+            let engine = machine.engine();
+            let status = engine.status();
+            self.trace.looks.push(Look {
+                at: self.next,
+                pace: engine.pace_picture(),
+                window: engine.window_picture(),
+                in_flight_count: status.in_flight_count,
+                queued_count: status.queued_count + status.waiting_count,
+                paced_count: status.paced_count,
+            });
+            self.next = self.next + self.every;
+        }
+    }
+
+    pub(crate) fn paused(&mut self, at: Instant, task: usize, pause: Nanos) {
+        if pause > Nanos::ZERO && self.trace.pauses.len() < PAUSES_MAX {
+            self.trace.pauses.push(Pause { at, task, pause });
+        }
+    }
+
+    pub(crate) fn end(self) -> Trace {
+        self.trace
+    }
+}

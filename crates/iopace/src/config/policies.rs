@@ -1,0 +1,45 @@
+//! What the table of a device says of stages pace and window, and of dirty memory.
+
+use super::resolve::{checked_size, unknown};
+use super::{DeviceTable, Mistake};
+use iopace_core::units::Bytes;
+use iopace_core::{pace, window};
+use iopace_daemon::config::{DeviceConfig, check_dirty};
+use toml::Spanned;
+
+/// Puts it into the device's configuration.
+pub(super) fn resolve(table: &DeviceTable, device: &mut DeviceConfig) -> Result<(), Mistake> {
+    let DeviceTable { pace, window_policy, dirty_limit, dirty_background, .. } = table;
+    if table.direct
+        && let Some(span) = [pace, dirty_limit, dirty_background].into_iter().flatten().next()
+    {
+        let message = "with `direct = true` the page cache is bypassed, so no write is buffered \
+                       and there is nothing to pace: leave this out, or `direct`";
+        return Err((span.span(), message.into()));
+    }
+    if let Some(name) = pace {
+        device.pace = pace::find(name.get_ref()).ok_or_else(|| {
+            let known = pace::REGISTRY.iter().map(|policy| policy.name);
+            (name.span(), unknown("pacing policy", name.get_ref(), known))
+        })?;
+    }
+    if let Some(name) = window_policy {
+        device.window = window::find(name.get_ref()).ok_or_else(|| {
+            let known = window::REGISTRY.iter().map(|policy| policy.name);
+            (name.span(), unknown("window policy", name.get_ref(), known))
+        })?;
+    }
+    device.dirty_limit = size(dirty_limit.as_ref())?;
+    device.dirty_background = size(dirty_background.as_ref())?;
+    let DeviceConfig { dirty_limit: limit, dirty_background: background, .. } = device;
+    check_dirty(*limit, *background).map_err(|message| {
+        // About the first one unless it is about both.
+        let alone = check_dirty(*limit, None).is_err();
+        let about = if alone { dirty_limit } else { dirty_background };
+        (about.as_ref().map_or(0..0, Spanned::span), message)
+    })
+}
+
+fn size(text: Option<&Spanned<String>>) -> Result<Option<Bytes>, Mistake> {
+    text.map(checked_size).transpose()
+}

@@ -1,0 +1,36 @@
+//! `iopace pace`: how the writers of a running daemon are paced.
+
+mod show;
+
+use crate::cli::{PaceCommand, PaceConfigureArgs, PaceListArgs};
+use crate::output::Failure;
+use crate::policies;
+use crate::target::{self, devices, done};
+use iopace_daemon::control::api::PaceChange;
+
+/// Carries out a command.
+///
+/// # Errors
+/// No daemon, no such device, or a refusal, with what would be right.
+pub fn run(command: &PaceCommand) -> Result<(), Failure> {
+    match command {
+        PaceCommand::List(PaceListArgs { policy, target }) => policies::list(
+            target,
+            policy.as_deref(),
+            |all| all.pace,
+            |device| device.pace.as_ref().map(|pace| &*pace.policy),
+        ),
+        PaceCommand::Configure(PaceConfigureArgs { policy, target }) => {
+            let change = PaceChange { policy: policy.clone() };
+            let device = target::change(target, |client, name| client.change_pace(name, &change))?;
+            done(target, &device, || show::in_force(&device))
+        }
+        PaceCommand::Status(target) => {
+            let devices = devices(target)?;
+            done(target, &devices, || {
+                let texts: Vec<String> = devices.iter().map(show::device).collect();
+                texts.join("\n")
+            })
+        }
+    }
+}

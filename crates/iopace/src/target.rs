@@ -1,0 +1,103 @@
+//! The devices that a command is about, in all running daemons.
+
+use crate::cli::TargetArgs;
+use crate::output::{Failure, Format, nearest, print, print_json};
+use crate::paths::controls;
+use iopace_daemon::control::api::DeviceReport;
+use iopace_daemon::control::{Client, ClientError};
+use serde::Serialize;
+
+/// Whether a daemon is to be asked where that is not needed.
+pub fn asks_daemon(target: &TargetArgs) -> bool {
+    target.device.is_some() || target.control.is_some()
+}
+
+/// Prints a result in the format that was asked for.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn done(
+    target: &TargetArgs,
+    result: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match target.format.format {
+        Format::Json => print_json(result),
+        Format::Table => print(&text()),
+    }
+}
+
+/// The devices that are meant: the named one, or all.
+///
+/// # Errors
+/// No daemon, or no such device.
+pub fn devices(target: &TargetArgs) -> Result<Vec<DeviceReport>, Failure> {
+    Ok(find(target)?.into_iter().map(|(_, device)| device).collect())
+}
+
+/// Changes one device; how it stands then.
+///
+/// # Errors
+/// No daemon, no such device, several of them, or a refusal, with what would be right.
+pub fn change(
+    target: &TargetArgs,
+    change: impl FnOnce(&Client, &str) -> Result<DeviceReport, ClientError>,
+) -> Result<DeviceReport, Failure> {
+    let found = find(target)?;
+    let (client, device) = match &*found {
+        [one] => one,
+        [] => return Err(Failure::new("the daemon has no device")),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(_, device)| &*device.name).collect();
+            let all = names.join(", ");
+            return Err(Failure::usage(match &target.device {
+                Some(name) => format!(
+                    "several daemons have a device '{name}': name one of them with --control: {}",
+                    sockets(several).join(", ")
+                ),
+                None => format!("there are several devices, name one of them: {all}"),
+            }));
+        }
+    };
+    change(client, &device.name).map_err(Failure::new)
+}
+
+fn sockets(found: &[(Client, DeviceReport)]) -> Vec<String> {
+    found.iter().map(|(client, _)| client.path().display().to_string()).collect()
+}
+
+/// The devices that are meant, each with its daemon: the named one, or all.
+///
+/// # Errors
+/// No daemon, or no such device.
+pub fn find(target: &TargetArgs) -> Result<Vec<(Client, DeviceReport)>, Failure> {
+    let mut found = Vec::new();
+    let mut nobody = None;
+    let paths = controls(target.control.as_deref());
+    for path in &paths {
+        let client = Client::new(path);
+        match client.devices() {
+            Ok(devices) => {
+                found.extend(devices.into_iter().map(|device| (client.clone(), device)));
+            }
+            // What a killed daemon left behind does not hide the others.
+            Err(error @ ClientError::NoDaemon(_)) => nobody = nobody.or(Some(error)),
+            Err(error) => return Err(Failure::new(error)),
+        }
+    }
+    if let (Some(error), true) = (nobody, found.is_empty()) {
+        return Err(Failure::new(error));
+    }
+    let Some(name) = &target.device else { return Ok(found) };
+    let known: Vec<String> = found.iter().map(|(_, device)| device.name.clone()).collect();
+    found.retain(|(_, device)| device.name == *name);
+    if found.is_empty() {
+        let known = known.iter().map(String::as_str);
+        let remedy = match nearest(name, known.clone()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
+        };
+        return Err(Failure::new(format!("there is no device '{name}'; {remedy}")));
+    }
+    Ok(found)
+}

@@ -1,0 +1,61 @@
+//! `iopace window`: how many requests the disks of a running daemon may hold.
+
+use crate::cli::{WindowCommand, WindowConfigureArgs, WindowListArgs};
+use crate::output::{Failure, finish, right, table};
+use crate::policies;
+use crate::target::{self, devices, done};
+use crate::units::time;
+use comfy_table::Cell;
+use iopace_daemon::control::api::{DeviceReport, WindowChange};
+
+/// Carries out a command.
+///
+/// # Errors
+/// No daemon, no such device, or a refusal, with what would be right.
+pub fn run(command: &WindowCommand) -> Result<(), Failure> {
+    match command {
+        WindowCommand::List(WindowListArgs { policy, target }) => policies::list(
+            target,
+            policy.as_deref(),
+            |all| all.window,
+            |device| Some(&*device.window.policy),
+        ),
+        WindowCommand::Configure(WindowConfigureArgs { policy, depth, target }) => {
+            let change = WindowChange { policy: policy.clone(), depth: *depth };
+            let device =
+                target::change(target, |client, name| client.change_window(name, &change))?;
+            done(target, &device, || in_force(&device))
+        }
+        WindowCommand::Status(target) => {
+            let devices = devices(target)?;
+            done(target, &devices, || status(&devices))
+        }
+    }
+}
+
+/// A device after a change: what is in force.
+fn in_force(device: &DeviceReport) -> String {
+    let window = &device.window;
+    format!("{}: window {}, depth {}\n", device.name, window.policy, window.depth)
+}
+
+fn status(devices: &[DeviceReport]) -> String {
+    let head = ["device", "policy", "depth", "at the disk", "write-back", "every"];
+    let [a, b, c, d, e, f] = head;
+    let mut rows = table([a, b, c, d, e, f, "latency", "when quiet"]);
+    for device in devices {
+        let window = &device.window;
+        let known = |nanos| if nanos == 0 { "-".into() } else { time(nanos) };
+        rows.add_row([
+            Cell::new(&device.name),
+            Cell::new(&window.policy),
+            right(window.depth),
+            right(device.queue.in_flight_count),
+            right(window.write_back_depth),
+            right(known(window.write_back_gap_ns)),
+            right(known(window.latency_ns)),
+            right(known(window.quiet_latency_ns)),
+        ]);
+    }
+    finish(&rows, 0)
+}
