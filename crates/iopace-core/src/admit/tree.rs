@@ -60,8 +60,8 @@ impl Tree {
             debug_assert!(node.taken == 0 || node.parent == place(parent), "groups do not move");
             node.parent = place(parent);
         }
-        set_rates(&mut node.limits, limit_rates(now, &new.max));
-        set_rates(&mut node.guarantees, guarantee_rates(now, &new.min));
+        set_rates(now, &mut node.limits, limit_rates(now, &new.max));
+        set_rates(now, &mut node.guarantees, guarantee_rates(now, &new.min));
         node.settings = *new;
         self.refresh_up(now, place(id));
     }

@@ -66,8 +66,10 @@ impl Engine {
         self.stats.exchanged_count += 1;
         let event = Event::SchedulerExchanged { from, to, moved_count };
         self.outputs.push_back(Output::Event(Box::new(event)));
-        self.tell_groups();
-        self.push_all_queued();
+        match self.tell_groups() {
+            Ok(()) => self.push_all_queued(),
+            Err(fault) => self.fail_over(fault),
+        }
     }
 
     /// Gives everything that is queued to the present scheduler, in arrival order.

@@ -5,6 +5,7 @@ use crate::admit::GroupSlots;
 use crate::group::Settings;
 use crate::group::accounts::Account;
 use crate::request::GroupId;
+use crate::trace::Fault;
 
 impl Engine {
     pub(super) fn set_group(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
@@ -21,12 +22,11 @@ impl Engine {
     }
 
     /// Tells a new scheduler of all groups.
-    pub(super) fn tell_groups(&mut self) {
-        for (id, parent, settings) in self.groups.settings() {
-            if let Err(fault) = self.sched.set_group(self.now, id, parent, &settings) {
-                return self.fail_over(fault);
-            }
-        }
+    pub(super) fn tell_groups(&mut self) -> Result<(), Fault> {
+        let mut all = self.groups.settings().into_iter();
+        all.try_for_each(|(id, parent, settings)| {
+            self.sched.set_group(self.now, id, parent, &settings)
+        })
     }
 
     /// Forgets a group that was removed, once nothing of it is left.

@@ -26,6 +26,13 @@ pub struct Account {
     dying: bool,
 }
 
+impl Account {
+    /// The group above.
+    pub(crate) fn parent(&self) -> GroupId {
+        self.parent
+    }
+}
+
 /// All groups that a device knows, by the number of the group.
 #[derive(Debug)]
 pub(crate) struct Accounts(Vec<Option<Box<Account>>>);

@@ -84,6 +84,8 @@ impl Default for Targets {
 impl Targets {
     /// Sets or lifts the target of a group. Caps that it asked for end with its next window.
     pub(crate) fn set(&mut self, now: Instant, id: GroupId, target: Option<Nanos>) {
+        // The root has no siblings, though it stands as its own parent.
+        let target = target.filter(|_| id != GroupId::ROOT);
         let Some(target) = target else {
             if self.targets.remove(&id).is_some() {
                 self.plan();
@@ -164,19 +166,28 @@ impl Targets {
             target.ends = now + target.window;
             concerned.extend(accounts.siblings(*id));
         }
+        let among = self.among_siblings(accounts);
         for id in concerned {
-            changes.extend(self.change(now, id, accounts));
+            let siblings = accounts.get(id).and_then(|account| among.get(&account.parent()));
+            let siblings = siblings.map_or(&[][..], Vec::as_slice);
+            changes.extend(self.change(now, id, siblings, accounts));
         }
+        changes.extend(self.lift_orphans(&among, accounts));
         self.plan();
         changes
     }
 
     /// What the windows of its siblings ask of a group: to be narrowed by one that was missed, to
     /// be widened when none was.
-    fn change(&mut self, now: Instant, id: GroupId, accounts: &Accounts) -> Option<Narrow> {
+    fn change(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        siblings: &[Target],
+        accounts: &Accounts,
+    ) -> Option<Narrow> {
         let own = self.targets.get(&id).map_or(Nanos(u64::MAX), |target| target.target);
-        let siblings = accounts.siblings(id).into_iter();
-        let all = siblings.filter_map(|sibling| self.targets.get(&sibling));
+        let all = siblings.iter();
         let tighter: Vec<&Target> = all.filter(|target| target.target < own).collect();
         let worst = tighter.iter().map(|target| target.verdict).max()?;
         let is_new = |target: &&Target| target.ends == now + target.window;
@@ -188,6 +199,35 @@ impl Targets {
             Verdict::Met => self.widen(id, false),
             Verdict::Quiet => self.widen(id, true),
         }
+    }
+
+    /// The targets among the children of each group.
+    fn among_siblings(&self, accounts: &Accounts) -> BTreeMap<GroupId, Vec<Target>> {
+        let mut among = BTreeMap::<GroupId, Vec<Target>>::new();
+        for (id, target) in &self.targets {
+            if let Some(account) = accounts.get(*id) {
+                among.entry(account.parent()).or_default().push(*target);
+            }
+        }
+        among
+    }
+
+    /// Frees those that nobody asks to be narrow any more: a target was removed or loosened, or
+    /// they have a tighter one themselves.
+    fn lift_orphans(
+        &mut self,
+        among: &BTreeMap<GroupId, Vec<Target>>,
+        accounts: &Accounts,
+    ) -> Vec<Narrow> {
+        let is_asked_for = |id: &GroupId| {
+            let own = self.targets.get(id).map_or(Nanos(u64::MAX), |target| target.target);
+            let siblings = accounts.get(*id).and_then(|account| among.get(&account.parent()));
+            siblings.is_some_and(|all| all.iter().any(|target| target.target < own))
+        };
+        let narrowed = self.narrowed.keys().copied();
+        let orphans: Vec<GroupId> = narrowed.filter(|id| !is_asked_for(id)).collect();
+        orphans.iter().for_each(|id| _ = self.narrowed.remove(id));
+        orphans.into_iter().map(|id| (id, None)).collect()
     }
 
     /// Half of what it may hold, or of what it holds if it was free until now.
@@ -234,6 +274,9 @@ mod tests {
         }
         (targets, accounts)
     }
+
+    /// What one missed window of group 1 makes of group 2.
+    const NARROWED: Narrow = (GroupId(2), Some(32));
 
     fn window(
         targets: &mut Targets,
@@ -284,6 +327,37 @@ mod tests {
         targets.set(at(110), GroupId(1), None);
         targets.set(at(110), GroupId(3), None);
         assert_eq!(targets.judge(at(110), &accounts), [(GroupId(2), None)]);
+    }
+
+    #[test]
+    fn p2_so_does_one_that_is_taken_away_beside_others_that_stay() {
+        let (mut targets, mut accounts) = world();
+        accounts.set(GroupId(5), GroupId(4), &Settings::default());
+        targets.set(at(0), GroupId(5), Some(Nanos::from_millis(5)));
+        targets.set(at(0), GroupId(3), None);
+        assert_eq!(window(&mut targets, &accounts, 100, 20, 9).first(), Some(&NARROWED));
+        targets.set(at(110), GroupId(1), None);
+        // Nobody beside group 2 has a target any more; one elsewhere is no reason to go on.
+        let lifted = targets.judge(at(200), &accounts);
+        assert!(lifted.contains(&(GroupId(2), None)), "{lifted:?}");
+        assert_eq!(targets.next(), Instant::NEVER, "and nothing is left to look at");
+    }
+
+    #[test]
+    fn p2_so_does_one_that_is_looser_than_that_of_the_narrowed() {
+        let (mut targets, accounts) = world();
+        targets.set(at(0), GroupId(3), None);
+        assert_eq!(window(&mut targets, &accounts, 100, 20, 9).first(), Some(&NARROWED));
+        targets.set(at(110), GroupId(2), Some(Nanos::from_millis(1)));
+        assert_eq!(window(&mut targets, &accounts, 200, 20, 9), [(GroupId(2), None)]);
+    }
+
+    #[test]
+    fn a_target_of_the_root_concerns_nobody() {
+        let (mut targets, accounts) = world();
+        targets.set(at(0), GroupId::ROOT, Some(Nanos(1)));
+        assert_eq!(window(&mut targets, &accounts, 100, 20, 9).first(), Some(&NARROWED));
+        assert_eq!(window(&mut targets, &accounts, 200, 20, 9), [(GroupId(2), Some(16))]);
     }
 
     #[test]

@@ -57,8 +57,17 @@ impl Meter {
         Meter { rate, tolerance, clock: now, remainder: 0, waited: false }
     }
 
-    /// Changes rate and burst; what is owed stays owed.
-    pub fn set(&mut self, rate: NonZeroU64, tolerance: Nanos) {
+    /// Changes rate and burst. What is owed stays owed, at the new rate; but no change closes the
+    /// meter for longer than it was closed before, so that a limit set too low by mistake can be
+    /// put right, and one that is lowered does not make those pay who went by the old one.
+    pub fn set(&mut self, now: Instant, rate: NonZeroU64, tolerance: Nanos) {
+        if (rate, tolerance) == (self.rate, self.tolerance) {
+            return;
+        }
+        let closed = self.opens().since(now);
+        let owed = u128::from(self.clock.since(now).0) * u128::from(self.rate.get());
+        let owed = Nanos(u64::try_from(owed / u128::from(rate.get())).unwrap_or(u64::MAX));
+        self.clock = self.clock.min(now + owed.min(closed + tolerance));
         if rate != self.rate {
             self.remainder = 0;
         }
@@ -165,6 +174,44 @@ mod tests {
             total += 1;
         }
         assert_eq!(total, 21, "20 ms of lateness and the one that is due");
+    }
+
+    #[test]
+    fn a_limit_set_too_low_can_be_put_right() {
+        let mut meter = meter(1, Nanos::ZERO);
+        meter.charge(Instant(0), 32 << 20);
+        assert!(meter.opens() > Instant(30_000_000_000_000_000), "a year");
+        meter.set(Instant(1_000), NonZeroU64::new(1 << 30).expect("not zero"), Nanos::ZERO);
+        // 32 MiB at 1 GiB/s: what is owed is owed.
+        let opens = meter.opens();
+        assert!((31_250_000..=31_251_001).contains(&opens.0), "{opens:?}");
+    }
+
+    #[test]
+    fn no_change_closes_it_for_longer() {
+        let second = Nanos::from_secs(1);
+        let start = |tolerance| {
+            let mut meter = meter(1_000_000, tolerance);
+            meter.charge(Instant(0), 500_000);
+            meter
+        };
+        let rate = |rate| NonZeroU64::new(rate).expect("not zero");
+        let mut slower = start(Nanos::ZERO);
+        slower.set(Instant(0), rate(1), Nanos::ZERO);
+        assert_eq!(slower.opens(), Instant(500_000_000));
+        // Half of a burst is used; without the burst it is no debt.
+        let mut without = start(second);
+        without.set(Instant(0), rate(1_000_000), Nanos::ZERO);
+        assert_eq!(without.opens(), Instant(0));
+        // With a shorter one the rest of it is there, if any.
+        let mut shorter = start(second);
+        shorter.set(Instant(0), rate(1_000_000), Nanos::from_millis(600));
+        shorter.charge(Instant(0), 100_001);
+        assert_eq!(shorter.opens(), Instant(1_000));
+        // The same again changes nothing, nor does a change in time that is not owed.
+        let mut same = start(second);
+        same.set(Instant(7), rate(1_000_000), second);
+        assert_eq!(same.clock, Instant(500_000_000));
     }
 
     #[test]

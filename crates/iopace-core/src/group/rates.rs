@@ -46,13 +46,14 @@ impl Rate {
 /// A rate with what its meter is to be set to.
 type NewRate = (Rate, NonZeroU64, Nanos);
 
-/// Takes over new rates; a rate that stays keeps what is owed.
-pub(crate) fn set_rates(rates: &mut Vec<Rate>, mut new: Vec<NewRate>) {
+/// Takes over new rates; a rate that stays keeps what is owed. With a burst there are two of a
+/// kind, in the same order before and after: each keeps its own.
+pub(crate) fn set_rates(now: Instant, rates: &mut Vec<Rate>, mut new: Vec<NewRate>) {
     for (rate, per_second, tolerance) in &mut new {
-        let same = |old: &&Rate| old.unit == rate.unit && old.lanes == rate.lanes;
-        if let Some(old) = rates.iter().find(same) {
-            rate.meter = old.meter;
-            rate.meter.set(*per_second, *tolerance);
+        let same = |old: &Rate| old.unit == rate.unit && old.lanes == rate.lanes;
+        if let Some(place) = rates.iter().position(same) {
+            rate.meter = rates.remove(place).meter;
+            rate.meter.set(now, *per_second, *tolerance);
         }
     }
     *rates = new.into_iter().map(|(rate, ..)| rate).collect();
@@ -92,4 +93,42 @@ pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<NewRate> {
         rates.push(rate(now, place, burst, Nanos::ZERO));
     }
     rates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opens(rates: &[Rate]) -> Instant {
+        rates.iter().map(|rate| rate.meter.opens()).max().expect("there is one")
+    }
+
+    #[test]
+    fn a_group_in_its_burst_is_not_stopped_by_a_change_of_something_else() {
+        let (sustained, burst) = (NonZeroU64::new(1_000), NonZeroU64::new(10_000));
+        let only = |bps| Rates { bps, ..Rates::default() };
+        let burst_length = Nanos::from_secs(60);
+        let limits = Limits {
+            sustained: only(sustained),
+            burst: only(burst),
+            burst_length,
+            ..Limits::default()
+        };
+        let (start, mut rates) = (Instant(0), Vec::new());
+        set_rates(start, &mut rates, limit_rates(start, &limits));
+        let charge = |rate: &mut Rate| rate.charge(start, Lane::Read, 100_000, None);
+        rates.iter_mut().for_each(charge);
+        let before = opens(&rates);
+        assert_eq!(before, Instant(10_000_000_000), "ten seconds at the burst rate");
+        // As with every write to any file of the group.
+        let now = Instant(1);
+        set_rates(now, &mut rates, limit_rates(now, &limits));
+        assert_eq!(opens(&rates), before);
+        // Without the burst, and with it again.
+        let without = Limits { burst: Rates::default(), ..limits };
+        set_rates(now, &mut rates, limit_rates(now, &without));
+        assert!(rates.len() == 1 && opens(&rates) <= now);
+        set_rates(now, &mut rates, limit_rates(now, &limits));
+        assert!(rates.len() == 2 && opens(&rates) <= now);
+    }
 }

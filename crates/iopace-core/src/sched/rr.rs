@@ -213,9 +213,8 @@ impl RoundRobin {
     fn starts(&mut self, request: Request) -> Pop {
         self.len -= 1;
         self.in_flight += 1;
-        if let Some(queue) = self.tasks.get_mut(&request.task()) {
-            queue.in_flight += 1;
-        }
+        // What waits in `through` is not seen as the task's: it may have been forgotten.
+        self.tasks.entry(request.task()).or_default().in_flight += 1;
         Pop::Ready(request)
     }
 

@@ -24,16 +24,18 @@ impl Limited {
     /// Takes note of a change that the engine is told of.
     pub(super) fn note(&self, control: &Control) {
         let mut groups = self.lock();
-        match control {
+        let (before, is_limited) = match control {
             Control::SetGroup(id, parent, settings) => {
-                groups.insert(*id, (*parent, is_limit(&settings.max)));
+                let is_limited = is_limit(&settings.max);
+                (groups.insert(*id, (*parent, is_limited)), is_limited)
             }
-            Control::RemoveGroup(id) => {
-                groups.remove(id);
-            }
+            Control::RemoveGroup(id) => (groups.remove(id), false),
             _ => return,
-        }
-        self.count.store(groups.values().filter(|(_, limited)| *limited).count(), Relaxed);
+        };
+        // Changed under the lock only: there may be tens of thousands of groups to count.
+        let was_limited = before.is_some_and(|(_, limited)| limited);
+        let count = self.count.load(Relaxed) + usize::from(is_limited) - usize::from(was_limited);
+        self.count.store(count, Relaxed);
     }
 
     /// Whether the group or one above it has a limit.
@@ -84,5 +86,13 @@ mod tests {
         assert!(limited.holds(GroupId(2)));
         limited.note(&Control::RemoveGroup(GroupId(2)));
         assert!(!limited.holds(GroupId(2)));
+        set(0, 0, Settings { max, ..free });
+        set(1, 0, Settings { max, ..free });
+        assert_eq!(limited.count.load(Relaxed), 2, "each once");
+        limited.note(&Control::RemoveGroup(GroupId(1)));
+        limited.note(&Control::RemoveGroup(GroupId(1)));
+        assert_eq!(limited.count.load(Relaxed), 1);
+        set(0, 0, free);
+        assert_eq!(limited.count.load(Relaxed), 0);
     }
 }

@@ -35,7 +35,7 @@ impl Guarantees {
         }
         let guarantee =
             self.0.entry(id).or_insert(Guarantee { parent, rates: Vec::new(), again: now });
-        set_rates(&mut guarantee.rates, guarantee_rates(now, min));
+        set_rates(now, &mut guarantee.rates, guarantee_rates(now, min));
     }
 
     pub(super) fn remove(&mut self, id: GroupId) {

@@ -300,6 +300,21 @@ fn what_was_queued_goes_in_order_of_arrival_when_bypass_begins() {
 }
 
 #[test]
+fn a_task_that_is_forgotten_while_its_request_passes_by_is_counted_all_the_same() {
+    let mut bench = Bench::new(&[("bypass", 1)]);
+    bench.push(TaskId(1), 0);
+    // The disk is full for an hour; the next one's arrival has idle tasks forgotten.
+    bench.now = Instant(3_600_000_000_000);
+    bench.push(TaskId(2), 0);
+    let Pop::Ready(first) = bench.rr.pop(bench.now) else { panic!("held back") };
+    // The task comes again before its first request is done.
+    bench.push(TaskId(1), 0);
+    bench.serve(first, &mut []);
+    assert_eq!([1, 2].map(|_| bench.serve_next(&mut [])), [1, 2]);
+    assert!(bench.rr.in_flight == 0 && bench.rr.tasks.values().all(|queue| queue.in_flight == 0));
+}
+
+#[test]
 fn tasks_are_forgotten() {
     let mut bench = Bench::new(&[]);
     for task in 0..200u64 {
