@@ -393,6 +393,9 @@ impl Engine {
         let Submit { tag, task, group, op, extent, fua, sync } = entry.submit;
         self.groups.started(now, group, sync);
         self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
+        if sync && op != Op::Flush {
+            self.memory.reads(now);
+        }
         Start { id, tag, task, op, extent, fua, write_back }
     }
 

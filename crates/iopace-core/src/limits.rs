@@ -60,8 +60,8 @@ pub const GROUP_WEIGHT_DEFAULT: u32 = 100;
 /// See [`GROUP_WEIGHT_MIN`].
 pub const GROUP_WEIGHT_MAX: u32 = 10_000;
 
-/// Most groups of a daemon, the root included. A group costs about 1 KiB in the tree and some
-/// hundred bytes on each device that it uses: a full tree is under 100 MB.
+/// Most groups of a daemon, the root included. A group costs about 1 KiB in the tree and 1 to 2 KiB
+/// on each device: a full tree is some 75 MB, and as much again for each device.
 pub const GROUPS_MAX: usize = 65_536;
 
 /// Deepest group below the root. Every request walks its ancestors once per stage; cgroup trees

@@ -25,6 +25,27 @@ use std::collections::VecDeque;
 /// How often the flusher learns how much is worth a turn: the interval of the bandwidth estimate.
 const CHUNK_INTERVAL: Nanos = Nanos::from_millis(200);
 
+/// While tasks wait for the disk, no more is dirty than write-back writes in this time: what is
+/// dirty holds page frames that readers need, and with a narrow window it would hold them for
+/// minutes. Within it is room for the gaps that stage window leaves between batches.
+const HOLD: u64 = 2;
+
+/// Least of that: a batch or two of a disk with a head, and this part of the limit. At the usual
+/// limit of a fifth of memory that is 0.6 % of the frames; a reader whose files nearly fit into
+/// memory loses four times as much of its rate as of its frames.
+const HELD_MIN: Bytes = Bytes::from_mib(2);
+const HELD_PART: u64 = 32;
+
+/// What is written back is averaged over so many intervals, some three seconds.
+const WRITTEN_INTERVALS: u64 = 16;
+
+/// Tasks count as waiting for the disk until so long after the last request.
+const READERS_LAST: Nanos = Nanos::from_secs(1);
+
+/// The limit goes down by this part of the way per interval, so that nobody stands still meanwhile
+/// (Linux, `update_dirty_limit`: a 32nd).
+const SHRINK_PART: u64 = 16;
+
 /// Bounds of a turn: one owner's pages in a row. The smallest is what a disk writes while its head
 /// could have moved twice; the largest keeps others from waiting for more than a second or two.
 const CHUNK_MIN: Bytes = Bytes::from_mib(1);
@@ -46,6 +67,14 @@ pub(super) struct Memory {
     pub(super) flusher: Flusher,
     pub(super) door: Door,
     budget: Budget,
+    /// What of the budget is used while readers need the frames.
+    held: Thresholds,
+    /// When a task last waited for the disk.
+    readers_at: Option<Instant>,
+    /// Written back since the last look, and per second on average.
+    written: u64,
+    written_rate: u64,
+    looked_at: Instant,
     syncing: VecDeque<Syncing>,
     in_line: window::WriteBack,
     /// Whether something has happened that may let write-back go on.
@@ -74,6 +103,11 @@ impl Memory {
             flusher: Flusher::new(),
             door: Door::default(),
             budget,
+            held: thresholds,
+            readers_at: None,
+            written: 0,
+            written_rate: 0,
+            looked_at: Instant::ZERO,
             syncing: VecDeque::new(),
             in_line: window::WriteBack::default(),
             is_asked: false,
@@ -116,6 +150,47 @@ impl Memory {
     fn has_room(&self, fresh: Bytes) -> bool {
         let dirty = self.flusher.dirty(GroupId::ROOT).device;
         dirty == Bytes::ZERO || dirty.0.saturating_add(fresh.0) <= self.budget.device.limit.0
+    }
+
+    /// A task waits for the disk, or has waited until now.
+    pub(super) fn reads(&mut self, now: Instant) {
+        self.readers_at = Some(now);
+    }
+
+    /// How much may be dirty for the sake of those who read: all of the budget, or what write-back
+    /// writes in [`HOLD`] seconds.
+    fn hold(&mut self, now: Instant) {
+        let passed = now.since(self.looked_at);
+        self.looked_at = now;
+        let rate = u128::from(std::mem::take(&mut self.written)) * 1_000_000_000;
+        let rate = u64::try_from(rate / u128::from(passed.0.max(1))).unwrap_or(u64::MAX);
+        let old = self.written_rate;
+        self.written_rate = old - old / WRITTEN_INTERVALS + rate / WRITTEN_INTERVALS;
+        let whole = self.budget.device;
+        let is_read = self.readers_at.is_some_and(|at| now.since(at) < READERS_LAST)
+            && self.pace.spares_frames();
+        let least = HELD_MIN.max(Bytes(whole.limit.0 / HELD_PART));
+        let wanted = match is_read {
+            true => whole.limit.min(least.max(Bytes(self.written_rate.saturating_mul(HOLD)))),
+            false => whole.limit,
+        };
+        // What is dirty already goes at its own pace, so that nobody stands still meanwhile.
+        let dirty = self.flusher.dirty(GroupId::ROOT).device.0;
+        let more = self.held.limit.0.min(dirty.saturating_add(dirty / 4)).saturating_sub(wanted.0);
+        let limit = Bytes(wanted.0 + more - more.div_ceil(SHRINK_PART));
+        if limit != self.held.limit {
+            self.use_of_budget(now, limit);
+        }
+    }
+
+    /// Uses so much of the budget.
+    fn use_of_budget(&mut self, now: Instant, limit: Bytes) {
+        let whole = self.budget.device;
+        let background =
+            u128::from(limit.0) * u128::from(whole.background.0) / u128::from(whole.limit.0.max(1));
+        self.held = Thresholds { background: Bytes(background as u64), limit };
+        self.pace.set_budget(now, &Budget { device: self.held, ..self.budget });
+        self.door.ask_all(now);
     }
 }
 
@@ -243,17 +318,20 @@ impl Engine {
 
     /// What the device may use of memory from now on.
     pub(super) fn set_budget(&mut self, budget: &Budget) {
-        self.memory.budget = *budget;
-        self.memory.pace.set_budget(self.now, budget);
-        self.memory.door.ask_all(self.now);
-        self.memory.ask();
+        let memory = &mut self.memory;
+        let is_held = memory.held.limit < memory.budget.device.limit;
+        memory.budget = *budget;
+        let limit = budget.device.limit;
+        let limit = if is_held { memory.held.limit.min(limit) } else { limit };
+        memory.use_of_budget(self.now, limit);
+        memory.ask();
         self.open_gate();
     }
 
     /// Exchanges the policy of stage pace.
     pub(super) fn set_pace(&mut self, policy: &'static pace::Policy) {
         let mut pace = (policy.build)();
-        pace.set_budget(self.now, &self.memory.budget);
+        pace.set_budget(self.now, &Budget { device: self.memory.held, ..self.memory.budget });
         for (id, parent, settings) in self.groups.all_settings() {
             pace.set_group(self.now, id, parent, &settings);
         }
@@ -297,10 +375,12 @@ impl Engine {
         self.memory.is_asked = false;
         self.memory.again = Instant::NEVER;
         self.learn_chunk();
-        self.memory.in_line.is_awaited = !self.memory.syncing.is_empty();
+        let dirty = self.memory.flusher.dirty(GroupId::ROOT).device;
+        self.memory.in_line.is_awaited =
+            !self.memory.syncing.is_empty() || dirty.0 / 2 > self.memory.held.limit.0;
         while self.memory.in_line.requests_count < WRITE_BACK_REQUESTS_MAX as u32 {
             let memory = &mut self.memory;
-            let (background, pressed) = (memory.budget.device.background, memory.door.is_gated());
+            let (background, pressed) = (memory.held.background, memory.door.is_gated());
             let len = memory.write_back_len;
             let Some(run) = memory.flusher.candidate(self.now, background, pressed, len) else {
                 return;
@@ -336,6 +416,7 @@ impl Engine {
             return;
         }
         self.memory.chunk_at = self.now + CHUNK_INTERVAL;
+        self.memory.hold(self.now);
         let dirty = self.memory.flusher.dirty(GroupId::ROOT);
         let bandwidth = self.memory.pace.picture(&dirty).write_bandwidth.0;
         if bandwidth > 0 {
@@ -352,6 +433,7 @@ impl Engine {
         let cleaned = memory.flusher.done(run, ok);
         // All of it was written, also pages that were dirtied again meanwhile and counted again.
         memory.pace.cleaned(now, group, run.extent.len(), &memory.flusher.dirty(group));
+        memory.written += run.extent.len().0;
         self.tell_cleaned(run.extent, cleaned);
         self.memory.ask();
         self.open_gate();

@@ -22,6 +22,8 @@ pub struct Account {
     pub pressure: Pressure,
     /// Requests of its own, not of groups below, that are not finished.
     live_count: u32,
+    /// Requests of its own and of all below, write-back included, that are not finished.
+    below_count: u32,
     /// It is to be forgotten with its last request.
     dying: bool,
 }
@@ -83,9 +85,12 @@ impl Accounts {
     /// A request or a buffered write comes; `sync`: a task waits for it.
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
         self.ensure(id).live_count += 1;
-        if sync {
-            self.up(id, |account| account.pressure.arrived(now));
-        }
+        self.up(id, |account| {
+            account.below_count += 1;
+            if sync {
+                account.pressure.arrived(now);
+            }
+        });
     }
 
     /// Something of the group is elsewhere: it must not be forgotten.
@@ -107,7 +112,10 @@ impl Accounts {
     /// A buffered write is in memory; what it moves is counted when it is written back.
     pub(crate) fn wrote(&mut self, now: Instant, id: GroupId) {
         self.ensure(id).live_count -= 1;
-        self.up(id, |account| account.pressure.finished(now));
+        self.up(id, |account| {
+            account.below_count -= 1;
+            account.pressure.finished(now);
+        });
     }
 
     pub(crate) fn finished(
@@ -120,6 +128,7 @@ impl Accounts {
     ) {
         self.ensure(id).live_count -= 1;
         self.up(id, |account| {
+            account.below_count -= 1;
             account.counts.finish(op, size, outcome, times);
             if sync {
                 account.pressure.finished(now);
@@ -150,7 +159,7 @@ impl Accounts {
 
     /// Requests of the group and of all below it that are not finished.
     pub(crate) fn live_below(&self, id: GroupId) -> u32 {
-        self.get(id).map_or(0, |account| account.pressure.live_count())
+        self.get(id).map_or(0, |account| account.below_count)
     }
 
     /// Marks a group to be forgotten.

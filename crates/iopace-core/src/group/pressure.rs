@@ -76,11 +76,6 @@ impl Pressure {
         self.change(now);
     }
 
-    /// Requests that wait or are at the disk.
-    pub(super) fn live_count(&self) -> u32 {
-        self.waiting_count + self.flying_count
-    }
-
     fn change(&mut self, now: Instant) {
         let some = self.waiting_count > 0;
         let full = some && self.flying_count == 0;

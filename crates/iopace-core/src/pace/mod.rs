@@ -128,6 +128,12 @@ pub trait Pace: fmt::Debug + Send {
     /// So many bytes of a group's dirty memory have been written back (or are void).
     fn cleaned(&mut self, _now: Instant, _group: GroupId, _size: Bytes, _dirty: &Dirty) {}
 
+    /// Whether readers are to keep their page frames: then less may be dirty while tasks wait for
+    /// the disk, see [`crate::engine`]. Not asked of the baselines, whose failure that was.
+    fn spares_frames(&self) -> bool {
+        false
+    }
+
     /// What the device may use from now on.
     fn set_budget(&mut self, _now: Instant, _budget: &Budget) {}
 

@@ -104,6 +104,8 @@ const PORTION_ROOM: u64 = 64;
 #[derive(Debug)]
 pub struct Rate {
     now: Instant,
+    /// Write-back begins above it.
+    background: Bytes,
     place: Place,
     bandwidth: Bandwidth,
     tasks: Tasks<Task>,
@@ -128,6 +130,7 @@ impl Rate {
         let budget = Budget { device: all, all, dirty_elsewhere: Bytes::ZERO };
         Rate {
             now: Instant::ZERO,
+            background: budget.device.background,
             place: Place::new(&budget, GUESS, Nanos::ZERO),
             bandwidth: Bandwidth::default(),
             tasks: Tasks::default(),
@@ -142,15 +145,22 @@ impl Rate {
         }
     }
 
+    /// Dirty memory that is on its way to the disk, or has to go there as soon as it may: both are
+    /// work of the device, whose bandwidth is also what stage window lets it have.
+    fn due(&self, dirty: &Dirty) -> Bytes {
+        dirty.write_back.max(Bytes(dirty.device.0.saturating_sub(self.background.0)))
+    }
+
     /// Time goes on.
     fn advance(&mut self, now: Instant, dirty: &Dirty) -> Instant {
         self.now = self.now.max(now);
-        if self.bandwidth.is_news(dirty.write_back) {
-            self.bandwidth.see(self.now, dirty.write_back, Bytes::ZERO);
+        let due = self.due(dirty);
+        if self.bandwidth.is_news(due) {
+            self.bandwidth.see(self.now, due, Bytes::ZERO);
         }
         let began = *self.began.get_or_insert(self.now);
         if self.now.since(began) >= INTERVAL {
-            self.bandwidth.see(self.now, dirty.write_back, Bytes::ZERO);
+            self.bandwidth.see(self.now, due, Bytes::ZERO);
             self.update(dirty.device.0);
         }
         if self.groups.is_stale {
@@ -291,14 +301,19 @@ impl Pace for Rate {
 
     fn cleaned(&mut self, now: Instant, group: GroupId, size: Bytes, dirty: &Dirty) {
         self.now = self.now.max(now);
-        self.bandwidth.see(self.now, dirty.write_back, size);
+        self.bandwidth.see(self.now, self.due(dirty), size);
         if let Some(group) = self.groups.get_mut(group.0) {
             group.dirty = dirty.group.0;
         }
         self.advance(now, dirty);
     }
 
+    fn spares_frames(&self) -> bool {
+        true
+    }
+
     fn set_budget(&mut self, _: Instant, budget: &Budget) {
+        self.background = budget.device.background;
         self.place = Place::new(budget, self.bandwidth.average(), self.bandwidth.gap());
         self.state = self.state.wrapping_add(1).max(1);
     }
