@@ -165,6 +165,13 @@ impl Machine {
         }
     }
 
+    /// Puts the pages wholly inside `extent` into the page cache, as if they had been read.
+    pub fn warm(&mut self, extent: Extent) {
+        if let Some(cache) = &mut self.cache {
+            cache.fill(extent);
+        }
+    }
+
     /// Changes the running device.
     ///
     /// # Errors

@@ -40,8 +40,9 @@
 //!
 //! # Sources
 //! Tavakkol et al., "MQSim" (FAST 2018), for which parts matter; Hu et al., "Write amplification
-//! analysis in flash-based solid state drives" (SYSTOR 2009), for the collection; parameters: see
-//! the presets. A. Bergmann, "Optimizing Linux with cheap flash drives" (LWN, 2011), for open blocks.
+//! analysis in flash-based solid state drives" (SYSTOR 2009), for the collection; A. Bergmann,
+//! "Optimizing Linux with cheap flash drives" (LWN, 2011), for open blocks; parameters: see the
+//! presets.
 
 mod blocks;
 mod config;

@@ -120,6 +120,9 @@ impl<'a> World<'a> {
         }
         for (index, task) in scenario.tasks.iter().enumerate() {
             world.workloads.push(task.workload(scenario.seed));
+            for extent in task.warmed(scenario.seed) {
+                world.machine.warm(extent);
+            }
             world.tallies.push(Tally::default());
             if task.blocking {
                 world.blocking.insert(index, Blocking::default());

@@ -174,7 +174,8 @@ fn a_kind_takes_its_own_settings_and_within_their_bounds() {
         assert!(error.contains(wanted), "{wanted}: {error}");
     }
     let given = task(
-        "kind = \"rsync\"\nblock = \"4KiB\"\nlink = \"2MiB/s\"\nfile_min = \"1B\"\nfile_max = \"1GiB\"\n",
+        "kind = \"rsync\"\nblock = \"4KiB\"\nlink = \"2MiB/s\"\nfile_min = \"1B\"\n\
+         file_max = \"1GiB\"\n",
     );
     let task = &Scenario::parse("story.toml", &given).expect("no mistake").tasks[0];
     assert_eq!((task.block, task.link.0), (Bytes::from_kib(4), 2 << 20));

@@ -117,7 +117,7 @@ fn a_writer_on_a_file_server_waits_for_bursts_as_large_as_what_is_in_line() {
     assert!((13_000..=17_000).contains(&small.mb_s.0), "{}", small.mb_s);
     assert!(small.latency.max_ms.0 < 100_000, "{}", small.latency.max_ms);
     assert!((30_000..=37_000).contains(&large.mb_s.0), "{}", large.mb_s);
-    assert!((1_700_000..=2_200_000).contains(&large.latency.max_ms.0), "{}", large.latency.max_ms);
+    assert!(large.latency.max_ms.0 > 3 * small.latency.max_ms.0, "{}", large.latency.max_ms);
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! `iopace sim`: scenarios, tables and curves in virtual time.
 
-use crate::cli::{SimCommand, TableFormat};
+use crate::cli::{SimCommand, TableFormat, TraceFormat};
 use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
 use comfy_table::Cell;
 use iopace_sim::judge::judge;
 use iopace_sim::milli::Milli;
 use iopace_sim::report::{CheckReport, RunReport};
+use iopace_sim::run::run_traced;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories::{self, STORIES};
 use iopace_sim::sweep;
-use iopace_sim::tables::{Row, format, geom, slots};
+use iopace_sim::tables::{Row, congestion, format, geom, slots};
+use iopace_sim::trace::{plot, png};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -24,11 +26,15 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
         SimCommand::Tables { table, seed, duration, format } => {
             let rows = match table.as_str() {
                 slots::TABLE => slots::slots(*seed),
+                congestion::TABLE => congestion::congestion(*seed),
                 _ => geom::geom(*seed, duration.unwrap_or(geom::DURATION)),
             };
             print_rows(&rows, *format)
         }
         SimCommand::Run { file, format } => run_scenario(file, format.format),
+        SimCommand::Trace { file, every, svg, png, format } => {
+            trace(file, *every, svg.as_deref(), png.as_deref(), *format)
+        }
         SimCommand::List { format } => list(format.format),
         SimCommand::Sweep { sweep, out, seed } => {
             let files = match sweep.as_str() {
@@ -89,6 +95,35 @@ fn run_scenario(file: &Path, format: Format) -> Result<(), Failure> {
         return Err(Failure::new(format!("{name}: {missed} of {all} checks do not hold")));
     }
     Ok(())
+}
+
+fn trace(
+    file: &Path,
+    every: iopace_core::time::Nanos,
+    svg: Option<&Path>,
+    png: Option<&Path>,
+    format: Option<TraceFormat>,
+) -> Result<(), Failure> {
+    let (name, text) = scenario_text(file)?;
+    let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
+    let (_, trace) = run_traced(&scenario, Some(every));
+    let picture = plot::svg(scenario.why.trim(), &trace);
+    let write = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes)
+            .map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display())))
+    };
+    if let Some(path) = svg {
+        write(path, picture.as_bytes())?;
+    }
+    if let Some(path) = png {
+        write(path, &png::png(&picture).map_err(Failure::new)?)?;
+    }
+    match format {
+        Some(TraceFormat::Json) => print(&trace.json()),
+        Some(TraceFormat::Csv) => print(&trace.csv()),
+        None if svg.is_none() && png.is_none() => print(&trace.csv()),
+        None => Ok(()),
+    }
 }
 
 /// The file's text, or that of the story of this name.

@@ -61,8 +61,8 @@ pub(super) const GIGABIT: Preset = Preset {
             "two disks of 500 GB",
             "typical of the class: two switches and the server's kernel",
             "1 Gb/s less the headers of Ethernet, IP and TCP: 1448 of 1538 bytes",
-            "typical of the class: servers of 2010 with two disks and a small processor wrote 30 to \
-             60 MB/s",
+            "typical of the class: servers of 2010 with two disks and a small processor wrote 30 \
+             to 60 MB/s",
             "typical of the class: such servers read 60 to 100 MB/s",
             "8.5 ms to seek and 4.2 ms for half a turn, as `hdd-sata-250g`, rounded up",
             "two disks",

@@ -1,5 +1,6 @@
 //! Outcome tables: measured figures beside those of the source systems, with the bounds to meet.
 
+pub mod congestion;
 pub mod format;
 pub mod geom;
 pub mod slots;

@@ -149,6 +149,8 @@ pub struct Task {
     pub buffered: bool,
     /// Writes are durable before they finish (kinds `sequential` and `random`).
     pub fua: bool,
+    /// What it reads is in memory when the run begins, as far as that goes (kind `postmark`).
+    pub warm: bool,
     /// Who pays for it.
     pub group: GroupId,
     /// It sleeps until its request has a slot, and takes completions only when all its requests are
@@ -184,6 +186,7 @@ impl Task {
             write_percent: 0,
             buffered,
             fua: false,
+            warm: false,
             group: GroupId::ROOT,
             blocking: false,
         }
@@ -198,6 +201,17 @@ impl Task {
             Kind::Sequential | Kind::Random | Kind::Append | Kind::Rewrite => self.block,
             Kind::Postmark => Postmark::needs(&self.files),
             Kind::Rsync => Rsync::needs(&self.files),
+        }
+    }
+
+    /// What it finds in memory when the run begins, in the order in which it came there.
+    pub fn warmed(&self, seed: u64) -> Vec<Extent> {
+        match self.kind {
+            Kind::Postmark if self.warm => {
+                let random = Random::new(seed, &self.name);
+                Postmark::new(self.region, self.files, self.think, random).pages()
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -3,11 +3,11 @@
 //! # Model
 //! The pool has N files of a size drawn evenly between two bounds; Postmark 1.5 has 500 files of
 //! 500 B to 10 000 B (it calls that 9.77 kilobytes) by default. The files lie evenly over the
-//! region, each at the beginning of a page. A *transaction* opens a file, reads all of it and closes
-//! it: one buffered read, and the time that a processor needs for the calls. What the lookup of the
-//! name needs from the disk was read in the set-up and stays in memory: an operating system keeps
-//! names and inodes apart from the pages of files. Creating and deleting files, which Postmark also
-//! does, is left out as in the source of this test, where only reads are counted.
+//! region, each at the beginning of a page. A *transaction* opens a file, reads all of it and
+//! closes it: one buffered read, and the time that a processor needs for the calls. What the lookup
+//! of the name needs from the disk was read in the set-up and stays in memory: an operating system
+//! keeps names and inodes apart from the pages of files. Creating and deleting files, which
+//! Postmark also does, is left out as in the source of this test, where only reads are counted.
 //!
 //! With the pool smaller than memory every file is read from the disk once; from then on the
 //! program is as fast as the processor, as long as its pages stay. That is what a writer beside it
@@ -47,6 +47,15 @@ impl Postmark {
     /// Bytes of the region that a pool needs.
     pub fn needs(files: &Files) -> Bytes {
         Bytes(u64::from(files.count).saturating_mul(files.max.0.div_ceil(PAGE) * PAGE))
+    }
+
+    /// The pages of all files, as the set-up has written them.
+    pub fn pages(&self) -> Vec<Extent> {
+        let whole = |file: &Extent| {
+            let len = Bytes(file.len().0.div_ceil(PAGE) * PAGE);
+            Extent::new(file.offset(), len).expect("the files lie on pages")
+        };
+        self.pool.iter().map(whole).collect()
     }
 
     /// A pool over `region`.

@@ -12,13 +12,14 @@
 //! sits at the other end. Files follow each other in the region, each from the beginning of a page,
 //! with sizes drawn evenly between two bounds.
 //!
-//! The time to receive a chunk is its size over the rate, with the remainder of the division carried
-//! to the next: over any number of chunks it is exact to a nanosecond.
+//! The time to receive a chunk is its size over the rate, with the remainder of the division
+//! carried to the next: over any number of chunks it is exact to a nanosecond.
 //!
 //! # Limits
-//! What the kernel receives while the program is in `write` is not modelled: a socket buffer of some
-//! 100 KiB, at gigabit Ethernet less than a millisecond. Without pauses the link loses the time of
-//! the calls. What rsync computes (sums, comparing) is left out: it overlaps with receiving.
+//! What the kernel receives while the program is in `write` is not modelled: a socket buffer of
+//! some 100 KiB, at gigabit Ethernet less than a millisecond. Without pauses the link loses the
+//! time of the calls. What rsync computes (sums, comparing) is left out: it overlaps with
+//! receiving.
 //!
 //! # Sources
 //! rsync writes files through a buffer of 256 KiB (`fileio.c`: eight times `WRITE_SIZE` of 32 KiB).

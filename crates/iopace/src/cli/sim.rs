@@ -9,6 +9,8 @@ const SIM_EXAMPLES: &str = "\
 Examples:
   iopace sim tables geom                     dd and cvs under every scheduler, beside the source
   iopace sim tables slots                    request slots per group: how soon a newcomer is served
+  iopace sim tables congestion               reads beside dd, in more than fifty scenarios
+  iopace sim trace my.toml --png pace.png    dirty memory, rates, window and pauses, drawn
   iopace sim list                            the stories that come with iopace
   iopace sim run exchange-under-load         one of them
   iopace sim run my.toml --format json       your own
@@ -23,7 +25,7 @@ pub enum SimCommand {
     /// Print an outcome table beside the figures of its source
     Tables {
         /// The table
-        #[arg(value_parser = ["geom", "slots"])]
+        #[arg(value_parser = ["geom", "slots", "congestion"])]
         table: String,
         /// What the randomness is drawn from
         #[arg(long, default_value_t = 1)]
@@ -44,6 +46,25 @@ pub enum SimCommand {
         #[command(flatten)]
         format: FormatArgs,
     },
+    /// Run a scenario and look at its device all the time: dirty memory against its thresholds,
+    /// rates, window, and the pauses of writers
+    Trace {
+        /// A scenario file, or the name of a story of 'iopace sim list'
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// How often to look
+        #[arg(long, default_value = "100ms", value_parser = units::parse_time)]
+        every: iopace_core::time::Nanos,
+        /// Draw it as SVG
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        svg: Option<PathBuf>,
+        /// Draw it as PNG
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        png: Option<PathBuf>,
+        /// How to print the looks [default: csv, or nothing if it is drawn]
+        #[arg(long, value_enum)]
+        format: Option<TraceFormat>,
+    },
     /// List the stories that come with iopace
     List {
         /// How to print it
@@ -62,6 +83,15 @@ pub enum SimCommand {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+}
+
+/// How to print the looks of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// Comma-separated values
+    Csv,
+    /// One object per look
+    Json,
 }
 
 /// How to print an outcome table.
