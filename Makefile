@@ -4,7 +4,7 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help setup build demo test bench fmt lint tidy docs fuzz clean
+.PHONY: help setup build demo test bench tables fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,10 @@ test: ## everything that has to hold
 
 bench: ## speed beside nbdkit and qemu-nbd, and the cost of the policy
 	@scripts/bench.sh
+
+tables: ## the outcome tables of the simulator, the long ones too (minutes)
+	@for table in geom slots congestion; do \
+	  $(CARGO) run --release -q -p iopace -- sim tables $$table || exit 1; echo; done
 
 fmt: ## format the code
 	$(CARGO) fmt --all

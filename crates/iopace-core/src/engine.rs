@@ -49,11 +49,15 @@
 //! 5. A flush waits for no scheduler.
 //! 6. The engine takes at most `limits::FRONTEND_REQUESTS_MAX` requests and refuses the rest.
 
+mod control;
 mod door;
 mod exchange;
+mod frames;
 mod groups;
 mod interface;
 mod memory;
+mod status;
+mod write_back;
 
 pub use interface::{
     Config, Control, ControlError, Finish, Input, Output, Resume, Start, Status, WriteId,
@@ -157,55 +161,6 @@ impl Engine {
         }
     }
 
-    /// Changes the device while it runs. Takes effect between two requests.
-    ///
-    /// # Errors
-    /// See [`ControlError`]; nothing is changed then.
-    pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
-        self.advance(now);
-        match control {
-            Control::Insert(..) if self.inserted => {
-                Err(ControlError::AlreadyInserted(self.sched.algorithm.name))
-            }
-            Control::Configure(..) | Control::Destroy if !self.inserted => {
-                Err(ControlError::NotInserted)
-            }
-            Control::Insert(algorithm, params) => self.exchange(algorithm, params, true),
-            Control::Configure(algorithm, params) => self.configure(algorithm, params),
-            Control::Destroy => self.exchange(self.base, self.base.defaults(), false),
-            Control::Slots(nr_requests) => {
-                self.admit.set_slots(nr_requests);
-                Ok(())
-            }
-            Control::Window(depth) => {
-                self.window_max = depth;
-                self.window.set_depth(depth);
-                Ok(())
-            }
-            Control::WindowPolicy(policy) => {
-                self.set_window(policy);
-                Ok(())
-            }
-            Control::Pace(policy) => {
-                self.set_pace(policy);
-                Ok(())
-            }
-            Control::Memory(budget) => {
-                self.set_budget(&budget);
-                Ok(())
-            }
-            Control::SetGroup(id, parent, settings) => {
-                self.set_group(id, parent, &settings);
-                Ok(())
-            }
-            Control::RemoveGroup(id) => {
-                self.groups.dies(id);
-                self.forget_if_dead(id);
-                Ok(())
-            }
-        }
-    }
-
     /// The next thing to do; [`Output::Wait`] when there is no more.
     ///
     /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
@@ -256,36 +211,6 @@ impl Engine {
                 return output;
             }
         }
-    }
-
-    /// The device as it stands.
-    pub fn status(&self) -> Status {
-        Status {
-            algorithm: self.sched.algorithm,
-            inserted: self.inserted,
-            params: self.sched.params.clone(),
-            counters: self.sched.counters(),
-            waiting_count: self.ledger.count(State::Waiting),
-            queued_count: self.ledger.count(State::Queued) + self.ledger.count(State::Held),
-            in_flight_count: self.ledger.count(State::InFlight),
-            totals_count: self.ledger.totals(),
-            nr_requests: self.admit.slots().0,
-            window_depth: self.window.depth(),
-            window: self.window_policy,
-            pace: self.memory.policy,
-            paced_count: self.memory.door.live_count(),
-            reason: self.reason,
-        }
-    }
-
-    /// What the device did since the beginning.
-    pub fn stats(&self) -> &DeviceStats {
-        &self.stats
-    }
-
-    /// Requests and buffered writes that came and have not ended.
-    pub fn live_count(&self) -> usize {
-        self.ledger.live() + self.memory.live_count()
     }
 
     // Stage 2: admit.

@@ -1,0 +1,55 @@
+//! Changes of a live device, as they are asked for.
+
+use super::{Control, ControlError, Engine};
+use crate::time::Instant;
+
+impl Engine {
+    /// Changes the device while it runs. Takes effect between two requests.
+    ///
+    /// # Errors
+    /// See [`ControlError`]; nothing is changed then.
+    pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
+        self.advance(now);
+        match control {
+            Control::Insert(..) if self.inserted => {
+                Err(ControlError::AlreadyInserted(self.sched.algorithm.name))
+            }
+            Control::Configure(..) | Control::Destroy if !self.inserted => {
+                Err(ControlError::NotInserted)
+            }
+            Control::Insert(algorithm, params) => self.exchange(algorithm, params, true),
+            Control::Configure(algorithm, params) => self.configure(algorithm, params),
+            Control::Destroy => self.exchange(self.base, self.base.defaults(), false),
+            Control::Slots(nr_requests) => {
+                self.admit.set_slots(nr_requests);
+                Ok(())
+            }
+            Control::Window(depth) => {
+                self.window_max = depth;
+                self.window.set_depth(depth);
+                Ok(())
+            }
+            Control::WindowPolicy(policy) => {
+                self.set_window(policy);
+                Ok(())
+            }
+            Control::Pace(policy) => {
+                self.set_pace(policy);
+                Ok(())
+            }
+            Control::Memory(budget) => {
+                self.set_budget(&budget);
+                Ok(())
+            }
+            Control::SetGroup(id, parent, settings) => {
+                self.set_group(id, parent, &settings);
+                Ok(())
+            }
+            Control::RemoveGroup(id) => {
+                self.groups.dies(id);
+                self.forget_if_dead(id);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The device as it stands, to be looked at.
+
+use super::{Engine, Status};
+use crate::ledger::State;
+use crate::pace::{self, Dirty};
+use crate::request::GroupId;
+use crate::stats::{DeviceStats, Histogram};
+use crate::window;
+
+impl Engine {
+    /// The device as it stands.
+    pub fn status(&self) -> Status {
+        Status {
+            algorithm: self.sched.algorithm,
+            inserted: self.inserted,
+            params: self.sched.params.clone(),
+            counters: self.sched.counters(),
+            waiting_count: self.ledger.count(State::Waiting),
+            queued_count: self.ledger.count(State::Queued) + self.ledger.count(State::Held),
+            in_flight_count: self.ledger.count(State::InFlight),
+            totals_count: self.ledger.totals(),
+            nr_requests: self.admit.slots().0,
+            window_depth: self.window.depth(),
+            window: self.window_policy,
+            pace: self.memory.policy,
+            paced_count: self.memory.door.live_count(),
+            reason: self.reason,
+        }
+    }
+
+    /// What the device did since the beginning.
+    pub fn stats(&self) -> &DeviceStats {
+        &self.stats
+    }
+
+    /// Requests and buffered writes that came and have not ended.
+    pub fn live_count(&self) -> usize {
+        self.ledger.live() + self.memory.live_count()
+    }
+
+    /// Dirty memory of the device, and of a group alone.
+    pub fn dirty(&self, group: GroupId) -> Dirty {
+        self.memory.flusher.dirty(group)
+    }
+
+    /// How stage pace sees the device; dirty memory and its limit are there for every policy.
+    pub fn pace_picture(&self) -> pace::Picture {
+        let dirty = self.memory.flusher.dirty(GroupId::ROOT);
+        let limit = self.memory.budget.device.limit;
+        pace::Picture { dirty: dirty.device, limit, ..self.memory.pace.picture(&dirty) }
+    }
+
+    /// How stage pace sees a group; `None` if its policy has no view of groups or does not know it.
+    pub fn group_pace_picture(&self, id: GroupId) -> Option<pace::Picture> {
+        self.memory.pace.group_picture(id, &self.memory.flusher.dirty(id))
+    }
+
+    /// How stage window stands.
+    pub fn window_picture(&self) -> window::Picture {
+        self.window.picture()
+    }
+
+    /// The pauses of buffered writes: from the first question for a portion until it went on.
+    pub fn pauses(&self) -> &Histogram {
+        &self.memory.pauses
+    }
+}

@@ -1,0 +1,162 @@
+//! Buffered writes, the flusher and flushes through the engine.
+
+use super::*;
+
+/// An engine with so many bytes of background and limit.
+fn with_memory(background: u64, limit: u64) -> Engine {
+    let memory = Thresholds { background: Bytes(background), limit: Bytes(limit) };
+    Engine::new(Config { memory, ..Config::default() })
+}
+
+fn write(engine: &mut Engine, now: u64, number: u64, offset: u64, len: u64) -> Vec<Output> {
+    let (tag, task, group) = (Tag(number), TaskId(number), GroupId::ROOT);
+    let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
+    engine.handle(Instant(now), Input::Dirtied { tag, task, group, extent });
+    outputs(engine, now)
+}
+
+/// Drains; what is resumed is in memory at once.
+fn outputs(engine: &mut Engine, now: u64) -> Vec<Output> {
+    let mut all = Vec::new();
+    loop {
+        match engine.poll(Instant(now)) {
+            Output::Wait(..) => return all,
+            Output::Resume(resume) => {
+                engine.handle(Instant(now), Input::Wrote { id: resume.id, ok: true });
+                all.push(Output::Resume(resume));
+            }
+            other => all.push(other),
+        }
+    }
+}
+
+#[test]
+fn a_buffered_write_is_in_memory_at_once_below_the_limit() {
+    let mut engine = with_memory(1 << 20, 2 << 20);
+    let all = write(&mut engine, 1, 5, 0, 10_000);
+    assert!(matches!(&all[..], [Output::Resume(Resume { tag: Tag(5), last: true, .. })]));
+    assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes(3 * 4096));
+    assert_eq!(engine.live_count(), 0);
+}
+
+#[test]
+fn the_hard_limit_holds_and_writes_go_on_in_order_of_arrival() {
+    let mut engine = with_memory(4096, 16 * 4096);
+    for number in 0..4 {
+        write(&mut engine, 1, number, number << 20, 4 * 4096);
+    }
+    assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes(16 * 4096));
+    assert!(write(&mut engine, 2, 8, 8 << 20, 4096).is_empty());
+    assert!(write(&mut engine, 2, 9, 9 << 20, 4096).is_empty());
+    assert!(write(&mut engine, 2, 10, 0, 4096).is_empty(), "not even a rewrite passes them");
+    assert_eq!(engine.status().reason, Reason::Disk);
+    // The four writes are on their way to the disk: the first comes back.
+    assert_eq!(engine.status().in_flight_count, 4);
+    let first = (0u32..).zip(0u64..).map(|(slot, sequence)| RequestId { slot, sequence });
+    let id = first.take(1).next().expect("the first");
+    engine.handle(Instant(3), Input::Done { id, outcome: Outcome::Ok });
+    let all = outputs(&mut engine, 3);
+    let tags = all.iter().filter_map(|output| match output {
+        Output::Resume(resume) => Some(resume.tag.0),
+        _ => None,
+    });
+    assert_eq!(tags.collect::<Vec<_>>(), [8, 9, 10]);
+    assert!(matches!(all[0], Output::Cleaned(extent) if extent.len() == Bytes(4 * 4096)));
+}
+
+#[test]
+fn a_write_larger_than_the_limit_goes_in_in_portions() {
+    let mut engine = with_memory(0, 8 * 4096);
+    let mut all = write(&mut engine, 1, 1, 0, 20 * 4096);
+    let mut now = 1;
+    let mut written = 0;
+    loop {
+        let mut starts = Vec::new();
+        for output in std::mem::take(&mut all) {
+            match output {
+                Output::Resume(resume) => written += resume.extent.len().0,
+                Output::Start(start) => starts.push(start),
+                _ => {}
+            }
+        }
+        assert!(engine.dirty(GroupId::ROOT).device <= Bytes(8 * 4096));
+        if starts.is_empty() {
+            break;
+        }
+        for start in starts {
+            assert!(start.write_back);
+            now += 1;
+            let done = Input::Done { id: start.id, outcome: Outcome::Ok };
+            engine.handle(Instant(now), done);
+            all.extend(outputs(&mut engine, now));
+        }
+    }
+    assert_eq!((written, engine.live_count()), (20 * 4096, 0));
+    assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes::ZERO);
+}
+
+#[test]
+fn a_failed_portion_ends_its_write_and_dirties_nothing() {
+    let mut engine = with_memory(1 << 20, 2 << 20);
+    let (tag, task, group) = (Tag(1), TaskId(1), GroupId::ROOT);
+    let extent = Extent::new(Bytes(0), Bytes(1 << 20)).expect("small");
+    engine.handle(Instant(1), Input::Dirtied { tag, task, group, extent });
+    let Output::Resume(resume) = engine.poll(Instant(1)) else { panic!("there is room") };
+    assert!(!resume.last, "a quarter of the limit at once");
+    engine.handle(Instant(1), Input::Wrote { id: resume.id, ok: false });
+    assert!(outputs(&mut engine, 1).is_empty());
+    assert_eq!((engine.live_count(), engine.dirty(group).device), (0, Bytes::ZERO));
+}
+
+#[test]
+fn a_flush_waits_for_the_write_back_of_what_is_dirty() {
+    let mut engine = with_memory(1 << 20, 2 << 20);
+    write(&mut engine, 1, 1, 0, 4096);
+    engine.handle(Instant(2), Input::Submit(submit(7, Op::Flush, 0)));
+    let all = outputs(&mut engine, 2);
+    let [Output::Start(start)] = &all[..] else { panic!("write-back first, not {all:?}") };
+    assert!(start.write_back);
+    engine.handle(Instant(9), Input::Done { id: start.id, outcome: Outcome::Ok });
+    let all = outputs(&mut engine, 9);
+    let [Output::Cleaned(_), Output::Start(start)] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((start.op, start.tag), (Op::Flush, Tag(7)));
+    engine.handle(Instant(12), Input::Done { id: start.id, outcome: Outcome::Ok });
+    let all = outputs(&mut engine, 12);
+    let [Output::Finish(finish)] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((finish.outcome, finish.times.total().0), (Outcome::Ok, 10));
+}
+
+#[test]
+fn a_flush_after_a_lost_write_back_fails() {
+    let mut engine = with_memory(0, 1 << 20);
+    let all = write(&mut engine, 1, 1, 0, 4096);
+    let Some(Output::Start(start)) = all.last() else { panic!("{all:?}") };
+    engine.handle(Instant(2), Input::Submit(submit(7, Op::Flush, 0)));
+    outputs(&mut engine, 2);
+    let failed = Outcome::Failed(DiskError::Io);
+    engine.handle(Instant(3), Input::Done { id: start.id, outcome: failed });
+    let all = outputs(&mut engine, 3);
+    let Some(Output::Start(start)) = all.last() else { panic!("{all:?}") };
+    engine.handle(Instant(4), Input::Done { id: start.id, outcome: Outcome::Ok });
+    let all = outputs(&mut engine, 4);
+    assert!(matches!(&all[..], [Output::Finish(Finish { outcome, .. })] if *outcome == failed));
+}
+
+#[test]
+fn a_removed_group_is_forgotten_when_its_memory_is_clean() {
+    let mut engine = with_memory(0, 1 << 20);
+    let group = GroupId(3);
+    let control = Control::SetGroup(group, GroupId::ROOT, crate::group::Settings::default());
+    engine.control(Instant(1), control).expect("a group");
+    let (tag, task) = (Tag(1), TaskId(1));
+    let extent = Extent::new(Bytes(0), Bytes(4096)).expect("small");
+    engine.handle(Instant(1), Input::Dirtied { tag, task, group, extent });
+    let all = outputs(&mut engine, 1);
+    let Some(Output::Start(start)) = all.last() else { panic!("{all:?}") };
+    engine.control(Instant(2), Control::RemoveGroup(group)).expect("it is empty");
+    outputs(&mut engine, 2);
+    assert!(!engine.is_group_forgotten(group));
+    engine.handle(Instant(3), Input::Done { id: start.id, outcome: Outcome::Ok });
+    outputs(&mut engine, 3);
+    assert!(engine.is_group_forgotten(group));
+}

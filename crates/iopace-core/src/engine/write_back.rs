@@ -1,0 +1,170 @@
+//! The flusher at work: dirty memory into line for the disk, flushes behind what they cover.
+
+use super::memory::{Syncing, piece};
+use super::{Engine, Output};
+use crate::admit::Ask;
+use crate::flush::{PAGE, Run};
+use crate::ledger::Entry;
+use crate::limits::WRITE_BACK_REQUESTS_MAX;
+use crate::request::{Extent, GroupId, Op, Submit, Tag};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::Verdict;
+
+/// How often the flusher learns how much is worth a turn: the interval of the bandwidth estimate.
+const CHUNK_INTERVAL: Nanos = Nanos::from_millis(200);
+
+/// Bounds of a turn: one owner's pages in a row. The smallest is what a disk writes while its head
+/// could have moved twice; the largest keeps others from waiting for more than a second or two.
+const CHUNK_MIN: Bytes = Bytes::from_mib(1);
+const CHUNK_MAX: Bytes = Bytes::from_mib(64);
+
+impl Engine {
+    /// A flush comes: it covers all that is dirty now, so that has to be written back first. False
+    /// if nothing is.
+    pub(super) fn sync(&mut self, submit: Submit) -> bool {
+        let mark = self.memory.flusher.sync();
+        if self.memory.syncing.is_empty() && self.memory.flusher.is_synced(mark) {
+            return false;
+        }
+        self.groups.hold(submit.group);
+        self.memory.syncing.push_back(Syncing { mark, submit, since: self.now });
+        self.memory.ask();
+        true
+    }
+
+    /// Flushes whose write-back is done stand in line for the disk.
+    fn end_syncs(&mut self) {
+        while let Some(first) = self.memory.syncing.front() {
+            if !self.memory.flusher.is_synced(first.mark) {
+                return;
+            }
+            let syncing = self.memory.syncing.pop_front().expect("the first");
+            let failed = self.memory.flusher.take_failure();
+            let written = (self.now.since(syncing.since), failed);
+            self.groups.release(syncing.submit.group);
+            self.enter(syncing.submit, |entry| entry.written = written);
+        }
+    }
+
+    /// Puts write-back into line, as far as something is due and stage window lets it.
+    pub(super) fn write_back(&mut self) {
+        if !self.memory.is_asked(self.now) {
+            return;
+        }
+        self.end_syncs();
+        self.memory.is_asked = false;
+        self.memory.again = Instant::NEVER;
+        self.learn_chunk();
+        let dirty = self.memory.flusher.dirty(GroupId::ROOT).device;
+        self.memory.in_line.is_awaited =
+            !self.memory.syncing.is_empty() || dirty.0 / 2 > self.memory.held.limit.0;
+        while self.memory.in_line.requests_count < WRITE_BACK_REQUESTS_MAX as u32 {
+            let memory = &mut self.memory;
+            let (background, pressed) = (memory.held.background, memory.door.is_gated());
+            let len = memory.write_back_len;
+            let Some(run) = memory.flusher.candidate(self.now, background, pressed, len) else {
+                return;
+            };
+            let size = run.extent.len();
+            match self.window.write_back(self.now, &memory.in_line, size) {
+                Verdict::Pass => {}
+                Verdict::Wait(at, _) => {
+                    memory.again = at.max(self.now + Nanos(1));
+                    return;
+                }
+            }
+            memory.flusher.take(&run);
+            memory.in_line.requests_count += 1;
+            memory.in_line.size += size;
+            let submit = Submit {
+                tag: Tag(u64::MAX),
+                task: run.owner.task,
+                group: run.owner.group,
+                op: Op::Write,
+                extent: within(run.extent, memory.capacity),
+                fua: false,
+                sync: false,
+            };
+            self.enter(submit, |entry| entry.run = Some(run));
+        }
+    }
+
+    /// Learns from the measured bandwidth how much is worth a turn: half a second of it, as in the
+    /// kernel (`writeback_chunk_size`).
+    fn learn_chunk(&mut self) {
+        if self.now < self.memory.chunk_at {
+            return;
+        }
+        self.memory.chunk_at = self.now + CHUNK_INTERVAL;
+        self.memory.hold(self.now);
+        let dirty = self.memory.flusher.dirty(GroupId::ROOT);
+        let bandwidth = self.memory.pace.picture(&dirty).write_bandwidth.0;
+        if bandwidth > 0 {
+            let chunk = Bytes(bandwidth / 2).clamp(CHUNK_MIN, CHUNK_MAX);
+            self.memory.flusher.set_chunk(chunk);
+        }
+    }
+
+    /// A run is on the disk, or failed.
+    pub(super) fn written_back(&mut self, run: &Run, ok: bool) {
+        let (now, group, memory) = (self.now, run.owner.group, &mut self.memory);
+        memory.in_line.requests_count -= 1;
+        memory.in_line.size = memory.in_line.size - run.extent.len();
+        let cleaned = memory.flusher.done(run, ok);
+        // All of it was written, also pages that were dirtied again meanwhile and counted again.
+        memory.pace.cleaned(now, group, run.extent.len(), &memory.flusher.dirty(group));
+        memory.written += run.extent.len().0;
+        self.tell_cleaned(run.extent, cleaned);
+        self.memory.ask();
+        self.open_gate();
+    }
+
+    /// Says which pages of an extent are clean now.
+    fn tell_cleaned(&mut self, extent: Extent, cleaned: Bytes) {
+        if cleaned == extent.len() {
+            return self.outputs.push_back(Output::Cleaned(extent));
+        }
+        let end = extent.end().get();
+        let mut offset = extent.offset().get();
+        while offset < end {
+            let page = piece(offset, PAGE.min(end - offset));
+            if self.memory.flusher.fresh(page) > Bytes::ZERO {
+                self.outputs.push_back(Output::Cleaned(page));
+            }
+            offset += PAGE;
+        }
+    }
+
+    /// The content of an extent is void: what was dirty there is not.
+    pub(super) fn discard(&mut self, extent: Extent) {
+        let mut cleaned = Vec::new();
+        self.memory.flusher.discard(extent, |group, size| cleaned.push((group, size)));
+        if cleaned.is_empty() {
+            return;
+        }
+        for (group, size) in cleaned {
+            let memory = &mut self.memory;
+            memory.pace.cleaned(self.now, group, size, &memory.flusher.dirty(group));
+            self.forget_if_dead(group);
+        }
+        self.memory.ask();
+        self.open_gate();
+    }
+
+    /// Submits a request of the engine or of a frontend; `fill` completes its entry.
+    pub(super) fn enter(&mut self, submit: Submit, fill: impl FnOnce(&mut Entry)) {
+        let id = self.ledger.enter(self.now, submit);
+        fill(self.ledger.entered(id));
+        self.groups.arrived(self.now, submit.group, submit.sync);
+        if self.admit.enqueue(self.now, Ask::new(id, &submit)) {
+            self.admitted(id, false);
+        }
+    }
+}
+
+/// Keeps whole pages within the device, whose size need not be a multiple of a page.
+fn within(extent: Extent, capacity: Bytes) -> Extent {
+    let end = extent.end().min(capacity).max(extent.offset());
+    piece(extent.offset().get(), (end - extent.offset()).get())
+}
