@@ -23,9 +23,9 @@ const WRITTEN_INTERVALS: u64 = 16;
 /// Tasks count as waiting for the disk until so long after the last request.
 const READERS_LAST: Nanos = Nanos::from_secs(1);
 
-/// The limit goes down by this part of the way per interval, so that nobody stands still meanwhile
-/// (Linux, `update_dirty_limit`: a 32nd).
-const SHRINK_PART: u64 = 16;
+/// What is dirty already stays allowed, and this part more: there a task has about half of its rate
+/// (position 0.57), so dirty memory goes down and nobody stands still meanwhile.
+const SPARE_PART: u64 = 32;
 
 impl Memory {
     /// A task waits for the disk, or has waited until now.
@@ -50,13 +50,19 @@ impl Memory {
             true => whole.limit.min(least.max(Bytes(self.written_rate.saturating_mul(HOLD)))),
             false => whole.limit,
         };
-        // What is dirty already goes at its own pace, so that nobody stands still meanwhile.
         let dirty = self.flusher.dirty(GroupId::ROOT).device.0;
-        let more = self.held.limit.0.min(dirty.saturating_add(dirty / 4)).saturating_sub(wanted.0);
-        let limit = Bytes(wanted.0 + more - more.div_ceil(SHRINK_PART));
+        let now_dirty = dirty.saturating_add(dirty / SPARE_PART);
+        let limit = wanted.max(self.held.limit.min(Bytes(now_dirty)));
+        self.wanted = wanted;
         if limit != self.held.limit {
             self.use_of_budget(now, limit);
         }
+    }
+
+    /// Whether more than twice of what may be dirty is: then write-back is wanted as if a flush
+    /// waited for it, so that the frames are soon free.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.flusher.dirty(GroupId::ROOT).device.0 / 2 > self.wanted.0
     }
 
     /// Uses so much of the budget.

@@ -56,9 +56,8 @@ impl Engine {
         self.memory.is_asked = false;
         self.memory.again = Instant::NEVER;
         self.learn_chunk();
-        let dirty = self.memory.flusher.dirty(GroupId::ROOT).device;
         self.memory.in_line.is_awaited =
-            !self.memory.syncing.is_empty() || dirty.0 / 2 > self.memory.held.limit.0;
+            !self.memory.syncing.is_empty() || self.memory.is_crowded();
         while self.memory.in_line.requests_count < WRITE_BACK_REQUESTS_MAX as u32 {
             let memory = &mut self.memory;
             let (background, pressed) = (memory.held.background, memory.door.is_gated());

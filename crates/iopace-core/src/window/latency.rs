@@ -9,11 +9,11 @@
 //!            batch          settles         quiet             next batch
 //!   ────────┬──────────────┬─────────┬────────────────────┬──────────►
 //!           │◄─── T_b, N_b reads ───►│◄─ T_q, N_q reads ─►│
-//!           │◄──────────── cycle = 32 x taken ───────────►│
+//!           │◄──────────── cycle = 16 x taken ───────────►│
 //! ```
 //! The N_b reads that got done during a batch would have taken `N_b x T_q / N_q` in quiet; the rest
-//! of T_b was *taken* from the readers. A cycle lasts 32 times that, so readers lose a 32nd of what
-//! they get alone, whatever the disk is, wherever they wait for it, and however much they
+//! of T_b was *taken* from the readers. A cycle lasts 16 times that, so readers lose a sixteenth of
+//! what they get alone, whatever the disk is, wherever they wait for it, and however much they
 //! think between two requests: a reader that does not miss the time is not charged for it. Where
 //! nothing is taken there is no gap, but a look at the quiet rate for 50 ms a second. When the rate
 //! in quiet has changed by more than chance, or is lower than that of a batch, it is learned anew.
@@ -27,12 +27,12 @@
 //! 1. The depth is at least 1 and never above what was set.
 //! 2. Latency above the target narrows the depth; within it the depth is full.
 //! 3. Without readers for a second write-back has its full depth and no gap.
-//! 4. With readers it goes in batches with gaps: the cycle is 32 times what the batch took.
+//! 4. With readers it goes in batches with gaps: the cycle is 16 times what the batch took.
 //! 5. A batch that took nothing is followed by the next at once.
 //! 6. Write-back never starves: a gap is at most 31 times its batch and never above 2 s.
 //! 7. A reader that never comes back, lost completions, failures and jumps of the clock do not hold
 //!    write-back back for more than 5 s.
-//! 8. What a flush waits for has an eighth of the gap: readers keep some four fifths.
+//! 8. What a flush waits for has an eighth of the gap: readers keep two thirds.
 //!
 //! # When it does not know
 //! Full depth for all until requests were alone at the device. When readers appear, write-back

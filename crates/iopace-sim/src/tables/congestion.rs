@@ -16,7 +16,8 @@
 //!
 //! The scheduler is `deadline` in all of them: reads before writes, in batches, as the strategy
 //! `readprio` of the source's system. *kept* is a rate beside the others over the same rate alone;
-//! the first seconds, in which the dd fill the memory that they may dirty, do not count.
+//! the first half minute, in which the dd fill the memory that they may dirty and stage pace gives most
+//! of it back to the reader, does not count.
 //!
 //! # Sources
 //! tech-kern, 21 August 2006 (A. Kundu): 42 % fewer transactions with a dd beside Postmark; with
@@ -42,8 +43,8 @@ pub const TABLE: &str = "congestion";
 pub const ROW: &str = "postmark+dd";
 
 /// Length of a run, and what of it does not count.
-pub const DURATION: Nanos = Nanos::from_secs(40);
-const WARMUP: Nanos = Nanos::from_secs(10);
+pub const DURATION: Nanos = Nanos::from_secs(60);
+const WARMUP: Nanos = Nanos::from_secs(30);
 
 /// The variants: name, stage pace, stage window, and whether what was only written leaves first.
 pub const VARIANTS: [(&str, &str, &str, bool); 4] = [
@@ -120,7 +121,7 @@ pub fn scenario(case: &Case, variant: &str, length: Nanos, seed: u64) -> Scenari
     Scenario {
         seed,
         duration: length,
-        warmup: Nanos(length.0 / 4).min(WARMUP),
+        warmup: Nanos(length.0 / 2).min(WARMUP),
         memory: Some(Memory {
             size: memory,
             dirty_background: Bytes(memory.0 / 10),

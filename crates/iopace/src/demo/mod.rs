@@ -10,9 +10,11 @@ mod load;
 mod show;
 
 use iopace_core::engine::Control;
+use iopace_core::pace;
 use iopace_core::request::Extent;
 use iopace_core::sched;
 use iopace_core::units::Bytes;
+use iopace_core::window;
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_sim::milli::Milli;
@@ -135,8 +137,15 @@ pub fn run(args: &Args) -> Result<(), String> {
 fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError> {
     let backend =
         Backend::Emulated { model: geom::DISK.to_owned(), store: None, size: None, cache: None };
+    // The system of the source has schedulers only: pacing and a controlled window would give the
+    // reader its disk back without any.
+    let device = DeviceConfig {
+        pace: &pace::none::POLICY,
+        window: &window::fixed::POLICY,
+        ..DeviceConfig::new("disk", backend)
+    };
     Daemon::start(DaemonConfig {
-        devices: vec![DeviceConfig::new("disk", backend)],
+        devices: vec![device],
         listen: vec![Listen::Unix(socket.to_path_buf())],
         ..DaemonConfig::default()
     })

@@ -4,7 +4,7 @@
 //!            batch (drained)  settles       quiet            next batch
 //!   ────────┬───────────────┬─────────┬────────────────────┬──────────►
 //!           │◄──── T_b, N_b reads ───►│◄─ T_q, N_q reads ─►│
-//!           │◄──────────────── cycle = 32 x taken ────────►│
+//!           │◄──────────────── cycle = 16 x taken ────────►│
 //!            taken = T_b - N_b x T_q / N_q: the readers' time that the batch used up
 //! ```
 
@@ -16,10 +16,9 @@ use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
 use crate::window::{Picture, Started, WRITE_BACK_DEPTH, WriteBack};
 
-/// Readers lose one part in so many of what they get alone: 3.1 %, so that with the errors of
-/// measurement, the minimum of write-back and the frames that dirty memory takes they keep 90 % and
-/// more.
-pub(super) const PARTS: u64 = 32;
+/// Readers lose one part in so many of what they get alone: 6.25 %, so that with the errors of
+/// measurement and the minimum of write-back they keep 90 % and more.
+pub(super) const PARTS: u64 = 16;
 
 /// A batch takes so many times what a read takes: two seeks are then a quarter of it.
 const BATCH_LATENCIES: u64 = 6;

@@ -229,10 +229,9 @@ fn p4_readers_who_leave_time_leave_it_to_write_back() {
 fn p5_what_takes_nothing_has_no_gap() {
     let mut toy = Toy::new(ms(1), Nanos::from_micros(50), Nanos::ZERO, ms(9));
     toy.run(Nanos::from_secs(60), true);
-    // Nine tenths of the time are free; of them some go to looking at the quiet rate, and some to
-    // gaps for what chance makes of it, charged 32 times over.
+    // Nine tenths of the time are free; of them some go to looking at the quiet rate.
     let free = 60_000_000 / 50 * 9 / 10;
-    assert!(toy.writes_count > free * 6 / 10, "{} of {free}", toy.writes_count);
+    assert!(toy.writes_count > free * 8 / 10, "{} of {free}", toy.writes_count);
     assert!(toy.kept() > 950, "{}", toy.kept());
 }
 
@@ -306,7 +305,7 @@ fn p8_what_a_flush_waits_for_has_an_eighth_of_the_gap() {
     };
     let ((_, writes), (kept, writes_awaited)) = (run(false), run(true));
     assert!(writes_awaited > writes * 4, "{writes_awaited} {writes}");
-    assert!((700..850).contains(&kept), "{kept}");
+    assert!((600..800).contains(&kept), "{kept}");
 }
 
 #[test]
