@@ -16,8 +16,8 @@
 //!
 //! The scheduler is `deadline` in all of them: reads before writes, in batches, as the strategy
 //! `readprio` of the source's system. *kept* is a rate beside the others over the same rate alone;
-//! the first half minute, in which the dd fill the memory that they may dirty and stage pace gives most
-//! of it back to the reader, does not count.
+//! the first half minute, in which the dd fill the memory that they may dirty and stage pace gives
+//! most of it back to the reader, does not count.
 //!
 //! # Sources
 //! tech-kern, 21 August 2006 (A. Kundu): 42 % fewer transactions with a dd beside Postmark; with
