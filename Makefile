@@ -26,7 +26,7 @@ bench: ## speed beside nbdkit and qemu-nbd, and the cost of the policy
 	@scripts/bench.sh
 
 tables: ## the outcome tables of the simulator, the long ones too (minutes)
-	@for table in geom slots congestion; do \
+	@for table in geom slots pace congestion; do \
 	  $(CARGO) run --release -q -p iopace -- sim tables $$table || exit 1; echo; done
 
 fmt: ## format the code

@@ -29,7 +29,7 @@ pub struct FleetReport {
 /// # Panics
 /// If a scenario has no memory, or they are not of one length.
 pub fn run(scenarios: &[Scenario], all: Thresholds, every: Option<Nanos>) -> FleetReport {
-    let mut domain = Domain::of_equals(all, scenarios.len());
+    let mut domain = Domain::at_rest(all, scenarios.len());
     let mut worlds: Vec<(usize, World<'_>, Bytes)> = Vec::new();
     for (index, scenario) in scenarios.iter().enumerate() {
         assert!(scenario.memory.is_some(), "a member of a fleet has memory");

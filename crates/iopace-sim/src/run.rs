@@ -84,6 +84,8 @@ pub(crate) struct World<'a> {
     sequence: u64,
     workloads: Vec<Box<dyn Workload>>,
     lanes: Vec<Lane>,
+    /// Lanes that wait for a request.
+    waiting_count: u64,
     /// For each task that sleeps while its request waits for a slot.
     blocking: BTreeMap<usize, Blocking>,
     tallies: Vec<Tally>,
@@ -107,6 +109,7 @@ impl<'a> World<'a> {
             sequence: 0,
             workloads: Vec::new(),
             lanes: Vec::new(),
+            waiting_count: 0,
             blocking: BTreeMap::new(),
             tallies: Vec::new(),
             events: Vec::new(),
@@ -174,14 +177,15 @@ impl<'a> World<'a> {
         let (_, end) = self.measured();
         self.book_unfinished(end);
         self.finish_all(end);
-        let trace = self.trace.take().map(Tracing::end).unwrap_or_default();
+        let mut trace = self.trace.take().map(Tracing::end).unwrap_or_default();
+        trace.portion_pauses = self.machine.engine().pauses().clone();
         (self.report(), trace)
     }
 
     fn finish_all(&mut self, end: Instant) {
         self.due.clear();
         self.blocking.clear();
-        while self.lanes.iter().any(|lane| lane.submitted.is_some()) {
+        while self.waiting_count > 0 {
             if self.machine_at > end + GIVE_UP {
                 return;
             }
@@ -255,6 +259,7 @@ impl<'a> World<'a> {
             return;
         }
         lane.submitted = Some(self.now);
+        self.waiting_count += 1;
         let action = lane.action;
         let submit = Submit {
             tag: Tag(index as u64),
@@ -266,8 +271,7 @@ impl<'a> World<'a> {
             sync: true,
         };
         self.requests_count += 1;
-        let buffered = action.buffered;
-        self.machine.submit(self.now, Io { submit, buffered });
+        self.machine.submit(self.now, Io { submit, buffered: action.buffered });
     }
 
     fn step(&mut self, index: usize) {
@@ -334,13 +338,13 @@ impl<'a> World<'a> {
     /// A task takes notice of a finished request.
     fn book(&mut self, finished: &Finished) {
         let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
+        let (begin, end) = self.measured();
         let lane = &mut self.lanes[index];
         if let Some(trace) = &mut self.trace {
             trace.paused(self.now, lane.task, finished.times.pace);
         }
         let submitted = lane.submitted.take().expect("finished once per submission");
-        let begin = Instant::ZERO + self.scenario.warmup;
-        let end = Instant::ZERO + self.scenario.duration;
+        self.waiting_count -= 1;
         let action = lane.action;
         if self.now < end && action.payload {
             self.tallies[lane.task].note(self.now, action.extent.len());
@@ -367,12 +371,11 @@ impl<'a> World<'a> {
     fn report(self) -> RunReport {
         let scenario = self.scenario;
         let measured = scenario.duration.saturating_sub(scenario.warmup);
-        let tasks = scenario.tasks.iter().zip(&self.tallies);
+        let tasks = scenario.tasks.iter().zip(self.tallies);
         let tasks = tasks.map(|(task, tally)| (task.name.clone(), tally.report(scenario, task)));
         let status: engine::Status = self.machine.engine().status();
         let counters = status.algorithm.counters.iter().zip(&status.counters);
         let [begin, end] = self.disk_marks.map(Option::unwrap_or_default);
-        let waiting = self.lanes.iter().filter(|lane| lane.submitted.is_some());
         RunReport {
             why: scenario.why.clone(),
             seed: scenario.seed,
@@ -386,7 +389,7 @@ impl<'a> World<'a> {
             disk_use: disks::report(&begin, &end, measured),
             efficiency: None,
             requests: self.requests_count,
-            unfinished: waiting.count() as u64,
+            unfinished: self.waiting_count,
             exchanged: self.machine.engine().stats().exchanged_count,
             failed_over: self.machine.engine().stats().failed_over_count,
             events_count: self.events_count,

@@ -64,7 +64,7 @@ impl Tally {
     }
 
     /// The figures of the task.
-    pub(crate) fn report(&self, scenario: &Scenario, task: &Task) -> TaskReport {
+    pub(crate) fn report(self, scenario: &Scenario, task: &Task) -> TaskReport {
         let active = u128::from(active_time(scenario, task).0);
         // Bytes per nanosecond times 1000 is MB/s.
         let mb_s = Milli::ratio(u128::from(self.bytes.0) * 1_000, active);
@@ -72,7 +72,7 @@ impl Tally {
         let quantile = |permille| ms(self.latency.quantile(permille));
         TaskReport {
             kind: task.kind.name(),
-            timeline: self.timeline.clone(),
+            timeline: self.timeline,
             ops: self.ops,
             bytes: self.bytes.0,
             failed: self.failed,

@@ -4,6 +4,7 @@
 use crate::milli::Milli;
 use crate::tally::ms;
 use iopace_core::pace;
+use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::window;
 use iopace_disk::machine::Machine;
@@ -49,6 +50,8 @@ pub struct Trace {
     pub looks: Vec<Look>,
     /// In order of time; the first [`PAUSES_MAX`].
     pub pauses: Vec<Pause>,
+    /// Every single pause before a portion of a write, of which a pause above may have several.
+    pub portion_pauses: Histogram,
 }
 
 /// The columns of a trace as CSV: names with their units.

@@ -10,7 +10,7 @@ use iopace_sim::run::run_traced;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories::{self, STORIES};
 use iopace_sim::sweep;
-use iopace_sim::tables::{Row, congestion, format, geom, slots};
+use iopace_sim::tables::{Row, congestion, format, geom, pace, slots};
 use iopace_sim::trace::{plot, png};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -26,6 +26,7 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
         SimCommand::Tables { table, seed, duration, format } => {
             let rows = match table.as_str() {
                 slots::TABLE => slots::slots(*seed),
+                pace::TABLE => pace::pace(*seed),
                 congestion::TABLE => congestion::congestion(*seed),
                 _ => geom::geom(*seed, duration.unwrap_or(geom::DURATION)),
             };

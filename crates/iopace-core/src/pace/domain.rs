@@ -7,9 +7,11 @@
 //! ```
 //! A device learns its budget when it reports, and at no other time. So that limits never add up to
 //! more than there is, a device's limit goes down in its own report first; what it gives back is
-//! free when its dirty memory is below; and limits go up only by what is free. The target of a
-//! device is its part of what was written in the last seconds, above a floor that an idle device
-//! keeps, so that it can start at once.
+//! free when its dirty memory is below; and limits go up only by what is free, to twice themselves
+//! at most. The target of a device is its part of what was written in the last seconds, above a
+//! floor that an idle device keeps, so that it can start at once. While nothing is written all have
+//! the floor: nobody knows yet which of them is slow, and what a slow one has filled it has for
+//! long.
 //!
 //! # Properties
 //! 1. Limits, and dirty memory above them, never add up to more than the memory's limit, whatever
@@ -40,6 +42,11 @@ const PERIOD: u64 = 3_000_000_000;
 /// every task would stand still until it has drained. Ten times less takes 7.5 s.
 const STEP: u64 = 200_000_000;
 const STEP_PART: u64 = 16;
+
+/// A limit grows to so many times itself in one report, or to the floor. What the others have
+/// written since their last reports is not known: after a quiet time the first one to report would
+/// have written all there is, and be given all memory for it.
+const GROWTH: u64 = 2;
 
 /// The floor of an idle device is this part of memory, or less with many: all floors together are
 /// at most half.
@@ -89,15 +96,16 @@ impl Domain {
         Domain { all: Thresholds::new(all.background, all.limit), devices: Vec::new() }
     }
 
-    /// A memory with so many devices, which have equal parts of it to begin with.
-    pub fn of_equals(all: Thresholds, count: usize) -> Domain {
+    /// A memory with so many devices that have written nothing yet: each has its floor. With an
+    /// equal part a slow one would fill more in a second than it can write in half a minute.
+    pub fn at_rest(all: Thresholds, count: usize) -> Domain {
         let mut domain = Domain::new(all);
         for _ in 0..count {
             domain.add();
         }
-        let part = domain.all.limit.0 / (count as u64).max(1);
+        let floor = domain.floor();
         for device in &mut domain.devices {
-            (device.limit, device.held) = (part, part);
+            (device.limit, device.held) = (floor, floor);
         }
         domain
     }
@@ -144,7 +152,9 @@ impl Domain {
         device.dirty = dirty.0;
         device.written = aged(device.written, elapsed).saturating_add(written.0);
         let target = self.target(now, index);
+        let floor = self.floor();
         let device = &mut self.devices[index];
+        let target = target.min(floor.max(device.limit.saturating_mul(GROWTH)));
         if target < device.limit {
             let step = scaled(device.limit / STEP_PART + 1, elapsed.0.min(4 * STEP), STEP);
             device.limit = device.limit.saturating_sub(step).max(target);
@@ -194,10 +204,7 @@ impl Domain {
         let device = &self.devices[index];
         let count = self.devices.len() as u64;
         let rest = u128::from(all.saturating_sub(floor.saturating_mul(count)));
-        let part = match sum {
-            0 => rest / u128::from(count),
-            _ => rest * written(device) / sum,
-        };
+        let part = (rest * written(device)).checked_div(sum).unwrap_or(0);
         let permille = |permille: u16| scaled(all, u64::from(permille.min(1_000)), 1_000);
         let target = floor.saturating_add(part as u64).max(permille(device.min_permille));
         target.min(permille(device.max_permille))

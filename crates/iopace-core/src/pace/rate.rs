@@ -180,9 +180,13 @@ impl Rate {
         if self.groups.active.len() < 2 || position == 0 {
             return position;
         }
-        let floor = self.place.device.limit.saturating_sub(dirty) / 8;
-        let own = self.place.device.part(group.share, floor).position(group.dirty);
-        position.min(own.max(FLOOR))
+        let device = &self.place.device;
+        let floor = device.limit.saturating_sub(dirty) / 8;
+        let part = device.part(group.share, floor);
+        // What the others leave of their parts it may use: who is written back sooner needs less.
+        let of_others = device.setpoint.saturating_sub(part.setpoint);
+        let left = of_others.saturating_sub(dirty.saturating_sub(group.dirty));
+        position.min(part.position(group.dirty.saturating_sub(left)).max(FLOOR))
     }
 
     /// What holds for a task of the group now. The group's dirty memory is up to date.

@@ -29,46 +29,52 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// For people: one line per mix and variant, then one line per bound.
+/// For people: one line per mix and variant, then one line per bound. Where the lines have
+/// different figures, one line per figure.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = outcomes(rows);
-    text.push('\n');
-    text.push_str(&bounds(rows));
+    let lines = lines(rows);
+    let has_figures_of_all = |(_, figures): &Line| rows.iter().all(|r| figures.contains(&r.figure));
+    let mut text = match lines.iter().find(|line| has_figures_of_all(line)) {
+        Some((_, figures)) => format!("{}\n{}", outcomes(rows, &lines, figures), bounds(rows)),
+        None => list(rows),
+    };
     let missed = rows.iter().filter(|row| row.holds == Some(false)).count();
     let bounded = rows.iter().filter(|row| row.holds.is_some()).count();
     let _ = writeln!(text, "\n{} of {bounded} bounds hold", bounded - missed);
     text
 }
 
-/// The figures in columns.
-fn outcomes(rows: &[Row]) -> String {
-    let mut lines: Vec<(&str, &str)> = Vec::new();
+/// A row and a variant, and the figures that they have.
+type Line<'a> = ((&'a str, &'a str), Vec<&'a str>);
+
+fn lines(rows: &[Row]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for row in rows {
-        if !lines.contains(&(row.row, row.variant)) {
-            lines.push((row.row, row.variant));
+        let name = (row.row, row.variant);
+        match lines.iter_mut().find(|(line, _)| *line == name) {
+            Some((_, figures)) => figures.push(row.figure),
+            None => lines.push((name, vec![row.figure])),
         }
     }
-    // The columns stand in the order of the line that has most of them.
-    let of_line = |line: &(&str, &str)| -> Vec<&str> {
-        let of = rows.iter().filter(|r| (r.row, r.variant) == *line);
-        of.map(|r| r.figure).collect()
-    };
-    let figures = lines.iter().map(of_line).max_by_key(Vec::len);
-    let figures = figures.unwrap_or_default();
+    lines
+}
+
+/// The figures in columns.
+fn outcomes(rows: &[Row], lines: &[Line<'_>], figures: &[&str]) -> String {
     let mut table = plain_table();
     let mut header = vec![Cell::new("row"), Cell::new("variant")];
-    for figure in &figures {
+    for figure in figures {
         header.push(right(figure));
         if *figure == "dd_mb_s" {
             header.push(right("source"));
         }
     }
     table.set_header(header);
-    for (row, variant) in lines {
+    for ((row, variant), _) in lines {
         let mut cells = vec![Cell::new(row), Cell::new(variant)];
-        for figure in &figures {
+        for figure in figures {
             let entry =
-                rows.iter().find(|r| (r.row, r.variant, r.figure) == (row, variant, *figure));
+                rows.iter().find(|r| (r.row, r.variant, r.figure) == (*row, *variant, *figure));
             cells.push(right(&entry.map_or(String::new(), decimals)));
             if *figure == "dd_mb_s" {
                 let source = entry.and_then(|r| r.source);
@@ -76,6 +82,28 @@ fn outcomes(rows: &[Row]) -> String {
             }
         }
         table.add_row(cells);
+    }
+    finish(&table)
+}
+
+/// One line per figure.
+fn list(rows: &[Row]) -> String {
+    let mut table = plain_table();
+    let header = ["row", "variant", "figure", "unit", "source", "value", "bound", "holds"];
+    table.set_header(header);
+    for row in rows {
+        let source = row.source.map(|source| decimals(&Row { value: source, ..row.clone() }));
+        let holds = row.holds.map_or("", |holds| if holds { "yes" } else { "NO" });
+        table.add_row(vec![
+            Cell::new(row.row),
+            Cell::new(row.variant),
+            Cell::new(row.figure),
+            Cell::new(row.unit),
+            right(&source.unwrap_or_default()),
+            right(&decimals(row)),
+            Cell::new(row.bound.as_deref().unwrap_or_default()),
+            Cell::new(holds),
+        ]);
     }
     finish(&table)
 }
@@ -101,10 +129,12 @@ fn bounds(rows: &[Row]) -> String {
     finish(&table)
 }
 
-/// Shares to three places, everything else to one.
+/// Shares to three places, seconds to two, what is counted to none, everything else to one.
 fn decimals(row: &Row) -> String {
     match row.unit {
         unit if unit.starts_with("of ") => format!("{:.3}", row.value),
+        "s" => format!("{:.2}", row.value),
+        "B" | "B/s" | "tasks" => format!("{:.0}", row.value),
         _ => format!("{:.1}", row.value),
     }
 }
@@ -177,6 +207,22 @@ mod tests {
         let text = csv(&rows());
         assert!(text.lines().all(|line| line.split(',').count() == 9));
         assert!(text.contains("geom,dd-read,none,dd_mb_s,MB/s,72.000,71.960,72 +- 3 %,true\n"));
+    }
+
+    #[test]
+    fn lines_with_different_figures_are_listed() {
+        let [row, bare] = &rows()[..] else { unreachable!("two") };
+        let other = Row { row: "ramp", figure: "ramp_s", unit: "s", ..row.clone() };
+        let text = table(&[row.clone(), bare.clone(), other]);
+        assert!(
+            text.contains("| ramp    | none    | ramp_s   | s        |  72.00 | 71.96 |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| dd-read | none    | dd_share | of alone |        | 1.000 |"),
+            "{text}"
+        );
+        assert!(text.ends_with("2 of 2 bounds hold\n"), "{text}");
     }
 
     #[test]

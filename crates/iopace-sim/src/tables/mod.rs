@@ -3,6 +3,7 @@
 pub mod congestion;
 pub mod format;
 pub mod geom;
+pub mod pace;
 pub mod slots;
 
 use crate::milli::Milli;
@@ -76,12 +77,13 @@ impl Bound {
     }
 }
 
-/// Two decimals for parts, as few as are needed for whole numbers.
+/// Two or three decimals for parts, as few as are needed for whole numbers.
 fn short(number: Milli) -> String {
     match number.0 {
         n if n % 1_000 == 0 => format!("{number:.0}"),
         n if n % 100 == 0 && n > 1_000 => format!("{number:.1}"),
-        _ => format!("{number:.2}"),
+        n if n % 10 == 0 => format!("{number:.2}"),
+        _ => format!("{number}"),
     }
 }
 
@@ -95,6 +97,7 @@ mod tests {
         let cases = [
             (Bound::AtLeast(Milli(30_000)), ">= 30", 30_000, 29_999),
             (Bound::AtLeast(Milli(400)), ">= 0.40", 400, 399),
+            (Bound::AtLeast(Milli(999)), ">= 0.999", 999, 998),
             (Bound::AtMost(Milli(250)), "<= 0.25", 250, 251),
             (Bound::Within(Milli(6_000), Milli(1_500)), "6 +- 1.5", 4_500, 4_499),
             (Bound::WithinPercent(Milli(72_000), 3), "72 +- 3 %", 74_160, 74_161),

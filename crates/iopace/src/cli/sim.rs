@@ -9,6 +9,7 @@ const SIM_EXAMPLES: &str = "\
 Examples:
   iopace sim tables geom                     dd and cvs under every scheduler, beside the source
   iopace sim tables slots                    request slots per group: how soon a newcomer is served
+  iopace sim tables pace                     buffered writers, paced by rate and as before 2011
   iopace sim tables congestion               reads beside dd, in more than fifty scenarios
   iopace sim trace my.toml --png pace.png    dirty memory, rates, window and pauses, drawn
   iopace sim list                            the stories that come with iopace
@@ -25,7 +26,7 @@ pub enum SimCommand {
     /// Print an outcome table beside the figures of its source
     Tables {
         /// The table
-        #[arg(value_parser = ["geom", "slots", "congestion"])]
+        #[arg(value_parser = ["geom", "slots", "pace", "congestion"])]
         table: String,
         /// What the randomness is drawn from
         #[arg(long, default_value_t = 1)]

@@ -79,6 +79,31 @@ fn p2_a_slow_device_comes_down_to_its_share() {
     assert!(domain.budget(disk).device.limit.0 >= 590 * MIB, "{domain:?}");
 }
 
+/// The same two begin at once, after some quiet reports, and each dirties all it may at any time.
+#[test]
+fn p2_a_slow_device_does_not_get_far_above_its_share() {
+    let share = 100 * MIB + 600 * MIB * 5 / 105;
+    for (order, quiet) in [([0, 1], 0), ([1, 0], 0), ([0, 1], 100), ([1, 0], 100)] {
+        let mut domain = Domain::at_rest(memory(800 * MIB), 2);
+        let (mut dirty, rate) = ([0, 0], [5 * MIB, 100 * MIB]);
+        for step in 1..=400u64 {
+            for index in order {
+                if step > quiet {
+                    dirty[index] = dirty[index].max(domain.budget(index).device.limit.0);
+                }
+                let written = dirty[index].min(rate[index] / 5);
+                dirty[index] -= written;
+                let now = Instant(step * 200 * MS);
+                domain.report(now, index, Bytes(dirty[index]), Bytes(written));
+            }
+            assert!(dirty[0] <= share * 8 / 5, "{} MiB in step {step}", dirty[0] / MIB);
+            let is_settled = step < quiet + 75 || dirty[0] <= share * 11 / 10;
+            assert!(is_settled, "{} MiB in step {step}", dirty[0] / MIB);
+        }
+        assert!(domain.budget(1).device.limit.0 >= 590 * MIB, "{domain:?}");
+    }
+}
+
 #[test]
 fn p3_an_idle_device_keeps_its_floor() {
     let mut domain = Domain::new(memory(800 * MIB));

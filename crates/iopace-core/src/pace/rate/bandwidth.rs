@@ -105,7 +105,9 @@ impl Bandwidth {
             self.gap = self.gap.max(self.quiet);
             self.quiet = 0;
         }
-        if self.elapsed >= INTERVAL.0 {
+        // Before the first completion there is nothing to learn, unless it never comes.
+        let is_first = self.measured == 0 && self.written == 0;
+        if self.elapsed >= if is_first { PERIOD } else { INTERVAL.0 } {
             self.update();
         }
     }
@@ -185,6 +187,20 @@ mod tests {
             bandwidth.see(Instant(now), Bytes::ZERO, Bytes::ZERO);
         }
         assert!(bandwidth.average().0.abs_diff(80 * MB) < MB, "{bandwidth:?}");
+    }
+
+    #[test]
+    fn before_the_first_completion_the_guess_holds_for_a_while() {
+        let mut bandwidth = Bandwidth::default();
+        for now in 0..40 {
+            bandwidth.see(Instant(now * 100 * MS), Bytes(1), Bytes::ZERO);
+            assert_eq!(bandwidth.average(), GUESS);
+        }
+        let mut dead = bandwidth;
+        dead.see(Instant(4_200 * MS), Bytes(1), Bytes::ZERO);
+        assert_eq!(dead.average().0, 1, "a dead device is not waited for for ever");
+        bandwidth.see(Instant(4_000 * MS), Bytes(1), Bytes(40 * MB));
+        assert_eq!(bandwidth.average().0, 10 * MB);
     }
 
     #[test]

@@ -122,7 +122,10 @@ impl Rate {
             tasks_count: group.tasks_count.max(group.tasks_last_count),
         };
         let Some(group) = self.groups.get_mut(id) else { return };
-        if !is_stale && !group.ran_free && group.dirtied > 0 && group.tasks_count > 0 {
+        // What ran free makes the estimate too low, with which a rate may still rise: else one task
+        // that runs free at the mark now and then would keep the rate of all others as it is.
+        let is_rated = !group.ran_free || (group.waited && shown.position > ONE);
+        if !is_stale && is_rated && group.dirtied > 0 && group.tasks_count > 0 {
             group.base.update(&shown);
         }
         group.tasks_last_count = group.tasks_count;

@@ -66,6 +66,25 @@ fn p4_groups_share_by_weight_whatever_the_number_of_tasks() {
     assert!(parts.iter().zip(wanted).all(|(part, want)| part.abs_diff(want) <= 10), "{parts:?}");
 }
 
+/// The flusher gives groups equal turns: the heavier one has most of what is dirty, and is not
+/// slowed for that.
+#[test]
+fn p4_weights_hold_where_groups_are_written_back_in_turns() {
+    for (first, second) in [(1, 10), (10, 1)] {
+        let mut world = world(&[(1, 0, weight(100)), (2, 0, weight(200))]);
+        world.is_in_turns = true;
+        world.start(first, of(1));
+        world.start(second, of(2));
+        // What one group had grabbed at the beginning has to drain first.
+        world.run(20 * SECOND);
+        for _ in 0..2 {
+            let parts = parts(&mut world, &[1, 2]);
+            println!("in turns, {first} against {second} tasks: {parts:?}");
+            assert!((327..=340).contains(&parts[0]), "{first} {second}: {parts:?}");
+        }
+    }
+}
+
 #[test]
 fn p5_what_one_does_not_take_the_others_get() {
     let mut world = world(&[(1, 0, cap(Some(10 * MIB), None)), (2, 0, weight(100))]);

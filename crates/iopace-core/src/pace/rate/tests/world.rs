@@ -78,6 +78,9 @@ pub(super) struct World {
     /// What the policy is told of each byte that is cleaned, in per cent.
     pub(super) told_percent: u64,
     pub(super) write_back: u64,
+    /// Groups are written back in turns, whatever each has dirty; else in the order of dirtying.
+    pub(super) is_in_turns: bool,
+    last: u32,
     tasks: Vec<Task>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -101,6 +104,8 @@ impl World {
             seen: Seen::default(),
             told_percent: 100,
             write_back: 0,
+            is_in_turns: false,
+            last: 0,
             tasks: Vec::new(),
             events: BinaryHeap::new(),
             sequence: 0,
@@ -268,12 +273,15 @@ impl World {
         if self.at_disk.is_some() || idle {
             return;
         }
-        let Some((group, size)) = self.line.front_mut() else { return };
+        let other = self.line.iter().position(|(group, _)| *group != self.last);
+        let place = if self.is_in_turns { other.unwrap_or(0) } else { 0 };
+        let Some((group, size)) = self.line.get_mut(place) else { return };
         let chunk = (*size).min(CHUNK);
         *size -= chunk;
+        self.last = *group;
         self.at_disk = Some((*group, chunk));
         if *size == 0 {
-            self.line.pop_front();
+            self.line.remove(place);
         }
         self.write_back += chunk;
         let (Device::Steady(rate) | Device::Bursts(rate, _)) = self.device;

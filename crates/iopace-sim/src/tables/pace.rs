@@ -1,0 +1,192 @@
+//! The table of dirty throttling: buffered writers paced by rate, beside the threshold of before.
+//!
+//! # Model
+//! Every row is a load of buffered writers; every variant is a policy of stage pace. *legacy* is
+//! `threshold` with the `fixed` window, the scheme that the source replaced; *rate* is the rate of
+//! the source with the `latency` window. Memory is that of the source where it states one, with its
+//! thresholds of 10 and 20 percent. The loads are in [`setups`], the arithmetic is in [`measure`].
+//!
+//! A *pause* is one wait of a writer before a portion of its write, from the first question until
+//! the portion goes into memory, as one sleep in `balance_dirty_pages` is one in the source. All
+//! pauses of a run count, from its first instant to the end of the last write.
+//!
+//! Figures with a lower bound are rounded down and those with an upper bound up: none looks better
+//! than it is.
+//!
+//! A row of dirty memory *within its share* or *at its set point* is one of the device's own marks,
+//! as stage pace has them; *starved* is who has finished less than half of what all have on
+//! average. Ten thousand writers are on a flash disk: with a page each per 200 ms, the longest
+//! pause that is allowed, they need 205 MB/s.
+//!
+//! # Limits
+//! *legacy* is not as bad as what the source replaced. There every writer above the threshold wrote
+//! back itself, so that fifty writers were fifty streams at the disk; here write-back is the
+//! flusher's under every policy, and disks divide memory ([`crate::fleet`]) under every policy.
+//!
+//! # Sources
+//! Wu Fengguang, "IO-less dirty throttling" (LinuxCon Japan 2011), with the curves and the figures
+//! of the kernels 2.6.38 and 2.6.39; the change logs of the series that was merged in 2011. Where
+//! it states a range, the table has the worse end.
+
+pub mod measure;
+pub mod setups;
+
+use super::{Bound, Row};
+use crate::milli::Milli;
+use crate::parallel;
+use core::cmp::Reverse;
+
+/// The name of the table.
+pub const TABLE: &str = "pace";
+
+/// The rows.
+pub const ROWS: [&str; 13] = [
+    "rsync",
+    "writers-10",
+    "writers-1000",
+    "writers-10000",
+    "ramp",
+    "jbod",
+    "nfs",
+    "usb-beside-disk",
+    "low-ratio",
+    "rewrite",
+    "group-cap",
+    "group-weights",
+    "reader-frames",
+];
+
+/// The variants: name, stage pace, stage window.
+pub const VARIANTS: [(&str, &str, &str); 2] =
+    [("legacy", "threshold", "fixed"), ("rate", "rate", "latency")];
+
+/// The figures of a row: name and unit.
+///
+/// # Panics
+/// If there is no such row.
+pub fn figures(row: &str) -> &'static [(&'static str, &'static str)] {
+    match row {
+        "rsync" => &[("bytes_s", "B/s"), ("ratio_to_legacy", "of legacy"), ("pause_p99_ms", "ms")],
+        "writers-10" => &[
+            ("pause_p99_ms", "ms"),
+            ("jain_5s_min", "of equal"),
+            ("spread_60s", "of mean"),
+            ("cov_1s", "of mean"),
+        ],
+        "writers-1000" | "writers-10000" => &[("pause_max_ms", "ms"), ("starved", "tasks")],
+        "ramp" => &[("ramp_s", "s")],
+        "jbod" => &[("busy_min", "of time")],
+        "nfs" => &[("pause_max_ms", "ms")],
+        "usb-beside-disk" => {
+            &[("disk_share", "of alone"), ("key_settle_s", "s"), ("over_limit_bytes", "B")]
+        }
+        "low-ratio" => &[("busy", "of time"), ("fluctuation_s", "s")],
+        "rewrite" => &[("count_factor", "of written")],
+        "group-cap" => &[("cap_error_max", "of limit")],
+        "group-weights" => &[("share_error", "of share")],
+        "reader-frames" => &[("hit_rate_ratio", "of alone")],
+        _ => panic!("no row '{row}' in the table {TABLE}"),
+    }
+}
+
+/// What the source states.
+pub fn source(row: &str, variant: &str, figure: &str) -> Option<Milli> {
+    let thousandths = match (variant, row, figure) {
+        ("legacy", "rsync", "bytes_s") => 545_098_791,
+        ("rate", "rsync", "bytes_s") => 891_014_654,
+        ("rate", "rsync", "ratio_to_legacy") => 1_635,
+        ("legacy", "rsync", "pause_p99_ms") => 3_000_000,
+        ("rate", "rsync", "pause_p99_ms") => 70_000,
+        ("legacy", "writers-10", "pause_p99_ms") => 2_500_000,
+        ("rate", "writers-10", "pause_p99_ms") => 10_000,
+        ("legacy", "ramp", "ramp_s") => 200_000,
+        ("rate", "ramp", "ramp_s") => 2_000,
+        ("legacy", "nfs", "pause_max_ms") => 30_000_000,
+        ("rate", "nfs", "pause_max_ms") => 80_000,
+        ("legacy", "usb-beside-disk", "key_settle_s") => 200_000,
+        ("rate", "low-ratio", "fluctuation_s") => 1_000,
+        _ => return None,
+    };
+    Some(Milli(thousandths))
+}
+
+/// What a figure has to meet. The old scheme has to meet nothing.
+pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
+    if variant != "rate" {
+        return None;
+    }
+    let bound = match (row, figure) {
+        ("rsync", "ratio_to_legacy") => Bound::AtLeast(Milli(1_700)),
+        ("rsync", "pause_p99_ms") => Bound::AtMost(Milli(50_000)),
+        ("writers-10", "pause_p99_ms") => Bound::AtMost(Milli(10_000)),
+        ("writers-10", "jain_5s_min") => Bound::AtLeast(Milli(999)),
+        ("writers-10", "spread_60s") => Bound::AtMost(Milli(10)),
+        ("writers-10", "cov_1s") => Bound::AtMost(Milli(50)),
+        ("writers-1000" | "writers-10000", "pause_max_ms") => Bound::AtMost(Milli(200_000)),
+        ("writers-1000" | "writers-10000", "starved") => Bound::AtMost(Milli(0)),
+        ("ramp", "ramp_s") => Bound::AtMost(Milli(1_000)),
+        ("jbod", "busy_min") => Bound::AtLeast(Milli(970)),
+        ("nfs", "pause_max_ms") => Bound::AtMost(Milli(80_000)),
+        ("usb-beside-disk", "disk_share") => Bound::AtLeast(Milli(950)),
+        ("usb-beside-disk", "key_settle_s") => Bound::AtMost(Milli(10_000)),
+        ("usb-beside-disk", "over_limit_bytes") => Bound::AtMost(Milli(0)),
+        ("low-ratio", "busy") => Bound::AtLeast(Milli(970)),
+        ("low-ratio", "fluctuation_s") => Bound::AtMost(Milli(1_000)),
+        ("rewrite", "count_factor") => Bound::Within(Milli(1_000), Milli(10)),
+        ("group-cap", "cap_error_max") => Bound::AtMost(Milli(10)),
+        ("group-weights", "share_error") => Bound::AtMost(Milli(20)),
+        ("reader-frames", "hit_rate_ratio") => Bound::AtLeast(Milli(950)),
+        _ => return None,
+    };
+    Some(bound)
+}
+
+/// The whole table: one entry per figure that there is.
+pub fn pace(seed: u64) -> Vec<Row> {
+    // The longest first, so that no processor is idle at the end.
+    let mut jobs: Vec<(&'static str, usize)> =
+        ROWS.iter().flat_map(|row| [(*row, 0), (*row, 1)]).collect();
+    jobs.sort_by_key(|(row, _)| Reverse(setups::effort(row)));
+    let outcomes = parallel::map(&jobs, |(row, variant)| setups::outcome(row, *variant, seed));
+    let of = |row: &str, variant: usize, figure: &str| -> Option<Milli> {
+        let place = jobs.iter().position(|job| *job == (row, variant))?;
+        outcomes[place].iter().find(|(name, _)| *name == figure).map(|(_, value)| *value)
+    };
+    let mut rows = Vec::new();
+    for row in ROWS {
+        for (variant, (name, ..)) in VARIANTS.iter().enumerate() {
+            for (figure, unit) in figures(row) {
+                let value = match *figure {
+                    "ratio_to_legacy" if variant == 0 => None,
+                    "ratio_to_legacy" => {
+                        let rate = of(row, 1, "bytes_s").unwrap_or_default();
+                        rate.over(of(row, 0, "bytes_s").unwrap_or_default())
+                    }
+                    _ => of(row, variant, figure),
+                };
+                rows.extend(value.map(|value| entry(row, name, (figure, unit), value)));
+            }
+        }
+    }
+    rows
+}
+
+fn entry(
+    row: &'static str,
+    variant: &'static str,
+    (figure, unit): (&'static str, &'static str),
+    value: Milli,
+) -> Row {
+    let bound = bound(row, variant, figure);
+    Row {
+        table: TABLE,
+        row,
+        variant,
+        figure,
+        unit,
+        source: source(row, variant, figure),
+        value,
+        bound: bound.map(Bound::text),
+        holds: bound.map(|bound| bound.holds(value, value)),
+    }
+}

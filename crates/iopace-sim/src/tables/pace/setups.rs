@@ -1,0 +1,337 @@
+//! The loads of the table, row by row, and how each is turned into figures.
+//!
+//! Where only writers use memory, the page cache is as large as the dirty limit: pages that are
+//! clean are in nobody's way and are not read.
+
+use super::VARIANTS;
+use super::measure::{cap_error, cov_max, down, jain_min, max_ms, p99_ms, spread, starved, up};
+use crate::fleet;
+use crate::milli::Milli;
+use crate::report::{RunReport, TaskReport};
+use crate::run::run_traced as run;
+use crate::scenario::{DEVICE, Memory, Scenario};
+use crate::task::{Files, Kind, Task};
+use crate::trace::{Look, Trace};
+use iopace_core::group::tree::Tree;
+use iopace_core::pace::{self, Thresholds};
+use iopace_core::request::{Extent, GroupId};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::{Bytes, BytesPerSec};
+use iopace_core::window;
+
+/// Figures of one row under one variant.
+pub type Outcome = Vec<(&'static str, Milli)>;
+
+/// The 7200 rpm disk.
+pub const HDD: &str = "hdd-sata-250g";
+/// A flash disk: ten thousand writers of a page per 200 ms are 205 MB/s.
+pub const SSD: &str = "ssd-sata";
+/// A file server that completes writes in bursts.
+pub const NFS: &str = "nfs-gigabit";
+/// A stick.
+pub const KEY: &str = "usb-key";
+
+/// What a write-only row runs before its steady figures count.
+const WARMUP: Nanos = Nanos::from_secs(10);
+
+/// Between two looks.
+const LOOK: Nanos = Nanos::from_millis(10);
+
+/// The link of the row `rsync`: the fastest second of the source's rsync brought 3.23 MB.
+pub const LINK: BytesPerSec = BytesPerSec(3_230_000);
+
+/// The limit of the row `group-cap`.
+pub const CAP: u64 = 10_000_000;
+
+/// Which rows to begin with: about what their runs take, in tenths of a second.
+pub(super) fn effort(row: &str) -> u32 {
+    match row {
+        "jbod" => 100,
+        "writers-10000" => 50,
+        "rewrite" | "group-cap" | "group-weights" => 10,
+        _ => 1,
+    }
+}
+
+/// Carries out a row under a variant.
+///
+/// # Panics
+/// If there is no such row or variant.
+pub fn outcome(row: &str, variant: usize, seed: u64) -> Outcome {
+    let setup = Setup { row: row.into(), variant, seed };
+    match row {
+        "rsync" => setup.rsync(),
+        "writers-10" => setup.writers_10(),
+        "writers-1000" => setup.many(HDD, 1_000, Nanos::from_secs(30)),
+        "writers-10000" => setup.many(SSD, 10_000, Nanos::from_secs(15)),
+        "ramp" => setup.ramp(),
+        "jbod" => setup.jbod(),
+        "nfs" => setup.nfs(),
+        "usb-beside-disk" => setup.usb(),
+        "low-ratio" => setup.low_ratio(),
+        "rewrite" => setup.rewrite(),
+        "group-cap" => setup.group_cap(),
+        "group-weights" => setup.group_weights(),
+        "reader-frames" => setup.reader_frames(),
+        _ => panic!("no row '{row}'"),
+    }
+}
+
+/// Dirty thresholds of 10 and 20 percent of so many GiB.
+fn thresholds(gib: u64) -> Thresholds {
+    Thresholds::of_memory(Bytes(gib << 30), 10, 20)
+}
+
+/// `count` tasks of a kind, each in a region of its own, one behind the other.
+fn tasks(kind: Kind, count: u64, first: u64, region_mib: u64) -> Vec<Task> {
+    let task = |index: u64| {
+        let len = Bytes::from_mib(region_mib);
+        let region = Extent::new(Bytes((first + index) * len.0), len).expect("far below 2^64");
+        Task::new(&format!("{}-{index:05}", kind.name()), kind, region)
+    };
+    (0..count).map(task).collect()
+}
+
+/// One row under one variant.
+struct Setup {
+    row: String,
+    variant: usize,
+    seed: u64,
+}
+
+impl Setup {
+    fn scenario(&self, disk: &str, dirty: Thresholds, seconds: u64, tasks: Vec<Task>) -> Scenario {
+        let (_, pace, window) = VARIANTS[self.variant];
+        Scenario {
+            seed: self.seed,
+            duration: Nanos::from_secs(seconds),
+            warmup: WARMUP.min(Nanos::from_secs(seconds / 2)),
+            memory: Some(Memory {
+                size: dirty.limit,
+                dirty_background: dirty.background,
+                dirty_limit: dirty.limit,
+                ..Memory::default()
+            }),
+            pace: pace::find(pace).expect("a policy of the registry"),
+            window: window::find(window).expect("a policy of the registry"),
+            tasks,
+            ..Scenario::new(&self.row, disk)
+        }
+    }
+
+    /// 50 dd and an rsync from a remote machine on one disk, 4 GiB.
+    fn rsync(&self) -> Outcome {
+        let mut all = tasks(Kind::DdWrite, 50, 1, 512);
+        let [rsync] = &tasks(Kind::Rsync, 1, 0, 512)[..] else { unreachable!("one task") };
+        all.push(Task { link: LINK, ..rsync.clone() });
+        let (report, trace) = run(&self.scenario(HDD, thresholds(4), 60, all), None);
+        let rsync = &report.tasks["rsync-00000"];
+        let rate = down(u128::from(rsync.bytes), u128::from(measured(&report)));
+        vec![("bytes_s", rate), ("pause_p99_ms", p99_ms(&trace.portion_pauses))]
+    }
+
+    /// 10 dd on one disk, 4 GiB.
+    fn writers_10(&self) -> Outcome {
+        let all = tasks(Kind::DdWrite, 10, 0, 4_096);
+        let (report, trace) = run(&self.scenario(HDD, thresholds(4), 60, all), None);
+        let (tasks, end) = (of(&report, "dd"), Nanos::from_secs(60));
+        vec![
+            ("pause_p99_ms", p99_ms(&trace.portion_pauses)),
+            ("jain_5s_min", jain_min(&tasks, Nanos::ZERO, end, Nanos::from_secs(5))),
+            ("spread_60s", spread(&tasks, Nanos::ZERO, end)),
+            ("cov_1s", cov_max(&tasks, WARMUP, end, Nanos::from_secs(1))),
+        ]
+    }
+
+    /// So many dd on one disk, 8 GiB.
+    fn many(&self, disk: &str, count: u64, duration: Nanos) -> Outcome {
+        let seconds = duration.0 / 1_000_000_000;
+        let all = tasks(Kind::DdWrite, count, 0, 64);
+        let (report, trace) = run(&self.scenario(disk, thresholds(8), seconds, all), None);
+        vec![
+            ("pause_max_ms", max_ms(&trace.portion_pauses)),
+            ("starved", starved(&of(&report, "dd"), Nanos::ZERO, duration)),
+        ]
+    }
+
+    /// 10 dd on an idle disk, 4 GiB: from nothing to where dirty memory is to settle, which it
+    /// nears by less and less: to within 5 percent.
+    fn ramp(&self) -> Outcome {
+        let all = tasks(Kind::DdWrite, 10, 0, 4_096);
+        let (_, trace) = run(&self.scenario(HDD, thresholds(4), 10, all), Some(LOOK));
+        // Halfway between limit and free-run mark, which is halfway between limit and background.
+        let setpoint = thresholds(4).limit.0 / 8 * 7 / 100 * 95;
+        let there = trace.looks.iter().find(|look| look.pace.dirty.0 >= setpoint);
+        let ramp = there.map(|look| seconds(look.at.since(Instant::ZERO)));
+        ramp.map(|ramp| ("ramp_s", ramp)).into_iter().collect()
+    }
+
+    /// Ten flash disks with 100 dd each, 64 GiB.
+    fn jbod(&self) -> Outcome {
+        let all = thresholds(64);
+        let own = Thresholds::new(Bytes(all.background.0 / 10), Bytes(all.limit.0 / 10));
+        let scenario = self.scenario(SSD, own, 6, tasks(Kind::DdWrite, 100, 0, 1_024));
+        let report = fleet::run(&vec![scenario; 10], all, None);
+        let busy = report.members.iter().map(|(member, _)| member.disk_use.busy);
+        vec![("busy_min", busy.min().unwrap_or_default())]
+    }
+
+    /// One dd to a file server, 3 GiB. Write-back has as much on its way as the server takes before
+    /// it commits: eight requests of 8 MiB.
+    fn nfs(&self) -> Outcome {
+        let all = tasks(Kind::DdWrite, 1, 0, 16_384);
+        let mut scenario = self.scenario(NFS, thresholds(3), 60, all);
+        scenario.memory.as_mut().expect("it has").write_back_len = Bytes::from_mib(8);
+        let (_, trace) = run(&scenario, None);
+        vec![("pause_max_ms", max_ms(&trace.portion_pauses))]
+    }
+
+    /// A dd to a disk and one to a stick, 3 GiB for both. They begin at once after some quiet time,
+    /// and the stick reports what it wrote first: the order in which it could get most.
+    fn usb(&self) -> Outcome {
+        let (all, begin) = (thresholds(3), Instant::ZERO + WARMUP);
+        let dd = || {
+            let mut dd = tasks(Kind::DdWrite, 1, 0, 14_000);
+            dd[0].start = begin;
+            dd
+        };
+        let disk = self.scenario(HDD, all, 90, dd());
+        let key = self.scenario(KEY, all, 90, dd());
+        let alone = fleet::run(std::slice::from_ref(&disk), all, None);
+        let both = fleet::run(&[key, disk], all, Some(LOOK));
+        let rate = |report: &RunReport| u128::from(report.tasks["dd-write-00000"].bytes);
+        let [(_, key), (beside, disk)] = &both.members[..] else { unreachable!("two members") };
+        // Its share is what it may have at the end, when all is settled.
+        let own = key.looks.last().map_or(0, |look| look.pace.limit.0);
+        let above = key.looks.iter().rev().find(|look| look.pace.dirty.0 > own);
+        let settled = above.map_or(Milli(0), |look| seconds(look.at.since(begin)));
+        let sums = disk.looks.iter().zip(&key.looks).map(|(a, b)| a.pace.dirty + b.pace.dirty);
+        let over = sums.max().map_or(0, |most| most.0.saturating_sub(all.limit.0));
+        vec![
+            ("disk_share", down(rate(beside), rate(&alone.members[0].0))),
+            ("key_settle_s", settled),
+            ("over_limit_bytes", up(u128::from(over), 1)),
+        ]
+    }
+
+    /// 10 dd on one disk, of 3 GiB 1 and 2 percent.
+    fn low_ratio(&self) -> Outcome {
+        let dirty = Thresholds::of_memory(Bytes(3 << 30), 1, 2);
+        let all = tasks(Kind::DdWrite, 10, 0, 4_096);
+        let (report, trace) = run(&self.scenario(HDD, dirty, 60, all), Some(LOOK));
+        let (least, most) = range(steady(&trace).map(|look| look.pace.dirty.0));
+        // Thousandths of 1 MB/s are 1000 B/s.
+        let rate = u128::from(report.disk_use.mb_s.0.unsigned_abs()) * 1_000;
+        vec![("busy", report.disk_use.busy), ("fluctuation_s", up(u128::from(most - least), rate))]
+    }
+
+    /// 4 logs that grow by 1 KiB at a time, and one block of 1 KiB that is rewritten, 1 GiB: what
+    /// stage pace has counted over what went to the disk. The old scheme has no such count.
+    fn rewrite(&self) -> Outcome {
+        let mut all = tasks(Kind::Append, 4, 1, 4_096);
+        all.extend(tasks(Kind::Rewrite, 1, 0, 4_096));
+        let scenario = self.scenario(HDD, thresholds(1), 30, all);
+        let (report, trace) = run(&scenario, Some(LOOK));
+        let counted: Vec<u64> = steady(&trace).map(|look| look.pace.dirty_rate.0).collect();
+        let mean = counted.iter().sum::<u64>() / (counted.len() as u64).max(1);
+        let written = report.disk_use.mb_s.0.unsigned_abs() * 1_000;
+        let factor = Milli::ratio(u128::from(mean), u128::from(written)).unwrap_or_default();
+        if self.variant == 0 { Vec::new() } else { vec![("count_factor", factor)] }
+    }
+
+    /// A group with `io.max` of 10 MB/s and 4 writers of 4 KiB at a time beside 2 dd, 4 GiB.
+    fn group_cap(&self) -> Outcome {
+        let mut groups = Tree::new();
+        let capped = group(&mut groups, "/capped", "io.max", &format!("{DEVICE} wbps={CAP}"));
+        let free = group(&mut groups, "/free", "io.weight", "100");
+        let mut all = tasks(Kind::DdWrite, 6, 0, 4_096);
+        for (index, task) in all.iter_mut().enumerate() {
+            if index < 4 {
+                (task.group, task.block) = (capped, Bytes::from_kib(4));
+                task.name = format!("capped-{index}");
+            } else {
+                task.group = free;
+            }
+        }
+        let scenario = Scenario { groups, ..self.scenario(HDD, thresholds(4), 30, all) };
+        let (report, _) = run(&scenario, None);
+        let error = cap_error(&of(&report, "capped"), WARMUP, Nanos::from_secs(30), CAP);
+        vec![("cap_error_max", error)]
+    }
+
+    /// Two groups of weights 100 and 200, one of them with a single dd and the other with 10, and
+    /// the other way round, 4 GiB: the larger error.
+    fn group_weights(&self) -> Outcome {
+        let error = |light: usize, heavy: usize| {
+            let mut groups = Tree::new();
+            let one = group(&mut groups, "/one", "io.weight", "100");
+            let two = group(&mut groups, "/two", "io.weight", "200");
+            let mut all = tasks(Kind::DdWrite, (light + heavy) as u64, 0, 4_096);
+            for (index, task) in all.iter_mut().enumerate() {
+                let (name, id) = if index < light { ("one", one) } else { ("two", two) };
+                (task.name, task.group) = (format!("{name}-{index}"), id);
+            }
+            let scenario = Scenario { groups, ..self.scenario(HDD, thresholds(4), 60, all) };
+            let (report, _) = run(&scenario, None);
+            let sum = |name| of(&report, name).iter().map(|task| u128::from(task.bytes)).sum();
+            let (one, two): (u128, u128) = (sum("one"), sum("two"));
+            // Shares of 1/3 and 2/3; the lighter one's error is the larger part of its share.
+            up((3 * one).abs_diff(one + two), one + two)
+        };
+        vec![("share_error", error(10, 1).max(error(1, 10)))]
+    }
+
+    /// Postmark with a pool that takes 60 percent of 1 GiB and is in memory, alone and beside a dd.
+    fn reader_frames(&self) -> Outcome {
+        let files = Files { count: 80_000, ..postmark().files };
+        let reader = Task { files, warm: true, ..postmark() };
+        let dd = tasks(Kind::DdWrite, 1, 4, 16_384);
+        let hits = |tasks: Vec<Task>| {
+            let mut scenario = self.scenario(HDD, thresholds(1), 40, tasks);
+            scenario.memory.as_mut().expect("it has").size = Bytes(1 << 30);
+            let (report, _) = run(&scenario, None);
+            let task = &report.tasks["postmark"];
+            (u128::from(task.cached), u128::from(task.ops))
+        };
+        let (alone, all_alone) = hits(vec![reader.clone()]);
+        let (beside, all_beside) = hits([vec![reader], dd].concat());
+        vec![("hit_rate_ratio", down(beside * all_alone, alone * all_beside))]
+    }
+}
+
+fn postmark() -> Task {
+    let region = Extent::new(Bytes(0), Bytes(32 << 30)).expect("far below 2^64");
+    Task::new("postmark", Kind::Postmark, region)
+}
+
+fn group(groups: &mut Tree, path: &str, file: &str, line: &str) -> GroupId {
+    let id = groups.create(path).expect("a new name");
+    groups.write(id, file, line, &[DEVICE]).expect("a legal line");
+    id
+}
+
+/// The tasks whose names begin like that.
+fn of<'a>(report: &'a RunReport, name: &str) -> Vec<&'a TaskReport> {
+    let tasks = report.tasks.iter().filter(|(task, _)| task.starts_with(name));
+    tasks.map(|(_, task)| task).collect()
+}
+
+/// Looks at what is steady.
+fn steady(trace: &Trace) -> impl Iterator<Item = &Look> {
+    trace.looks.iter().filter(|look| look.at > Instant::ZERO + WARMUP)
+}
+
+/// The smallest and the largest of numbers.
+fn range(numbers: impl Iterator<Item = u64>) -> (u64, u64) {
+    numbers.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)))
+}
+
+/// A time in seconds, rounded up.
+fn seconds(time: Nanos) -> Milli {
+    up(u128::from(time.0), 1_000_000_000)
+}
+
+/// The measured time of a run, in seconds.
+fn measured(report: &RunReport) -> u64 {
+    report.measured_ms.0.unsigned_abs() / 1_000_000
+}
