@@ -53,16 +53,9 @@ impl Memory {
         let dirty = self.flusher.dirty(GroupId::ROOT).device.0;
         let now_dirty = dirty.saturating_add(dirty / SPARE_PART);
         let limit = wanted.max(self.held.limit.min(Bytes(now_dirty)));
-        self.wanted = wanted;
         if limit != self.held.limit {
             self.use_of_budget(now, limit);
         }
-    }
-
-    /// Whether more than twice of what may be dirty is: then write-back is wanted as if a flush
-    /// waited for it, so that the frames are soon free.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.flusher.dirty(GroupId::ROOT).device.0 / 2 > self.wanted.0
     }
 
     /// Uses so much of the budget.

@@ -38,8 +38,6 @@ pub(super) struct Memory {
     pub(super) budget: Budget,
     /// What of the budget is used while readers need the frames.
     pub(super) held: Thresholds,
-    /// What that comes to once what is dirty already is written back.
-    pub(super) wanted: Bytes,
     /// When a task last waited for the disk.
     pub(super) readers_at: Option<Instant>,
     /// Written back since the last look, and per second on average.
@@ -75,7 +73,6 @@ impl Memory {
             door: Door::default(),
             budget,
             held: thresholds,
-            wanted: thresholds.limit,
             readers_at: None,
             written: 0,
             written_rate: 0,

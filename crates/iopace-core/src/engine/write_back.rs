@@ -56,8 +56,7 @@ impl Engine {
         self.memory.is_asked = false;
         self.memory.again = Instant::NEVER;
         self.learn_chunk();
-        self.memory.in_line.is_awaited =
-            !self.memory.syncing.is_empty() || self.memory.is_crowded();
+        self.memory.in_line.is_awaited = !self.memory.syncing.is_empty();
         while self.memory.in_line.requests_count < WRITE_BACK_REQUESTS_MAX as u32 {
             let memory = &mut self.memory;
             let (background, pressed) = (memory.held.background, memory.door.is_gated());
