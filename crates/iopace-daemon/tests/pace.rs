@@ -269,9 +269,8 @@ fn groups_that_write_share_by_weight() {
     });
     let percent = shares[1] * 100 / (shares[0] + shares[1]);
     println!("weight 300 of 400: {percent} % of {} MiB", (shares[0] + shares[1]) >> 20);
-    // Its share is 75 %. On a disk that writes one group's pages for half a second at a time, the
-    // lighter one may get less than its own; it gets no more, and it is not shut out.
-    assert!((70..=95).contains(&percent), "{shares:?}");
+    // Its share is 75 %; the writers of a busy machine are late now and then.
+    assert!((70..=80).contains(&percent), "{shares:?}");
     let memory = status(&running).memory.expect("buffered");
     assert!(memory.pauses.count() > 0);
 }

@@ -193,6 +193,10 @@ impl Tree {
         while index != 0 {
             let node = self.node(index);
             reserved |= node.owed(lane) <= now;
+            if !ask.sync {
+                let limits = node.limits.iter_mut().filter(|rate| rate.counts(lane));
+                limits.for_each(|rate| rate.meter.turn());
+            }
             let iops_size = node.settings.max.iops_size;
             node.limits.iter_mut().for_each(|rate| rate.charge(now, lane, bytes, iops_size));
             node.guarantees.iter_mut().for_each(|rate| rate.charge(now, lane, bytes, None));

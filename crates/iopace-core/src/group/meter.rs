@@ -10,13 +10,14 @@
 //! costs, so that a large request is paid for by the wait of the next one. The long-run rate is
 //! exact for every mix of sizes. A meter that has nothing to do earns no credit beyond its
 //! tolerance (the burst) and a millisecond; one that kept somebody waiting keeps the lateness of
-//! the caller's timer to its account.
+//! the caller's timer to its account, and write-back the time until its turn.
 //!
 //! # Properties
 //! 1. While something always waits, the amount that passes in a time t is `rate x t` plus at most
 //!    the tolerance, the lateness and one request.
 //! 2. After an idle time at most the tolerance and a millisecond pass at once, and one request.
 //! 3. Remainders are carried: no rate drifts.
+//! 4. Write-back that comes in turns of up to a second gets the whole rate.
 //!
 //! # Sources
 //! The generic cell rate algorithm (ITU-T I.371) in its virtual scheduling form, with the size as
@@ -29,6 +30,10 @@ use core::num::NonZeroU64;
 /// late by milliseconds. Beyond it the time is lost, so that a host that stood still does not let
 /// everything through afterwards.
 const LATENESS_MAX: Nanos = Nanos::from_millis(20);
+
+/// Idle time that write-back does not lose: a group's pages are written in turns, and the turns of
+/// others take so long ([`crate::flush::TURN_MAX`]). What is written is paced at the door already.
+const TURN_MAX: Nanos = Nanos::from_secs(1);
 
 /// Idle time that is not lost: a client with few requests leaves gaps of some 10 µs between them,
 /// which would cost it 5 % of a limit of 20 000 a second. A hundredth of a tenth of a second.
@@ -47,14 +52,14 @@ pub struct Meter {
     clock: Instant,
     /// Numerator left over from the last division by `rate`.
     remainder: u64,
-    /// Whether somebody has waited for it since the last charge.
-    waited: bool,
+    /// Idle time that the next charge does not lose.
+    kept: Nanos,
 }
 
 impl Meter {
     /// A meter that is open now.
     pub fn new(now: Instant, rate: NonZeroU64, tolerance: Nanos) -> Meter {
-        Meter { rate, tolerance, clock: now, remainder: 0, waited: false }
+        Meter { rate, tolerance, clock: now, remainder: 0, kept: GAP_MAX }
     }
 
     /// Changes rate and burst. What is owed stays owed, at the new rate; but no change closes the
@@ -81,13 +86,17 @@ impl Meter {
 
     /// Somebody waits for it: lateness from now on is not lost.
     pub fn wait(&mut self) {
-        self.waited = true;
+        self.kept = self.kept.max(LATENESS_MAX);
+    }
+
+    /// What passes next could not ask before it was its turn.
+    pub fn turn(&mut self) {
+        self.kept = self.kept.max(TURN_MAX);
     }
 
     /// Charges what passes now: so many bytes or operations.
     pub fn charge(&mut self, now: Instant, units_count: u64) {
-        let lateness = if self.waited { LATENESS_MAX } else { GAP_MAX };
-        let floor = Instant(now.0.saturating_sub(lateness.0));
+        let floor = Instant(now.0.saturating_sub(self.kept.0));
         if self.clock < floor {
             self.clock = floor;
             self.remainder = 0;
@@ -97,7 +106,7 @@ impl Meter {
         let cost = u64::try_from(numerator / rate).unwrap_or(u64::MAX);
         self.remainder = (numerator % rate) as u64;
         self.clock = Instant(self.clock.0.saturating_add(cost).min(Instant::NEVER.0 - 1));
-        self.waited = false;
+        self.kept = GAP_MAX;
     }
 }
 
@@ -220,5 +229,28 @@ mod tests {
         meter.charge(Instant(0), u64::MAX);
         meter.charge(Instant(0), u64::MAX);
         assert!(meter.opens() < Instant::NEVER);
+    }
+
+    #[test]
+    fn p4_write_back_that_comes_in_turns_gets_the_whole_rate() {
+        let mut meter = meter(1_000, Nanos::ZERO);
+        let (mut now, mut total) = (Instant(0), 0);
+        for _ in 0..60 {
+            now = now + Nanos::from_millis(900);
+            while meter.opens() <= now {
+                meter.turn();
+                meter.charge(now, 10);
+                total += 10;
+            }
+        }
+        assert!((53_990..=54_010).contains(&total), "{total} in 54 s");
+        // A pause earns one turn.
+        let (later, mut burst) = (now + Nanos::from_secs(60), 0);
+        while meter.opens() <= later {
+            meter.turn();
+            meter.charge(later, 10);
+            burst += 10;
+        }
+        assert!((1_000..=1_010).contains(&burst), "{burst}");
     }
 }
