@@ -11,7 +11,7 @@ pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
-pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs};
+pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
 pub use sim::{SimCommand, TableFormat, TraceFormat};

@@ -1,6 +1,7 @@
 //! `iopace pace`: how the writers of a running daemon are paced.
 
 mod show;
+mod trace;
 
 use crate::cli::{PaceCommand, PaceConfigureArgs, PaceListArgs};
 use crate::output::Failure;
@@ -25,6 +26,7 @@ pub fn run(command: &PaceCommand) -> Result<(), Failure> {
             let device = target::change(target, |client, name| client.change_pace(name, &change))?;
             done(target, &device, || show::in_force(&device))
         }
+        PaceCommand::Trace(args) => trace::run(args),
         PaceCommand::Status(target) => {
             let devices = devices(target)?;
             done(target, &devices, || {

@@ -6,6 +6,7 @@ use crate::paths::controls;
 use iopace_daemon::control::api::DeviceReport;
 use iopace_daemon::control::{Client, ClientError};
 use serde::Serialize;
+use std::path::Path;
 
 /// Whether a daemon is to be asked where that is not needed.
 pub fn asks_daemon(target: &TargetArgs) -> bool {
@@ -43,23 +44,32 @@ pub fn change(
     target: &TargetArgs,
     change: impl FnOnce(&Client, &str) -> Result<DeviceReport, ClientError>,
 ) -> Result<DeviceReport, Failure> {
-    let found = find(target)?;
-    let (client, device) = match &*found {
-        [one] => one,
-        [] => return Err(Failure::new("the daemon has no device")),
-        several => {
-            let names: Vec<&str> = several.iter().map(|(_, device)| &*device.name).collect();
-            let all = names.join(", ");
-            return Err(Failure::usage(match &target.device {
-                Some(name) => format!(
-                    "several daemons have a device '{name}': name one of them with --control: {}",
-                    sockets(several).join(", ")
-                ),
-                None => format!("there are several devices, name one of them: {all}"),
-            }));
-        }
-    };
-    change(client, &device.name).map_err(Failure::new)
+    let (client, device) = only(target.control.as_deref(), target.device.as_deref())?;
+    change(&client, &device.name).map_err(Failure::new)
+}
+
+/// The one device that is meant, with its daemon.
+///
+/// # Errors
+/// No daemon, no such device, or several of them, with what would be right.
+pub fn only(
+    control: Option<&Path>,
+    device: Option<&str>,
+) -> Result<(Client, DeviceReport), Failure> {
+    let mut found = find_by(control, device)?;
+    if found.len() > 1 {
+        let names: Vec<&str> = found.iter().map(|(_, device)| &*device.name).collect();
+        return Err(Failure::usage(match device {
+            Some(name) => format!(
+                "several daemons have a device '{name}': name one of them with --control: {}",
+                sockets(&found).join(", ")
+            ),
+            None => {
+                format!("there are several devices, name one of them: {}", names.join(", "))
+            }
+        }));
+    }
+    found.pop().ok_or_else(|| Failure::new("the daemon has no device"))
 }
 
 fn sockets(found: &[(Client, DeviceReport)]) -> Vec<String> {
@@ -71,9 +81,16 @@ fn sockets(found: &[(Client, DeviceReport)]) -> Vec<String> {
 /// # Errors
 /// No daemon, or no such device.
 pub fn find(target: &TargetArgs) -> Result<Vec<(Client, DeviceReport)>, Failure> {
+    find_by(target.control.as_deref(), target.device.as_deref())
+}
+
+fn find_by(
+    control: Option<&Path>,
+    device: Option<&str>,
+) -> Result<Vec<(Client, DeviceReport)>, Failure> {
     let mut found = Vec::new();
     let mut nobody = None;
-    let paths = controls(target.control.as_deref());
+    let paths = controls(control);
     for path in &paths {
         let client = Client::new(path);
         match client.devices() {
@@ -88,9 +105,9 @@ pub fn find(target: &TargetArgs) -> Result<Vec<(Client, DeviceReport)>, Failure>
     if let (Some(error), true) = (nobody, found.is_empty()) {
         return Err(Failure::new(error));
     }
-    let Some(name) = &target.device else { return Ok(found) };
+    let Some(name) = device else { return Ok(found) };
     let known: Vec<String> = found.iter().map(|(_, device)| device.name.clone()).collect();
-    found.retain(|(_, device)| device.name == *name);
+    found.retain(|(_, device)| device.name == name);
     if found.is_empty() {
         let known = known.iter().map(String::as_str);
         let remedy = match nearest(name, known.clone()) {

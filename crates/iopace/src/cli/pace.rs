@@ -1,7 +1,9 @@
 //! `iopace pace` as it is asked for.
 
-use super::{TargetArgs, pace_policies};
-use clap::{Args, Subcommand};
+use super::{TargetArgs, TraceFormat, pace_policies};
+use crate::units;
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
 
 const PACE_EXAMPLES: &str = "\
 Examples:
@@ -10,6 +12,7 @@ Examples:
   iopace pace configure -a none disk         no pacing: as much as memory takes
   iopace pace configure -a rate              DEVICE may be left out if the daemon has one only
   iopace pace status --format json           everything, for a script
+  iopace pace trace --png pace.png           half a minute of a device, drawn
 
 A policy is exchanged under load; writes that wait are asked for anew.";
 
@@ -22,6 +25,14 @@ The bar is dirty memory from nothing to the limit: # is dirty, f the end of the 
 nobody is slowed down), s the setpoint (where dirty memory settles), | the limit. A task's rate is
 the base rate times the position: 1.000 at the setpoint, more below it, less above.";
 
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  iopace pace trace --for 10s > pace.csv
+  iopace pace trace disk --svg pace.svg --png pace.png
+
+Ctrl-C ends it sooner and keeps what was seen. A dot among the pauses is the last one before a look,
+not every one: 'iopace pace status' counts them all.";
+
 /// `iopace pace`
 #[derive(Debug, Subcommand)]
 #[command(after_help = PACE_EXAMPLES)]
@@ -33,6 +44,9 @@ pub enum PaceCommand {
     /// Show dirty memory, rates and pauses
     #[command(after_help = STATUS_EXAMPLES)]
     Status(TargetArgs),
+    /// Look at a device all the time: dirty memory against its marks, rates, window and pauses
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(PaceTraceArgs),
 }
 
 /// `iopace pace list`
@@ -55,4 +69,30 @@ pub struct PaceConfigureArgs {
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,
+}
+
+/// `iopace pace trace`
+#[derive(Debug, Args)]
+pub struct PaceTraceArgs {
+    /// The device [default: the only one there is]
+    pub device: Option<String>,
+    /// How long to look
+    #[arg(long = "for", value_name = "TIME", default_value = "30s",
+          value_parser = units::parse_time)]
+    pub length: iopace_core::time::Nanos,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::parse_time)]
+    pub every: iopace_core::time::Nanos,
+    /// Draw it as SVG
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Draw it as PNG
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub png: Option<PathBuf>,
+    /// How to print the looks [default: csv, or nothing if it is drawn]
+    #[arg(long, value_enum)]
+    pub format: Option<TraceFormat>,
+    /// The daemon's control socket [default: the one in the place where 'serve' puts it]
+    #[arg(long, env = "IOPACE_CONTROL", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
 }

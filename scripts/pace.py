@@ -1,0 +1,287 @@
+"""Buffered writes, live, with fio, on an emulated disk of 7200 rpm: what pacing promises.
+
+    pace.py writers [short]     ten writers: fairness, pauses, dirty memory in its band
+    pace.py reader [short]      a reader beside ten writers, with each window policy
+    pace.py groups [short]      a group with a limit, and two groups with weights
+
+IOPACE_BIN is the program; FIGURES a folder for the pictures. Prints tables. The short form takes
+seconds and ends with 1 if a figure is far off: a loaded machine may be late, but not unfair.
+"""
+
+import csv
+import glob
+import io
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+IOPACE = os.path.realpath(os.environ["IOPACE_BIN"])
+MIB = 1 << 20
+WRITERS = 10
+
+
+class Server:
+    """A daemon with one emulated disk, ended by its process id."""
+
+    def __init__(self, folder, *words, groups=()):
+        self.folder = folder
+        command = [IOPACE, "serve", "--emulate", "hdd-sata-250g", "--size", "24GiB"]
+        command += ["--socket", "s", "--control", "c", *words]
+        for name in ("s", "c"):
+            if os.path.exists(os.path.join(folder, name)):
+                os.remove(os.path.join(folder, name))
+        err = open(os.path.join(folder, "err"), "w")
+        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=err)
+        self.uri = self.process.stdout.readline().decode().strip()
+        if not self.uri.startswith("nbd+unix"):
+            self.process.wait()
+            sys.exit(open(os.path.join(folder, "err")).read() or "the server did not start")
+        for group, name, value in groups:
+            self.iopace("group", "create", group)
+            self.iopace("group", "set", group, name, value)
+
+    def iopace(self, *words):
+        command = [IOPACE, *words, "--control", "c"]
+        done = subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.PIPE)
+        return done.stdout.decode()
+
+    def of(self, group):
+        """The export as a client of a group asks for it."""
+        path, socket = self.uri.removeprefix("nbd+unix:///").split("?")
+        return f"nbd+unix:///{path}@{group}?{socket}"
+
+    def device(self):
+        return json.loads(self.iopace("pace", "status", "--format", "json"))[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+class Fio:
+    """fio in the background; `jobs` waits for it and gives the jobs of its report by name."""
+
+    def __init__(self, folder, text):
+        self.folder = folder
+        for path in glob.glob(os.path.join(folder, "*_bw.*.log")):
+            os.remove(path)
+        with open(os.path.join(folder, "jobs.fio"), "w") as file:
+            file.write(text)
+        command = ["fio", "jobs.fio", "--output-format=json", "--output=out.json"]
+        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+
+    def jobs(self):
+        if self.process.wait() != 0:
+            sys.exit("fio failed")
+        with open(os.path.join(self.folder, "out.json")) as file:
+            out = file.read()
+        return {job["jobname"]: job for job in json.loads(out[out.index("{") :])["jobs"]}
+
+    def seconds(self, name, step):
+        """A bandwidth log: bytes in the second that begins every `step` ms."""
+        (path,) = glob.glob(os.path.join(self.folder, f"{name}_bw.*.log"))
+        with open(path) as file:
+            rows = [[int(cell) for cell in line.split(",")[:2]] for line in file]
+        # What was written until when; a loaded machine writes its log late.
+        until = [(0, 0.0)]
+        for at, rate in rows:
+            before, sum = until[-1]
+            if at > before:
+                until.append((at, sum + rate * 1024 * (at - before) / 1000))
+
+        def written(at, place):
+            while until[place][0] < at:
+                place += 1
+            (begin, low), (end, high) = until[max(place - 1, 0)], until[place]
+            return place, low + (high - low) * (at - begin) / max(end - begin, 1)
+
+        sums, low, high = [], 0, 0
+        for begin in range(0, until[-1][0] - 1000 + 1, step):
+            low, first = written(begin, low)
+            high, last = written(begin + 1000, high)
+            sums.append(last - first)
+        return sums
+
+
+def writers_text(uri, runtime, step):
+    """Ten dd: one after the other in a region of its own, 128 KiB each."""
+    text = f"[global]\nioengine=nbd\nuri={uri}\nrw=write\nbs=128k\nsize=1g\n"
+    text += f"runtime={runtime}\ntime_based\nlog_avg_msec={step}\n"
+    for number in range(WRITERS):
+        text += f"[w{number}]\noffset={number}g\nwrite_bw_log=w{number}\n"
+    return text
+
+
+def jain(values):
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
+
+
+def windows(steps, length, skip):
+    """Sums over every stretch of `length` steps after the first `skip`."""
+    kept = steps[skip:]
+    return [sum(kept[at : at + length]) for at in range(len(kept) - length + 1)]
+
+
+def row(*cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def trace(server, seconds, picture):
+    """`iopace pace trace` in the background."""
+    command = [IOPACE, "pace", "trace", "--control", "c", "--for", f"{seconds}s", "--format", "csv"]
+    if picture and os.environ.get("FIGURES"):
+        folder = os.path.realpath(os.environ["FIGURES"])
+        command += ["--svg", os.path.join(folder, picture + ".svg")]
+    return subprocess.Popen(command, cwd=server.folder, stdout=subprocess.PIPE)
+
+
+def writers(folder, short):
+    runtime = 20 if short else 60
+    settled = 5
+    with Server(folder) as server:
+        looks = trace(server, runtime, "live-writers")
+        fio = Fio(folder, writers_text(server.uri, runtime, 1000))
+        seen = list(csv.DictReader(io.StringIO(looks.communicate()[0].decode())))
+        jobs = fio.jobs()
+        pauses = server.device()["pace"]["pauses"]
+    steps = [fio.seconds(f"w{number}", 1000) for number in range(WRITERS)]
+    seconds = min(len(one) for one in steps)
+    steps = [one[:seconds] for one in steps]
+    fives = list(zip(*(windows(one, 5, settled) for one in steps)))
+    totals = [sum(one[settled:]) for one in steps]
+    spread = (max(totals) - min(totals)) / statistics.mean(totals)
+    cov = [statistics.pstdev(one[settled:]) / statistics.mean(one[settled:]) for one in steps]
+    waits = [jobs[f"w{number}"]["write"]["clat_ns"] for number in range(WRITERS)]
+    p99 = max(wait["percentile"]["99.000000"] for wait in waits) / 1e6
+    longest = max(wait["max"] for wait in waits) / 1e6
+    late = [look for look in seen if float(look["at_ms"]) >= settled * 1000]
+    parts = [float(look["dirty_bytes"]) / float(look["limit_bytes"]) for look in late]
+    least_fair = min(jain(five) for five in fives)
+    row("ten writers", "measured", "aim")
+    row("---", "---", "---")
+    row("Jain's index over any 5 s, least", f"{least_fair:.4f}", "0.999")
+    row("difference of totals", f"{100 * spread:.2f} %", "1 % after 60 s")
+    row("coefficient of variation over 1 s, largest", f"{100 * max(cov):.1f} %", "5 %")
+    row("a write at the client, p99", f"{p99:.1f} ms", "-")
+    row("a write at the client, longest", f"{longest:.0f} ms", "-")
+    row("pause, p99", f"{pauses['p99_ns'] / 1e6:.1f} ms", "10 ms")
+    row("pause, longest", f"{pauses['max_ns'] / 1e6:.0f} ms", "-")
+    row("dirty memory, part of the limit", f"{min(parts):.2f} to {max(parts):.2f}", "0.75 to 1")
+    row("all together", f"{sum(totals) / (seconds - settled) / 1e6:.1f} MB/s", "-")
+    return least_fair >= 0.98 and max(parts) <= 1.0 and min(parts) >= 0.5 and longest <= 1000
+
+
+def reader(folder, short):
+    runtime = 8 if short else 30
+    settle = 6 if short else 15
+    text = "[r]\nioengine=nbd\nuri={}\nrw=randread\nbs=8k\noffset=16g\nsize=8g\niodepth=1\n"
+    text += "thinktime=200\ntime_based\nruntime={}\nstartdelay={}\n"
+    rates, written = {}, {}
+    for window in ("alone", "fixed", "latency"):
+        words = () if window == "alone" else ("--window-policy", window)
+        with Server(folder, *words) as server:
+            if window == "alone":
+                jobs = Fio(folder, text.format(server.uri, runtime, 0)).jobs()
+            else:
+                beside = writers_text(server.uri, settle + runtime + 1, 1000)
+                both = Fio(folder, beside + text.format(server.uri, runtime, settle))
+                jobs = both.jobs()
+                steps = [both.seconds(f"w{number}", 1000) for number in range(WRITERS)]
+                written[window] = sum(sum(one[settle : settle + runtime]) for one in steps)
+            rates[window] = jobs["r"]["read"]["iops"]
+    row("a reader beside ten writers", "reads/s", "of alone", "writers MB/s")
+    row("---", "---", "---", "---")
+    row("alone", f"{rates['alone']:.1f}", "1.00", "-")
+    for window in ("fixed", "latency"):
+        kept = rates[window] / rates["alone"]
+        mb_s = written[window] / runtime / 1e6
+        row(f"window `{window}`", f"{rates[window]:.1f}", f"{kept:.2f}", f"{mb_s:.1f}")
+    return rates["latency"] >= 0.75 * rates["alone"] and rates["latency"] > rates["fixed"]
+
+
+def capped(folder, short):
+    """Bytes in any second, at the client and at the disk, against the limit."""
+    runtime, settle, rate = (12 if short else 40), 3, 10_000_000
+    limits = [("/capped", "io.max", "default wbps=10MB"), ("/free", "io.weight", "100")]
+    with Server(folder, groups=limits) as server:
+        text = f"[global]\nioengine=nbd\nrw=write\nbs=64k\nsize=4g\ntime_based\nruntime={runtime}\n"
+        text += f"log_avg_msec=100\n[capped]\nuri={server.of('/capped')}\nwrite_bw_log=capped\n"
+        text += f"[free]\nuri={server.of('/free')}\noffset=4g\nwrite_bw_log=free\n"
+        fio, disk = Fio(folder, text), []
+        for _ in range(runtime - 1):
+            time.sleep(1)
+            stat = json.loads(server.iopace("group", "stat", "/capped", "--format", "json"))
+            disk.append((time.monotonic(), written(stat)))
+        fio.jobs()
+    client = fio.seconds("capped", 100)[settle * 10 :]
+    off = [100 * (bytes / rate - 1) for bytes in client]
+    (begin, first), (end, last) = disk[settle], disk[-1]
+    at_disk = (last - first) / (end - begin)
+    pairs = zip(disk[settle:], disk[settle + 1 :])
+    seconds = [(after - before) / (then - at) for (at, before), (then, after) in pairs]
+    free = statistics.mean(fio.seconds("free", 1000)[settle:])
+    row("a group with `wbps=10MB`", "measured", "aim")
+    row("---", "---", "---")
+    row("the client, any second", f"{min(off):+.2f} % to {max(off):+.2f} %", "±1 %")
+    row("the client, mean", f"{sum(client) / len(client) / 1e6:.3f} MB/s", "10 MB/s")
+    row("the disk, mean", f"{at_disk / 1e6:.3f} MB/s", "10 MB/s")
+    row("the disk, by seconds", f"{min(seconds) / 1e6:.1f} to {max(seconds) / 1e6:.1f} MB/s", "-")
+    row("who writes beside it", f"{free / 1e6:.1f} MB/s", "what is left")
+    mean = sum(client) / len(client)
+    return 0.95 * rate <= mean <= 1.01 * rate and max(off) <= 2
+
+
+def written(stat):
+    """Bytes that a group had the only device write."""
+    (group,) = stat["groups"]
+    (device,) = group["devices"]
+    return device["wbytes"]
+
+
+def weighed(folder, short):
+    """Part of the heavier of two groups, 1 to 3."""
+    runtime, settle = (15, 5) if short else (40, 10)
+    weights = [("/one", "io.weight", "100"), ("/three", "io.weight", "300")]
+    with Server(folder, groups=weights) as server:
+        text = f"[global]\nioengine=nbd\nrw=write\nbs=64k\nsize=4g\ntime_based\n"
+        text += f"runtime={runtime}\nlog_avg_msec=1000\n"
+        for number, name in enumerate(("one", "three")):
+            text += f"[{name}]\nuri={server.of('/' + name)}\noffset={4 * number}g\n"
+            text += f"write_bw_log={name}\n"
+        fio = Fio(folder, text)
+        fio.jobs()
+    one, three = (statistics.mean(fio.seconds(name, 1000)[settle:]) for name in ("one", "three"))
+    share = three / (one + three)
+    row("two groups that write, weights 1 to 3", "measured", "aim")
+    row("---", "---", "---")
+    row("share of the second", f"{100 * share:.1f} %", "75 ±2 %")
+    row("both", f"{(one + three) / 1e6:.1f} MB/s", "-")
+    return 0.70 <= share <= 0.80
+
+
+def groups(folder, short):
+    good = capped(folder, short)
+    print()
+    return weighed(folder, short) and good
+
+
+def main():
+    words = sys.argv[1:]
+    jobs = {"writers": writers, "reader": reader, "groups": groups}
+    if words[:1] == [] or words[0] not in jobs or words[1:] not in ([], ["short"]):
+        sys.exit(__doc__)
+    with tempfile.TemporaryDirectory(prefix="iopace-pace-") as folder:
+        good = jobs[words[0]](folder, words[1:] == ["short"])
+    sys.exit(0 if good or words[1:] != ["short"] else 1)
+
+
+main()
