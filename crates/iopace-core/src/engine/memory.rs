@@ -210,6 +210,7 @@ impl Engine {
             }
         } else {
             memory.flusher.broken(group, promised);
+            memory.pace.gave_up(task);
         }
         let (_, next) = memory.door.leave(id);
         if !is_last {

@@ -119,7 +119,8 @@ pub trait Pace: fmt::Debug + Send {
     /// May (some of) this write go into memory now?
     fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant;
 
-    /// The task gave up its waiting write.
+    /// The task gave up its write, of which portions may have passed: what it asks for next is
+    /// another one. (The engine says so when a portion could not be written into memory.)
     fn gave_up(&mut self, _task: TaskId) {}
 
     /// So many bytes that were clean are dirty now; a rewrite of dirty ones is not told.

@@ -1,6 +1,8 @@
 //! Buffered writes, the flusher and flushes through the engine.
 
 use super::*;
+use crate::group::Settings;
+use core::num::NonZeroU64;
 
 /// An engine with so many bytes of background and limit.
 fn with_memory(background: u64, limit: u64) -> Engine {
@@ -106,6 +108,35 @@ fn a_failed_portion_ends_its_write_and_dirties_nothing() {
     engine.handle(Instant(1), Input::Wrote { id: resume.id, ok: false });
     assert!(outputs(&mut engine, 1).is_empty());
     assert_eq!((engine.live_count(), engine.dirty(group).device), (0, Bytes::ZERO));
+}
+
+/// The write behind one that was given up is not the rest of it: it counts as an operation.
+#[test]
+fn a_write_that_was_given_up_is_over_for_stage_pace() {
+    let mut engine = with_memory(4 << 20, 8 << 20);
+    engine.control(Instant(0), Control::Pace(&crate::pace::rate::POLICY)).expect("a policy");
+    let mut settings = Settings::default();
+    settings.max.sustained.wiops = NonZeroU64::new(1);
+    // Its portions are 4 ms of this: the write below is let in in several.
+    settings.max.sustained.wbps = NonZeroU64::new(100 << 20);
+    let control = Control::SetGroup(GroupId(1), GroupId::ROOT, settings);
+    engine.control(Instant(0), control).expect("a group");
+    outputs(&mut engine, 0);
+    let (task, group) = (TaskId(1), GroupId(1));
+    let mut write = |now: u64, len: u64, ok| {
+        let extent = Extent::new(Bytes(0), Bytes(len)).expect("small");
+        engine.handle(Instant(now), Input::Dirtied { tag: Tag(now), task, group, extent });
+        let first = engine.poll(Instant(now));
+        if let Output::Resume(resume) = &first {
+            engine.handle(Instant(now), Input::Wrote { id: resume.id, ok });
+        }
+        outputs(&mut engine, now);
+        first
+    };
+    let Output::Resume(resume) = write(1, 1 << 20, false) else { panic!("below its limit") };
+    assert!(!resume.last);
+    let Output::Wait(at, Reason::Budget) = write(2, 4096, true) else { panic!("too many") };
+    assert_eq!(at, Instant(1_000_000_000), "one operation per second");
 }
 
 #[test]
