@@ -13,6 +13,8 @@ pub mod presets;
 pub mod scripted;
 pub mod ssd;
 
+mod due;
+
 #[cfg(test)]
 mod models_page;
 #[cfg(test)]

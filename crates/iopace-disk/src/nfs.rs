@@ -40,7 +40,8 @@
 //! for what bursts do to writers; parameters: see the preset.
 
 use crate::disk::{Command, Completion, Disk, DiskStats};
-use iopace_core::request::{Op, Outcome};
+use crate::due::Due;
+use iopace_core::request::Op;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -104,12 +105,9 @@ struct Unstable {
 #[derive(Debug)]
 pub struct Nfs {
     config: NfsConfig,
-    events: BTreeMap<(Instant, u64), Event>,
-    sequence: u64,
+    due: Due<Event>,
     /// Commands that are not done, by number.
     jobs: BTreeMap<u64, Command>,
-    done: VecDeque<(Instant, Completion)>,
-    outstanding: u32,
     up_free: Instant,
     down_free: Instant,
     write_free: Instant,
@@ -137,11 +135,8 @@ impl Nfs {
     /// A server at rest.
     pub fn new(config: NfsConfig) -> Nfs {
         Nfs {
-            events: BTreeMap::new(),
-            sequence: 0,
+            due: Due::new(config.depth),
             jobs: BTreeMap::new(),
-            done: VecDeque::new(),
-            outstanding: 0,
             up_free: Instant::ZERO,
             down_free: Instant::ZERO,
             write_free: Instant::ZERO,
@@ -160,17 +155,6 @@ impl Nfs {
         }
     }
 
-    /// The next number: orders events of one instant, and names commands.
-    fn number(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
-    }
-
-    fn at(&mut self, time: Instant, event: Event) {
-        let number = self.number();
-        self.events.insert((time, number), event);
-    }
-
     fn half_trip(&self) -> Nanos {
         Nanos(self.config.round_trip.0 / 2)
     }
@@ -178,7 +162,7 @@ impl Nfs {
     /// Lives through everything up to `now`.
     fn advance(&mut self, now: Instant) {
         loop {
-            let (event_at, commit_at) = (self.next_event(), self.commit_at());
+            let (event_at, commit_at) = (self.due.next_event(), self.commit_at());
             let time = event_at.min(commit_at);
             if time > now || time.is_never() {
                 break;
@@ -188,7 +172,7 @@ impl Nfs {
                 self.commit();
                 continue;
             }
-            match self.events.pop_first().expect("it is due").1 {
+            match self.due.pop_event(time).expect("it is due").1 {
                 Event::Answered(number) => self.answered(number),
                 Event::Found(number) => self.found(number),
                 Event::Committed => self.committed(),
@@ -196,10 +180,6 @@ impl Nfs {
             }
         }
         self.pass_time(now);
-    }
-
-    fn next_event(&self) -> Instant {
-        self.events.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at)
     }
 
     /// Books the time since the last event.
@@ -247,10 +227,10 @@ impl Nfs {
         self.open_writes.insert(number);
         if command.fua {
             let answered = self.write_free + self.config.commit_time + half;
-            self.at(answered, Event::Done(number));
+            self.due.at(answered, Event::Done(number));
         } else {
             self.in_transit.insert(number, self.write_free);
-            self.at(arrived + half, Event::Answered(number));
+            self.due.at(arrived + half, Event::Answered(number));
         }
     }
 
@@ -266,7 +246,7 @@ impl Nfs {
         let there = written.unwrap_or(self.now).max(self.now + half);
         self.committing = self.unstable.drain(..).map(|write| write.number).collect();
         self.unstable_bytes = 0;
-        self.at(there + self.config.commit_time + half, Event::Committed);
+        self.due.at(there + self.config.commit_time + half, Event::Committed);
     }
 
     fn committed(&mut self) {
@@ -290,14 +270,14 @@ impl Nfs {
             self.streams.pop_front();
         }
         self.streams.push_back(end);
-        self.at(found, Event::Found(number));
+        self.due.at(found, Event::Found(number));
     }
 
     fn found(&mut self, number: u64) {
         let len = self.jobs[&number].extent.len();
         self.read_free = self.read_free.max(self.now) + self.config.rate_read.time_for(len);
         self.down_free = self.down_free.max(self.read_free) + self.config.rate_link.time_for(len);
-        self.at(self.down_free + self.half_trip(), Event::Done(number));
+        self.due.at(self.down_free + self.half_trip(), Event::Done(number));
     }
 
     fn finish(&mut self, number: u64) {
@@ -308,7 +288,7 @@ impl Nfs {
             _ => {}
         }
         self.stats.commands_count += 1;
-        self.done.push_back((self.now, Completion { id: command.id, outcome: Outcome::Ok }));
+        self.due.done(self.now, command.id);
         if self.open_writes.remove(&number) {
             self.answer_flushes();
         }
@@ -339,9 +319,7 @@ impl Disk for Nfs {
 
     fn submit(&mut self, now: Instant, command: Command) {
         self.advance(now);
-        self.outstanding += 1;
-        assert!(self.outstanding <= self.config.depth, "more commands than the disk holds");
-        let number = self.number();
+        let number = self.due.enter();
         self.jobs.insert(number, command);
         match command.op {
             Op::Read | Op::Cache if !command.extent.is_empty() => {
@@ -352,20 +330,18 @@ impl Disk for Nfs {
                 self.flushes.insert(number);
                 self.answer_flushes();
             }
-            _ => self.at(now + self.config.round_trip, Event::Done(number)),
+            _ => self.due.at(now + self.config.round_trip, Event::Done(number)),
         }
     }
 
     fn next(&self) -> Instant {
-        let event = self.next_event().min(self.commit_at());
-        self.done.front().map_or(event, |(at, _)| *at)
+        let event = self.due.next_event().min(self.commit_at());
+        self.due.first_done().unwrap_or(event)
     }
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         self.advance(now);
-        let (_, completion) = self.done.pop_front()?;
-        self.outstanding -= 1;
-        Some(completion)
+        self.due.take()
     }
 
     fn stats(&self) -> DiskStats {

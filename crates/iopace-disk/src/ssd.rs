@@ -50,8 +50,9 @@ mod config;
 pub use config::SsdConfig;
 
 use crate::disk::{Command, Completion, Disk, DiskStats};
+use crate::due::Due;
 use blocks::OpenBlocks;
-use iopace_core::request::{Op, Outcome};
+use iopace_core::request::Op;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -101,12 +102,9 @@ pub struct Ssd {
     units: Vec<Unit>,
     /// The next unit to be programmed.
     turn: usize,
-    events: BTreeMap<(Instant, u64), Event>,
-    sequence: u64,
+    due: Due<Event>,
     /// Commands that are not done, by number.
     jobs: BTreeMap<u64, Job>,
-    done: VecDeque<(Instant, Completion)>,
-    outstanding: u32,
     controller_free: Instant,
     bus_free: Instant,
     /// Writes that wait for room in the cache.
@@ -132,11 +130,8 @@ impl Ssd {
         Ssd {
             units: (0..config.units.max(1)).map(|_| Unit::default()).collect(),
             turn: 0,
-            events: BTreeMap::new(),
-            sequence: 0,
+            due: Due::new(config.depth),
             jobs: BTreeMap::new(),
-            done: VecDeque::new(),
-            outstanding: 0,
             controller_free: Instant::ZERO,
             bus_free: Instant::ZERO,
             writers: VecDeque::new(),
@@ -153,21 +148,9 @@ impl Ssd {
         }
     }
 
-    /// The next number: orders events of one instant, and names commands.
-    fn number(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
-    }
-
-    fn at(&mut self, time: Instant, event: Event) {
-        let number = self.number();
-        self.events.insert((time, number), event);
-    }
-
     /// Lives through everything up to `now`.
     fn advance(&mut self, now: Instant) {
-        while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= now) {
-            let ((time, _), event) = entry.remove_entry();
+        while let Some((time, event)) = self.due.pop_event(now) {
             self.pass_time(time);
             match event {
                 Event::Arrived(number) => self.arrived(number),
@@ -216,9 +199,9 @@ impl Ssd {
             }
             Op::Trim => {
                 self.erase(extent.len().get());
-                self.at(self.now + self.config.overhead, Event::Done(number));
+                self.due.at(self.now + self.config.overhead, Event::Done(number));
             }
-            _ => self.at(self.now + self.config.overhead, Event::Done(number)),
+            _ => self.due.at(self.now + self.config.overhead, Event::Done(number)),
         }
     }
 
@@ -261,7 +244,7 @@ impl Ssd {
                 at += bytes;
             }
             if !fua {
-                self.at(self.now + self.config.overhead, Event::Done(number));
+                self.due.at(self.now + self.config.overhead, Event::Done(number));
             }
         }
     }
@@ -301,7 +284,7 @@ impl Ssd {
                 time
             }
         };
-        self.at(self.now + time, Event::UnitFree(index));
+        self.due.at(self.now + time, Event::UnitFree(index));
     }
 
     fn unit_free(&mut self, index: usize) {
@@ -312,7 +295,7 @@ impl Ssd {
                 if job.pieces == 0 {
                     let len = job.command.extent.len();
                     let there = self.transfer(self.now, len);
-                    self.at(there + self.config.overhead, Event::Done(number));
+                    self.due.at(there + self.config.overhead, Event::Done(number));
                 }
             }
             Piece::Program { write, bytes, .. } => {
@@ -332,7 +315,7 @@ impl Ssd {
     /// All of a write is in the flash.
     fn programmed(&mut self, number: u64) {
         if self.jobs.get(&number).is_some_and(|job| job.command.fua) {
-            self.at(self.now + self.config.overhead, Event::Done(number));
+            self.due.at(self.now + self.config.overhead, Event::Done(number));
         }
         self.answer_flushes();
     }
@@ -342,7 +325,7 @@ impl Ssd {
         let oldest = self.programs.first_key_value().map_or(u64::MAX, |(&number, _)| number);
         while let Some(&flush) = self.flushes.first().filter(|&&flush| flush < oldest) {
             self.flushes.remove(&flush);
-            self.at(self.now + self.config.overhead, Event::Done(flush));
+            self.due.at(self.now + self.config.overhead, Event::Done(flush));
         }
     }
 
@@ -354,7 +337,7 @@ impl Ssd {
             _ => {}
         }
         self.stats.commands_count += 1;
-        self.done.push_back((self.now, Completion { id: command.id, outcome: Outcome::Ok }));
+        self.due.done(self.now, command.id);
     }
 }
 
@@ -373,36 +356,32 @@ impl Disk for Ssd {
 
     fn submit(&mut self, now: Instant, command: Command) {
         self.advance(now);
-        self.outstanding += 1;
-        assert!(self.outstanding <= self.config.depth, "more commands than the disk holds");
+        let number = self.due.enter();
         if self.is_idle() {
             let rested = u128::from(now.since(self.busy_until).0);
             let erased = u128::from(self.config.clean_rate.0) * rested / 1_000_000_000;
             self.erase(u64::try_from(erased).unwrap_or(u64::MAX));
             self.busy_until = now;
         }
-        let number = self.number();
         self.jobs.insert(number, Job { command, pieces: 0 });
         self.controller_free = self.controller_free.max(now) + self.config.command_time;
         let passed = match command.op {
             Op::Write => self.transfer(self.controller_free, command.extent.len()),
             _ => self.controller_free,
         };
-        self.events.insert((passed, number), Event::Arrived(number));
+        self.due.at_turn(passed, number, Event::Arrived(number));
     }
 
     fn next(&self) -> Instant {
         // Programs in the background concern nobody while no command is outstanding.
-        let event = self.events.first_key_value().filter(|_| self.outstanding > 0);
-        let event_at = event.map_or(Instant::NEVER, |((at, _), _)| *at);
-        self.done.front().map_or(event_at, |(at, _)| *at)
+        let is_awaited = self.due.is_outstanding();
+        let event = if is_awaited { self.due.next_event() } else { Instant::NEVER };
+        self.due.first_done().unwrap_or(event)
     }
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         self.advance(now);
-        let (_, completion) = self.done.pop_front()?;
-        self.outstanding -= 1;
-        Some(completion)
+        self.due.take()
     }
 
     fn stats(&self) -> DiskStats {
