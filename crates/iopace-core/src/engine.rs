@@ -70,7 +70,7 @@ use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
 use crate::limits::{FRONTEND_REQUESTS_MAX, SCHEDULER_STALL};
-use crate::request::{DiskError, Done, Op, Outcome, Request, RequestId, StageTimes, Submit};
+use crate::request::{DiskError, Done, Op, Outcome, Request, RequestId, Submit};
 use crate::sched::{Algorithm, guard::Guard};
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
@@ -161,14 +161,26 @@ impl Engine {
         }
     }
 
-    /// The next thing to do; [`Output::Wait`] when there is no more.
+    /// The next thing to do; [`Output::Wait`] when there is no more, for an instant that is to come.
     ///
     /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
     /// input.
     pub fn poll(&mut self, now: Instant) -> Output {
-        if self.drained {
-            self.advance(now);
+        loop {
+            if self.drained {
+                self.advance(now);
+            }
+            match self.turn() {
+                // What was learned on the way may let something go on that was passed over.
+                Output::Wait(at, _) if at <= self.now => {}
+                Output::Cleaned(extent) if !self.is_clean(extent) => self.tell_clean_pages(extent),
+                output => return output,
+            }
         }
+    }
+
+    /// Goes through the stages once, up to the first thing to do.
+    fn turn(&mut self) -> Output {
         if let Some(output) = self.outputs.pop_front() {
             return output;
         }
@@ -218,18 +230,8 @@ impl Engine {
     fn submitted(&mut self, submit: Submit) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
             self.ledger.refuse();
-            self.stats.refused_count += 1;
             let Submit { tag, task, op, extent, .. } = submit;
-            let (outcome, times) = (Outcome::Refused, StageTimes::default());
-            self.outputs.push_back(Output::Finish(Finish {
-                tag,
-                task,
-                op,
-                extent,
-                outcome,
-                times,
-            }));
-            return;
+            return self.refuse(tag, task, op, extent);
         }
         match submit.op {
             Op::Flush if self.sync(submit) => return,

@@ -116,6 +116,12 @@ impl Memory {
         self.is_asked || self.again <= now || self.flusher.next_expiry() <= now
     }
 
+    /// The largest portion: a quarter of the limit at most, so that none is larger than all the room
+    /// that there is.
+    fn portion_max(&self) -> Bytes {
+        PORTION_MAX.min(Bytes(self.budget.device.limit.0 / 4)).max(Bytes(1))
+    }
+
     fn has_room(&self, fresh: Bytes) -> bool {
         let dirty = self.flusher.dirty(GroupId::ROOT).device;
         dirty == Bytes::ZERO || dirty.0.saturating_add(fresh.0) <= self.budget.device.limit.0
@@ -123,13 +129,17 @@ impl Memory {
 }
 
 impl Engine {
+    /// There are too many requests already.
+    pub(super) fn refuse(&mut self, tag: Tag, task: TaskId, op: Op, extent: Extent) {
+        self.stats.refused_count += 1;
+        let (outcome, times) = (Outcome::Refused, StageTimes::default());
+        self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+    }
+
     /// A buffered write comes.
     pub(super) fn dirtied(&mut self, tag: Tag, task: TaskId, group: GroupId, extent: Extent) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
-            self.stats.refused_count += 1;
-            let (outcome, times) = (Outcome::Refused, StageTimes::default());
-            let finish = Finish { tag, task, op: Op::Write, extent, outcome, times };
-            return self.outputs.push_back(Output::Finish(finish));
+            return self.refuse(tag, task, Op::Write, extent);
         }
         self.groups.arrived(self.now, group, true);
         let (id, is_first) = self.memory.door.enter(self.now, tag, (task, group), extent);
@@ -141,11 +151,9 @@ impl Engine {
     /// Asks stage pace for the next portion of a write.
     fn ask_pace(&mut self, id: WriteId) {
         let (now, memory) = (self.now, &mut self.memory);
-        let limit = memory.budget.device.limit;
+        let most = memory.portion_max();
         let write = memory.door.get(id);
         let (task, group, rest) = (write.task, write.group, write.rest);
-        // A quarter of the limit at most: no portion is larger than all the room that there is.
-        let most = PORTION_MAX.min(Bytes(limit.0 / 4)).max(Bytes(1));
         let size = rest.len().min(most);
         let fresh = memory.flusher.fresh(first(rest, size));
         let write = Write { task, group, size, fresh };
@@ -235,6 +243,8 @@ impl Engine {
     /// Goes on with what fits, in order of arrival.
     pub(super) fn open_gate(&mut self) {
         while let Some((id, size)) = self.memory.door.at_gate() {
+            // It may have passed when there was more memory; what is left of it asks anew.
+            let size = size.min(self.memory.portion_max());
             let extent = first(self.memory.door.get(id).rest, size);
             let fresh = self.memory.flusher.fresh(extent);
             if fresh > Bytes::ZERO && !self.memory.has_room(fresh) {

@@ -118,11 +118,21 @@ impl Engine {
         self.open_gate();
     }
 
+    /// Whether all of an extent is clean: it may have been written again since it was.
+    pub(super) fn is_clean(&self, extent: Extent) -> bool {
+        self.memory.flusher.fresh(extent) >= extent.len()
+    }
+
     /// Says which pages of an extent are clean now.
     fn tell_cleaned(&mut self, extent: Extent, cleaned: Bytes) {
         if cleaned == extent.len() {
             return self.outputs.push_back(Output::Cleaned(extent));
         }
+        self.tell_clean_pages(extent);
+    }
+
+    /// The same, page by page.
+    pub(super) fn tell_clean_pages(&mut self, extent: Extent) {
         let end = extent.end().get();
         let mut offset = extent.offset().get();
         while offset < end {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::group::Settings;
+use crate::pace::Budget;
 use core::num::NonZeroU64;
 
 /// An engine with so many bytes of background and limit.
@@ -64,6 +65,40 @@ fn the_hard_limit_holds_and_writes_go_on_in_order_of_arrival() {
     });
     assert_eq!(tags.collect::<Vec<_>>(), [8, 9, 10]);
     assert!(matches!(all[0], Output::Cleaned(extent) if extent.len() == Bytes(4 * 4096)));
+}
+
+/// A portion waits for room, and then there is less memory than it has bytes.
+#[test]
+fn what_has_passed_goes_in_in_pieces_if_memory_shrinks() {
+    let mut engine = with_memory(0, 64 * 4096);
+    let mut all = write(&mut engine, 1, 1, 0, 64 * 4096);
+    all.extend(write(&mut engine, 1, 2, 1 << 20, 16 * 4096));
+    let all_memory = Thresholds { background: Bytes(0), limit: Bytes(8 * 4096) };
+    let dirty_elsewhere = Bytes::ZERO;
+    let budget = Budget { device: all_memory, all: all_memory, dirty_elsewhere };
+    engine.control(Instant(2), Control::Memory(budget)).expect("a budget");
+    all.extend(outputs(&mut engine, 2));
+    let (mut starts, mut written, mut now) = (all, 0, 2);
+    while !starts.is_empty() {
+        let mut next = Vec::new();
+        for start in starts {
+            let Output::Start(start) = start else { continue };
+            now += 1;
+            engine.handle(Instant(now), Input::Done { id: start.id, outcome: Outcome::Ok });
+            let before = engine.dirty(GroupId::ROOT).device.0;
+            assert!(before <= 64 * 4096);
+            next.extend(outputs(&mut engine, now));
+            let dirty = engine.dirty(GroupId::ROOT).device.0;
+            assert!(dirty <= before.max(8 * 4096), "{before} to {dirty}");
+        }
+        let sizes = next.iter().filter_map(|output| match output {
+            Output::Resume(resume) => Some(resume.extent.len().0),
+            _ => None,
+        });
+        written += sizes.sum::<u64>();
+        starts = next;
+    }
+    assert_eq!((written, engine.live_count()), (16 * 4096, 0));
 }
 
 #[test]
