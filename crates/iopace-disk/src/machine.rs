@@ -298,7 +298,10 @@ impl Machine {
         let Some(id) = self.entry_at_disk(key) else { return };
         let tag = Tag(key & 0xff_ffff);
         let place = usize::try_from(tag.0).expect("24 bits");
-        if self.entries[place].as_ref().is_some_and(|entry| entry.purpose == Purpose::WriteBack) {
+        let entry = self.entries[place].as_mut().expect("it is at the disk");
+        // It may have failed and be completed at one instant: the first counts.
+        entry.id = None;
+        if entry.purpose == Purpose::WriteBack {
             self.leave(tag);
         }
         self.engine.handle(now, Input::Done { id, outcome });
