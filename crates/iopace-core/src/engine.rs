@@ -161,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// The next thing to do; [`Output::Wait`] when there is no more, for an instant that is to come.
+    /// The next thing to do; [`Output::Wait`], for an instant to come, when there is no more.
     ///
     /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
     /// input.

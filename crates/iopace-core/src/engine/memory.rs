@@ -116,8 +116,8 @@ impl Memory {
         self.is_asked || self.again <= now || self.flusher.next_expiry() <= now
     }
 
-    /// The largest portion: a quarter of the limit at most, so that none is larger than all the room
-    /// that there is.
+    /// The largest portion: a quarter of the limit at most, so that none is larger than all the
+    /// room that there is.
     fn portion_max(&self) -> Bytes {
         PORTION_MAX.min(Bytes(self.budget.device.limit.0 / 4)).max(Bytes(1))
     }
