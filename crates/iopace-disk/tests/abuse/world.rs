@@ -60,7 +60,9 @@ pub struct World {
     /// When the machine wants to be turned again, by its clock.
     wait: Instant,
     pub writers: Vec<Writer>,
-    wakes: BTreeSet<(Instant, usize)>,
+    /// When tasks write next; the number tells writes of one task apart.
+    wakes: BTreeSet<(Instant, u64, usize)>,
+    wakes_count: u64,
     /// When the reader reads next.
     readings: BTreeSet<Instant>,
     reads_count: u64,
@@ -101,6 +103,7 @@ impl World {
             wait: Instant::NEVER,
             writers: Vec::new(),
             wakes: BTreeSet::new(),
+            wakes_count: 0,
             readings: BTreeSet::new(),
             reads_count: 0,
             open: BTreeMap::new(),
@@ -129,7 +132,7 @@ impl World {
             finished: self.now,
             bytes: 0,
         });
-        (0..depth).for_each(|_| _ = self.wakes.insert((self.now, index)));
+        (0..depth).for_each(|_| self.wake(self.now, index));
         index
     }
 
@@ -183,6 +186,11 @@ impl World {
         self.machine.submit(self.skew.clock(self.now), Io { submit, buffered });
     }
 
+    fn wake(&mut self, at: Instant, index: usize) {
+        self.wakes_count += 1;
+        self.wakes.insert((at, self.wakes_count, index));
+    }
+
     fn write(&mut self, index: usize) {
         let writer = &mut self.writers[index];
         if !writer.is_running {
@@ -201,15 +209,15 @@ impl World {
     /// Lives through everything up to a true time.
     pub fn run(&mut self, end: Instant) {
         loop {
-            let wake = self.wakes.first().map_or(Instant::NEVER, |(at, _)| *at);
+            let wake = self.wakes.first().map_or(Instant::NEVER, |(at, ..)| *at);
             let reading = self.readings.first().copied().unwrap_or(Instant::NEVER);
             let next = self.skew.time(self.wait).min(wake).min(reading);
             if next > end {
                 break;
             }
             self.now = self.now.max(next);
-            while let Some(&(at, index)) = self.wakes.first().filter(|(at, _)| *at <= self.now) {
-                self.wakes.remove(&(at, index));
+            while self.wakes.first().is_some_and(|(at, ..)| *at <= self.now) {
+                let (.., index) = self.wakes.pop_first().expect("the first");
                 self.write(index);
             }
             while self.readings.first().is_some_and(|at| *at <= self.now) {
@@ -288,7 +296,7 @@ impl World {
         writer.finished = self.now;
         if writer.is_running {
             let at = self.now + writer.gap + Nanos(1 + len / COPY);
-            self.wakes.insert((at, index));
+            self.wake(at, index);
         }
     }
 
