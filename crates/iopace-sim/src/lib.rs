@@ -9,6 +9,7 @@
 //!   checks what must hold.
 //! - [`task`]: the programs (`dd`, `cvs`, plain patterns), usable by live clients too.
 //! - [`run`]: the event loop. [`report`]: what comes out. [`trace`]: looks at the device meanwhile.
+//! - [`record`]: a run in time steps.
 //! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
 //!   trade-off curves.
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod judge;
 pub mod run;
 
 pub mod figure;
+pub mod record;
 pub mod report;
 pub mod trace;
 

@@ -340,17 +340,16 @@ impl<'a> World<'a> {
         let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
         let (begin, end) = self.measured();
         let lane = &mut self.lanes[index];
-        if let Some(trace) = &mut self.trace {
-            trace.paused(self.now, lane.task, finished.times.pace);
-        }
         let submitted = lane.submitted.take().expect("finished once per submission");
         self.waiting_count -= 1;
-        let action = lane.action;
+        let (action, latency) = (lane.action, self.now.since(submitted));
+        if let Some(trace) = &mut self.trace {
+            trace.booked(self.now, lane.task, &action, latency, finished);
+        }
         if self.now < end && action.payload {
             self.tallies[lane.task].note(self.now, action.extent.len());
         }
         if self.now >= begin && self.now < end && action.payload {
-            let latency = self.now.since(submitted);
             let size = action.extent.len();
             let tally = &mut self.tallies[lane.task];
             tally.finish(size, finished.outcome, finished.cached, latency, &finished.times);
@@ -364,6 +363,7 @@ impl<'a> World<'a> {
         for lane in &self.lanes {
             if let Some(submitted) = lane.submitted {
                 self.tallies[lane.task].wait(end.since(submitted));
+                self.trace.iter_mut().for_each(|t| t.unfinished(lane.task, end.since(submitted)));
             }
         }
     }

@@ -2,12 +2,15 @@
 //! window, and every pause of a writer.
 
 use crate::milli::Milli;
+use crate::record::{Recorder, Recording};
 use crate::tally::ms;
+use crate::task::Action;
 use iopace_core::pace;
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::verdict::Reason;
 use iopace_core::window;
-use iopace_disk::machine::Machine;
+use iopace_disk::machine::{Finished, Machine};
 
 pub mod plot;
 pub mod png;
@@ -30,6 +33,10 @@ pub struct Look {
     pub queued_count: usize,
     /// Buffered writes that wait.
     pub paced_count: usize,
+    /// Why nothing more started.
+    pub reason: Reason,
+    /// Time that the disk has been busy since the beginning.
+    pub disk_busy: Nanos,
 }
 
 /// A writer that had to wait.
@@ -52,6 +59,8 @@ pub struct Trace {
     pub pauses: Vec<Pause>,
     /// Every single pause before a portion of a write, of which a pause above may have several.
     pub portion_pauses: Histogram,
+    /// What tasks did, if that was recorded.
+    pub recording: Option<Recording>,
 }
 
 /// The columns of a trace as CSV: names with their units.
@@ -123,11 +132,19 @@ pub(crate) struct Tracing {
     every: Nanos,
     next: Instant,
     trace: Trace,
+    recorder: Option<Recorder>,
 }
 
 impl Tracing {
     pub(crate) fn new(every: Nanos) -> Tracing {
-        Tracing { every: every.max(Nanos(1)), next: Instant::ZERO, trace: Trace::default() }
+        let (every, trace) = (every.max(Nanos(1)), Trace::default());
+        Tracing { every, next: Instant::ZERO, trace, recorder: None }
+    }
+
+    /// Looks in the steps of a recording, and makes it.
+    pub(crate) fn recording(recorder: Recorder) -> Tracing {
+        let tracing = Tracing::new(recorder.step());
+        Tracing { recorder: Some(recorder), ..tracing }
     }
 
     /// The device stays as it is until `until`: takes all looks that are due before that.
@@ -142,18 +159,40 @@ impl Tracing {
                 in_flight_count: status.in_flight_count,
                 queued_count: status.queued_count + status.waiting_count,
                 paced_count: status.paced_count,
+                reason: status.reason,
+                disk_busy: machine.disk().stats().busy,
             });
             self.next = self.next + self.every;
         }
     }
 
-    pub(crate) fn paused(&mut self, at: Instant, task: usize, pause: Nanos) {
+    /// A task takes notice of a request that it submitted `latency` ago.
+    pub(crate) fn booked(
+        &mut self,
+        at: Instant,
+        task: usize,
+        action: &Action,
+        latency: Nanos,
+        finished: &Finished,
+    ) {
+        if let Some(recorder) = &mut self.recorder {
+            return recorder.booked(at, task, action, latency, finished);
+        }
+        let pause = finished.times.pace;
         if pause > Nanos::ZERO && self.trace.pauses.len() < PAUSES_MAX {
             self.trace.pauses.push(Pause { at, task, pause });
         }
     }
 
-    pub(crate) fn end(self) -> Trace {
+    /// A request of a task still waits at the end of the run.
+    pub(crate) fn unfinished(&mut self, task: usize, so_far: Nanos) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.unfinished(task, so_far);
+        }
+    }
+
+    pub(crate) fn end(mut self) -> Trace {
+        self.trace.recording = self.recorder.map(Recorder::end);
         self.trace
     }
 }

@@ -1,0 +1,269 @@
+//! A run in time steps: what each task and group got, how long it took, what it waited for, and how
+//! the device stood meanwhile.
+//!
+//! The step follows from the length of the run, so that there are 400 to 600 of them however long
+//! it is; with the bounded sample of pauses, memory does not grow with the run.
+
+use crate::report::RunReport;
+use crate::run::World;
+use crate::scenario::Scenario;
+use crate::task::Action;
+use crate::trace::{Look, Pause, Tracing};
+use iopace_core::request::{Op, StageTimes};
+use iopace_core::stats::Histogram;
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+use iopace_disk::machine::Finished;
+
+/// Most steps of a recording: about one for every two pixels of a wide plot.
+pub const STEPS_MAX: u64 = 600;
+
+/// Most pauses kept. When there are more, every second one goes, so that those left stay spread
+/// over the whole run.
+pub const PAUSES_MAX: usize = 4_096;
+
+/// The step for a run: the shortest of 1, 1.5, 2, 3, 4, 5, 6 and 8 times a power of ten that cuts
+/// the run into at most [`STEPS_MAX`].
+pub fn step_of(duration: Nanos) -> Nanos {
+    let least = duration.0.div_ceil(STEPS_MAX).max(10);
+    let mut power = 1u64;
+    while power * 100 <= least {
+        power *= 10;
+    }
+    let tenths = [10, 15, 20, 30, 40, 50, 60, 80, 100];
+    let fits = tenths.into_iter().map(|tenth| tenth * power).find(|step| *step >= least);
+    Nanos(fits.expect("a hundred times the power is not below"))
+}
+
+/// What moved in one direction in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes finished.
+    pub bytes: u64,
+    /// Requests finished.
+    pub ops: u64,
+    /// From submission to completion, summed.
+    pub latency: Nanos,
+}
+
+/// One task of a recording.
+#[derive(Clone, Debug)]
+pub struct TaskRecord {
+    /// Its name.
+    pub name: String,
+    /// The path of the group that pays for it.
+    pub group: String,
+    /// What it read in every step since the beginning, warm-up included.
+    pub reads: Vec<Moved>,
+    /// What it wrote.
+    pub writes: Vec<Moved>,
+    /// Latencies of the measured time, and of what still waited at the end, as in the report.
+    pub latency: Histogram,
+    /// Where the time of its requests went in the measured time, summed.
+    pub stages: StageTimes,
+}
+
+impl TaskRecord {
+    /// Bytes finished in every step.
+    pub fn bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.reads.iter().zip(&self.writes).map(|(read, write)| read.bytes + write.bytes)
+    }
+}
+
+/// What happened in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Length of a step.
+    pub step: Nanos,
+    /// The tasks in the order of the scenario.
+    pub tasks: Vec<TaskRecord>,
+    /// The device at the beginning of every step.
+    pub looks: Vec<Look>,
+    /// Pauses of writers: all of them, or a sample spread over the run.
+    pub pauses: Vec<Pause>,
+    /// How many pauses there were.
+    pub pauses_count: u64,
+}
+
+impl Recording {
+    /// The share of each step, but the last, that the disk was busy, in thousandths.
+    ///
+    /// Models book a command's time when it begins or when it ends; what is more than a step is
+    /// counted in the next one.
+    pub fn busy_permille(&self) -> Vec<u64> {
+        let step = self.step.0.max(1);
+        let mut carried = 0;
+        let pairs = self.looks.windows(2);
+        let booked = pairs.map(|pair| pair[1].disk_busy.saturating_sub(pair[0].disk_busy).0);
+        let busy = booked.map(|booked| {
+            let sum = carried + booked;
+            carried = sum.saturating_sub(step);
+            sum.min(step) * 1_000 / step
+        });
+        busy.collect()
+    }
+
+    /// The paths of the groups that tasks belong to, in order, each with the places of its tasks.
+    pub fn groups(&self) -> Vec<(&str, Vec<usize>)> {
+        let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
+        for (index, task) in self.tasks.iter().enumerate() {
+            match groups.iter_mut().find(|(path, _)| *path == task.group) {
+                Some((_, members)) => members.push(index),
+                None => groups.push((&task.group, vec![index])),
+            }
+        }
+        groups.sort();
+        groups
+    }
+}
+
+/// Carries out a scenario and records it.
+///
+/// # Panics
+/// As [`crate::run::run`].
+pub fn run_recorded(scenario: &Scenario) -> (RunReport, Recording) {
+    let mut world = World::new(scenario);
+    world.trace = Some(Tracing::recording(Recorder::new(scenario)));
+    world.begin();
+    world.advance(Instant::ZERO + scenario.duration);
+    let (report, trace) = world.end();
+    let mut recording = trace.recording.expect("a recorder was put in");
+    recording.looks = trace.looks;
+    (report, recording)
+}
+
+/// A recording being made.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    recording: Recording,
+    /// What counts in the latencies.
+    measured: (Instant, Instant),
+    /// Every so many pauses one is kept.
+    stride: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(scenario: &Scenario) -> Recorder {
+        let step = step_of(scenario.duration);
+        let steps = scenario.duration.0.div_ceil(step.0) as usize;
+        let tasks = scenario.tasks.iter().map(|task| TaskRecord {
+            name: task.name.clone(),
+            group: scenario.groups.path(task.group),
+            reads: vec![Moved::default(); steps],
+            writes: vec![Moved::default(); steps],
+            latency: Histogram::default(),
+            stages: StageTimes::default(),
+        });
+        let recording = Recording { step, tasks: tasks.collect(), ..Recording::default() };
+        let measured = (Instant::ZERO + scenario.warmup, Instant::ZERO + scenario.duration);
+        Recorder { recording, measured, stride: 1 }
+    }
+
+    /// Length of a step.
+    pub(crate) fn step(&self) -> Nanos {
+        self.recording.step
+    }
+
+    /// A task took notice of a finished request.
+    pub(crate) fn booked(
+        &mut self,
+        now: Instant,
+        task: usize,
+        action: &Action,
+        latency: Nanos,
+        finished: &Finished,
+    ) {
+        self.paused(now, task, finished.times.pace);
+        let (begin, end) = self.measured;
+        if now >= end || !action.payload {
+            return;
+        }
+        let step = usize::try_from(now.0 / self.recording.step.0).expect("a few hundred steps");
+        let task = &mut self.recording.tasks[task];
+        let moved = match action.op {
+            Op::Read | Op::Cache => &mut task.reads[step],
+            Op::Write | Op::WriteZeroes | Op::Trim | Op::Flush => &mut task.writes[step],
+        };
+        moved.ops += 1;
+        moved.bytes += action.extent.len().0 * u64::from(is_ok(finished));
+        moved.latency += latency;
+        if now >= begin {
+            task.latency.record(latency);
+            let (sum, times) = (&mut task.stages, &finished.times);
+            sum.pace += times.pace;
+            sum.admit += times.admit;
+            sum.sched += times.sched;
+            sum.window += times.window;
+            sum.disk += times.disk;
+        }
+    }
+
+    /// A request still waits at the end of the run.
+    pub(crate) fn unfinished(&mut self, task: usize, so_far: Nanos) {
+        self.recording.tasks[task].latency.record(so_far);
+    }
+
+    fn paused(&mut self, at: Instant, task: usize, pause: Nanos) {
+        if pause == Nanos::ZERO {
+            return;
+        }
+        let recording = &mut self.recording;
+        if recording.pauses_count.is_multiple_of(self.stride) {
+            if recording.pauses.len() == PAUSES_MAX {
+                let mut number = 0;
+                recording.pauses.retain(|_| {
+                    number += 1;
+                    number % 2 == 1
+                });
+                self.stride *= 2;
+            }
+            recording.pauses.push(Pause { at, task, pause });
+        }
+        recording.pauses_count += 1;
+    }
+
+    pub(crate) fn end(self) -> Recording {
+        self.recording
+    }
+}
+
+fn is_ok(finished: &Finished) -> bool {
+    finished.outcome == iopace_core::request::Outcome::Ok
+}
+
+/// Bytes in so much time, in kB/s; zero for no time.
+pub fn kb_s(bytes: u64, time: Nanos) -> u64 {
+    let rate = u128::from(Bytes(bytes).0) * 1_000_000;
+    u64::try_from(rate.checked_div(u128::from(time.0)).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_any_length_has_some_hundred_steps() {
+        let mut duration = 60_000;
+        while duration < crate::scenario::DURATION_MAX.0 {
+            let steps = duration.div_ceil(step_of(Nanos(duration)).0);
+            assert!((300..=STEPS_MAX).contains(&steps), "{duration} ns: {steps} steps");
+            duration = duration / 7 * 9 + 13;
+        }
+        assert_eq!(step_of(Nanos::from_secs(60)), Nanos::from_millis(100));
+    }
+
+    #[test]
+    fn pauses_stay_bounded_and_spread_over_the_run() {
+        let mut recorder = Recorder::new(&Scenario::new("a test", "none"));
+        let total = 10 * PAUSES_MAX as u64;
+        for at in 0..total {
+            recorder.paused(Instant(at), 0, Nanos(at + 1));
+        }
+        let recording = recorder.end();
+        assert!(recording.pauses.len() <= PAUSES_MAX && recording.pauses.len() > PAUSES_MAX / 2);
+        assert_eq!(recording.pauses_count, total);
+        let gaps: Vec<u64> = recording.pauses.windows(2).map(|p| p[1].at.0 - p[0].at.0).collect();
+        assert!(gaps.iter().all(|gap| *gap == gaps[0]), "evenly spread");
+        assert!(recording.pauses.last().expect("some").at.0 + gaps[0] >= total);
+    }
+}
