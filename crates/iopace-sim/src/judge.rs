@@ -68,7 +68,7 @@ pub fn value(report: &RunReport, figure: Figure, task: Option<&str>) -> Option<M
     }
 }
 
-fn check_all(scenario: &Scenario, report: &mut RunReport) {
+pub(crate) fn check_all(scenario: &Scenario, report: &mut RunReport) {
     let checks = scenario.checks.iter();
     report.checks = checks.map(|check| check_one(check, report)).collect();
 }

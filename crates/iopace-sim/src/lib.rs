@@ -27,6 +27,7 @@ pub mod report;
 pub mod trace;
 
 pub mod stories;
+pub mod study;
 pub mod sweep;
 pub mod tables;
 

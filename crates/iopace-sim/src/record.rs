@@ -138,8 +138,10 @@ pub(crate) struct Recorder {
     recording: Recording,
     /// What counts in the latencies.
     measured: (Instant, Instant),
-    /// Every so many pauses one is kept.
+    /// Every so many pauses of a task one is kept.
     stride: u64,
+    /// Pauses of each task so far: counted apart, or two tasks in turn would hide each other.
+    counts: Vec<u64>,
 }
 
 impl Recorder {
@@ -156,7 +158,8 @@ impl Recorder {
         });
         let recording = Recording { step, tasks: tasks.collect(), ..Recording::default() };
         let measured = (Instant::ZERO + scenario.warmup, Instant::ZERO + scenario.duration);
-        Recorder { recording, measured, stride: 1 }
+        let counts = vec![0; scenario.tasks.len()];
+        Recorder { recording, measured, stride: 1, counts }
     }
 
     /// Length of a step.
@@ -208,17 +211,20 @@ impl Recorder {
             return;
         }
         let recording = &mut self.recording;
-        if recording.pauses_count.is_multiple_of(self.stride) {
-            if recording.pauses.len() == PAUSES_MAX {
-                let mut number = 0;
-                recording.pauses.retain(|_| {
-                    number += 1;
-                    number % 2 == 1
-                });
-                self.stride *= 2;
-            }
+        if recording.pauses.len() == PAUSES_MAX {
+            let mut numbers = vec![0u64; self.counts.len()];
+            recording.pauses.retain(|pause| {
+                numbers[pause.task] += 1;
+                numbers[pause.task] % 2 == 1
+            });
+            self.stride *= 2;
+        }
+        // With one pause each, nothing went: the table is then the first so many of them.
+        let is_kept = self.counts[task].is_multiple_of(self.stride);
+        if is_kept && recording.pauses.len() < PAUSES_MAX {
             recording.pauses.push(Pause { at, task, pause });
         }
+        self.counts[task] += 1;
         recording.pauses_count += 1;
     }
 
@@ -240,6 +246,7 @@ pub fn kb_s(bytes: u64, time: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::{Kind, Task};
 
     #[test]
     fn a_run_of_any_length_has_some_hundred_steps() {
@@ -254,16 +261,25 @@ mod tests {
 
     #[test]
     fn pauses_stay_bounded_and_spread_over_the_run() {
-        let mut recorder = Recorder::new(&Scenario::new("a test", "none"));
+        let mut scenario = Scenario::new("a test", "none");
+        let region = crate::task::region(0, 1 << 30);
+        for name in ["a", "b"] {
+            scenario.tasks.push(Task::new(name, Kind::DdWrite, region));
+        }
+        let mut recorder = Recorder::new(&scenario);
         let total = 10 * PAUSES_MAX as u64;
         for at in 0..total {
-            recorder.paused(Instant(at), 0, Nanos(at + 1));
+            recorder.paused(Instant(at), (at % 2) as usize, Nanos(at + 1));
         }
         let recording = recorder.end();
         assert!(recording.pauses.len() <= PAUSES_MAX && recording.pauses.len() > PAUSES_MAX / 2);
         assert_eq!(recording.pauses_count, total);
-        let gaps: Vec<u64> = recording.pauses.windows(2).map(|p| p[1].at.0 - p[0].at.0).collect();
-        assert!(gaps.iter().all(|gap| *gap == gaps[0]), "evenly spread");
-        assert!(recording.pauses.last().expect("some").at.0 + gaps[0] >= total);
+        for task in 0..2 {
+            let of_task = recording.pauses.iter().filter(|pause| pause.task == task);
+            let at: Vec<u64> = of_task.map(|pause| pause.at.0).collect();
+            let gaps: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert!(gaps.len() > 100 && gaps.iter().all(|gap| *gap == gaps[0]), "{gaps:?}");
+            assert!(at[at.len() - 1] + gaps[0] >= total);
+        }
     }
 }

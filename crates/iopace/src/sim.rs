@@ -1,6 +1,9 @@
 //! `iopace sim`: scenarios, tables and curves in virtual time.
 
-use crate::cli::{SimCommand, TableFormat, TraceFormat};
+mod compare;
+mod output;
+
+use crate::cli::{RunArgs, SimCommand, TableFormat, TraceFormat};
 use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
 use comfy_table::Cell;
 use iopace_sim::judge::judge;
@@ -9,6 +12,7 @@ use iopace_sim::report::{CheckReport, RunReport};
 use iopace_sim::run::run_traced;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories::{self, STORIES};
+use iopace_sim::study::{self, Outcome, Variant, html};
 use iopace_sim::sweep;
 use iopace_sim::tables::{Row, congestion, format, geom, pace, slots};
 use iopace_sim::trace::{plot, png};
@@ -32,7 +36,8 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
             };
             print_rows(&rows, *format)
         }
-        SimCommand::Run { file, format } => run_scenario(file, format.format),
+        SimCommand::Run(args) => run_scenario(args),
+        SimCommand::Compare(args) => compare::run(args),
         SimCommand::Trace { file, every, svg, png, format } => {
             trace(file, *every, svg.as_deref(), png.as_deref(), *format)
         }
@@ -82,11 +87,21 @@ fn list(format: Format) -> Result<(), Failure> {
     }
 }
 
-fn run_scenario(file: &Path, format: Format) -> Result<(), Failure> {
-    let (name, text) = scenario_text(file)?;
+fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
+    let (name, text) = scenario_text(&args.file)?;
     let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
-    let report = judge(&scenario);
-    match format {
+    let report = match &args.html {
+        None => judge(&scenario),
+        Some(path) => {
+            let variant = Variant::plain(&scenario);
+            let runs = vec![study::carry_out_one(&variant)];
+            let outcome = Outcome::of(&variant, &runs);
+            output::write(path, html::page(&name, &scenario, &[outcome], &[]))?;
+            let (report, _) = runs.into_iter().next().expect("it was put in");
+            report
+        }
+    };
+    match args.format.format {
         Format::Json => print(&report.to_json())?,
         Format::Table => print(&report_text(&report))?,
     }
@@ -109,15 +124,11 @@ fn trace(
     let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
     let (_, trace) = run_traced(&scenario, Some(every));
     let picture = plot::svg(scenario.why.trim(), &trace);
-    let write = |path: &Path, bytes: &[u8]| {
-        fs::write(path, bytes)
-            .map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display())))
-    };
     if let Some(path) = svg {
-        write(path, picture.as_bytes())?;
+        output::write(path, picture.as_bytes())?;
     }
     if let Some(path) = png {
-        write(path, &png::png(&picture).map_err(Failure::new)?)?;
+        output::write(path, png::png(&picture).map_err(Failure::new)?)?;
     }
     match format {
         Some(TraceFormat::Json) => print(&trace.json()),

@@ -1,5 +1,9 @@
 //! `iopace sim` as it is asked for.
 
+mod study;
+
+pub use study::{CompareArgs, OutputArgs, RunArgs};
+
 use super::FormatArgs;
 use crate::units;
 use clap::{Subcommand, ValueEnum, ValueHint};
@@ -14,7 +18,9 @@ Examples:
   iopace sim trace my.toml --png pace.png    dirty memory, rates, window and pauses, drawn
   iopace sim list                            the stories that come with iopace
   iopace sim run exchange-under-load         one of them
-  iopace sim run my.toml --format json       your own
+  iopace sim run my.toml --html report.html  your own, with plots
+  iopace sim compare my.toml --sched none,rr,fair --html report.html
+                                             policies beside each other
   iopace sim sweep geom --out figures        trade-off curves as CSV and SVG
 
 The same seed gives the same bytes on every machine.";
@@ -39,14 +45,9 @@ pub enum SimCommand {
         format: TableFormat,
     },
     /// Run a scenario and its checks; the status is 1 if one does not hold
-    Run {
-        /// A scenario file, or the name of a story of 'iopace sim list'
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: PathBuf,
-        /// How to print it
-        #[command(flatten)]
-        format: FormatArgs,
-    },
+    Run(RunArgs),
+    /// Run a scenario under several policies, and print what each task gets
+    Compare(CompareArgs),
     /// Run a scenario and look at its device all the time: dirty memory against its thresholds,
     /// rates, window, and the pauses of writers
     Trace {

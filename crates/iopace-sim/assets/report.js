@@ -1,0 +1,253 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  // Colours that stay apart for colour-blind eyes (Okabe and Ito 2008), lighter ones on dark ground.
+  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b87f00", "#3a9bd6", "#6b5b00", "#666666"];
+  const DARK = ["#56b4e9", "#ff8a47", "#2fc59b", "#e39ac4", "#e6b43c", "#8fb4ff", "#f0e442", "#bbbbbb"];
+  const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [14, 6], [5, 2, 2, 2, 2, 2]];
+  const STAGES = [
+    ["pace", "dirty memory (pace)", "#d55e00", "#fff"],
+    ["admit", "slot or limit (admit)", "#cc79a7", "#000"],
+    ["sched", "turn or anticipation (sched)", "#e69f00", "#000"],
+    ["window", "window full", "#f0e442", "#000"],
+    ["disk", "at the disk", "#56b4e9", "#000"],
+  ];
+  const colour = n => (dark.matches ? DARK : LIGHT)[n % LIGHT.length];
+  const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const make = (tag, props = {}, children = []) => {
+    const node = Object.assign(document.createElement(tag), props);
+    node.append(...children);
+    return node;
+  };
+  const round = v => v == null ? "" :
+    v === 0 ? "0" : Math.abs(v) >= 100 ? v.toFixed(0) : Math.abs(v) >= 10 ? v.toFixed(1) :
+    Math.abs(v) >= 0.1 ? v.toFixed(2) : v.toPrecision(2);
+  const times = view => view.in_flight.map((_, i) => i * view.step_us / 1e6);
+  const thousandths = list => list.map(v => v / 1000);
+  const mib = list => list.map(v => v / 1024);
+  const some = list => list.some(v => v > 0);
+  const nines = permille => -Math.log10(1 - permille / 1000);
+  const line = (name, values, place, more = {}) => ({ name, values, place, ...more });
+
+  // Every plot: what it shows of a variant, or null if there is nothing to show.
+  const CHARTS = [
+    { title: "Bandwidth of each task", unit: "MB/s", cut: true, lines: v =>
+      v.tasks.map((t, i) => line(t.name, thousandths(t.kb_s), i)) },
+    { title: "Bandwidth of each group", unit: "MB/s", cut: true, lines: v =>
+      v.groups.map((g, i) => line(g.name, thousandths(g.kb_s), i)) },
+    { title: "Latency: so many per cent of the requests were done within", unit: "ms", log: true,
+      x: () => data.permille.map(nines), percent: true, lines: v =>
+      v.tasks.filter(t => t.latency_us.length).map((t, i) =>
+        line(t.name, t.latency_us.map(us => Math.max(us, 1) / 1000), v.tasks.indexOf(t))) },
+    { title: "Requests in line and at the disk", unit: "requests", lines: v => [
+      line("in line", v.queued, 1), line("at the disk", v.in_flight, 0),
+      line("window", v.window, 2, { dash: [6, 4] }),
+      ...(some(v.paced) ? [line("paced writes", v.paced, 3)] : [])] },
+    { title: "Dirty memory", unit: "MiB", lines: v => !some(v.dirty_kib) ? [] : [
+      line("dirty", mib(v.dirty_kib), 0),
+      ...(some(v.limit_kib) ? [line("limit", mib(v.limit_kib), 1, { dash: [8, 4] })] : []),
+      ...(some(v.setpoint_kib) ? [line("set point", mib(v.setpoint_kib), 2, { dash: [8, 4] })] : []),
+      ...(some(v.freerun_kib) ? [line("free run", mib(v.freerun_kib), 3, { dash: [8, 4] })] : [])] },
+    { title: "Pauses of writers", unit: "ms", log: true, dots: true,
+      x: v => v.pauses.map(p => p[0] / 1e6),
+      lines: v => v.tasks.map((t, i) => line(t.name,
+        v.pauses.map(p => p[1] === i ? Math.max(p[2], 1) / 1000 : null), i))
+        .filter(l => l.values.some(x => x != null)),
+      note: v => v.pauses_count > v.pauses.length
+        ? `${v.pauses.length} of ${v.pauses_count} pauses, spread over the run` : "" },
+    { title: "The disk was busy", unit: "% of the time", top: 100, lines: v =>
+      [line("busy", [...v.busy_permille.map(p => p / 10), null], 0)] },
+  ];
+
+  let plots = [];
+  const sync = uPlot.sync("time");
+
+  function axes(chart, ticks) {
+    const shared = { stroke: css("--text"), grid: { stroke: css("--line"), width: 1 },
+      ticks: { stroke: css("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
+    const percents = [500, 900, 990, 999];
+    const x = chart.percent
+      ? { ...shared, splits: () => percents.map(nines), values: () => percents.map(p => p / 10 + " %") }
+      : ticks ? { ...shared, splits: () => ticks.map((_, i) => i), values: () => ticks }
+      : { ...shared, values: (_, all) => all.map(v => v + " s") };
+    const y = { ...shared, size: 58, values: (_, all) => all.map(v => v == null ? "" : String(+v.toPrecision(6))) };
+    return [x, y];
+  }
+
+  function xText(chart, ticks) {
+    if (chart.percent) return (_, v) => v == null ? "--" : (100 - 100 * 10 ** -v).toFixed(1) + " %";
+    if (ticks) return (_, v) => v == null ? "--" : ticks[v];
+    return (_, v) => v == null ? "--" : v.toFixed(2) + " s";
+  }
+
+  // A plot that the keyboard reaches: arrows move the cursor, Escape shows all again.
+  function plot(caption, chart, xs, lines, range, ticks) {
+    const place = make("div");
+    const figure = make("figure", {}, [make("figcaption", { textContent: caption }), place]);
+    figure.tabIndex = 0;
+    figure.setAttribute("role", "group");
+    figure.setAttribute("aria-label", `${chart.title}, ${caption}; arrow keys move the cursor`);
+    const series = lines.map(l => ({
+      label: l.name, stroke: colour(l.place), width: l.dash ? 1.5 : 2, dash: l.dash,
+      value: (_, v) => v == null ? "--" : round(v) + " " + (l.unit ?? chart.unit), spanGaps: false,
+      ...(chart.dots ? { paths: () => null, points: { show: true, size: 4, fill: colour(l.place) } }
+        : { points: { show: !!ticks, size: 6 } }),
+    }));
+    const options = {
+      width: 300, height: 230, series: [{ label: chart.percent ? "of requests" : ticks ? chart.over : "time",
+        value: xText(chart, ticks) }, ...series],
+      axes: axes(chart, ticks),
+      scales: { x: { time: false, ...(chart.range ? { range: () => chart.range } : {}) },
+        y: { distr: chart.log ? 3 : 1, ...(range ? { range: () => range } : {}) } },
+      cursor: chart.percent || ticks ? { drag: { x: false } } : { sync: { key: sync.key } },
+    };
+    return { figure, begin() {
+      const u = new uPlot(options, [xs, ...lines.map(l => l.values)], place);
+      const fit = () => {
+        const width = Math.max(place.clientWidth, 200);
+        if (width !== u.width) u.setSize({ width, height: 230 });
+      };
+      new ResizeObserver(() => requestAnimationFrame(fit)).observe(place);
+      fit();
+      figure.addEventListener("keydown", event => {
+        const step = { ArrowLeft: -1, ArrowRight: 1, Home: -xs.length, End: xs.length }[event.key];
+        if (event.key === "Escape") u.setScale("x", { min: xs[0], max: xs[xs.length - 1] });
+        if (step === undefined || !xs.length) return;
+        event.preventDefault();
+        const at = Math.min(Math.max((u.cursor.idx ?? -1) + step, 0), xs.length - 1);
+        u.setCursor({ left: u.valToPos(xs[at], "x"), top: u.over.clientHeight / 2 });
+      });
+      plots.push(u);
+    } };
+  }
+
+  // The same scale for all panels of a row, or they could not be compared.
+  function rangeOf(chart, all) {
+    const values = all.flatMap(lines => lines.flatMap(l => l.values)).filter(v => v != null);
+    if (!values.length) return null;
+    const [least, most] = values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, 0]);
+    if (!chart.log) {
+      // A burst into empty memory at the beginning would flatten everything after it.
+      const usual = chart.cut ? [...values].sort((a, b) => a - b)[Math.floor(values.length * 0.985)] : most;
+      chart.isCut = chart.cut && usual > 0 && most > usual * 3;
+      return [0, chart.top ?? ((chart.isCut ? usual * 1.3 : most * 1.05) || 1)];
+    }
+    const low = 10 ** Math.floor(Math.log10(least)), high = 10 ** Math.ceil(Math.log10(most * 1.001));
+    return [low, Math.max(high, low * 10)];
+  }
+
+  function bars(variant) {
+    const figure = make("figure", {}, [make("figcaption", { textContent: variant.name })]);
+    for (const task of variant.view.tasks) {
+      const sum = task.waits_us.reduce((a, b) => a + b, 0);
+      const segments = STAGES.map(([, name, back, text], i) => {
+        const share = sum ? 100 * task.waits_us[i] / sum : 0;
+        const segment = make("b", { title: `${name}: ${share.toFixed(1)} %`,
+          textContent: share >= 9 ? share.toFixed(0) + " %" : "" });
+        Object.assign(segment.style, { width: share + "%", background: back, color: text });
+        return segment;
+      });
+      const bar = make("div", {}, segments);
+      bar.setAttribute("role", "img");
+      bar.setAttribute("aria-label", task.name + ": " + segments.map(s => s.title).join(", "));
+      figure.append(make("div", { className: "bar" }, [
+        make("span", { textContent: task.name, title: task.name }), bar]));
+    }
+    const looks = variant.view.in_flight.length || 1;
+    const reasons = Object.entries(variant.view.reasons).sort((a, b) => b[1] - a[1]);
+    figure.append(make("figcaption", { textContent: "Why nothing more started, at so many per cent of the looks: " +
+      reasons.filter(([, n]) => n >= looks / 200).map(([name, n]) => `${name} ${(100 * n / looks).toFixed(0)} %`).join(", ") }));
+    return figure;
+  }
+
+  function waits(into, chosen) {
+    into.append(make("h3", { textContent: "Where the time of the requests went" }));
+    const keys = STAGES.map(([, name, back]) => {
+      const swatch = make("i");
+      swatch.style.background = back;
+      return make("span", {}, [swatch, name]);
+    });
+    into.append(make("div", { className: "keys" }, keys));
+    into.append(make("div", { className: "row" }, chosen.map(bars)));
+  }
+
+  function draw() {
+    plots.forEach(u => u.destroy());
+    plots = [];
+    const into = document.getElementById("charts");
+    into.replaceChildren();
+    const chosen = data.variants.filter((_, i) => document.getElementById("v" + i)?.checked ?? true);
+    const overlay = document.getElementById("overlay")?.checked && chosen.length > 1;
+    const longest = Math.max(0, ...chosen.map(c => c.view.in_flight.length * c.view.step_us / 1e6));
+    for (const chart of CHARTS) {
+      const all = chosen.map(c => chart.lines(c.view));
+      if (!all.some(lines => lines.length)) continue;
+      chart.range = chart.percent ? [nines(500), nines(999)] : [0, longest];
+      const range = rangeOf(chart, all);
+      const row = make("div", { className: "row" });
+      into.append(make("h3", { 
+        textContent: `${chart.title}, ${chart.unit}${chart.isCut ? " (short peaks are cut)" : ""}` }), row);
+      const x = v => chart.x ? chart.x(v) : times(v);
+      const panels = [];
+      if (overlay && !chart.dots) {
+        const lines = all.flatMap((lines, n) => lines.map(l => ({
+          ...l, name: `${l.name}: ${chosen[n].name}`, dash: DASHES[n % DASHES.length],
+          ...(lines.length === 1 ? { place: n, dash: [] } : {}) })));
+        panels.push(plot("all variants; each has its own kind of line", chart, x(chosen[0].view), lines, range));
+      } else {
+        chosen.forEach((c, n) => all[n].length && panels.push(plot(
+          [c.name, chart.note?.(c.view)].filter(Boolean).join("; "), chart, x(c.view), all[n], range)));
+      }
+      row.append(...panels.map(p => p.figure));
+      panels.forEach(p => p.begin());
+    }
+    if (chosen.length) waits(into, chosen);
+    curves();
+  }
+
+  // Figures over a parameter that was swept.
+  const FIGURES = [["mb_s", "Throughput", "MB/s"], ["share", "Share of what it gets alone", ""],
+    ["p99_ms", "99 % of the requests were done within", "ms", true],
+    ["max_ms", "Longest latency", "ms", true]];
+
+  function curves() {
+    const into = document.getElementById("curves");
+    const over = document.getElementById("over")?.value;
+    if (!into || !over) return;
+    into.replaceChildren();
+    const of = (p, key) => p.settings.find(s => s.key === key)?.value;
+    const rest = p => p.settings.filter(s => s.key !== over).map(s => `${s.key}=${s.value}`).join(", ");
+    const ticks = [...new Set(data.points.map(p => of(p, over)))];
+    const others = [...new Set(data.points.map(rest))];
+    const tasks = data.points[0].tasks.slice(0, 12).map(t => t.task);
+    const row = make("div", { className: "row" });
+    into.append(row);
+    const shown = ticks.length > 16 ? ticks.map((t, i) => i % Math.ceil(ticks.length / 12) ? "" : t) : ticks;
+    const chart = (figure, title, unit, log, value) => {
+      const lines = others.flatMap((other, n) => (value ? ["all"] : tasks).map((task, place) => {
+        const values = ticks.map(tick => {
+          const point = data.points.find(p => of(p, over) === tick && rest(p) === other);
+          return (value ? value(point) : point?.tasks.find(t => t.task === task)?.[figure]) ?? null;
+        }).map(v => log && v === 0 ? null : v);
+        return line(other ? `${task}: ${other}` : task, values, value ? n : place,
+          { dash: DASHES[value ? 0 : n % DASHES.length] });
+      }));
+      if (!lines.some(l => l.values.some(v => v != null))) return;
+      const spec = { title, unit, log, over, range: [-0.3, ticks.length - 0.7] };
+      const made = plot([title, unit].filter(Boolean).join(", "), spec, ticks.map((_, i) => i), lines,
+        rangeOf(spec, [lines]), shown);
+      row.append(made.figure);
+      made.begin();
+    };
+    FIGURES.forEach(([figure, title, unit, log]) => chart(figure, title, unit, log));
+    chart("", "Throughput of all tasks", "MB/s", false, p => p?.whole.mb_s);
+    chart("", "Sum of all shares", "", false, p => p?.whole.efficiency);
+    chart("", "The disk was busy", "% of the time", false, p => p && p.whole.disk_busy * 100);
+  }
+
+  document.getElementById("controls")?.addEventListener("change", draw);
+  document.getElementById("over")?.addEventListener("change", draw);
+  dark.addEventListener("change", draw);
+  draw();
+})();

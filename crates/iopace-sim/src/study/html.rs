@@ -1,0 +1,279 @@
+//! A study as one HTML file that needs nothing else: no network, no other file.
+//!
+//! Findings and figures are text, readable without scripts; the plots are drawn by uPlot, which is
+//! part of the file with its licence. A content policy forbids the browser to load anything.
+
+use super::print::{FIGURES, Mark, WHOLE, mark};
+use super::summary::Summary;
+use super::view::PERMILLE;
+use super::{Outcome, words};
+use crate::milli::Milli;
+use crate::scenario::Scenario;
+use iopace_core::time::Nanos;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Most variants whose plots are in the file: a plot has about 50 kB, and nobody looks at more.
+pub const PLOTS_MAX: usize = 24;
+
+/// Most variants that are all shown at first; of more, the first and the last are.
+const SHOWN_MAX: usize = 3;
+
+const PLOT_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
+const PLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
+const PLOT_LICENCE: &str = include_str!("../../assets/uPlot-LICENSE");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+const STYLE: &str = include_str!("../../assets/report.css");
+
+/// The report. `file` is the scenario's name; `swept` the keys that were swept, if any.
+pub fn page(file: &str, scenario: &Scenario, outcomes: &[Outcome], swept: &[String]) -> String {
+    let summaries: Vec<Summary> = outcomes.iter().map(|one| one.summary.clone()).collect();
+    let mut text = head(scenario);
+    let _ = write!(
+        text,
+        "<body>\n<header><h1>{}</h1>\n<p class=\"dim\">{}</p></header>\n<main>\n",
+        escaped(scenario.why.trim()),
+        escaped(&setup(file, scenario, &summaries))
+    );
+    text.push_str("<section><h2>What came out</h2>\n<ul>\n");
+    for finding in words::findings(&summaries) {
+        let _ = writeln!(text, "<li>{}</li>", escaped(&finding));
+    }
+    text.push_str("</ul></section>\n<section><h2>Figures</h2>\n");
+    text.push_str(&table(&summaries));
+    text.push_str("</section>\n");
+    if !swept.is_empty() {
+        text.push_str(&curves(swept));
+    }
+    text.push_str(&plots(outcomes));
+    text.push_str(READING);
+    text.push_str("</main>\n");
+    text.push_str(&foot());
+    let _ = writeln!(
+        text,
+        "<script type=\"application/json\" id=\"data\">{}</script>",
+        in_script(&data(outcomes, swept).to_string())
+    );
+    let _ = write!(
+        text,
+        "<script>{PLOT_SCRIPT}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+    );
+    text
+}
+
+fn head(scenario: &Scenario) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>iopace: {}</title>\n\
+         <style>{PLOT_STYLE}\n{STYLE}</style>\n</head>\n",
+        escaped(scenario.why.trim())
+    )
+}
+
+/// Where the figures come from, in one line.
+fn setup(file: &str, scenario: &Scenario, all: &[Summary]) -> String {
+    let seeds = all.first().map_or(1, |summary| summary.seeds);
+    let seed = match seeds {
+        1 => format!("seed {}", scenario.seed),
+        _ => format!("{seeds} seeds, plots of the first"),
+    };
+    let warmup = match scenario.warmup.0 {
+        0 => String::new(),
+        _ => format!(", of which the first {} s count in no figure", seconds(scenario.warmup)),
+    };
+    let duration = seconds(scenario.duration);
+    format!("{file}: disk {}, {seed}, {duration} s of virtual time{warmup}.", scenario.disk)
+}
+
+/// A length of time in seconds, without a fraction that is zero.
+fn seconds(time: Nanos) -> String {
+    let text = Milli::ratio(u128::from(time.0), 1_000_000_000).unwrap_or_default().to_string();
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+fn table(all: &[Summary]) -> String {
+    let mut text = String::from(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures\">\n<table>\n\
+         <thead><tr><th scope=\"col\">variant</th><th scope=\"col\">task</th>",
+    );
+    for heading in FIGURES.iter().map(|figure| figure.heading).chain(["disk busy", "checks"]) {
+        let _ = write!(text, "<th scope=\"col\">{heading}</th>");
+    }
+    text.push_str("</tr></thead>\n<tbody>\n");
+    for summary in all {
+        let variant = escaped(&summary.variant);
+        for row in &summary.tasks {
+            let _ = write!(text, "<tr><td>{variant}</td><td>{}</td>", escaped(&row.task));
+            for figure in &FIGURES {
+                let value = (figure.value)(row);
+                let value = value.map_or(String::new(), |v| format!("{v:.*}", figure.decimals));
+                let (class, sign) = match mark(all, figure, row) {
+                    Mark::Best => (" class=\"best\"", "+"),
+                    Mark::Worst => (" class=\"worst\"", "-"),
+                    Mark::Between => ("", " "),
+                };
+                let _ = write!(text, "<td{class}>{value}<i>{sign}</i></td>");
+            }
+            text.push_str("<td></td><td></td></tr>\n");
+        }
+        text.push_str(&whole_row(summary));
+    }
+    text.push_str("</tbody>\n</table>\n</div>\n");
+    if all.len() > 1 {
+        text.push_str("<p class=\"dim\">+ best, - worst of all variants for this task.</p>\n");
+    }
+    text
+}
+
+fn whole_row(summary: &Summary) -> String {
+    let whole = &summary.whole;
+    let efficiency = whole.efficiency.map_or(String::new(), |sum| format!("{sum:.2}"));
+    let busy = format!("{:.1} %", Milli(whole.disk_busy.0.saturating_mul(100)));
+    let checks = match whole.checks {
+        0 => String::new(),
+        all => format!("{} of {all} hold", whole.checks_held),
+    };
+    format!(
+        "<tr class=\"whole\"><td>{}</td><td>{WHOLE}</td><td>{:.2}<i> </i></td><td></td><td></td>\
+         <td></td><td></td><td>{efficiency}<i> </i></td><td>{busy}</td><td>{checks}</td></tr>\n",
+        escaped(&summary.variant),
+        whole.mb_s
+    )
+}
+
+/// The part with figures over a parameter.
+fn curves(swept: &[String]) -> String {
+    let mut text = String::from(
+        "<section><h2>Figures over a parameter</h2>\n<form><label>over <select id=\"over\">",
+    );
+    for key in swept {
+        let _ = write!(text, "<option>{}</option>", escaped(key));
+    }
+    text.push_str("</select></label></form>\n<div id=\"curves\"></div></section>\n");
+    text
+}
+
+/// The part with the plots over time.
+fn plots(outcomes: &[Outcome]) -> String {
+    let shown = &outcomes[..outcomes.len().min(PLOTS_MAX)];
+    let mut text = String::from("<section><h2>What happened meanwhile</h2>\n");
+    if outcomes.len() > PLOTS_MAX {
+        let _ = writeln!(text, "<p class=\"dim\">Plots of the first {PLOTS_MAX} variants.</p>");
+    }
+    if shown.len() > 1 {
+        text.push_str("<form id=\"controls\">\n<fieldset><legend>variants</legend>");
+        for (place, outcome) in shown.iter().enumerate() {
+            let is_shown = shown.len() <= SHOWN_MAX || [0, shown.len() - 1].contains(&place);
+            let _ = write!(
+                text,
+                "<label><input type=\"checkbox\" id=\"v{place}\"{}>{}</label>",
+                if is_shown { " checked" } else { "" },
+                escaped(&outcome.summary.variant)
+            );
+        }
+        text.push_str(
+            "</fieldset>\n<fieldset><legend>plots</legend><label><input type=\"radio\" \
+             name=\"layout\" id=\"beside\" checked>side by side</label><label><input \
+             type=\"radio\" name=\"layout\" id=\"overlay\">one over the other</label></fieldset>\n\
+             </form>\n",
+        );
+    }
+    text.push_str(
+        "<noscript><p>The plots need JavaScript; the figures above do not.</p></noscript>\n\
+         <div id=\"charts\"></div></section>\n",
+    );
+    text
+}
+
+/// What the words mean.
+const READING: &str = "\
+<section><h2>How to read it</h2>
+<dl>
+<dt>share</dt><dd>Requests per second over those of the same task alone on the same disk, without a \
+scheduler; in the rows (all) their sum. 1.00 is about the limit of a disk with one head.</dd>
+<dt>latency</dt><dd>From the submission of a request to its completion, as the task sees it. \
+Percentiles are exact to 1/16; a request that still waits at the end counts with the time so far.</dd>
+<dt>plots</dt><dd>Drag to zoom in time, double-click or Escape to see all; the arrow keys move the \
+cursor of a plot that has the focus. A click on a name in a legend hides its curve. Panels of one row \
+have the same scale. The warm-up is drawn, but counts in no figure and no percentile.</dd>
+<dt>where the time went</dt><dd>The sum over all requests of the time that each spent waiting for \
+dirty memory (pace), for a slot or within a limit (admit), for its turn in the scheduler or while the \
+disk was kept for another task (sched), for a full window (window), and at the disk.</dd>
+</dl></section>
+";
+
+fn foot() -> String {
+    format!(
+        "<footer><p>iopace {}, in virtual time: the same scenario and seed give the same \
+         figures.</p>\n<details><summary>Plots: uPlot 1.6.32, MIT licence</summary><pre>{}</pre>\
+         </details></footer>\n",
+        env!("CARGO_PKG_VERSION"),
+        escaped(PLOT_LICENCE)
+    )
+}
+
+fn data(outcomes: &[Outcome], swept: &[String]) -> Value {
+    let variants: Vec<Value> = outcomes
+        .iter()
+        .take(PLOTS_MAX)
+        .map(|outcome| json!({"name": outcome.summary.variant, "view": outcome.view}))
+        .collect();
+    let points: Vec<&Summary> = match swept.is_empty() {
+        true => Vec::new(),
+        false => outcomes.iter().map(|outcome| &outcome.summary).collect(),
+    };
+    json!({"variants": variants, "points": points, "permille": PERMILLE})
+}
+
+/// Text that stands for itself in HTML.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// JSON that cannot end the script that it stands in.
+fn in_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stories;
+    use crate::study::{Variant, outcomes};
+
+    #[test]
+    fn the_report_needs_nothing_and_trusts_nothing() {
+        let story = stories::find("alone-pays-nothing").expect("it comes with iopace");
+        let mut scenario = Scenario::parse("a", story.text).expect("sound");
+        scenario.why = "</script><script src=x>".into();
+        scenario.duration = iopace_core::time::Nanos::from_secs(6);
+        let mut variant = Variant::plain(&scenario);
+        variant.name = "<img src=x>".into();
+        let all = outcomes(&[variant.clone()], &|_, _| ());
+        let text = page("a.toml", &scenario, &all, &[]);
+        let own = text.replace(PLOT_SCRIPT, "").replace(PLOT_STYLE, "").replace(SCRIPT, "");
+        for foreign in [" src=", "href=", "url(", "@import", "<link", "<img"] {
+            let shown = own.replace("&lt;script src=x", "").replace("&lt;img src=x", "");
+            let shown = shown.replace("\\u003cimg src=x", "");
+            assert!(!shown.contains(foreign), "{foreign}");
+        }
+        assert_eq!(text.matches("</script>").count(), 3);
+        let start = text.find("id=\"data\">").expect("data") + "id=\"data\">".len();
+        let end = start + text[start..].find("</script>").expect("its end");
+        let data: Value = serde_json::from_str(&text[start..end]).expect("JSON");
+        assert_eq!(data["variants"][0]["name"], "<img src=x>");
+        assert_eq!(page("a.toml", &scenario, &outcomes(&[variant], &|_, _| ()), &[]), text);
+    }
+}

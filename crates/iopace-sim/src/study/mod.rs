@@ -1,0 +1,177 @@
+//! A study: one scenario in several variants, beside each other.
+//!
+//! [`compare`] makes the variants from lists of policies, [`sweep`] from values of keys of the
+//! scenario file. [`carry_out`] runs them, over all processors; each run depends on its scenario
+//! alone, so the outcome is the same on every machine. [`print`], [`html`] and [`columns`] say what
+//! came out.
+
+pub mod columns;
+pub mod compare;
+pub mod html;
+pub mod print;
+pub mod summary;
+pub mod view;
+
+mod words;
+
+use crate::judge::{check_all, set_shares};
+use crate::parallel;
+use crate::record::{Recording, run_recorded};
+use crate::report::RunReport;
+use crate::run::run;
+use crate::scenario::Scenario;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use summary::Summary;
+
+/// With more tasks than this nobody is run alone, unless a check asks for it: it would cost a run
+/// for each.
+pub const ALONE_MAX: usize = 32;
+
+/// One way to carry out a scenario.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// What it is called: the values in which it differs.
+    pub name: String,
+    /// The same as pairs of what was set and to which value.
+    pub settings: Vec<(String, String)>,
+    /// The scenario, once for each seed.
+    pub scenarios: Vec<Scenario>,
+    /// Where the tasks are run alone for comparison, once for each seed: without its scheduler.
+    pub footing: Vec<Scenario>,
+}
+
+impl Variant {
+    /// A scenario as it is.
+    pub fn plain(scenario: &Scenario) -> Variant {
+        let name = scenario.scheduler.as_ref().map_or("none", |chosen| chosen.algorithm.name);
+        let scenarios = vec![scenario.clone()];
+        Variant { name: name.into(), settings: Vec::new(), footing: scenarios.clone(), scenarios }
+    }
+
+    /// Whether its tasks are compared with the same tasks alone.
+    fn has_shares(&self) -> bool {
+        self.scenarios.iter().any(|one| one.needs_alone() || one.tasks.len() <= ALONE_MAX)
+    }
+}
+
+/// What came out of a variant; can be written to a file and read again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The figures.
+    pub summary: Summary,
+    /// The plots of its first seed, see [`view::view`].
+    pub view: Value,
+}
+
+/// How far a study has come: runs done, and runs in all.
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// Runs with their recordings, one for each seed.
+pub type Runs = Vec<(RunReport, Recording)>;
+
+/// Carries out all variants, on as many threads as there are processors; `finished` is told of each
+/// variant as soon as its last run is done, in no particular order.
+pub fn carry_out(
+    variants: &[Variant],
+    progress: Progress<'_>,
+    finished: &(dyn Fn(usize, Runs) + Sync),
+) {
+    let alone = alone_scenarios(variants);
+    let jobs: Vec<(usize, usize)> = variants
+        .iter()
+        .enumerate()
+        .flat_map(|(place, variant)| (0..variant.scenarios.len()).map(move |seed| (place, seed)))
+        .collect();
+    let (total, done) = (alone.len() + jobs.len(), AtomicUsize::new(0));
+    let tick = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+    let keys: Vec<&String> = alone.keys().collect();
+    let reports = parallel::map(&keys, |key| {
+        let report = run(&alone[*key]);
+        tick();
+        report
+    });
+    let reports: BTreeMap<&String, RunReport> = keys.iter().copied().zip(reports).collect();
+    let slots = variants.iter().map(|variant| Mutex::new(vec![None; variant.scenarios.len()]));
+    let slots: Vec<Mutex<Vec<Option<(RunReport, Recording)>>>> = slots.collect();
+    parallel::map(&jobs, |(place, seed)| {
+        let result = run_one(&variants[*place], *seed, &reports);
+        let mut runs = slots[*place].lock().expect("no holder panics");
+        runs[*seed] = Some(result);
+        let all = runs.iter().all(Option::is_some).then(|| std::mem::take(&mut *runs));
+        drop(runs);
+        if let Some(all) = all {
+            finished(*place, all.into_iter().flatten().collect());
+        }
+        tick();
+    });
+}
+
+/// Carries out one scenario as it is, recorded, with shares and checks.
+pub fn carry_out_one(variant: &Variant) -> (RunReport, Recording) {
+    let result = Mutex::new(None);
+    carry_out(std::slice::from_ref(variant), &|_, _| (), &|_, runs| {
+        *result.lock().expect("no holder panics") = runs.into_iter().next();
+    });
+    result.into_inner().expect("no holder panicked").expect("there is one scenario")
+}
+
+/// Carries out all variants; outcomes in their order.
+pub fn outcomes(variants: &[Variant], progress: Progress<'_>) -> Vec<Outcome> {
+    let outcomes: Vec<Mutex<Option<Outcome>>> = variants.iter().map(|_| Mutex::default()).collect();
+    carry_out(variants, progress, &|place, runs| {
+        let outcome = Outcome::of(&variants[place], &runs);
+        *outcomes[place].lock().expect("no holder panics") = Some(outcome);
+    });
+    let all = outcomes.into_iter().map(|slot| slot.into_inner().expect("no holder panicked"));
+    all.map(|outcome| outcome.expect("every variant has a scenario")).collect()
+}
+
+impl Outcome {
+    /// What the runs of a variant come to.
+    ///
+    /// # Panics
+    /// There are no runs.
+    pub fn of(variant: &Variant, runs: &Runs) -> Outcome {
+        let (_, recording) = runs.first().expect("a variant has a scenario");
+        Outcome { summary: Summary::of(variant, runs), view: view::view(recording) }
+    }
+}
+
+/// Every distinct run of one task alone, by all that it depends on.
+fn alone_scenarios(variants: &[Variant]) -> BTreeMap<String, Scenario> {
+    let mut all = BTreeMap::new();
+    for variant in variants.iter().filter(|variant| variant.has_shares()) {
+        for footing in &variant.footing {
+            for task in &footing.tasks {
+                let alone = footing.alone(task);
+                all.entry(key(&alone)).or_insert(alone);
+            }
+        }
+    }
+    all
+}
+
+fn key(scenario: &Scenario) -> String {
+    format!("{scenario:?}")
+}
+
+fn run_one(
+    variant: &Variant,
+    seed: usize,
+    alone: &BTreeMap<&String, RunReport>,
+) -> (RunReport, Recording) {
+    let scenario = &variant.scenarios[seed];
+    let (mut report, recording) = run_recorded(scenario);
+    if variant.has_shares() {
+        let footing = &variant.footing[seed];
+        let of = |task| &alone[&key(&footing.alone(task))];
+        let pairs: Vec<_> = footing.tasks.iter().map(|task| (task, of(task))).collect();
+        set_shares(&mut report, &pairs);
+    }
+    check_all(scenario, &mut report);
+    (report, recording)
+}

@@ -1,0 +1,91 @@
+//! What came out, in sentences.
+
+use super::summary::{Summary, TaskRow};
+use crate::milli::Milli;
+
+/// Most sentences about tasks.
+const SENTENCES_MAX: usize = 6;
+
+/// Shares nearer to each other than this are the same to a user: a twentieth.
+const ALIKE: i64 = 50;
+
+/// The findings: one sentence each, the largest difference first.
+pub(super) fn findings(all: &[Summary]) -> Vec<String> {
+    let Some(first) = all.first() else { return Vec::new() };
+    let mut found: Vec<(i64, String)> = first
+        .tasks
+        .iter()
+        .map(|row| match all.len() {
+            1 => (0, alone(row)),
+            _ => beside(all, &row.task),
+        })
+        .collect();
+    found.sort_by_key(|(difference, _)| -difference);
+    let mut sentences: Vec<String> = found.into_iter().map(|(_, sentence)| sentence).collect();
+    sentences.truncate(SENTENCES_MAX);
+    sentences.extend(efficiency(all));
+    sentences.extend(all.iter().filter_map(checks));
+    sentences
+}
+
+/// The finding about the only run.
+fn alone(row: &TaskRow) -> String {
+    let share = row.share.map_or(String::new(), |s| format!(", {s:.2} of what it gets alone"));
+    format!(
+        "{} gets {:.2} MB/s{share}; half of its requests take {:.2} ms or less, 99 % {:.2} ms or \
+         less.",
+        row.task, row.mb_s, row.p50_ms, row.p99_ms
+    )
+}
+
+/// The finding about a task in several variants, with the size of the difference.
+fn beside(all: &[Summary], task: &str) -> (i64, String) {
+    let rows = all.iter().filter_map(|summary| Some((summary, summary.task(task)?)));
+    let shares: Option<Vec<(&Summary, Milli)>> =
+        rows.clone().map(|(summary, row)| Some((summary, row.share?))).collect();
+    let is_share = shares.is_some();
+    let values = shares.unwrap_or_else(|| rows.map(|(s, row)| (s, row.mb_s)).collect());
+    let best = values.iter().max_by_key(|(_, value)| *value).expect("there are several");
+    let worst = values.iter().min_by_key(|(_, value)| *value).expect("there are several");
+    let (least, most) = (worst.1, best.1);
+    let (high, low) = (&best.0.variant, &worst.0.variant);
+    let difference = least.over(most).map_or(0, |ratio| 1_000 - ratio.0);
+    let unit = if is_share { "of what it gets alone" } else { "MB/s" };
+    if difference <= ALIKE {
+        let text = format!("{task}: {least:.2} to {most:.2} {unit}, whichever it is.");
+        return (difference, text);
+    }
+    let sentence = match is_share {
+        true => format!("{high} keeps {task} at {most:.2} {unit}; {low} at {least:.2}."),
+        false => format!("{task} gets {most:.2} {unit} under {high}; {least:.2} under {low}."),
+    };
+    (difference, sentence)
+}
+
+/// What all get together.
+fn efficiency(all: &[Summary]) -> Option<String> {
+    let sums: Option<Vec<(&Summary, Milli)>> =
+        all.iter().map(|summary| Some((summary, summary.whole.efficiency?))).collect();
+    let sums = sums?;
+    let (best, most) = sums.iter().max_by_key(|(_, sum)| *sum)?;
+    let (worst, least) = sums.iter().min_by_key(|(_, sum)| *sum)?;
+    Some(match all.len() {
+        1 => format!("The shares of all tasks sum to {most:.2}."),
+        _ => format!(
+            "The shares of all tasks sum to {most:.2} with {}, to {least:.2} with {}.",
+            best.variant, worst.variant
+        ),
+    })
+}
+
+/// What of the scenario's checks does not hold.
+fn checks(summary: &Summary) -> Option<String> {
+    let (held, all) = (summary.whole.checks_held, summary.whole.checks);
+    if all == 0 {
+        return None;
+    }
+    Some(match all - held {
+        0 => format!("{}: all {all} checks hold.", summary.variant),
+        missed => format!("{}: {missed} of {all} checks do not hold.", summary.variant),
+    })
+}

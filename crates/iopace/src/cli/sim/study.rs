@@ -1,0 +1,82 @@
+//! `iopace sim run`, `compare`, `sweep` and `new` as they are asked for.
+
+use super::TableFormat;
+use crate::cli::FormatArgs;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+/// `iopace sim run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A scenario file, or the name of a story of 'iopace sim list'
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// How to print it
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Write a report with plots that a browser opens without a network; each task is also run
+    /// alone, to say what it gets of that
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+}
+
+/// Where the result of a study goes.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TableFormat,
+    /// Write a report with plots that a browser opens without a network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Write everything into a directory, which is made if it is missing
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+}
+
+/// `iopace sim compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A scenario file, or the name of a story of 'iopace sim list'
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Schedulers, separated by commas; 'none' is the plain elevator, 'all' is all of them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = schedulers())]
+    pub sched: Vec<String>,
+    /// Policies of stage window, separated by commas, or 'all'
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = windows())]
+    pub window: Vec<String>,
+    /// Policies of stage pace, separated by commas, or 'all'
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = paces())]
+    pub pace: Vec<String>,
+    /// What the randomness is drawn from [default: as the scenario says]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run every variant with so many seeds, and print the means
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub seeds: u64,
+    /// Where it goes
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn words(
+    first: &[&'static str],
+    names: impl Iterator<Item = &'static str>,
+) -> PossibleValuesParser {
+    let all: Vec<&'static str> = first.iter().copied().chain(names).collect();
+    PossibleValuesParser::new(all)
+}
+
+fn schedulers() -> PossibleValuesParser {
+    words(&["all", "none"], iopace_core::sched::REGISTRY.iter().map(|algorithm| algorithm.name))
+}
+
+fn windows() -> PossibleValuesParser {
+    words(&["all"], iopace_core::window::REGISTRY.iter().map(|policy| policy.name))
+}
+
+fn paces() -> PossibleValuesParser {
+    words(&["all"], iopace_core::pace::REGISTRY.iter().map(|policy| policy.name))
+}
