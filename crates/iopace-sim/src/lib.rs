@@ -26,6 +26,7 @@ pub mod record;
 pub mod report;
 pub mod trace;
 
+pub mod starters;
 pub mod stories;
 pub mod study;
 pub mod sweep;

@@ -4,9 +4,12 @@ use iopace_core::time::Nanos;
 use iopace_sim::judge::judge;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories;
+use iopace_sim::study::columns::columns;
 use iopace_sim::study::compare::{Choices, variants};
+use iopace_sim::study::parquet::parquet as parquet_bytes;
 use iopace_sim::study::summary::Summary;
-use iopace_sim::study::{Outcome, html, outcomes, print};
+use iopace_sim::study::sweep::{Axis, Store, points};
+use iopace_sim::study::{Outcome, Variant, html, outcomes, print};
 
 fn story(name: &str) -> Scenario {
     let story = stories::find(name).expect("it comes with iopace");
@@ -77,4 +80,82 @@ fn seeds_are_summed_up() {
     assert_eq!(both.max_ms, one.max_ms.max(two.max_ms));
     assert!((2 * both.mb_s.0 - one.mb_s.0 - two.mb_s.0).abs() <= 1);
     assert_ne!(one.ops, two.ops, "two seeds are two runs");
+}
+
+const SWEPT: &str = "why = \"x\"\nduration = \"2s\"\n[disk]\npreset = \"hdd-sata-250g-ncq\"\n\
+                     [[task]]\nname = \"r\"\nkind = \"random\"\ndepth = 8\nsize = \"8GiB\"\n";
+
+fn axes(texts: &[&str]) -> Vec<Axis> {
+    texts.iter().map(|text| Axis::parse(text).expect("sound")).collect()
+}
+
+#[test]
+fn points_are_the_product_of_the_values() {
+    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,4", "task.r.block=4KiB..8KiB*2"]));
+    let all = all.expect("sound");
+    let names: Vec<&str> = all.iter().map(|point| point.variant.name.as_str()).collect();
+    assert_eq!(names[0], "disk.depth=1, task.r.block=4KiB");
+    assert_eq!((names.len(), names[3]), (4, "disk.depth=4, task.r.block=8KiB"));
+    assert_eq!(all[3].variant.scenarios[0].window_depth, Some(4));
+    let keys: std::collections::BTreeSet<&String> = all.iter().map(|point| &point.key).collect();
+    assert_eq!(keys.len(), 4);
+}
+
+#[test]
+fn a_wrong_key_or_value_is_named() {
+    let error = |axis: &str| points("a.toml", SWEPT, &axes(&[axis])).expect_err("wrong");
+    assert_eq!(error("disk.depth=0"), "a.toml with disk.depth=0: the depth is 1 to 1024");
+    assert!(error("task.x.block=4KiB").contains("no task 'x'; there are: r"));
+    assert!(error("disk.dpeth=1").contains("disk.dpeth=1: unknown field `dpeth`"));
+    assert!(error("task.r.think=5").starts_with("a.toml with task.r.think=5: "));
+}
+
+#[test]
+fn a_torn_file_is_gone_on_with() {
+    let folder = std::env::temp_dir().join(format!("iopace-sweep-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("made");
+    let path = folder.join("points.jsonl");
+    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,2"])).expect("sound");
+    let variants: Vec<Variant> = all.iter().map(|point| point.variant.clone()).collect();
+    let made = outcomes(&variants, &|_, _| ());
+    let (mut store, known) = Store::open(&path).expect("opened");
+    assert!(known.is_empty());
+    for (point, outcome) in all.iter().zip(&made) {
+        store.append(&point.key, outcome).expect("written");
+    }
+    drop(store);
+    let bytes = std::fs::read(&path).expect("read");
+    std::fs::write(&path, &bytes[..bytes.len() - 7]).expect("torn");
+    let (mut store, known) = Store::open(&path).expect("opened");
+    assert_eq!(known.get(&all[0].key), Some(&made[0]), "what was whole is kept as it was");
+    assert!(!known.contains_key(&all[1].key), "what was torn is run again");
+    store.append(&all[1].key, &made[1]).expect("written");
+    assert_eq!(std::fs::read(&path).expect("read"), bytes, "as if it had not been torn");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn a_parquet_file_has_the_cells_of_the_csv() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let all = outcomes(&variants(&story("geom-dd-read-cvs-rr"), &choices(&[])), &|_, _| ());
+    let all = summaries(&all);
+    let bytes = parquet_bytes(&all).expect("written");
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+    let rows: Vec<_> =
+        reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+    let columns = columns(&all);
+    assert_eq!(rows.len(), columns[0].cells.len());
+    for (place, row) in rows.iter().enumerate() {
+        for (column, (name, field)) in columns.iter().zip(row.get_column_iter()) {
+            assert_eq!(&column.name, name);
+            let text = match field {
+                parquet::record::Field::Null => None,
+                parquet::record::Field::Str(text) => Some(text.clone()),
+                parquet::record::Field::Long(count) => Some(count.to_string()),
+                parquet::record::Field::Double(figure) => Some(format!("{figure:.3}")),
+                other => panic!("{other}"),
+            };
+            assert_eq!(column.cells.text(place), text, "{name}");
+        }
+    }
 }

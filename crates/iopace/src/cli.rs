@@ -14,7 +14,8 @@ pub use group::{
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
-pub use sim::{CompareArgs, OutputArgs, RunArgs, SimCommand, TableFormat, TraceFormat};
+pub use sim::{CompareArgs, NewArgs, OutputArgs, RunArgs, SimCommand, SweepArgs};
+pub use sim::{TableFormat, TraceFormat};
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
 use crate::output::Format;

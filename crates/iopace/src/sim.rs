@@ -1,19 +1,19 @@
 //! `iopace sim`: scenarios, tables and curves in virtual time.
 
 mod compare;
+mod new;
 mod output;
+mod run;
+mod sweep;
 
-use crate::cli::{RunArgs, SimCommand, TableFormat, TraceFormat};
+use crate::cli::{SimCommand, TableFormat, TraceFormat};
 use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
 use comfy_table::Cell;
-use iopace_sim::judge::judge;
 use iopace_sim::milli::Milli;
 use iopace_sim::report::{CheckReport, RunReport};
 use iopace_sim::run::run_traced;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories::{self, STORIES};
-use iopace_sim::study::{self, Outcome, Variant, html};
-use iopace_sim::sweep;
 use iopace_sim::tables::{Row, congestion, format, geom, pace, slots};
 use iopace_sim::trace::{plot, png};
 use serde::Serialize;
@@ -36,21 +36,14 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
             };
             print_rows(&rows, *format)
         }
-        SimCommand::Run(args) => run_scenario(args),
+        SimCommand::Run(args) => run::run(args),
         SimCommand::Compare(args) => compare::run(args),
         SimCommand::Trace { file, every, svg, png, format } => {
             trace(file, *every, svg.as_deref(), png.as_deref(), *format)
         }
         SimCommand::List { format } => list(format.format),
-        SimCommand::Sweep { sweep, out, seed } => {
-            let files = match sweep.as_str() {
-                slots::TABLE => sweep::slots::write(&sweep::slots::group_requests(*seed), out),
-                _ => sweep::write(&sweep::quantum_wait(*seed, sweep::DURATION), out),
-            };
-            let files = files.map_err(Failure::new)?;
-            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-            print(&format!("{}\n", names.join("\n")))
-        }
+        SimCommand::Sweep(args) => sweep::run(args),
+        SimCommand::New(args) => new::run(args),
     }
 }
 
@@ -85,32 +78,6 @@ fn list(format: Format) -> Result<(), Failure> {
             print(&finish(&rows, 0))
         }
     }
-}
-
-fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
-    let (name, text) = scenario_text(&args.file)?;
-    let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
-    let report = match &args.html {
-        None => judge(&scenario),
-        Some(path) => {
-            let variant = Variant::plain(&scenario);
-            let runs = vec![study::carry_out_one(&variant)];
-            let outcome = Outcome::of(&variant, &runs);
-            output::write(path, html::page(&name, &scenario, &[outcome], &[]))?;
-            let (report, _) = runs.into_iter().next().expect("it was put in");
-            report
-        }
-    };
-    match args.format.format {
-        Format::Json => print(&report.to_json())?,
-        Format::Table => print(&report_text(&report))?,
-    }
-    let missed = report.checks.iter().filter(|check| !check.holds).count();
-    if missed > 0 {
-        let all = report.checks.len();
-        return Err(Failure::new(format!("{name}: {missed} of {all} checks do not hold")));
-    }
-    Ok(())
 }
 
 fn trace(

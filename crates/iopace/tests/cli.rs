@@ -191,3 +191,60 @@ fn what_cannot_be_printed_is_said_and_leaves_nothing() {
     assert!(error.contains("standard output cannot be written: No space left"), "{error}");
     assert!(!place.sockets().exists(), "left behind");
 }
+
+#[test]
+fn a_new_user_comes_to_a_report() {
+    let place = Place::new();
+    let made = place.run(&["sim", "new", "my.toml"]);
+    assert_eq!(made.status, Some(0), "{made:?}");
+    let before = std::fs::read_to_string(place.path("my.toml")).expect("written");
+    let again = place.run(&["sim", "new", "my.toml"]);
+    assert_eq!((again.status, again.out.as_str()), (Some(1), ""), "it overwrites nothing");
+    assert_eq!(std::fs::read_to_string(place.path("my.toml")).expect("there"), before);
+    place.write("my.toml", &before.replace("\"20s\"", "\"5s\""));
+
+    let run = ["sim", "run", "my.toml", "--html", "run.html", "--write-bw-log", "fio"];
+    let ran = place.run(&run);
+    assert!(ran.out.contains("neighbour"), "{ran:?}");
+    let log = std::fs::read_to_string(place.path("fio_bw.1.log")).expect("written");
+    assert!(log.lines().count() > 50 && log.lines().all(|l| l.split(", ").count() == 5), "{log}");
+
+    let words = "sim compare my.toml --sched none,rr,fair --out c --parquet c.parquet";
+    let ran = place.run(&words.split(' ').collect::<Vec<&str>>());
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.error.is_empty(), "no progress where there is no terminal: {}", ran.error);
+    for file in ["compare.txt", "compare.csv", "compare.json", "compare.html", "compare.parquet"] {
+        assert!(place.path("c").join(file).metadata().is_ok_and(|file| file.len() > 100), "{file}");
+    }
+    let html = std::fs::read_to_string(place.path("c/compare.html")).expect("written");
+    assert!(html.contains("keeps service at"), "it says what came out");
+
+    let ran = place.run(&["sim", "compare", "my.toml", "--sched", "rr"]);
+    assert!(ran.error.contains("nothing to compare"), "{ran:?}");
+}
+
+#[test]
+fn a_sweep_goes_on_where_it_was_ended() {
+    let place = Place::new();
+    place.run(&["sim", "new", "my.toml"]);
+    let text = std::fs::read_to_string(place.path("my.toml")).expect("written");
+    place.write("my.toml", &text.replace("\"20s\"", "\"5s\""));
+    let words = "sim sweep my.toml --set group./service.io.weight=50..200*2 --out s --format csv";
+    let words: Vec<&str> = words.split(' ').collect();
+    let whole = place.run(&words);
+    assert_eq!((whole.status, whole.error.as_str()), (Some(0), ""));
+    let html = std::fs::read(place.path("s/sweep.html")).expect("written");
+    let points = std::fs::read_to_string(place.path("s/points.jsonl")).expect("written");
+    let first = points.lines().next().expect("three points").len();
+    place.write("s/points.jsonl", &points[..first + 100]);
+    let rest = place.run(&words);
+    assert!(rest.error.starts_with("1 of 3 points are there already"), "{rest:?}");
+    assert_eq!(rest.out, whole.out);
+    assert_eq!(std::fs::read(place.path("s/sweep.html")).expect("written"), html);
+
+    let wrong = place.run(&["sim", "sweep", "my.toml", "--set", "disk.depth=0..2"]);
+    assert_eq!(wrong.status, Some(2));
+    assert!(wrong.error.contains("my.toml with disk.depth=0: the depth is 1 to 1024"), "{wrong:?}");
+    assert!(place.run(&["sim", "sweep", "my.toml"]).error.contains("nothing to sweep over"));
+    assert!(place.run(&["sim", "sweep", "geom"]).error.contains("--out DIR"));
+}

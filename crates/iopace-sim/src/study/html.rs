@@ -191,16 +191,20 @@ fn plots(outcomes: &[Outcome]) -> String {
 const READING: &str = "\
 <section><h2>How to read it</h2>
 <dl>
-<dt>share</dt><dd>Requests per second over those of the same task alone on the same disk, without a \
-scheduler; in the rows (all) their sum. 1.00 is about the limit of a disk with one head.</dd>
+<dt>share</dt><dd>Requests per second over those of the same task alone on the same disk, \
+without a scheduler; in the rows (all) their sum. 1.00 is about the limit of a disk with one \
+head.</dd>
 <dt>latency</dt><dd>From the submission of a request to its completion, as the task sees it. \
-Percentiles are exact to 1/16; a request that still waits at the end counts with the time so far.</dd>
-<dt>plots</dt><dd>Drag to zoom in time, double-click or Escape to see all; the arrow keys move the \
-cursor of a plot that has the focus. A click on a name in a legend hides its curve. Panels of one row \
-have the same scale. The warm-up is drawn, but counts in no figure and no percentile.</dd>
-<dt>where the time went</dt><dd>The sum over all requests of the time that each spent waiting for \
-dirty memory (pace), for a slot or within a limit (admit), for its turn in the scheduler or while the \
-disk was kept for another task (sched), for a full window (window), and at the disk.</dd>
+Percentiles are exact to 1/16; a request that still waits at the end counts with the time so \
+far.</dd>
+<dt>plots</dt><dd>Drag to zoom in time, double-click or Escape to see all; the arrow keys \
+move the cursor of a plot that has the focus. A click on a name in a legend hides its curve. \
+Panels of one row have the same scale. The warm-up is drawn, but counts in no figure and no \
+percentile.</dd>
+<dt>where the time went</dt><dd>The sum over all requests of the time that each spent \
+waiting for dirty memory (pace), for a slot or within a limit (admit), for its turn in the \
+scheduler or while the disk was kept for another task (sched), for a full window (window), \
+and at the disk.</dd>
 </dl></section>
 ";
 

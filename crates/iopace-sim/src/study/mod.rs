@@ -7,11 +7,16 @@
 
 pub mod columns;
 pub mod compare;
+pub mod fio;
 pub mod html;
+pub mod parquet;
 pub mod print;
 pub mod summary;
+pub mod sweep;
 pub mod view;
 
+mod axis;
+mod edit;
 mod words;
 
 use crate::judge::{check_all, set_shares};
@@ -70,8 +75,11 @@ pub struct Outcome {
 /// How far a study has come: runs done, and runs in all.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Runs with their recordings, one for each seed.
-pub type Runs = Vec<(RunReport, Recording)>;
+/// A run with its recording.
+pub type Run = (RunReport, Recording);
+
+/// The runs of a variant, one for each seed.
+pub type Runs = Vec<Run>;
 
 /// Carries out all variants, on as many threads as there are processors; `finished` is told of each
 /// variant as soon as its last run is done, in no particular order.
@@ -96,7 +104,7 @@ pub fn carry_out(
     });
     let reports: BTreeMap<&String, RunReport> = keys.iter().copied().zip(reports).collect();
     let slots = variants.iter().map(|variant| Mutex::new(vec![None; variant.scenarios.len()]));
-    let slots: Vec<Mutex<Vec<Option<(RunReport, Recording)>>>> = slots.collect();
+    let slots: Vec<Mutex<Vec<Option<Run>>>> = slots.collect();
     parallel::map(&jobs, |(place, seed)| {
         let result = run_one(&variants[*place], *seed, &reports);
         let mut runs = slots[*place].lock().expect("no holder panics");

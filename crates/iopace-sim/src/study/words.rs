@@ -24,7 +24,12 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
     let mut sentences: Vec<String> = found.into_iter().map(|(_, sentence)| sentence).collect();
     sentences.truncate(SENTENCES_MAX);
     sentences.extend(efficiency(all));
-    sentences.extend(all.iter().filter_map(checks));
+    if all.len() <= SENTENCES_MAX {
+        sentences.extend(all.iter().filter_map(checks));
+    } else if all.iter().any(|summary| summary.whole.checks > 0) {
+        let good = all.iter().filter(|one| one.whole.checks_held == one.whole.checks).count();
+        sentences.push(format!("All checks hold in {good} of {} variants.", all.len()));
+    }
     sentences
 }
 

@@ -2,7 +2,7 @@
 
 mod study;
 
-pub use study::{CompareArgs, OutputArgs, RunArgs};
+pub use study::{CompareArgs, NewArgs, OutputArgs, RunArgs, SweepArgs};
 
 use super::FormatArgs;
 use crate::units;
@@ -21,7 +21,10 @@ Examples:
   iopace sim run my.toml --html report.html  your own, with plots
   iopace sim compare my.toml --sched none,rr,fair --html report.html
                                              policies beside each other
-  iopace sim sweep geom --out figures        trade-off curves as CSV and SVG
+  iopace sim new my.toml                     a scenario of your own to begin with
+  iopace sim sweep my.toml --set disk.depth=1..64*2 --out depth
+                                             a parameter; can be ended and gone on with
+  iopace sim sweep geom --out figures        published trade-off curves as CSV and SVG
 
 The same seed gives the same bytes on every machine.";
 
@@ -73,18 +76,10 @@ pub enum SimCommand {
         #[command(flatten)]
         format: FormatArgs,
     },
-    /// Draw what a parameter buys and what it costs
-    Sweep {
-        /// The sweep
-        #[arg(value_parser = ["geom", "slots"])]
-        sweep: String,
-        /// Directory for the CSV and SVG files; made if it is missing
-        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-        out: PathBuf,
-        /// What the randomness is drawn from
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
+    /// Run a scenario with many values of its keys: what a parameter buys and what it costs
+    Sweep(SweepArgs),
+    /// Write a scenario to begin with, commented
+    New(NewArgs),
 }
 
 /// How to print the looks of a trace.

@@ -4,6 +4,7 @@
 use crate::cli::{OutputArgs, TableFormat};
 use crate::output::{Failure, print};
 use iopace_sim::scenario::Scenario;
+use iopace_sim::study::parquet::parquet;
 use iopace_sim::study::summary::Summary;
 use iopace_sim::study::{Outcome, html, print as forms};
 use std::fs;
@@ -93,11 +94,16 @@ pub(super) fn put(study: &Study<'_>, all: &[Outcome], output: &OutputArgs) -> Re
     if let Some(path) = &output.html {
         write(path, page())?;
     }
+    let columns = || parquet(&summaries).map_err(|error| Failure::new(format!("parquet: {error}")));
+    if let Some(path) = &output.parquet {
+        write(path, columns()?)?;
+    }
     if let Some(directory) = &output.out {
         let path = |ending: &str| directory.join(format!("{}.{ending}", study.name));
         write(&path("txt"), forms::table(&summaries))?;
         write(&path("json"), forms::json(&summaries))?;
         write(&path("csv"), forms::csv(&summaries))?;
+        write(&path("parquet"), columns()?)?;
         write(&path("html"), page())?;
     }
     print(&match output.format {

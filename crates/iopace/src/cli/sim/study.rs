@@ -2,8 +2,9 @@
 
 use super::TableFormat;
 use crate::cli::FormatArgs;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueHint};
+use iopace_sim::starters::{STARTERS, Starter};
 use std::path::PathBuf;
 
 /// `iopace sim run`
@@ -19,6 +20,12 @@ pub struct RunArgs {
     /// alone, to say what it gets of that
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// Write the bandwidth of each task as fio does, to PREFIX_bw.N.log
+    #[arg(long, value_name = "PREFIX", value_hint = ValueHint::FilePath)]
+    pub write_bw_log: Option<String>,
+    /// Write the latency of each task as fio does, to PREFIX_lat.N.log
+    #[arg(long, value_name = "PREFIX", value_hint = ValueHint::FilePath)]
+    pub write_lat_log: Option<String>,
 }
 
 /// Where the result of a study goes.
@@ -30,6 +37,9 @@ pub struct OutputArgs {
     /// Write a report with plots that a browser opens without a network
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// Write the figures as a Parquet file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub parquet: Option<PathBuf>,
     /// Write everything into a directory, which is made if it is missing
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
@@ -54,11 +64,48 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Run every variant with so many seeds, and print the means
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub seeds: u64,
     /// Where it goes
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// `iopace sim sweep`
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// A scenario file, the name of a story of 'iopace sim list', or, without --set, 'geom' or
+    /// 'slots': the published curves, as CSV and SVG
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// A key of the scenario and its values: disk.depth=1..64, disk.depth=1..64*2 (doubling),
+    /// disk.window=fixed,latency, task.dd.block=4KiB..1MiB*4, group./vms/web.io.weight=50,100; more
+    /// than once for all combinations
+    #[arg(long, value_name = "KEY=VALUES")]
+    pub set: Vec<String>,
+    /// What the randomness is drawn from [default: as the scenario says]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where it goes; with --out, points that an earlier run has finished are not run again
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `iopace sim new`
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The file to write; it must not exist
+    #[arg(value_name = "FILE", default_value = "scenario.toml", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The question to begin with
+    #[arg(long, default_value = STARTERS[0].name, value_parser = starters())]
+    pub kind: String,
+}
+
+fn starters() -> PossibleValuesParser {
+    let value = |one: &Starter| PossibleValue::new(one.name).help(one.question);
+    PossibleValuesParser::new(STARTERS.iter().map(value))
 }
 
 fn words(

@@ -1,0 +1,124 @@
+//! A scenario over values of its own keys, and the file that remembers what has been run.
+
+pub use super::axis::Axis;
+
+use super::edit;
+use super::{Outcome, Variant};
+use crate::scenario::Scenario;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use toml::Table;
+
+/// Most values of one key.
+pub const VALUES_MAX: usize = 1_000;
+
+/// Most points of a sweep: with short runs, minutes on one processor.
+pub const POINTS_MAX: usize = 4_096;
+
+/// One combination of values.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What tells it from every other point of every scenario: a hash of the scenario as it is
+    /// run, and of the program's version.
+    pub key: String,
+    /// What is run.
+    pub variant: Variant,
+}
+
+/// All combinations of the values; the last key changes fastest.
+///
+/// # Errors
+/// A key or a value that the scenario does not take, named; or too many points.
+pub fn points(file: &str, text: &str, axes: &[Axis]) -> Result<Vec<Point>, String> {
+    let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.values.len()));
+    if count.is_none_or(|count| count > POINTS_MAX) {
+        return Err(format!("at most {POINTS_MAX} points are run: sweep over fewer values"));
+    }
+    Scenario::parse(file, text).map_err(|error| error.to_string())?;
+    let document: Table = text.parse().map_err(|error| format!("{file}: {error}"))?;
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    for axis in axes {
+        let longer = combinations.iter().flat_map(|settings| {
+            axis.values.iter().map(|value| {
+                let one = (axis.path.clone(), value.clone());
+                settings.iter().cloned().chain([one]).collect()
+            })
+        });
+        combinations = longer.collect();
+    }
+    combinations.into_iter().map(|settings| point(file, &document, settings)).collect()
+}
+
+fn point(file: &str, document: &Table, settings: Vec<(String, String)>) -> Result<Point, String> {
+    let mut document = document.clone();
+    for (path, value) in &settings {
+        edit::set(&mut document, path, value)
+            .map_err(|error| format!("{file} with {path}={value}: {error}"))?;
+    }
+    let words: Vec<String> =
+        settings.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    let name = words.join(", ");
+    let text = toml::to_string(&document).map_err(|error| format!("{file}: {error}"))?;
+    let scenario = Scenario::parse(file, &text)
+        .map_err(|error| format!("{file} with {name}: {}", error.message.trim_end()))?;
+    let key = hash(&format!("{}\n{name}\n{text}", env!("CARGO_PKG_VERSION")));
+    let scenarios = vec![scenario];
+    Ok(Point { key, variant: Variant { name, settings, footing: scenarios.clone(), scenarios } })
+}
+
+/// FNV-1a of 64 bits (Fowler, Noll and Vo 1991), twice with different beginnings: the same on every
+/// machine and in every version of the language.
+fn hash(text: &str) -> String {
+    let of = |begin: u64| {
+        text.bytes()
+            .fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    format!("{:016x}{:016x}", of(0xcbf2_9ce4_8422_2325), of(0x6c62_272e_07bb_0142))
+}
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    outcome: Outcome,
+}
+
+/// The file that remembers what has been run: one line of JSON for each point. A run that is ended
+/// between or within two lines loses what was not yet written, and nothing else.
+#[derive(Debug)]
+pub struct Store {
+    file: File,
+}
+
+impl Store {
+    /// Opens the file, or makes it, and reads what it remembers. A last line without its end is cut
+    /// off; a line that cannot be read counts as not there.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn open(path: &Path) -> io::Result<(Store, BTreeMap<String, Outcome>)> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create(true).open(path)?;
+        let bytes = std::fs::read(path)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        file.set_len(whole as u64)?;
+        let lines = bytes[..whole].split(|byte| *byte == b'\n');
+        let known = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+        let known = known.map(|line| (line.key, line.outcome)).collect();
+        Ok((Store { file }, known))
+    }
+
+    /// Remembers a point.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(&mut self, key: &str, outcome: &Outcome) -> io::Result<()> {
+        let line = Line { key: key.into(), outcome: outcome.clone() };
+        let mut text = serde_json::to_string(&line).map_err(io::Error::other)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes())
+    }
+}
