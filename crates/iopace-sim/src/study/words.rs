@@ -2,6 +2,7 @@
 
 use super::summary::{Summary, TaskRow};
 use crate::milli::Milli;
+use std::collections::BTreeSet;
 
 /// Most sentences about tasks.
 const SENTENCES_MAX: usize = 6;
@@ -12,9 +13,11 @@ const ALIKE: i64 = 50;
 /// The findings: one sentence each, the largest difference first.
 pub(super) fn findings(all: &[Summary]) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
+    let mut families = BTreeSet::new();
     let mut found: Vec<(i64, String)> = first
         .tasks
         .iter()
+        .filter(|row| families.insert(family(&row.task)))
         .map(|row| match all.len() {
             1 => (0, alone(row)),
             _ => beside(all, &row.task),
@@ -31,6 +34,13 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
         sentences.push(format!("All checks hold in {good} of {} variants.", all.len()));
     }
     sentences
+}
+
+/// What the names of several like tasks have in common: `dd` of `dd-01`. One of them speaks for
+/// all.
+fn family(task: &str) -> &str {
+    let stem = task.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem.strip_suffix('-').unwrap_or(task)
 }
 
 /// The finding about the only run.
@@ -93,4 +103,32 @@ fn checks(summary: &Summary) -> Option<String> {
         0 => format!("{}: all {all} checks hold.", summary.variant),
         missed => format!("{}: {missed} of {all} checks do not hold.", summary.variant),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use crate::starters::STARTERS;
+    use crate::study::compare::{Choices, variants};
+    use crate::study::outcomes;
+
+    #[test]
+    fn findings_name_the_best_and_the_worst() {
+        let scenario = Scenario::parse("a", STARTERS[0].text).expect("sound");
+        let schedulers = vec![None, iopace_core::sched::find("fair")];
+        let choices = Choices { schedulers, ..Choices::default() };
+        let all = outcomes(&variants(&scenario, &choices), &|_, _| ());
+        let all: Vec<Summary> = all.into_iter().map(|outcome| outcome.summary).collect();
+        let found = findings(&all);
+        assert!(found[0].starts_with("fair keeps service at 0."), "{found:?}");
+        assert!(found[0].ends_with("none at 0.00."), "{found:?}");
+        assert!(found.contains(&"none: 1 of 1 checks do not hold.".into()), "{found:?}");
+        assert!(findings(&all[..1])[0].starts_with("service gets 0.00 MB/s"), "{found:?}");
+    }
+
+    #[test]
+    fn like_tasks_are_one_family() {
+        assert_eq!((family("dd-01"), family("dd"), family("r2")), ("dd", "dd", "r2"));
+    }
 }
