@@ -28,6 +28,24 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in the order of the stages.
+    pub const ALL: [Reason; 9] = [
+        Reason::Idle,
+        Reason::Dirty,
+        Reason::Memory,
+        Reason::Slot,
+        Reason::Budget,
+        Reason::Turn,
+        Reason::Anticipation,
+        Reason::Window,
+        Reason::Disk,
+    ];
+
+    /// The one with that word.
+    pub fn find(name: &str) -> Option<Reason> {
+        Reason::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+
     /// The word for it in traces, tables and on the command line.
     pub const fn name(self) -> &'static str {
         match self {

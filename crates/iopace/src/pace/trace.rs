@@ -7,6 +7,7 @@ use crate::target;
 use iopace_core::pace;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
+use iopace_core::verdict::Reason;
 use iopace_core::window;
 use iopace_daemon::clock;
 use iopace_daemon::control::Client;
@@ -95,6 +96,9 @@ fn look(at: Instant, device: &DeviceReport) -> Option<Look> {
         in_flight_count: queue.in_flight_count,
         queued_count: queue.queued_count + queue.waiting_count,
         paced_count: pace.waiting_count,
+        reason: Reason::find(&queue.reason).unwrap_or(Reason::Idle),
+        // Only a model knows.
+        disk_busy: Nanos::ZERO,
     })
 }
 
