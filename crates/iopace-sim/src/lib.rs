@@ -22,6 +22,7 @@ pub mod judge;
 pub mod run;
 
 pub mod figure;
+pub mod inputs;
 pub mod record;
 pub mod report;
 pub mod trace;
