@@ -8,6 +8,7 @@
 //! - [`scenario`]: stories as data, read from files or made in code; [`judge`] carries one out and
 //!   checks what must hold.
 //! - [`task`]: the programs (`dd`, `cvs`, plain patterns), usable by live clients too.
+//! - [`inputs`]: traces and fio job files; [`replay`] carries them out.
 //! - [`run`]: the event loop. [`report`]: what comes out. [`trace`]: looks at the device meanwhile.
 //! - [`record`]: a run in time steps.
 //! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
@@ -19,6 +20,7 @@ pub mod task;
 
 pub mod fleet;
 pub mod judge;
+pub mod replay;
 pub mod run;
 
 pub mod figure;
@@ -41,4 +43,4 @@ pub mod tally;
 
 mod blocking;
 mod disks;
-mod parallel;
+pub mod parallel;

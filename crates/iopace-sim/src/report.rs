@@ -145,6 +145,37 @@ pub struct CheckReport {
     pub holds: bool,
 }
 
+/// What came out of a replay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplayReport {
+    /// The disk's preset.
+    pub disk: String,
+    /// The scheduler; `none` is the plain elevator.
+    pub scheduler: String,
+    /// The policy of stage window.
+    pub window: String,
+    /// From the beginning to the last completion.
+    pub elapsed_ms: Milli,
+    /// The part of it that counts.
+    pub measured_ms: Milli,
+    /// Requests submitted, after splitting.
+    pub requests: u64,
+    /// Requests that had not finished when the run was given up.
+    pub unfinished: u64,
+    /// Requests that could not be submitted when they were due.
+    pub late: u64,
+    /// How late the latest was.
+    pub late_max_ms: Milli,
+    /// Schedulers that failed and were replaced by fifo.
+    pub failed_over: u64,
+    /// All requests together, over the measured time.
+    pub all: TaskReport,
+    /// Each task or stream by name, over the time in which it was active.
+    pub streams: BTreeMap<String, TaskReport>,
+    /// What the disk did in the measured time.
+    pub disk_use: DiskReport,
+}
+
 impl RunReport {
     /// The report as JSON: the same bytes for the same run.
     pub fn to_json(&self) -> String {

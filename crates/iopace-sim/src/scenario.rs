@@ -4,6 +4,7 @@
 //! sweeps make theirs in code. Everything in it is resolved: names are looked up, sizes fit the
 //! disk.
 
+mod arrivals;
 mod error;
 pub mod file;
 mod groups;
@@ -50,6 +51,8 @@ pub struct Scenario {
     pub duration: Nanos,
     /// Time at the beginning that counts in no figure (caches fill, queues settle).
     pub warmup: Nanos,
+    /// The run ends as soon as all tasks have ended.
+    pub until_done: bool,
     /// The disk, by its preset's name.
     pub disk: String,
     /// What goes wrong on the disk, drawn from the seed.
@@ -88,6 +91,7 @@ impl Scenario {
             seed: 1,
             duration: Nanos::from_secs(60),
             warmup: Nanos::from_secs(5),
+            until_done: false,
             disk: disk.into(),
             faults: None,
             memory: None,

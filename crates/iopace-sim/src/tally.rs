@@ -63,15 +63,35 @@ impl Tally {
         self.latency.record(so_far);
     }
 
-    /// The figures of the task.
-    pub(crate) fn report(self, scenario: &Scenario, task: &Task) -> TaskReport {
-        let active = u128::from(active_time(scenario, task).0);
+    /// Whether nothing was counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.latency.count() == 0
+    }
+
+    /// Adds all that another one counted, but for its timeline.
+    pub(crate) fn merge(&mut self, other: &Tally) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.failed += other.failed;
+        self.cached += other.cached;
+        self.latency.merge(&other.latency);
+        let (ours, theirs) = (&mut self.stages, &other.stages);
+        ours.pace += theirs.pace;
+        ours.admit += theirs.admit;
+        ours.sched += theirs.sched;
+        ours.window += theirs.window;
+        ours.disk += theirs.disk;
+    }
+
+    /// The figures of the task, which was active for so long.
+    pub(crate) fn report(self, kind: &'static str, active: Nanos) -> TaskReport {
+        let active = u128::from(active.0);
         // Bytes per nanosecond times 1000 is MB/s.
         let mb_s = Milli::ratio(u128::from(self.bytes.0) * 1_000, active);
         let ops_s = Milli::ratio(u128::from(self.ops) * 1_000_000_000, active);
         let quantile = |permille| ms(self.latency.quantile(permille));
         TaskReport {
-            kind: task.kind.name(),
+            kind,
             timeline: self.timeline,
             ops: self.ops,
             bytes: self.bytes.0,
@@ -99,7 +119,7 @@ impl Tally {
 }
 
 /// The part of the measured time in which the task was active.
-fn active_time(scenario: &Scenario, task: &Task) -> Nanos {
+pub(crate) fn active_time(scenario: &Scenario, task: &Task) -> Nanos {
     let begin = (Instant::ZERO + scenario.warmup).max(task.start);
     let end = (Instant::ZERO + scenario.duration).min(task.stop);
     end.since(begin)
@@ -128,7 +148,7 @@ mod tests {
             let size = Bytes(1_000_000);
             tally.finish(size, Outcome::Ok, false, Nanos::from_millis(2), &times);
         }
-        let report = tally.report(&scenario, &task);
+        let report = tally.report("a kind", active_time(&scenario, &task));
         assert_eq!((report.mb_s, report.ops_s), (Milli(10_000), Milli(10_000)));
         assert_eq!(report.stages.disk_ms, Milli(200_000));
         assert_eq!(report.latency.max_ms, Milli(2_000));
@@ -140,7 +160,7 @@ mod tests {
         let task = Task::new("cvs", Kind::Cvs, region(0, 1 << 30));
         let mut tally = Tally::default();
         tally.wait(Nanos::from_secs(50));
-        let report = tally.report(&scenario, &task);
+        let report = tally.report("a kind", active_time(&scenario, &task));
         assert_eq!((report.ops, report.latency.p99_ms), (0, Milli(50_000_000)));
     }
 }

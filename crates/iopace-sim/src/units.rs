@@ -18,6 +18,25 @@ pub struct Time(pub Nanos);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(pub BytesPerSec);
 
+/// How often something comes, from a file: `"200/s"`, `"5/min"`, or bytes as `"10MB/s"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerSecond {
+    /// So many in that time.
+    Requests(u64, Nanos),
+    /// As many as move so many bytes.
+    Bytes(BytesPerSec),
+}
+
+impl PerSecond {
+    /// So many requests of a size, in that time.
+    pub fn over(self, size: Bytes) -> (u64, Nanos) {
+        match self {
+            PerSecond::Requests(requests, time) => (requests, time),
+            PerSecond::Bytes(rate) => (rate.0, Nanos::from_secs(1).times(size.0)),
+        }
+    }
+}
+
 /// Units of size and their bytes. Decimal ones are there because disks are sold in them.
 const SIZES: &[(&str, u64)] = &[
     ("B", 1),
@@ -96,6 +115,31 @@ impl FromStr for Rate {
     }
 }
 
+impl FromStr for PerSecond {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<PerSecond, UnitError> {
+        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let number = text[..split].parse::<u64>().ok();
+        let time = match text[split..].trim() {
+            "/s" => Some(Nanos::from_secs(1)),
+            "/min" => Some(Nanos::from_secs(60)),
+            "/h" => Some(Nanos::from_secs(3_600)),
+            _ => None,
+        };
+        let parsed = match (number, time) {
+            (Some(number), Some(time)) => Some(PerSecond::Requests(number, time)),
+            _ => text.parse::<Rate>().ok().map(|rate| PerSecond::Bytes(rate.0)),
+        };
+        let is_some = |rate: &PerSecond| rate.over(Bytes(1)).0 > 0;
+        parsed.filter(is_some).ok_or_else(|| {
+            UnitError(format!(
+                "\"{text}\" is not a rate: write a whole number above 0 and one of /s, /min, /h, \
+                 or a size per second, as \"10MB/s\""
+            ))
+        })
+    }
+}
+
 /// Reads a quoted value, and says what to write when it is a bare number.
 struct Quoted<T> {
     example: &'static str,
@@ -129,6 +173,13 @@ impl<'de> Deserialize<'de> for Time {
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
         let (example, made) = ("\"117MB/s\"", core::marker::PhantomData);
+        deserializer.deserialize_str(Quoted { example, made })
+    }
+}
+
+impl<'de> Deserialize<'de> for PerSecond {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PerSecond, D::Error> {
+        let (example, made) = ("\"200/s\"", core::marker::PhantomData);
         deserializer.deserialize_str(Quoted { example, made })
     }
 }

@@ -123,3 +123,61 @@ fn a_share_compares_with_the_task_alone() {
     assert_eq!(holds, [true, false]);
     assert!(!report.holds());
 }
+
+/// A task at a rate on a disk of some hundred requests a second.
+fn at_a_rate(rate: &str, more: &str) -> Scenario {
+    let text = format!(
+        "why = \"A rate.\"\nduration = \"20s\"\n[disk]\npreset = \"hdd-sata-250g\"\n\
+         [[task]]\nname = \"users\"\nkind = \"random\"\nrate = \"{rate}\"\n{more}\n"
+    );
+    Scenario::parse("a.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn an_open_loop_submits_at_its_rate_whatever_the_disk_does() {
+    for arrival in ["constant", "poisson"] {
+        let report = |rate| run(&at_a_rate(rate, &format!("arrival = \"{arrival}\"")));
+        let easy = report("20/s");
+        let ops = easy.tasks["users"].ops;
+        assert!((340..=460).contains(&ops), "{arrival}: {ops}, 400 are wanted");
+        let hard = report("200/s");
+        assert!((3_800..=4_200).contains(&hard.requests), "{arrival}: {}", hard.requests);
+        let latency = hard.tasks["users"].latency.max_ms;
+        assert!(latency.0 > 1_000_000, "{arrival}: the backlog shows: {latency}");
+    }
+    assert_eq!(run(&at_a_rate("20/s", "")).requests, 400);
+    assert_eq!(run(&at_a_rate("80KiB/s", "")).requests, 400, "4 KiB each");
+}
+
+#[test]
+fn a_ceiling_is_the_rate_of_a_program_that_waits() {
+    let report = run(&at_a_rate("1000/s", "ceiling = true"));
+    let users = &report.tasks["users"];
+    assert!(users.latency.max_ms.0 < 100_000, "one at a time: {}", users.latency.max_ms);
+    assert!(users.ops < 4_000);
+}
+
+#[test]
+fn waves_follow_each_other_and_end_the_run() {
+    let task = |name: &str, wave: u32| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nkind = \"sequential\"\nblock = \"64KiB\"\n\
+             total = \"16MiB\"\nwave = {wave}\ndepth = 4\n"
+        )
+    };
+    let text = format!(
+        "why = \"Waves.\"\nduration = \"60s\"\nuntil_done = true\n[disk]\n\
+         preset = \"hdd-sata-250g\"\n{}{}{}",
+        task("one", 0),
+        task("two", 1),
+        task("three", 1)
+    );
+    let scenario = Scenario::parse("a.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let report = run(&scenario);
+    for task in report.tasks.values() {
+        assert_eq!((task.ops, task.bytes), (256, 16 << 20));
+    }
+    assert!(report.tasks["one"].mb_s > report.tasks["two"].mb_s, "alone in its wave");
+    assert!(report.duration_ms.0 < 10_000_000, "{}", report.duration_ms);
+    assert_eq!(report.to_json(), run(&scenario).to_json());
+}

@@ -3,10 +3,10 @@
 //! # Where
 //! Volumes lie beside each other, in the order in which the trace mentions them. When they reach
 //! over less than the disk, every offset stays as it is within its volume. When they do not fit:
-//! - *wrap*: what is beyond the end goes on at the beginning. Neighbours stay neighbours; places that
-//!   were far apart may meet.
-//! - *scale*: offsets are scaled down to the disk. Order and proportions of seeks stay; requests that
-//!   followed each other overlap.
+//! - *wrap*: what is beyond the end goes on at the beginning. Neighbours stay neighbours; places
+//!   that were far apart may meet.
+//! - *scale*: offsets are scaled down to the disk. Order and proportions of seeks stay; requests
+//!   that followed each other overlap.
 //! - *refuse*: a mistake.
 //!
 //! # How large

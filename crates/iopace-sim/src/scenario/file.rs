@@ -5,6 +5,7 @@
 //! seed = 1
 //! duration = "60s"
 //! warmup = "5s"                       # counts in no figure
+//! until_done = false                  # optional: true ends the run when all tasks have ended
 //!
 //! [disk]
 //! preset = "hdd-sata-250g"
@@ -124,6 +125,7 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         seed: file.seed,
         duration,
         warmup,
+        until_done: file.until_done,
         disk: file.disk.preset.get_ref().clone(),
         faults,
         memory,

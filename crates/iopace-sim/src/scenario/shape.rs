@@ -2,7 +2,7 @@
 
 use super::groups::GroupTables;
 use crate::milli::Milli;
-use crate::units::{Rate, Size, Time};
+use crate::units::{PerSecond, Rate, Size, Time};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -18,6 +18,8 @@ pub(super) struct File {
     pub(super) seed: u64,
     pub(super) duration: Spanned<Time>,
     pub(super) warmup: Option<Spanned<Time>>,
+    #[serde(default)]
+    pub(super) until_done: bool,
     pub(super) disk: DiskTable,
     pub(super) memory: Option<Spanned<MemoryTable>>,
     pub(super) scheduler: Option<SchedulerTable>,
@@ -100,6 +102,14 @@ pub(super) struct TaskTable {
     pub(super) fua: Option<Spanned<bool>>,
     pub(super) blocking: Option<Spanned<bool>>,
     pub(super) group: Option<Spanned<String>>,
+    pub(super) think_every: Option<Spanned<u32>>,
+    pub(super) flush_every: Option<Spanned<u32>>,
+    pub(super) trim: Option<Spanned<bool>>,
+    pub(super) rate: Option<Spanned<PerSecond>>,
+    pub(super) arrival: Option<Spanned<String>>,
+    pub(super) ceiling: Option<Spanned<bool>>,
+    pub(super) total: Option<Spanned<Size>>,
+    pub(super) wave: Option<u32>,
 }
 
 /// One line, or a list of them.

@@ -9,8 +9,11 @@
 //! size = "32GiB"
 //! block = "1MiB"
 //! ```
+//! `rate`, `arrival`, `total` and `wave`: see `arrivals.rs`.
+//!
 //! Each kind takes some settings, see [`Kind::settings`]; one that it does not take is a mistake.
 
+use super::arrivals;
 use super::file::Mistake;
 use super::groups;
 use super::shape::TaskTable;
@@ -80,6 +83,7 @@ fn resolve_table(table: &Spanned<TaskTable>, capacity: Bytes) -> Result<Vec<Task
     refuse_foreign(*kind, given)?;
     apply_requests(&mut task, given)?;
     apply_files(&mut task, given)?;
+    arrivals::apply(&mut task, given)?;
     let tasks = copies(task, given.count.as_ref())?;
     let (least, len) = (tasks[0].needs(), tasks[0].region.len());
     if len < least {
@@ -125,6 +129,12 @@ fn refuse_foreign(kind: Kind, given: &TaskTable) -> Result<(), Mistake> {
         ("file_min", span(&given.file_min)),
         ("file_max", span(&given.file_max)),
         ("link", span(&given.link)),
+        ("think_every", span(&given.think_every)),
+        ("flush_every", span(&given.flush_every)),
+        ("trim", span(&given.trim)),
+        ("rate", span(&given.rate)),
+        ("arrival", span(&given.arrival)),
+        ("ceiling", span(&given.ceiling)),
     ];
     let is_foreign = |name: &str| !kind.settings().contains(&name);
     let foreign = spans.into_iter().find(|(name, span)| span.is_some() && is_foreign(name));

@@ -5,6 +5,7 @@
 //! from the same [`Workload`]. The workloads know neither simulator nor clock, so that a live
 //! client can draw the very same requests.
 
+mod arrivals;
 mod cvs;
 mod dd;
 mod generic;
@@ -12,6 +13,7 @@ mod postmark;
 mod rsync;
 mod writer;
 
+pub use arrivals::{Arrivals, Clock, Process};
 pub use cvs::{Cvs, TREE_FILES};
 pub use dd::{DdRead, DdWrite, write_gap};
 pub use generic::{Mixed, Pattern};
@@ -100,9 +102,7 @@ impl Kind {
         match self {
             Kind::DdRead | Kind::Cvs => &[],
             Kind::DdWrite | Kind::Append | Kind::Rewrite => &["block"],
-            Kind::Sequential | Kind::Random => {
-                &["block", "think", "depth", "write_percent", "buffered", "fua", "blocking"]
-            }
+            Kind::Sequential | Kind::Random => generic::SETTINGS,
             Kind::Postmark => &["files", "file_min", "file_max", "think"],
             Kind::Rsync => &["block", "link", "file_min", "file_max"],
         }
@@ -151,6 +151,19 @@ pub struct Task {
     pub fua: bool,
     /// What it reads is in memory when the run begins, as far as that goes (kind `postmark`).
     pub warm: bool,
+    /// It thinks only after so many requests (kinds `sequential` and `random`).
+    pub think_every: u32,
+    /// After so many writes it flushes; 0: never (kinds `sequential` and `random`).
+    pub flush_every: u32,
+    /// It trims where it would write (kinds `sequential` and `random`).
+    pub trim: bool,
+    /// Requests come by the clock (kinds `sequential` and `random`). A depth above 1 is then the
+    /// most that are outstanding.
+    pub arrivals: Option<Arrivals>,
+    /// It ends when it has moved so much.
+    pub total: Option<Bytes>,
+    /// It begins when all tasks of smaller waves have ended.
+    pub wave: u32,
     /// Who pays for it.
     pub group: GroupId,
     /// It sleeps until its request has a slot, and takes completions only when all its requests are
@@ -187,6 +200,12 @@ impl Task {
             buffered,
             fua: false,
             warm: false,
+            think_every: 1,
+            flush_every: 0,
+            trim: false,
+            arrivals: None,
+            total: None,
+            wave: 0,
             group: GroupId::ROOT,
             blocking: false,
         }
@@ -225,6 +244,9 @@ impl Task {
             write_percent: self.write_percent,
             buffered: self.buffered,
             fua: self.fua,
+            think_every: self.think_every,
+            flush_every: self.flush_every,
+            trim: self.trim,
             is_random,
         };
         match self.kind {

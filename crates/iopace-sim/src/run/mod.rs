@@ -11,19 +11,27 @@
 //! After the duration no task submits any more; the loop goes on until everything is finished, for
 //! at most [`GIVE_UP`]. What finishes there counts in no figure but `unfinished`.
 
+mod lanes;
+mod outcome;
+pub(crate) mod sources;
+mod stages;
+
 use crate::blocking::Blocking;
 use crate::disks;
-use crate::report::{EventReport, RunReport, TaskReport};
+use crate::inputs::InputError;
+use crate::report::{EventReport, RunReport};
 use crate::scenario::{Change, DEVICE, Scenario};
 use crate::tally::{Tally, ms};
 use crate::task::{Action, Workload};
 use crate::trace::{Trace, Tracing};
-use iopace_core::engine::{self, Control};
+use iopace_core::engine::Control;
 use iopace_core::pace::Budget;
-use iopace_core::request::{GroupId, Submit, Tag, TaskId};
+use iopace_core::request::GroupId;
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
 use iopace_disk::DiskStats;
-use iopace_disk::machine::{Finished, Io, Machine, MachineOutput};
+use iopace_disk::machine::{Machine, MachineOutput};
+use sources::{Backlog, Sent, Source};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -61,6 +69,8 @@ enum Due {
     Lane(usize),
     /// A step of the scenario.
     Step(usize),
+    /// A source has something that is due.
+    Source(usize),
 }
 
 /// One loop of a task: thinking, or waiting for one request.
@@ -88,7 +98,29 @@ pub(crate) struct World<'a> {
     waiting_count: u64,
     /// For each task that sleeps while its request waits for a slot.
     blocking: BTreeMap<usize, Blocking>,
+    /// Requests that come by the clock.
+    sources: Vec<Source<'a>>,
+    /// Their requests that are outstanding, and free places among them.
+    sent: Vec<Option<Sent>>,
+    free: Vec<usize>,
+    backlog: Backlog,
+    /// A trace that could not be read on.
+    failed: Option<InputError>,
+    /// The wave that runs, since when, and how many of its tasks have not ended.
+    wave: Option<u32>,
+    wave_begin: Instant,
+    wave_left: usize,
+    /// Of each task: lanes that have not ended, and bytes that it has still to move.
+    alive: Vec<u32>,
+    totals: Vec<Option<Bytes>>,
+    /// Tasks and traces that have not ended.
+    unfinished_count: usize,
+    /// When a run ended that ends with its work.
+    over: Option<Instant>,
+    /// One for each task, then one for each stream of a trace; and when each first submitted and
+    /// last finished something.
     tallies: Vec<Tally>,
+    spans: Vec<(Option<Instant>, Instant)>,
     events: Vec<EventReport>,
     events_count: u64,
     requests_count: u64,
@@ -111,7 +143,20 @@ impl<'a> World<'a> {
             lanes: Vec::new(),
             waiting_count: 0,
             blocking: BTreeMap::new(),
+            sources: Vec::new(),
+            sent: Vec::new(),
+            free: Vec::new(),
+            backlog: Backlog::default(),
+            failed: None,
+            wave: None,
+            wave_begin: Instant::ZERO,
+            wave_left: 0,
+            alive: vec![0; scenario.tasks.len()],
+            totals: scenario.tasks.iter().map(|task| task.total).collect(),
+            unfinished_count: scenario.tasks.len(),
+            over: None,
             tallies: Vec::new(),
+            spans: Vec::new(),
             events: Vec::new(),
             events_count: 0,
             requests_count: 0,
@@ -126,18 +171,18 @@ impl<'a> World<'a> {
             for extent in task.warmed(scenario.seed) {
                 world.machine.warm(extent);
             }
-            world.tallies.push(Tally::default());
+            world.add_tally();
             if task.blocking {
                 world.blocking.insert(index, Blocking::default());
             }
-            for _ in 0..task.depth {
-                let action = world.workloads[index].next();
-                let lane = Lane { task: index, action, submitted: None };
-                world.lanes.push(lane);
-                world.schedule(task.start + action.think, Due::Lane(world.lanes.len() - 1));
-            }
         }
+        world.begin_wave();
         world
+    }
+
+    fn add_tally(&mut self) {
+        self.tallies.push(Tally::default());
+        self.spans.push((None, Instant::ZERO));
     }
 
     fn schedule(&mut self, at: Instant, due: Due) {
@@ -174,12 +219,17 @@ impl<'a> World<'a> {
 
     /// Waits for what is not finished at the end, and reports.
     pub(crate) fn end(mut self) -> (RunReport, Trace) {
-        let (_, end) = self.measured();
-        self.book_unfinished(end);
-        self.finish_all(end);
+        self.settle();
         let mut trace = self.trace.take().map(Tracing::end).unwrap_or_default();
         trace.portion_pauses = self.machine.engine().pauses().clone();
         (self.report(), trace)
+    }
+
+    /// Waits for what is outstanding; nothing more is submitted.
+    fn settle(&mut self) {
+        let (_, end) = self.measured();
+        self.book_unfinished(end);
+        self.finish_all(end);
     }
 
     fn finish_all(&mut self, end: Instant) {
@@ -197,12 +247,16 @@ impl<'a> World<'a> {
     /// First and last instant that count.
     fn measured(&self) -> (Instant, Instant) {
         let begin = Instant::ZERO + self.scenario.warmup;
-        (begin, Instant::ZERO + self.scenario.duration)
+        (begin, self.over.unwrap_or(Instant::ZERO + self.scenario.duration))
     }
 
     /// Carries out every event before `end`.
     fn turn_until(&mut self, end: Instant) {
         loop {
+            if self.is_over() {
+                self.over.get_or_insert(self.now);
+                return;
+            }
             let next_due = self.due.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at);
             let next = next_due.min(self.machine_at);
             if let Some(trace) = &mut self.trace {
@@ -225,53 +279,12 @@ impl<'a> World<'a> {
                         None => self.submit(index),
                     },
                     Due::Step(index) => self.step(index),
+                    Due::Source(index) => self.arrive(index),
                 }
             }
             self.drain();
             self.turn_blocking();
         }
-    }
-
-    /// Lets programs that sleep for slots go on as far as they come.
-    fn turn_blocking(&mut self) {
-        let tasks: Vec<usize> = self.blocking.keys().copied().collect();
-        for task in tasks {
-            let group = self.scenario.tasks[task].group;
-            loop {
-                let waits = self.machine.engine().group_slots(group).waiting_count > 0;
-                let program = self.blocking.get_mut(&task).expect("one of its keys");
-                program.set_sleeps(waits);
-                let Some(lane) = program.next() else { break };
-                self.submit(lane);
-                self.drain();
-            }
-            let program = self.blocking.get_mut(&task).expect("one of its keys");
-            for finished in program.reap() {
-                self.book(&finished);
-            }
-        }
-    }
-
-    fn submit(&mut self, index: usize) {
-        let lane = &mut self.lanes[index];
-        let task = &self.scenario.tasks[lane.task];
-        if self.now >= task.stop {
-            return;
-        }
-        lane.submitted = Some(self.now);
-        self.waiting_count += 1;
-        let action = lane.action;
-        let submit = Submit {
-            tag: Tag(index as u64),
-            task: TaskId(lane.task as u64 + 1),
-            group: task.group,
-            op: action.op,
-            extent: action.extent,
-            fua: action.fua,
-            sync: true,
-        };
-        self.requests_count += 1;
-        self.machine.submit(self.now, Io { submit, buffered: action.buffered });
     }
 
     fn step(&mut self, index: usize) {
@@ -324,77 +337,6 @@ impl<'a> World<'a> {
                     return;
                 }
             }
-        }
-    }
-
-    fn finished(&mut self, finished: &Finished) {
-        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
-        match self.blocking.get_mut(&self.lanes[index].task) {
-            Some(program) => program.finished(finished),
-            None => self.book(finished),
-        }
-    }
-
-    /// A task takes notice of a finished request.
-    fn book(&mut self, finished: &Finished) {
-        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
-        let (begin, end) = self.measured();
-        let lane = &mut self.lanes[index];
-        let submitted = lane.submitted.take().expect("finished once per submission");
-        self.waiting_count -= 1;
-        let (action, latency) = (lane.action, self.now.since(submitted));
-        if let Some(trace) = &mut self.trace {
-            trace.booked(self.now, lane.task, &action, latency, finished);
-        }
-        if self.now < end && action.payload {
-            self.tallies[lane.task].note(self.now, action.extent.len());
-        }
-        if self.now >= begin && self.now < end && action.payload {
-            let size = action.extent.len();
-            let tally = &mut self.tallies[lane.task];
-            tally.finish(size, finished.outcome, finished.cached, latency, &finished.times);
-        }
-        lane.action = self.workloads[lane.task].next();
-        let at = self.now + lane.action.think;
-        self.schedule(at, Due::Lane(index));
-    }
-
-    fn book_unfinished(&mut self, end: Instant) {
-        for lane in &self.lanes {
-            if let Some(submitted) = lane.submitted {
-                self.tallies[lane.task].wait(end.since(submitted));
-                self.trace.iter_mut().for_each(|t| t.unfinished(lane.task, end.since(submitted)));
-            }
-        }
-    }
-
-    fn report(self) -> RunReport {
-        let scenario = self.scenario;
-        let measured = scenario.duration.saturating_sub(scenario.warmup);
-        let tasks = scenario.tasks.iter().zip(self.tallies);
-        let tasks = tasks.map(|(task, tally)| (task.name.clone(), tally.report(scenario, task)));
-        let status: engine::Status = self.machine.engine().status();
-        let counters = status.algorithm.counters.iter().zip(&status.counters);
-        let [begin, end] = self.disk_marks.map(Option::unwrap_or_default);
-        RunReport {
-            why: scenario.why.clone(),
-            seed: scenario.seed,
-            duration_ms: ms(scenario.duration),
-            measured_ms: ms(measured),
-            disk: scenario.disk.clone(),
-            scheduler: status.algorithm.name.into(),
-            params: status.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
-            counters: counters.map(|(spec, value)| (spec.name.into(), *value)).collect(),
-            tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
-            disk_use: disks::report(&begin, &end, measured),
-            efficiency: None,
-            requests: self.requests_count,
-            unfinished: self.waiting_count,
-            exchanged: self.machine.engine().stats().exchanged_count,
-            failed_over: self.machine.engine().stats().failed_over_count,
-            events_count: self.events_count,
-            events: self.events,
-            checks: Vec::new(),
         }
     }
 }

@@ -1,0 +1,118 @@
+//! Closed loops: a lane submits, waits, and thinks; and how finished requests are counted.
+
+use super::{Due, World};
+use crate::task::Action;
+use iopace_core::request::{Submit, Tag, TaskId};
+use iopace_core::time::Instant;
+use iopace_disk::machine::{Finished, Io};
+
+impl World<'_> {
+    /// Lets programs that sleep for slots go on as far as they come.
+    pub(super) fn turn_blocking(&mut self) {
+        let tasks: Vec<usize> = self.blocking.keys().copied().collect();
+        for task in tasks {
+            let group = self.scenario.tasks[task].group;
+            loop {
+                let waits = self.machine.engine().group_slots(group).waiting_count > 0;
+                let program = self.blocking.get_mut(&task).expect("one of its keys");
+                program.set_sleeps(waits);
+                let Some(lane) = program.next() else { break };
+                self.submit(lane);
+                self.drain();
+            }
+            let program = self.blocking.get_mut(&task).expect("one of its keys");
+            for finished in program.reap() {
+                self.book(&finished);
+            }
+        }
+    }
+
+    pub(super) fn submit(&mut self, index: usize) {
+        let number = self.lanes[index].task;
+        if self.has_ended(number) {
+            self.lane_ended(number);
+            return;
+        }
+        self.begun(number);
+        self.take(number, self.lanes[index].action.extent.len());
+        let lane = &mut self.lanes[index];
+        let task = &self.scenario.tasks[number];
+        lane.submitted = Some(self.now);
+        self.waiting_count += 1;
+        let action = lane.action;
+        let submit = Submit {
+            tag: Tag(index as u64),
+            task: TaskId(lane.task as u64 + 1),
+            group: task.group,
+            op: action.op,
+            extent: action.extent,
+            fua: action.fua,
+            sync: true,
+        };
+        self.requests_count += 1;
+        self.machine.submit(self.now, Io { submit, buffered: action.buffered });
+    }
+
+    pub(super) fn finished(&mut self, finished: &Finished) {
+        if self.book_sent(finished) {
+            return;
+        }
+        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
+        match self.blocking.get_mut(&self.lanes[index].task) {
+            Some(program) => program.finished(finished),
+            None => self.book(finished),
+        }
+    }
+
+    /// A task takes notice of a finished request.
+    pub(super) fn book(&mut self, finished: &Finished) {
+        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
+        let lane = &mut self.lanes[index];
+        let submitted = lane.submitted.take().expect("finished once per submission");
+        self.waiting_count -= 1;
+        let (action, task) = (lane.action, lane.task);
+        self.count(task, &action, submitted, finished);
+        let action = self.workloads[task].next();
+        self.lanes[index].action = action;
+        self.schedule(self.now + action.think, Due::Lane(index));
+    }
+
+    /// Counts a finished request whose latency counts from `since`.
+    pub(super) fn count(
+        &mut self,
+        tally: usize,
+        action: &Action,
+        since: Instant,
+        finished: &Finished,
+    ) {
+        let (begin, end) = self.measured();
+        let latency = self.now.since(since);
+        // Streams of a trace are not recorded.
+        if let Some(trace) = self.trace.as_mut().filter(|_| tally < self.scenario.tasks.len()) {
+            trace.booked(self.now, tally, action, latency, finished);
+        }
+        self.spans[tally].1 = self.now;
+        if self.now >= end || !action.payload {
+            return;
+        }
+        let size = action.extent.len();
+        // A trace may last for weeks, and nobody looks for rises in it.
+        if !self.scenario.until_done {
+            self.tallies[tally].note(self.now, size);
+        }
+        if self.now >= begin {
+            let tally = &mut self.tallies[tally];
+            tally.finish(size, finished.outcome, finished.cached, latency, &finished.times);
+        }
+    }
+
+    pub(super) fn book_unfinished(&mut self, end: Instant) {
+        for lane in &self.lanes {
+            if let Some(submitted) = lane.submitted {
+                self.tallies[lane.task].wait(end.since(submitted));
+                self.trace.iter_mut().for_each(|t| t.unfinished(lane.task, end.since(submitted)));
+            }
+        }
+        self.book_unfinished_sent(end);
+    }
+}

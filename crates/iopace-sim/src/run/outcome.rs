@@ -1,0 +1,108 @@
+//! What came out of a run.
+
+use super::World;
+use crate::disks;
+use crate::inputs::InputError;
+use crate::report::{ReplayReport, RunReport, TaskReport};
+use crate::tally::{Tally, active_time, ms};
+use iopace_core::engine;
+use iopace_core::time::{Instant, Nanos};
+use std::collections::BTreeMap;
+
+impl World<'_> {
+    pub(super) fn report(self) -> RunReport {
+        let scenario = self.scenario;
+        let (begin, end) = self.measured();
+        let (measured, duration) = (end.since(begin), end.since(Instant::ZERO));
+        let times = self.active_times();
+        let tasks = scenario.tasks.iter().zip(self.tallies).zip(times);
+        let tasks = tasks.map(|((task, tally), active)| {
+            (task.name.clone(), tally.report(task.kind.name(), active))
+        });
+        let status: engine::Status = self.machine.engine().status();
+        let counters = status.algorithm.counters.iter().zip(&status.counters);
+        let [begin, end] = self.disk_marks.map(Option::unwrap_or_default);
+        RunReport {
+            why: scenario.why.clone(),
+            seed: scenario.seed,
+            duration_ms: ms(duration),
+            measured_ms: ms(measured),
+            disk: scenario.disk.clone(),
+            scheduler: status.algorithm.name.into(),
+            params: status.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
+            counters: counters.map(|(spec, value)| (spec.name.into(), *value)).collect(),
+            tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
+            disk_use: disks::report(&begin, &end, measured),
+            efficiency: None,
+            requests: self.requests_count,
+            unfinished: self.waiting_count,
+            exchanged: self.machine.engine().stats().exchanged_count,
+            failed_over: self.machine.engine().stats().failed_over_count,
+            events_count: self.events_count,
+            events: self.events,
+            checks: Vec::new(),
+        }
+    }
+
+    /// How long each task, then each stream, was active within the measured time.
+    fn active_times(&self) -> Vec<Nanos> {
+        let (begin, _) = self.measured();
+        let spans = self.spans.iter().enumerate();
+        let active = spans.map(|(index, (first, last))| match self.scenario.tasks.get(index) {
+            Some(task) if !self.scenario.until_done => active_time(self.scenario, task),
+            _ => last.since(first.unwrap_or(*last).max(begin)),
+        });
+        active.collect()
+    }
+
+    /// Turns until all is done, and reports under the names of the tasks, then of the streams.
+    ///
+    /// # Errors
+    /// A trace that could not be read to its end.
+    pub(crate) fn replay(mut self, streams: &[String]) -> Result<ReplayReport, InputError> {
+        self.begin();
+        self.advance(Instant::ZERO + self.scenario.duration);
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.settle();
+        let scenario = self.scenario;
+        let (begin, end) = self.measured();
+        let (measured, times) = (end.since(begin), self.active_times());
+        let tasks = scenario.tasks.iter().map(|task| (task.name.clone(), task.kind.name()));
+        let names = tasks.chain(streams.iter().map(|name| (name.clone(), "trace")));
+        let [before, after] = self.disk_marks.map(Option::unwrap_or_default);
+        let mut total = Tally::default();
+        self.tallies.iter().for_each(|tally| total.merge(tally));
+        let reports = names.zip(self.tallies).zip(times);
+        let reports = reports.filter(|((_, tally), _)| !tally.is_empty());
+        let reports =
+            reports.map(|(((name, kind), tally), active)| (name, tally.report(kind, active)));
+        Ok(ReplayReport {
+            disk: scenario.disk.clone(),
+            scheduler: match &scenario.scheduler {
+                Some(chosen) => chosen.algorithm.name.into(),
+                None => "none".into(),
+            },
+            window: scenario.window.name.into(),
+            elapsed_ms: ms(end.since(Instant::ZERO)),
+            measured_ms: ms(measured),
+            requests: self.requests_count,
+            unfinished: self.waiting_count,
+            late: self.backlog.late_count,
+            late_max_ms: ms(self.backlog.late_max),
+            failed_over: self.machine.engine().stats().failed_over_count,
+            all: total.report("all", measured),
+            streams: reports.collect(),
+            disk_use: disks::report(&before, &after, measured),
+        })
+    }
+
+    /// Room for the figures of so many streams; the place of the first.
+    pub(crate) fn add_streams(&mut self, count: usize) -> usize {
+        let first = self.tallies.len();
+        (0..count).for_each(|_| self.add_tally());
+        self.unfinished_count += 1;
+        first
+    }
+}

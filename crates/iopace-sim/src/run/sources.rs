@@ -1,0 +1,242 @@
+//! Sources: requests that come by the clock (open loop), from a trace or from a task with a rate.
+//!
+//! # Model
+//! A source has one request at hand, its *head*. When the head is due it is submitted and the next
+//! one is fetched; so a trace of any length runs in flat memory. At most `limit` of its requests
+//! are outstanding. A head that is due then waits, is *late*, and is submitted as soon as one is
+//! finished: what could not be submitted in time is neither lost nor forgotten, for latency counts
+//! from when it was due.
+//!
+//! In a *closed* loop time stamps do not matter but for the order: the head is due when there is
+//! room, or, with think time kept, as long after the submission before it as in the trace.
+
+use super::{Due, World};
+use crate::inputs::InputError;
+use crate::inputs::place::Piece;
+use crate::task::{Action, Clock, Workload};
+use iopace_core::request::{GroupId, Submit, Tag, TaskId};
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+use iopace_disk::machine::{Finished, Io};
+
+/// Tags from here on are requests of sources; below, they are lanes.
+const SOURCE_TAG: u64 = 1 << 63;
+
+/// A stream of pieces that may fail.
+pub(crate) type Pieces<'a> = Box<dyn Iterator<Item = Result<Piece, InputError>> + Send + 'a>;
+
+/// When the requests of a source are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// By their time stamps; latency counts from them.
+    Open,
+    /// By their time stamps; latency counts from the submission.
+    Ceiling,
+    /// As fast as earlier ones finish, with the pauses of the trace or without.
+    Closed { keeps_pauses: bool },
+}
+
+/// Where requests come from.
+pub(crate) enum Feed<'a> {
+    /// A task with a rate.
+    Task { task: usize, clock: Clock, workload: Box<dyn Workload>, begin: Instant },
+    /// A trace: its streams are booked from a place of the tallies on.
+    Trace { pieces: Pieces<'a>, first_tally: usize, tallies_count: usize },
+}
+
+/// A request that is due at an instant.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    at: Instant,
+    tally: usize,
+    action: Action,
+}
+
+/// One source.
+pub(crate) struct Source<'a> {
+    feed: Feed<'a>,
+    pace: Pace,
+    head: Option<Head>,
+    /// Time stamp of the head, for the pauses of a closed loop.
+    stamp: Instant,
+    outstanding: u32,
+    limit: u32,
+    /// The head is due and waits for room.
+    is_blocked: bool,
+}
+
+/// A request of a source on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    source: usize,
+    head: Head,
+    /// What latency counts from.
+    since: Instant,
+}
+
+/// What could not be submitted when it was due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog {
+    pub(crate) late_count: u64,
+    pub(crate) late_max: Nanos,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(feed: Feed<'a>, pace: Pace, limit: u32) -> Source<'a> {
+        Source {
+            feed,
+            pace,
+            head: None,
+            stamp: Instant::ZERO,
+            outstanding: 0,
+            limit: limit.max(1),
+            is_blocked: false,
+        }
+    }
+
+    /// Takes the next request to hand.
+    fn fetch(&mut self, now: Instant) -> Result<(), InputError> {
+        self.head = match &mut self.feed {
+            Feed::Task { task, clock, workload, begin } => {
+                let at = *begin + clock.tick();
+                Some(Head { at, tally: *task, action: workload.next() })
+            }
+            Feed::Trace { pieces, first_tally, tallies_count } => {
+                let piece = pieces.next().transpose()?;
+                piece.map(|Piece { at, op, extent, fua, stream }| {
+                    let stream = (stream as usize).min(*tallies_count - 1);
+                    let (think, buffered, payload) = (Nanos::ZERO, false, true);
+                    let action = Action { think, op, extent, fua, buffered, payload };
+                    Head { at: Instant::ZERO + at, tally: *first_tally + stream, action }
+                })
+            }
+        };
+        if let (Some(head), Pace::Closed { keeps_pauses }) = (&mut self.head, self.pace) {
+            let pause = head.at.since(self.stamp);
+            self.stamp = head.at;
+            head.at = if keeps_pauses { now + pause } else { now };
+        }
+        Ok(())
+    }
+}
+
+impl<'a> World<'a> {
+    /// Adds a source; its first request is fetched.
+    pub(crate) fn attach(&mut self, source: Source<'a>) {
+        self.sources.push(source);
+        let index = self.sources.len() - 1;
+        self.fetch(index);
+        let at = self.sources[index].head.as_ref().map_or(self.now, |head| head.at);
+        self.schedule(at.max(self.now), Due::Source(index));
+    }
+
+    fn fetch(&mut self, index: usize) {
+        if let Err(error) = self.sources[index].fetch(self.now) {
+            self.sources[index].head = None;
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Submits what is due.
+    pub(super) fn arrive(&mut self, index: usize) {
+        self.sources[index].is_blocked = false;
+        while let Some(head) = self.sources[index].head {
+            if matches!(self.sources[index].feed, Feed::Task { task, .. } if self.has_ended(task)) {
+                self.sources[index].head = None;
+                break;
+            }
+            if head.at > self.now {
+                self.schedule(head.at, Due::Source(index));
+                return;
+            }
+            if self.sources[index].outstanding >= self.sources[index].limit {
+                self.sources[index].is_blocked = true;
+                return;
+            }
+            self.send(index, head);
+            self.fetch(index);
+        }
+        if self.sources[index].outstanding == 0 {
+            self.source_ended(index);
+        }
+    }
+
+    fn source_ended(&mut self, index: usize) {
+        match self.sources[index].feed {
+            Feed::Task { task, .. } => self.lane_ended(task),
+            Feed::Trace { .. } => self.unfinished_count -= 1,
+        }
+    }
+
+    fn send(&mut self, index: usize, head: Head) {
+        let source = &mut self.sources[index];
+        source.outstanding += 1;
+        let lag = self.now.since(head.at);
+        if source.pace == Pace::Open && lag > Nanos::ZERO {
+            self.backlog.late_count += 1;
+            self.backlog.late_max = self.backlog.late_max.max(lag);
+        }
+        let since = if source.pace == Pace::Open { head.at } else { self.now };
+        let group = match source.feed {
+            Feed::Task { task, .. } => self.scenario.tasks[task].group,
+            Feed::Trace { .. } => GroupId::ROOT,
+        };
+        if let Feed::Task { task, .. } = source.feed {
+            self.take(task, head.action.extent.len());
+        }
+        let sent = Sent { source: index, head, since };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.sent[slot] = Some(sent);
+                slot
+            }
+            None => {
+                self.sent.push(Some(sent));
+                self.sent.len() - 1
+            }
+        };
+        self.waiting_count += 1;
+        self.requests_count += 1;
+        self.begun(head.tally);
+        let Action { op, extent, fua, buffered, .. } = head.action;
+        let (tag, task) = (Tag(SOURCE_TAG | slot as u64), TaskId(head.tally as u64 + 1));
+        let submit = Submit { tag, task, group, op, extent, fua, sync: true };
+        self.machine.submit(self.now, Io { submit, buffered });
+    }
+
+    /// Books a finished request if it is one of a source.
+    pub(super) fn book_sent(&mut self, finished: &Finished) -> bool {
+        if finished.tag.0 & SOURCE_TAG == 0 {
+            return false;
+        }
+        let slot = usize::try_from(finished.tag.0 & !SOURCE_TAG).expect("a place of the table");
+        let Sent { source, head, since } = self.sent[slot].take().expect("finished once");
+        self.free.push(slot);
+        self.waiting_count -= 1;
+        self.count(head.tally, &head.action, since, finished);
+        let ours = &mut self.sources[source];
+        ours.outstanding -= 1;
+        if ours.is_blocked {
+            ours.is_blocked = false;
+            let now = self.now;
+            self.schedule(now, Due::Source(source));
+        } else if ours.head.is_none() && ours.outstanding == 0 {
+            self.source_ended(source);
+        }
+        true
+    }
+
+    /// Counts what a source still waits for at the end.
+    pub(super) fn book_unfinished_sent(&mut self, end: Instant) {
+        for sent in self.sent.iter().flatten() {
+            self.tallies[sent.head.tally].wait(end.since(sent.since));
+        }
+    }
+
+    /// Bytes of a task's total that are used up by one of its requests.
+    pub(super) fn take(&mut self, task: usize, len: Bytes) {
+        if let Some(left) = &mut self.totals[task] {
+            *left = *left - len;
+        }
+    }
+}
