@@ -8,13 +8,14 @@
 //! | format | told by | [`Format`] |
 //! |---|---|---|
 //! | fio iolog v2, v3 | first line `fio version N iolog` | `iolog` |
-//! | blktrace, binary | the magic number 0x65617400 plus a version, of either byte order | `blktrace` |
+//! | blktrace, binary | the magic number 0x65617400, of either byte order | `blktrace` |
 //! | blkparse, default output | first line begins with `MAJOR,MINOR` and a CPU | `blkparse` |
 //! | MSR Cambridge CSV | first line has seven fields between commas | `msr` |
 //! | fio job file | first line that is no comment is `[NAME]` | `fio` |
 
 mod blkparse;
 mod blktrace;
+pub mod fio;
 mod iolog;
 mod lines;
 mod msr;
