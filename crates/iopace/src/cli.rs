@@ -2,6 +2,7 @@
 
 mod group;
 mod pace;
+mod replay;
 mod sched;
 mod serve;
 mod sim;
@@ -12,6 +13,7 @@ pub use group::{
     RemoveArgs, SetArgs,
 };
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
+pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
 pub use sim::{CompareArgs, NewArgs, OutputArgs, RunArgs, SimCommand, SweepArgs};

@@ -16,6 +16,7 @@ mod output;
 mod pace;
 mod paths;
 mod policies;
+mod replay;
 mod sched;
 mod serve;
 mod sim;

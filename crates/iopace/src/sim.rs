@@ -41,6 +41,7 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
         SimCommand::Trace { file, every, svg, png, format } => {
             trace(file, *every, svg.as_deref(), png.as_deref(), *format)
         }
+        SimCommand::Replay(args) => crate::replay::run(args),
         SimCommand::List { format } => list(format.format),
         SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::New(args) => new::run(args),

@@ -24,6 +24,7 @@ Examples:
   iopace sim new my.toml                     a scenario of your own to begin with
   iopace sim sweep my.toml --set disk.depth=1..64*2 --out depth
                                              a parameter; can be ended and gone on with
+  iopace sim replay trace.blk --disk ssd-sata  a recorded load under every scheduler
   iopace sim sweep geom --out figures        published trade-off curves as CSV and SVG
 
 The same seed gives the same bytes on every machine.";
@@ -70,6 +71,8 @@ pub enum SimCommand {
         #[arg(long, value_enum)]
         format: Option<TraceFormat>,
     },
+    /// Replay a recorded load, or a fio job file, under one scheduler beside the other
+    Replay(Box<super::ReplayArgs>),
     /// List the stories that come with iopace
     List {
         /// How to print it

@@ -1,0 +1,89 @@
+//! `iopace sim replay` as it is asked for.
+
+use super::TableFormat;
+use super::{models, window_policies};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum, ValueHint};
+use iopace_sim::inputs::Format;
+use iopace_sim::inputs::place::{OUTSTANDING_MAX, Speed};
+use std::path::PathBuf;
+
+/// `iopace sim replay`
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Traces (fio iolog, blktrace, blkparse output, MSR Cambridge CSV), replayed beside each
+    /// other, or one fio job file
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// The scheduler, once for each to compare; 'none' is the plain elevator [default: all, or for
+    /// more than 200000 requests none, deadline and fair]
+    #[arg(long, value_name = "NAME", value_parser = schedulers_and_none())]
+    pub sched: Vec<String>,
+    /// How many requests the disk holds
+    #[arg(long, value_name = "NAME", default_value = "fixed", value_parser = window_policies())]
+    pub window: String,
+    /// The disk
+    #[arg(long, value_name = "PRESET", default_value = "hdd-sata-250g", value_parser = models())]
+    pub disk: String,
+    /// Submit in the order of the trace as fast as requests finish, not by time stamps
+    #[arg(long)]
+    pub closed: bool,
+    /// Most requests outstanding in a closed loop [default: as in the trace where it tells, else 1]
+    #[arg(long, value_name = "N", requires = "closed",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(OUTSTANDING_MAX)))]
+    pub depth: Option<u32>,
+    /// Keep the pauses between requests in a closed loop
+    #[arg(long, requires = "closed")]
+    pub think: bool,
+    /// So many times as fast as it was recorded, as 2 or 0.5
+    #[arg(long, value_name = "X", default_value = "1", value_parser = parse_speed)]
+    pub speed: Speed,
+    /// What becomes of offsets beyond the end of the disk
+    #[arg(long, value_enum, default_value_t)]
+    pub fit: FitArg,
+    /// The format of the files [default: told by their content]
+    #[arg(long, value_name = "NAME", value_parser = formats())]
+    pub input_format: Option<String>,
+    /// Refuse a job file with options that are not understood
+    #[arg(long)]
+    pub strict: bool,
+    /// Print the scenario that a job file becomes, and run nothing
+    #[arg(long)]
+    pub print_scenario: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TableFormat,
+}
+
+/// What becomes of offsets beyond the end of the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FitArg {
+    /// They go on at the beginning
+    #[default]
+    Wrap,
+    /// All are scaled down
+    Scale,
+    /// They are a mistake
+    Refuse,
+}
+
+fn schedulers_and_none() -> PossibleValuesParser {
+    let none = clap::builder::PossibleValue::new("none").help("the plain elevator");
+    let all = iopace_core::sched::REGISTRY
+        .iter()
+        .map(|algorithm| clap::builder::PossibleValue::new(algorithm.name).help(algorithm.summary));
+    PossibleValuesParser::new(std::iter::once(none).chain(all))
+}
+
+fn formats() -> PossibleValuesParser {
+    let all = Format::ALL.iter();
+    PossibleValuesParser::new(
+        all.map(|(_, name, what)| clap::builder::PossibleValue::new(*name).help(*what)),
+    )
+}
+
+fn parse_speed(text: &str) -> Result<Speed, String> {
+    Speed::parse(text).ok_or_else(|| {
+        "a speed is a number with up to three decimals, from 0.001 to 1000000, as 2 or 0.5".into()
+    })
+}
