@@ -96,6 +96,10 @@ impl Engine {
         }
         self.memory.chunk_at = self.now + CHUNK_INTERVAL;
         self.memory.hold(self.now);
+        if let Some(turn) = self.memory.pace.turn(self.memory.door.live_count()) {
+            self.memory.flusher.set_chunk(turn);
+            return;
+        }
         let dirty = self.memory.flusher.dirty(GroupId::ROOT);
         let bandwidth = self.memory.pace.picture(&dirty).write_bandwidth.0;
         if bandwidth > 0 {

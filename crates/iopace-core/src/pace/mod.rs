@@ -129,6 +129,12 @@ pub trait Pace: fmt::Debug + Send {
     /// So many bytes of a group's dirty memory have been written back (or are void).
     fn cleaned(&mut self, _now: Instant, _group: GroupId, _size: Bytes, _dirty: &Dirty) {}
 
+    /// The longest turn of one owner's pages in write-back while so many writes wait, if it is not
+    /// to go by the measured bandwidth.
+    fn turn(&self, _waiting_count: usize) -> Option<Bytes> {
+        None
+    }
+
     /// Whether readers are to keep their page frames: then less may be dirty while tasks wait for
     /// the disk, see [`crate::engine`]. Not asked of the baselines, whose failure that was.
     fn spares_frames(&self) -> bool {

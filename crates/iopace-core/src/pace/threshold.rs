@@ -18,17 +18,20 @@
 //! 2. Above it, it naps until it is below, 100 ms at a time at most.
 //! 3. The threshold is `limit` less an eighth of it for a task that dirties all, less in proportion
 //!    for one that dirties a part.
+//! 4. The more tasks wait, the shorter is a turn of write-back.
 //!
 //! # When it does not know
 //! A new task has dirtied nothing lately: its threshold is the limit.
 //!
 //! # Limits
-//! In the kernel a task over the threshold also wrote pages back itself; here that is the flusher's
-//! work, so that N writers do not seek N times. What remains is the stop and go.
+//! In the kernel a task over the threshold also wrote pages back itself. Here the flusher does, and
+//! what it cost is kept: N tasks shared the request slots of the disk, so that it sought after each
+//! one's part of them. That they did so in the order in which they came by slots is not modelled.
 //!
 //! # Sources
 //! Linux 2.6.20 (mm/page-writeback.c: ratelimit_pages, congestion_wait of 100 ms) and 2.6.3x
-//! (task_dirty_limit, growing naps); the change log of the series that replaced it.
+//! (task_dirty_limit, growing naps; MAX_WRITEBACK_PAGES of fs-writeback.c; nr_requests and
+//! max_sectors_kb of the block layer); the change log of the series that replaced it.
 
 use super::tasks::{Record, Tasks};
 use super::{Budget, Dirty, Grant, Pace, Policy, Write};
@@ -61,6 +64,14 @@ const TASK_PART: u64 = 8;
 
 /// What was dirtied lately is halved each time that a quarter of the limit was dirtied.
 const PERIOD_PARTS: u64 = 4;
+
+/// The turn of one file in write-back: MAX_WRITEBACK_PAGES, 1024 of them.
+const TURN: Bytes = Bytes::from_mib(4);
+
+/// Write requests that the block layer held (nr_requests) and their size (max_sectors_kb): what
+/// tasks that write back themselves share.
+const SLOTS: u64 = 128;
+const SLOT_SIZE: Bytes = Bytes::from_kib(512);
 
 /// A task that asked for nothing for so long is forgotten.
 const FORGET: Nanos = Nanos::from_secs(30);
@@ -140,6 +151,11 @@ fn task_limit(limit: u64, part: u64, whole: u64) -> u64 {
 }
 
 impl Pace for Threshold {
+    fn turn(&self, waiting_count: usize) -> Option<Bytes> {
+        let parts = u64::try_from(waiting_count).unwrap_or(u64::MAX).max(1);
+        Some(Bytes(SLOTS * SLOT_SIZE.0 / parts).clamp(Bytes(LOOK), TURN))
+    }
+
     fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant {
         let (limit, recent, period) = (self.limit, self.recent, self.period);
         let Some(task) = self.tasks.enter(now, write.task) else {
@@ -246,5 +262,14 @@ mod tests {
         }
         assert!(matches!(ask(&mut pace, 1, 5_000, 710 * MIB), Grant::Wait(..)));
         assert!(matches!(ask(&mut pace, 2, 5_000, 710 * MIB), Grant::Pass(_)));
+    }
+
+    #[test]
+    fn p4_the_more_tasks_wait_the_shorter_is_a_turn() {
+        let policy = Threshold::default();
+        assert_eq!(policy.turn(0), Some(TURN));
+        assert_eq!(policy.turn(16), Some(TURN));
+        assert_eq!(policy.turn(64), Some(Bytes::from_mib(1)));
+        assert_eq!(policy.turn(usize::MAX), Some(Bytes(LOOK)));
     }
 }
