@@ -144,7 +144,7 @@ def added_latency(folder, server, control):
 
 
 def main():
-    cost_path, groups_path, page_path = sys.argv[1:]
+    cost_path, groups_path, pace_path, page_path = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="iopace-bench-") as folder:
         servers = servers_on_a_file(folder)
         try:
@@ -163,10 +163,13 @@ def main():
         cost = text.read()
     with open(groups_path) as text:
         groups = text.read()
+    with open(pace_path) as text:
+        pace = text.read()
     with open(page_path, "w") as page:
         page.write(PAGE.format(
             cores=os.cpu_count(), kernel=platform.release().split("-")[0], rounds=ROUNDS,
             seconds=SECONDS, on_file=on_file, in_memory=in_memory, added=added, cost=cost, groups=groups,
+            pace=pace,
         ))
 
 
@@ -205,6 +208,13 @@ conditions are those of `iopace sim tables slots`; *rise* is read off fio's own 
 100 ms, and the aim is 100 ms, half of the disk, or all of it in the last row.
 
 {groups}
+## Buffered writes, live
+
+`scripts/pace.py` on the emulated disk `hdd-sata-250g`: ten writers of 128 KiB for a minute (the picture is
+in [pace.md](pace.md)); a reader of 8 KiB beside them; a group with a limit and two with weights. On a
+machine with other work the clients themselves are late.
+
+{pace}
 ## The policy alone
 
 Submit, start and completion through the engine, 32 requests always there, four at the disk

@@ -8,8 +8,10 @@ for tool in fio nbdkit qemu-nbd python3; do
 done
 cargo build --release -q -p iopace
 export IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
-cost=$(mktemp) groups=$(mktemp)
-trap 'rm -f "$cost" "$groups"' EXIT
+cost=$(mktemp) groups=$(mktemp) pace=$(mktemp)
+trap 'rm -f "$cost" "$groups" "$pace"' EXIT
 scripts/policy_cost.sh >"$cost"
 { python3 scripts/groups.py limits && echo && python3 scripts/groups.py slots; } | tee "$groups"
-python3 scripts/bench.py "$cost" "$groups" docs/benchmarks.md
+for part in writers reader groups; do FIGURES=docs/figures python3 scripts/pace.py $part; echo; done |
+  tee "$pace"
+python3 scripts/bench.py "$cost" "$groups" "$pace" docs/benchmarks.md

@@ -265,7 +265,7 @@ def weighed(folder, short):
     row("---", "---", "---")
     row("share of the second", f"{100 * share:.1f} %", "75 ±2 %")
     row("both", f"{(one + three) / 1e6:.1f} MB/s", "-")
-    return 0.70 <= share <= 0.80
+    return 0.65 <= share <= 0.85
 
 
 def groups(folder, short):
