@@ -12,6 +12,7 @@ cost=$(mktemp) groups=$(mktemp) pace=$(mktemp)
 trap 'rm -f "$cost" "$groups" "$pace"' EXIT
 scripts/policy_cost.sh >"$cost"
 { python3 scripts/groups.py limits && echo && python3 scripts/groups.py slots; } | tee "$groups"
-for part in writers reader groups; do FIGURES=docs/figures python3 scripts/pace.py $part; echo; done |
-  tee "$pace"
+for part in writers reader groups; do
+  FIGURES=docs/figures python3 scripts/pace.py "$part" && echo
+done | tee "$pace"
 python3 scripts/bench.py "$cost" "$groups" "$pace" docs/benchmarks.md
