@@ -193,7 +193,7 @@ impl Tree {
         while index != 0 {
             let node = self.node(index);
             reserved |= node.owed(lane) <= now;
-            if !ask.sync {
+            if !ask.sync && lane == Lane::Write {
                 let limits = node.limits.iter_mut().filter(|rate| rate.counts(lane));
                 limits.for_each(|rate| rate.meter.turn());
             }

@@ -13,7 +13,7 @@
 //!                  └ anticipation: A thinks                                      B waits till here
 //! ```
 //! How long to wait for a task that thinks: its mean think time, four times (an exponential think
-//! time exceeds that in 2 % of cases), at most `wait_ms`, never past the end of its slice. A task
+//! time exceeds that in 2 % of cases), a millisecond at least, at most `wait_ms`, never past the end of its slice. A task
 //! that thinks longer than `wait_ms` on the average is not waited for at all. A task whose think
 //! time is not known yet is waited for `wait_ms`.
 //!
@@ -83,6 +83,10 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 
 /// Mean think times to wait for a seeking task: an exponential one is longer in 2 % of cases.
 const THINK_TIMES: u64 = 4;
+
+/// Shortest wait: a program that asks for the next at once still needs a switch to it and back, and
+/// more on a host with other work. A tenth of what a lost turn costs on a disk with a head.
+const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 /// Within its task a request is passed over by nearer ones for this long. A stream that stays ahead
 /// of the head would pass it over for ever; a seek there and back every 5 s costs a stream 0.3 %.
@@ -249,7 +253,8 @@ impl RoundRobin {
             return None;
         }
         let is_sequential = queue.stats.seek().is_none_or(|seek| seek <= SEQUENTIAL_MAX);
-        Some(if is_sequential { wait } else { wait.min(think.times(THINK_TIMES)) })
+        let patience = think.times(THINK_TIMES).max(PATIENCE_MIN);
+        Some(if is_sequential { wait } else { wait.min(patience) })
     }
 
     /// The task in service has nothing queued and nothing in flight: wait for it, or not.

@@ -9,6 +9,10 @@ use crate::verdict::{Pop, Reason};
 /// A mean distance up to which a task counts as sequential (gsched_rr).
 const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
 
+/// Shortest wait for the next request of a task: it needs a switch to it and back, however little it
+/// thinks, and more on a host with other work. A lost turn costs ten times that.
+const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
+
 /// The task that is served in one go, on a disk with a head.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -41,9 +45,10 @@ impl Fair {
     pub(super) fn patience(&self, task: u32) -> Option<Nanos> {
         let think = self.roster.get(task).line.stats.think()?;
         let (wait, seek) = (self.config.wait, self.model.seek());
-        let patience = if self.is_sequential(task) { seek.times(2) } else { think.times(4) };
+        let patience =
+            if self.is_sequential(task) { seek.times(2) } else { think.times(4).max(PATIENCE_MIN) };
         let pays = self.model.has_head() && think <= wait.min(seek) && wait > Nanos::ZERO;
-        pays.then_some(wait.min(patience).max(Nanos(1)))
+        pays.then_some(wait.min(patience))
     }
 
     /// Why the task in service keeps the disk although it has nothing queued; `None` ends its go.

@@ -235,6 +235,16 @@ fn p6_a_task_that_seeks_but_thinks_briefly_keeps_its_slice() {
 }
 
 #[test]
+fn p6_also_if_it_does_not_think_at_all() {
+    let mut bench = Bench::new(&[("quantum_kb", 65_536)]);
+    let mut clients = [client(1, 0, false), client(2, 0, true)];
+    bench.run(&mut clients, TEN_SECONDS);
+    let (seeky, reader) = (clients[0].served_count, clients[1].served_count);
+    assert!(seeky >= 10_000 / 9 * 40 / 100, "the seeking task: {seeky} of {}", 10_000 / 9);
+    assert!(reader >= 10_000 * 40 / 100, "the reader: {reader} of 10000");
+}
+
+#[test]
 fn p7_with_bypass_requests_go_in_order_of_arrival() {
     let mut bench = Bench::new(&[("bypass", 1)]);
     let mut clients = [client(1, 0, false), client(2, 0, false), client(3, 0, false)];

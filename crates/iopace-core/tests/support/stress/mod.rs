@@ -215,7 +215,8 @@ impl Stress {
         let in_all = finish.times.total() == self.now.since(open.at);
         self.check(in_all, "the stages do not sum to the total");
         let (at, lane) = (open.at + finish.times.admit, Lane::of(open.submit.op));
-        let admission = Admission { at, lane, bytes: open.submit.limit_bytes().get() };
+        let (bytes, sync) = (open.submit.limit_bytes().get(), open.submit.sync);
+        let admission = Admission { at, lane, bytes, sync };
         self.up(open.life, |life| {
             life.live -= 1;
             life.admissions.push(admission);
