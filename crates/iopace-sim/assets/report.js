@@ -28,14 +28,27 @@
   const mib = list => list.map(v => v / 1024);
   const some = list => list.some(v => v > 0);
   const nines = permille => -Math.log10(1 - permille / 1000);
+  // The mean of so many steps around each one: single requests are not what the eye is after.
+  const SMOOTH = 50;
+  const isEach = () => document.getElementById("each").checked;
+  const mean = list => {
+    const half = Math.floor(list.length / SMOOTH / 2);
+    if (isEach() || half === 0) return list;
+    const sums = [0];
+    list.forEach((v, i) => sums.push(sums[i] + (v ?? 0)));
+    return list.map((v, i) => {
+      const from = Math.max(0, i - half), to = Math.min(list.length, i + half + 1);
+      return v == null ? null : (sums[to] - sums[from]) / (to - from);
+    });
+  };
   const line = (name, values, place, more = {}) => ({ name, values, place, ...more });
 
   // Every plot: what it shows of a variant, or null if there is nothing to show.
   const CHARTS = [
-    { title: "Bandwidth of each task", unit: "MB/s", cut: true, lines: v =>
-      v.tasks.map((t, i) => line(t.name, thousandths(t.kb_s), i)) },
-    { title: "Bandwidth of each group", unit: "MB/s", cut: true, lines: v =>
-      v.groups.map((g, i) => line(g.name, thousandths(g.kb_s), i)) },
+    { title: "Bandwidth of each task", unit: "MB/s", cut: true, smooth: true, lines: v =>
+      v.tasks.map((t, i) => line(t.name, mean(thousandths(t.kb_s)), i)) },
+    { title: "Bandwidth of each group", unit: "MB/s", cut: true, smooth: true, lines: v =>
+      v.groups.map((g, i) => line(g.name, mean(thousandths(g.kb_s)), i)) },
     { title: "Latency: so many per cent of the requests were done within", unit: "ms", log: true,
       x: () => data.permille.map(nines), percent: true, lines: v =>
       v.tasks.filter(t => t.latency_us.length).map((t, i) =>
@@ -56,8 +69,8 @@
         .filter(l => l.values.some(x => x != null)),
       note: v => v.pauses_count > v.pauses.length
         ? `${v.pauses.length} of ${v.pauses_count} pauses, spread over the run` : "" },
-    { title: "The disk was busy", unit: "% of the time", top: 100, lines: v =>
-      [line("busy", [...v.busy_permille.map(p => p / 10), null], 0)] },
+    { title: "The disk was busy", unit: "% of the time", top: 100, smooth: true, lines: v =>
+      [line("busy", [...mean(v.busy_permille.map(p => p / 10)), null], 0)] },
   ];
 
   let plots = [];
@@ -186,8 +199,9 @@
       chart.range = chart.percent ? [nines(500), nines(999)] : [0, longest];
       const range = rangeOf(chart, all);
       const row = make("div", { className: "row" });
+      const over = chart.smooth && !isEach() ? `, mean of ${round(longest / SMOOTH)} s` : "";
       into.append(make("h3", { 
-        textContent: `${chart.title}, ${chart.unit}${chart.isCut ? " (short peaks are cut)" : ""}` }), row);
+        textContent: `${chart.title}, ${chart.unit}${over}${chart.isCut ? " (short peaks are cut)" : ""}` }), row);
       const x = v => chart.x ? chart.x(v) : times(v);
       const panels = [];
       if (overlay && !chart.dots) {
@@ -246,6 +260,9 @@
     chart("", "The disk was busy", "% of the time", false, p => p && p.whole.disk_busy * 100);
   }
 
+  const each = make("input", { type: "checkbox", id: "each" });
+  document.getElementById("charts").before(make("label", {}, [each, " every step instead of means"]));
+  each.addEventListener("change", draw);
   document.getElementById("controls")?.addEventListener("change", draw);
   document.getElementById("over")?.addEventListener("change", draw);
   dark.addEventListener("change", draw);
