@@ -2,14 +2,15 @@
 //!
 //! [`compare`] makes the variants from lists of policies, [`sweep`] from values of keys of the
 //! scenario file. [`carry_out`] runs them, over all processors; each run depends on its scenario
-//! alone, so the outcome is the same on every machine. [`mod@print`], [`html`] and [`columns`] say
-//! what came out.
+//! alone, so the outcome is the same on every machine. [`mod@print`], [`html`], [`plot`] and
+//! [`columns`] say what came out.
 
 pub mod columns;
 pub mod compare;
 pub mod fio;
 pub mod html;
 pub mod parquet;
+pub mod plot;
 pub mod print;
 pub mod summary;
 pub mod sweep;

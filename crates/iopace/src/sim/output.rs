@@ -6,7 +6,8 @@ use crate::output::{Failure, print};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::parquet::parquet;
 use iopace_sim::study::summary::Summary;
-use iopace_sim::study::{Outcome, html, print as forms};
+use iopace_sim::study::{Outcome, html, plot, print as forms};
+use iopace_sim::trace::png;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -94,6 +95,14 @@ pub(super) fn put(study: &Study<'_>, all: &[Outcome], output: &OutputArgs) -> Re
     if let Some(path) = &output.html {
         write(path, page())?;
     }
+    let picture = || plot::svg(study.scenario.why.trim(), &summaries);
+    let pixels = |svg: &str| png::png(svg).map_err(Failure::new);
+    if let Some(path) = &output.svg {
+        write(path, picture())?;
+    }
+    if let Some(path) = &output.png {
+        write(path, pixels(&picture())?)?;
+    }
     let columns = || parquet(&summaries).map_err(|error| Failure::new(format!("parquet: {error}")));
     if let Some(path) = &output.parquet {
         write(path, columns()?)?;
@@ -105,6 +114,9 @@ pub(super) fn put(study: &Study<'_>, all: &[Outcome], output: &OutputArgs) -> Re
         write(&path("csv"), forms::csv(&summaries))?;
         write(&path("parquet"), columns()?)?;
         write(&path("html"), page())?;
+        let picture = picture();
+        write(&path("svg"), &picture)?;
+        write(&path("png"), pixels(&picture)?)?;
     }
     print(&match output.format {
         TableFormat::Table => forms::table(&summaries),
