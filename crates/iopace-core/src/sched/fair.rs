@@ -33,7 +33,8 @@
 //! sequential one): a task is served in one go for `quantum_ms` or `quantum_kb`, by position, and
 //! the disk is kept for it while it thinks for less than a seek takes: a stream keeps its speed,
 //! and a random reader with one request at a time its share (it would get one request per turn).
-//! The time that the disk is kept idle for it is charged to it. On flash none of this: the next
+//! The time that the disk is kept idle for it is charged to it. A go that ends in such a pause ends
+//! with its next request, if the task would have the next go as well. On flash none of this: the next
 //! request is always that of the entity with the least F, and nothing is held back.
 //!
 //! # Properties
@@ -271,7 +272,7 @@ impl Scheduler for Fair {
             self.reserved_count += 1;
             return self.starts(now, task, request, true);
         }
-        if self.is_used_up() {
+        if self.is_used_up() && !self.goes_on(now) {
             self.service = None;
         }
         let served = self.service.as_ref().map(|service| self.roster.get(service.task).node);

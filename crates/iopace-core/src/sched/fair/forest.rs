@@ -241,6 +241,18 @@ impl Forest {
         false
     }
 
+    /// Whether the task would be served next if it had work now, at every level.
+    pub(super) fn would_lead(&mut self, mut index: Index, slot: u64) -> bool {
+        while index != ROOT {
+            let (tree, entities) = self.siblings(index);
+            if !tree.would_lead(entities, index, slot) {
+                return false;
+            }
+            index = self.place_of(index).0;
+        }
+        true
+    }
+
     // Nodes.
 
     /// The node of a group, made if there is none.

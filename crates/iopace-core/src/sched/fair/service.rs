@@ -34,6 +34,17 @@ impl Fair {
         })
     }
 
+    /// Whether the task in service, waited for, would have the disk again with its next request:
+    /// then the end of its go is no reason to give the disk away meanwhile.
+    pub(super) fn goes_on(&mut self, now: Instant) -> bool {
+        let Some(Service { task, waiting: Some((_, until)), .. }) = self.service else {
+            return false;
+        };
+        let (slot, task) = (self.slot(), self.roster.get(task));
+        let is_waited_for = self.model.has_head() && now < until && task.line.is_empty();
+        is_waited_for && self.forest.would_lead(task.node, slot)
+    }
+
     /// Whether the task reads in sequence.
     pub(super) fn is_sequential(&self, task: u32) -> bool {
         let seek = self.roster.get(task).line.stats.seek();

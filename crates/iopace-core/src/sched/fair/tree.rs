@@ -283,13 +283,34 @@ impl Tree {
                 self.drop_idle(entities);
             }
         }
+        self.admit(entities);
+        self.eligible.first().map(|(_, index)| index)
+    }
+
+    /// Those that V has come up to are eligible.
+    fn admit(&mut self, entities: &mut [Entity]) {
         while let Some((start, index)) = self.waiting.first()
             && !is_after(start, self.vtime)
         {
             self.lift(entities, index);
             self.place(entities, index);
         }
-        self.eligible.first().map(|(_, index)| index)
+    }
+
+    /// Whether the entity would be served next if it had work now.
+    pub(super) fn would_lead(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
+        self.admit(entities);
+        let entity = &entities[index as usize];
+        let start = if entity.place == Place::Out { self.vtime } else { entity.start };
+        let is_due = !is_after(start, self.vtime);
+        match (self.eligible.first(), self.waiting.first()) {
+            (Some((_, first)), _) | (None, Some((_, first))) if first == index => true,
+            (Some((least, _)), _) => {
+                is_due && is_after(least, later(start, slot, u64::from(entity.weight)))
+            }
+            (None, Some((least, _))) => is_due || is_after(least, start),
+            (None, None) => true,
+        }
     }
 
     /// Makes it a member, at V if it was none.

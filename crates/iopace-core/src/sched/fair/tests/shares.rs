@@ -29,6 +29,25 @@ fn p1_weights_100_200_400_on_a_disk_with_a_head() {
     }
 }
 
+/// One request at a time, and a pause before the next: the end of a go often falls into a pause, and
+/// must not cost it the turns that are still due to it.
+#[test]
+fn p1_weights_of_a_task_that_thinks_beside_a_stream() {
+    for weight in [100, 300, 900] {
+        let mut bench = Bench::new(Disk::Head, 1, &[]);
+        bench.group(1, 0, &settings(weight, Class::BestEffort));
+        bench.group(2, 0, &settings(100, Class::BestEffort));
+        let mut clients = [client(1, 1).think_us(500), client(2, 2).depth(4).sequential()];
+        bench.run(&mut clients, TEN_SECONDS);
+        let (had, total) = (bench.service(1), bench.service(1) + bench.service(2));
+        let due = total * u64::from(weight) / (u64::from(weight) + 100);
+        // Its pauses count as its own, some 4 % of the time; the stream ends its go with what is
+        // in flight.
+        assert!(had >= due * 9 / 10, "weight {weight}: {had} of {total} ns, {due} were due");
+        assert!(had <= due * 101 / 100, "weight {weight}: {had} of {total} ns, {due} were due");
+    }
+}
+
 #[test]
 fn p1_nested_groups() {
     for (disk, window) in [(Disk::Flash, 1), (Disk::Flash, 16), (Disk::Shared, 16)] {
