@@ -13,9 +13,9 @@
 //!                  └ anticipation: A thinks                                      B waits till here
 //! ```
 //! How long to wait for a task that thinks: its mean think time, four times (an exponential think
-//! time exceeds that in 2 % of cases), a millisecond at least, at most `wait_ms`, never past the end of its slice. A task
-//! that thinks longer than `wait_ms` on the average is not waited for at all. A task whose think
-//! time is not known yet is waited for `wait_ms`.
+//! time exceeds that in 2 % of cases), a millisecond at least, at most `wait_ms`, never past the
+//! end of its slice. A task that thinks longer than `wait_ms` on the average is not waited for at
+//! all. A task whose think time is not known yet is waited for `wait_ms`.
 //!
 //! *What differs from 2009.* gsched_rr does not wait for a task that seeks (mean distance over
 //! 8 KiB). Such a task then gets one request per turn while its neighbour gets a whole slice: with

@@ -9,8 +9,8 @@ use crate::verdict::{Pop, Reason};
 /// A mean distance up to which a task counts as sequential (gsched_rr).
 const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
 
-/// Shortest wait for the next request of a task: it needs a switch to it and back, however little it
-/// thinks, and more on a host with other work. A lost turn costs ten times that.
+/// Shortest wait for the next request of a task: it needs a switch to it and back, however little
+/// it thinks, and more on a host with other work. A lost turn costs ten times that.
 const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 /// The task that is served in one go, on a disk with a head.

@@ -29,8 +29,8 @@ fn p1_weights_100_200_400_on_a_disk_with_a_head() {
     }
 }
 
-/// One request at a time, and a pause before the next: the end of a go often falls into a pause, and
-/// must not cost it the turns that are still due to it.
+/// One request at a time, and a pause before the next: the end of a go often falls into a pause,
+/// and must not cost it the turns that are still due to it.
 #[test]
 fn p1_weights_of_a_task_that_thinks_beside_a_stream() {
     for weight in [100, 300, 900] {
