@@ -46,8 +46,7 @@ impl Engine {
                 Ok(())
             }
             Control::RemoveGroup(id) => {
-                self.groups.dies(id);
-                self.forget_if_dead(id);
+                self.remove_group(id);
                 Ok(())
             }
         }

@@ -29,6 +29,21 @@ impl Engine {
         })
     }
 
+    /// A group is removed. What it has dirty and what waits goes on as fast as the groups above let
+    /// it: its own limits hold for nobody any more, and a guarantee, a target or slots kept for it
+    /// would only be missing elsewhere. Its weight and class remain.
+    pub(super) fn remove_group(&mut self, id: GroupId) {
+        let Some(account) = self.groups.get(id).filter(|_| id != GroupId::ROOT) else { return };
+        let Settings { weight, class, .. } = account.settings;
+        let settings = Settings { weight, class, ..Settings::default() };
+        if account.settings != settings {
+            let parent = account.parent();
+            self.set_group(id, parent, &settings);
+        }
+        self.groups.dies(id);
+        self.forget_if_dead(id);
+    }
+
     /// Forgets a group that was removed, once nothing of it is left.
     pub(super) fn forget_if_dead(&mut self, id: GroupId) {
         if !self.groups.is_dead(id) || self.memory.holds(id) {

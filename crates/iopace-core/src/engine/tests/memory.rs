@@ -226,3 +226,54 @@ fn a_removed_group_is_forgotten_when_its_memory_is_clean() {
     outputs(&mut engine, 3);
     assert!(engine.is_group_forgotten(group));
 }
+
+/// A group below a group of other limits, with 1024 pages dirty and a request that waits for its
+/// limit; then it is removed. When everything of it is done, in ns, at a disk that takes no time.
+fn gone_after(own: u64, above: Option<u64>) -> u64 {
+    let limited = |wbps: Option<u64>| {
+        let mut settings = Settings::default();
+        settings.max.sustained.wbps = wbps.and_then(NonZeroU64::new);
+        settings
+    };
+    let (parent, group, start) = (GroupId(1), GroupId(2), Instant(1));
+    let mut engine = with_memory(0, 64 << 20);
+    let all = [(parent, GroupId::ROOT, above), (group, parent, Some(own))];
+    for (id, parent, wbps) in all {
+        engine.control(start, Control::SetGroup(id, parent, limited(wbps))).expect("a group");
+    }
+    let extent = |offset| Extent::new(Bytes(offset), Bytes(4096)).expect("small");
+    for page in 0..1024 {
+        let (tag, task) = (Tag(page), TaskId(page));
+        engine.handle(start, Input::Dirtied { tag, task, group, extent: extent(page << 20) });
+        let direct = Submit { group, ..submit(page, Op::Write, page << 30) };
+        engine.handle(start, Input::Submit(direct));
+    }
+    let (mut now, mut is_removed) = (start, false);
+    loop {
+        match engine.poll(now) {
+            Output::Resume(resume) => {
+                engine.handle(now, Input::Wrote { id: resume.id, ok: true });
+            }
+            Output::Start(start) => {
+                engine.handle(now, Input::Done { id: start.id, outcome: Outcome::Ok });
+            }
+            Output::Finish(_) | Output::Cleaned(_) | Output::Event(_) => {}
+            Output::Wait(..) if !is_removed => {
+                is_removed = true;
+                engine.control(now, Control::RemoveGroup(group)).expect("it may be removed");
+                assert!(!engine.is_group_forgotten(group), "it has requests and dirty memory");
+            }
+            Output::Wait(..) if engine.is_group_forgotten(group) => return now.since(start).0,
+            Output::Wait(at, _) => now = at.max(now),
+        }
+    }
+}
+
+#[test]
+fn a_removed_group_waits_for_no_limit_of_its_own_but_for_those_above() {
+    const SECOND: u64 = 1_000_000_000;
+    // 4 MiB of write-back at a page per second would take 17 minutes, and so the writes past memory.
+    assert!(gone_after(4096, None) <= SECOND, "no limit is left");
+    let within = gone_after(4096, Some(1 << 20));
+    assert!((6 * SECOND..=9 * SECOND).contains(&within), "8 MiB with 1 MiB/s: {within} ns");
+}
