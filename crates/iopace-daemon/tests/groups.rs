@@ -7,6 +7,7 @@ use iopace_daemon::config::{ExportConfig, GroupConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_daemon::groups::{ConnectionInfo, GroupError, Groups};
 use iopace_nbd::client::{Client, Wanted};
+use iopace_nbd::wire::CMD_WRITE_ZEROES;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -82,6 +83,36 @@ fn a_limit_holds_for_its_group_and_for_no_other() {
     assert!(stat(groups, "/slow", "admit_us") > 0);
     let pressure = groups.read("/slow", "io.pressure").expect("read");
     assert!(pressure.starts_with("some avg10="), "{pressure}");
+}
+
+#[test]
+fn a_long_request_is_charged_in_pieces_and_lets_its_siblings_pass() {
+    let running = start(|_| {});
+    let groups = running.daemon.groups();
+    for path in ["/both", "/both/long", "/both/short"] {
+        groups.create(path, false).expect("made");
+    }
+    groups.write("/both", "io.max", "disk wbps=134217728").expect("written");
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = open(&running, "disk@/both/long").expect("opens");
+            // Not aligned, and with one reply.
+            let (offset, len) = (4096, 0xFFFF_F000);
+            client.command(CMD_WRITE_ZEROES, 0, offset, len).expect("zeroes");
+            is_done.store(true, Relaxed);
+            client.write(0, &[1; 512], false).expect("the connection is fine");
+            client.disconnect().expect("orderly");
+        });
+        wait_for("the first piece", || stat(groups, "/both/long", "wios") > 0);
+        let mut client = open(&running, "disk@/both/short").expect("opens");
+        client.write(0, &[1; 4096], false).expect("written");
+        // At that rate the long request takes half a minute.
+        assert!(!is_done.load(Relaxed), "it was charged as one");
+        groups.write("/both", "io.max", "disk wbps=max").expect("written");
+    });
+    assert_eq!(stat(groups, "/both/long", "wios"), 129);
+    assert_eq!(stat(groups, "/both/long", "wbytes"), 0xFFFF_F000 + 512);
 }
 
 #[test]

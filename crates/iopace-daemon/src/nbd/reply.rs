@@ -7,7 +7,7 @@ use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, TaskId};
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::Replies;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request from a client, for a device.
 #[derive(Debug)]
@@ -45,6 +45,28 @@ pub struct Ticket {
     /// Memory counted for it.
     held: Held,
     is_read: bool,
+    /// The request of which it is a piece.
+    whole: Option<Arc<Whole>>,
+}
+
+/// A request that is carried out in pieces and answered once, with the first error of any of them.
+#[derive(Debug)]
+pub struct Whole(Mutex<(usize, Result<(), NbdError>)>);
+
+impl Whole {
+    /// One of so many pieces.
+    pub fn new(count: usize) -> Arc<Whole> {
+        Arc::new(Whole(Mutex::new((count, Ok(())))))
+    }
+
+    /// A piece is done. How the whole request ended, if that was the last one.
+    fn done(&self, outcome: Result<(), NbdError>) -> Option<Result<(), NbdError>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, first) = &mut *state;
+        *left -= 1;
+        *first = first.and(outcome);
+        (*left == 0).then_some(*first)
+    }
 }
 
 impl Ticket {
@@ -56,7 +78,12 @@ impl Ticket {
         held: Held,
         is_read: bool,
     ) -> Ticket {
-        Ticket { connection: Some(connection), cookie, replies, held, is_read }
+        Ticket { connection: Some(connection), cookie, replies, held, is_read, whole: None }
+    }
+
+    /// It is for a piece of a request: only the last piece is answered.
+    pub fn part_of(&mut self, whole: &Arc<Whole>) {
+        self.whole = Some(Arc::clone(whole));
     }
 
     /// Writes the reply into the connection's buffer; [`Touched::send`] sends it.
@@ -79,6 +106,8 @@ impl Ticket {
         extent: Extent,
         data: Buffer,
     ) {
+        let ended = self.whole.as_ref().map_or(Some(outcome), |whole| whole.done(outcome));
+        let Some(outcome) = ended else { return connection.forget(self.held) };
         let (replies, cookie, len) = (self.replies, self.cookie, data.len() as u32);
         connection.answer(self.held, data, |head| match outcome {
             Ok(()) if self.is_read => {

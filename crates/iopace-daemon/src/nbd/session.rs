@@ -3,7 +3,7 @@
 use super::connection::{Connection, Data};
 use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
-use super::reply::{Job, Ticket};
+use super::reply::{Job, Ticket, Whole};
 use super::spin::Spin;
 use super::view::View;
 use crate::buffer::Buffer;
@@ -23,6 +23,11 @@ use std::sync::Arc;
 /// From this size on, a read is sent from the page cache without a copy; below, copying is cheaper
 /// than the two more system calls.
 const SEND_FILE_BYTES: usize = 128 * 1024;
+
+/// The longest request that goes to the device as one: that of a read or write. Longer ones (zeroes,
+/// trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever shares it
+/// wait for minutes.
+const PIECE_BYTES: u64 = 32 << 20;
 
 /// What a connection's thread works with once an export is open.
 struct Opened {
@@ -208,9 +213,21 @@ impl Session {
             Command::Cache => Op::Cache,
             Command::Write | Command::Disconnect => unreachable!("these have their own events"),
         };
-        self.admit(Held::default())?;
-        let extent = if op == Op::Flush { Extent::EMPTY } else { extent };
-        self.push(op, extent, &request, Buffer::default(), Held::default());
+        if op == Op::Flush || extent.len().get() <= PIECE_BYTES {
+            self.admit(Held::default())?;
+            let extent = if op == Op::Flush { Extent::EMPTY } else { extent };
+            self.push(op, extent, &request, Buffer::default(), Held::default());
+            return Ok(());
+        }
+        // Each piece counts as a request, so that a client has no more in the device's table. With
+        // FUA each is durable before it is done: they end in any order.
+        let pieces = pieces(extent);
+        let whole = Whole::new(pieces.len());
+        for piece in pieces {
+            self.admit(Held::default())?;
+            self.push(op, piece, &request, Buffer::default(), Held::default());
+            self.batch.last_mut().expect("pushed").ticket.part_of(&whole);
+        }
         Ok(())
     }
 
@@ -325,6 +342,19 @@ impl Session {
     }
 }
 
+/// An extent cut at multiples of [`PIECE_BYTES`]: what a trim or zeroes at unaligned cuts would
+/// leave of a block could not be given back.
+fn pieces(extent: Extent) -> Vec<Extent> {
+    let (mut from, end) = (extent.offset().get(), extent.end().get());
+    let mut pieces = Vec::new();
+    while from < end {
+        let to = (from / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES).min(end);
+        pieces.push(Extent::new(Bytes(from), Bytes(to - from)).expect("within the extent"));
+        from = to;
+    }
+    pieces
+}
+
 /// Waits for the client's next bytes.
 fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
     loop {
@@ -340,5 +370,23 @@ fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
                 return Err(End::Refused(error.to_string()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_at_multiples_and_add_up() {
+        let cut = |offset, len| -> Vec<(u64, u64)> {
+            let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
+            let both = |piece: &Extent| (piece.offset().get(), piece.len().get());
+            pieces(extent).iter().map(both).collect()
+        };
+        const P: u64 = PIECE_BYTES;
+        assert_eq!(cut(0, 2 * P), [(0, P), (P, P)]);
+        assert_eq!(cut(P - 512, P + 1024), [(P - 512, 512), (P, P), (2 * P, 512)]);
+        assert_eq!(cut(u64::MAX - P, P).len(), 2);
     }
 }
