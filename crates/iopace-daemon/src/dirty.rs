@@ -7,7 +7,9 @@
 //! ```
 //! Devices share the kernel's page cache, and the kernel slows down the whole daemon when too much
 //! of it is dirty, whoever did that. So the devices' budgets together stay below what the kernel
-//! lets pass, and a device has no part in another one's pauses. Emulated disks have a page cache of
+//! lets pass, and a device has no part in another one's pauses. It is looked at from time to time,
+//! and when a device comes to half of its limit: one that begins alone is given more before it is
+//! paced. Emulated disks have a page cache of
 //! their own, and devices that bypass the page cache none: they are not in it.
 
 use crate::clock;
@@ -21,7 +23,7 @@ use iopace_core::pace::{Budget, Thresholds};
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -40,16 +42,34 @@ pub(crate) struct Manager {
 
 #[derive(Default)]
 struct Stop {
-    is_asked: Mutex<bool>,
+    asked: Mutex<Asked>,
     changed: Condvar,
 }
 
+/// What the thread is asked to do before its time.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    to_end: bool,
+    to_look: bool,
+}
+
 impl Stop {
-    /// Waits for so long. True when it is time to end.
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for so long, or until it is asked to look. True when it is time to end.
     fn wait(&self, time: Duration) -> bool {
-        let asked = self.is_asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(asked, time, |asked| !*asked);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let is_quiet = |asked: &mut Asked| !asked.to_end && !asked.to_look;
+        let waited = self.changed.wait_timeout_while(self.lock(), time, is_quiet);
+        let mut asked = waited.unwrap_or_else(PoisonError::into_inner).0;
+        asked.to_look = false;
+        asked.to_end
+    }
+
+    fn look(&self) {
+        self.lock().to_look = true;
+        self.changed.notify_all();
     }
 }
 
@@ -71,6 +91,10 @@ impl Manager {
         let stop = Arc::new(Stop::default());
         let mut thread = None;
         if !devices.is_empty() {
+            for device in &devices {
+                let stop = Arc::clone(&stop);
+                device.on_half_dirty(Box::new(move || stop.look()));
+            }
             let mut watch = Watch::new(configs, devices);
             watch.look();
             let stop = Arc::clone(&stop);
@@ -87,7 +111,7 @@ impl Manager {
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        *self.stop.is_asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.lock().to_end = true;
         self.stop.changed.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The thread itself may be the last that lets the daemon go.
@@ -291,7 +315,31 @@ mod tests {
         let limits = run(&mut division(&[None, None, None]), &[30, 10, 0], 100);
         assert!(limits[0] > limits[1] && limits[1] > limits[2] && limits[2] >= 5, "{limits:?}");
         let limits = run(&mut division(&[Some(8), None]), &[20, 20], 100);
-        assert!(limits[0] == 8 && limits[1] >= 50, "{limits:?}");
+        assert!(limits[0] == 8 && limits[1] >= 91, "{limits:?}");
+    }
+
+    #[test]
+    fn a_wish_to_look_ends_the_wait_once() {
+        let stop = Stop::default();
+        stop.look();
+        assert!(!stop.wait(Duration::from_secs(3600)), "it looks, and goes on");
+        assert!(!stop.lock().to_look);
+        stop.lock().to_end = true;
+        assert!(stop.wait(Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn a_device_that_begins_alone_has_more_with_each_look() {
+        let mut division = division(&[None, None, None]);
+        let mut uses = vec![MemoryUse::default(); 3];
+        let mut limits = Vec::new();
+        for turn in 0..4 {
+            let now = Instant::ZERO + Nanos::from_millis(turn);
+            let budgets = division.divide(now, Bytes::from_mib(96), &uses);
+            limits.push(budgets[1].device.limit.get() / MIB);
+            uses[1].dirty = Bytes(budgets[1].device.limit.get() / 2);
+        }
+        assert_eq!(limits, [12, 24, 48, 72]);
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! more than there is, a device's limit goes down in its own report first; what it gives back is
 //! free when its dirty memory is below; and limits go up only by what is free, to twice themselves
 //! at most. The target of a device is its part of what was written in the last seconds, above a
-//! floor that an idle device keeps, so that it can start at once. While nothing is written all have
-//! the floor: nobody knows yet which of them is slow, and what a slow one has filled it has for
-//! long.
+//! floor that an idle device keeps, so that it can start at once. What a device may not have, since
+//! its own most is below its part, goes to the others by what they wrote (`fill`). While nothing is
+//! written all have the floor: nobody knows yet which of them is slow, and what a slow one has
+//! filled it has for long. Only a device that dirties alone grows from there at once: nobody else
+//! wants the memory, and with its first write it would get all anyway.
 //!
 //! # Properties
 //! 1. Limits, and dirty memory above them, never add up to more than the memory's limit, whatever
@@ -19,6 +21,8 @@
 //! 2. A slow device that fills memory comes down to its share within 10 s, as fast as it writes.
 //! 3. An idle device has its floor at any time.
 //! 4. A device alone has all memory.
+//! 5. What a device leaves by its own most, the others that write get, to the byte.
+//! 6. Of idle devices, one that begins has four times its floor with the second report.
 //!
 //! # Sources
 //! __wb_calc_thresh of Linux (mm/page-writeback.c): proportions of completed writes, aged over
@@ -197,17 +201,57 @@ impl Domain {
     /// What a device should have.
     fn target(&self, now: Instant, index: usize) -> u64 {
         let (all, floor) = (self.all.limit.0, self.floor());
-        let written = |device: &Device| {
-            u128::from(aged(device.written, now.since(device.reported.unwrap_or(now))))
-        };
-        let sum: u128 = self.devices.iter().map(written).sum();
-        let device = &self.devices[index];
-        let count = self.devices.len() as u64;
-        let rest = u128::from(all.saturating_sub(floor.saturating_mul(count)));
-        let part = (rest * written(device)).checked_div(sum).unwrap_or(0);
         let permille = |permille: u16| scaled(all, u64::from(permille.min(1_000)), 1_000);
-        let target = floor.saturating_add(part as u64).max(permille(device.min_permille));
-        target.min(permille(device.max_permille))
+        let mut wants: Vec<Want> = self
+            .devices
+            .iter()
+            .map(|device| {
+                let most = permille(device.max_permille);
+                let has = floor.max(permille(device.min_permille)).min(most);
+                let weight = aged(device.written, now.since(device.reported.unwrap_or(now)));
+                Want { weight, has, most }
+            })
+            .collect();
+        let is_used = |other: usize| wants[other].weight > 0 || self.devices[other].dirty > 0;
+        if (0..wants.len()).all(|other| is_used(other) == (other == index)) {
+            wants[index].weight = wants[index].weight.max(1);
+        }
+        let had = wants.iter().fold(0u64, |sum, want| sum.saturating_add(want.has));
+        fill(&mut wants, all.saturating_sub(had));
+        wants[index].has
+    }
+}
+
+/// What a device has, and could have.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    /// Its part of what is divided counts so much.
+    weight: u64,
+    has: u64,
+    /// It may have no more.
+    most: u64,
+}
+
+/// Divides `rest` by weight. Who would get more than he may gets that; what he leaves is divided
+/// again. What nobody with a weight may have, and less than a byte for each, is left.
+fn fill(wants: &mut [Want], mut rest: u64) {
+    loop {
+        let open = |want: &&mut Want| want.weight > 0 && want.has < want.most;
+        let sum: u128 = wants.iter_mut().filter(open).map(|want| u128::from(want.weight)).sum();
+        let whole = u128::from(rest);
+        // Below 2^128: both have 64 bits. At most `rest`: a weight is at most the sum.
+        let part = |want: &Want| (whole * u128::from(want.weight) / sum) as u64;
+        let full = wants.iter_mut().filter(open).filter(|want| part(want) >= want.most - want.has);
+        let mut is_any_full = false;
+        for want in full {
+            rest -= want.most - want.has;
+            want.has = want.most;
+            is_any_full = true;
+        }
+        if !is_any_full {
+            wants.iter_mut().filter(open).for_each(|want| want.has += part(want));
+            return;
+        }
     }
 }
 

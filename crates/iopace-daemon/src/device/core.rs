@@ -5,7 +5,7 @@
 //! it.
 
 use super::portion::Portion;
-use super::{DeviceStatus, GroupStatus, LoggedEvent, MemoryStatus, MemoryUse};
+use super::{DeviceStatus, GroupStatus, HalfDirty, LoggedEvent, MemoryStatus, MemoryUse};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::io::IoDone;
@@ -109,6 +109,9 @@ impl Alarm {
     }
 }
 
+/// More than is ever dirty.
+const NEVER: Bytes = Bytes(u64::MAX);
+
 struct Inner {
     engine: Engine,
     /// Requests in the engine, by tag.
@@ -117,6 +120,8 @@ struct Inner {
     events: EventLog,
     /// What it may have dirty at present.
     thresholds: Thresholds,
+    /// Dirty memory of which somebody wants to know, see [`super::Device::on_half_dirty`].
+    wake_at: Bytes,
     buffered_writes_count: u64,
     written_back: Bytes,
 }
@@ -130,6 +135,7 @@ pub(crate) fn is_exchange(control: &Control) -> bool {
 pub(crate) struct Core {
     inner: Mutex<Inner>,
     alarm: Alarm,
+    half_dirty: OnceLock<HalfDirty>,
 }
 
 impl Core {
@@ -148,10 +154,11 @@ impl Core {
             hold_up: Histogram::default(),
             events: EventLog::new(name),
             thresholds,
+            wake_at: NEVER,
             buffered_writes_count: 0,
             written_back: Bytes::ZERO,
         };
-        Core { inner: Mutex::new(inner), alarm }
+        Core { inner: Mutex::new(inner), alarm, half_dirty: OnceLock::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -251,6 +258,9 @@ impl Core {
         let is_exchange = is_exchange(&control);
         if let Control::Memory(budget) = &control {
             inner.thresholds = budget.device;
+            let half = Bytes(budget.device.limit.get() / 2);
+            let is_below = inner.engine.dirty(GroupId::ROOT).device < half;
+            inner.wake_at = if is_below { half } else { NEVER };
         }
         let now = clock::now();
         let result = inner.engine.control(now, control);
@@ -271,6 +281,12 @@ impl Core {
         let inner = self.lock();
         let dirty = inner.engine.dirty(GroupId::ROOT).device;
         MemoryUse { dirty, written_back: inner.written_back }
+    }
+
+    /// Says whom to wake, once.
+    pub(crate) fn on_half_dirty(&self, wake: HalfDirty) {
+        let is_first = self.half_dirty.set(wake).is_ok();
+        debug_assert!(is_first, "one wants to know");
     }
 
     /// Whether no request of a group that was removed is left.
@@ -330,7 +346,14 @@ impl Core {
                 Output::Wait(at, _) => break at,
             }
         };
+        let is_half = inner.engine.dirty(GroupId::ROOT).device >= inner.wake_at;
+        if is_half {
+            inner.wake_at = NEVER;
+        }
         drop(inner);
+        if let Some(wake) = self.half_dirty.get().filter(|_| is_half) {
+            wake();
+        }
         for (start, buffer) in &mut drained.starts {
             if start.op == Op::Read {
                 buffer.resize(start.extent.len().get() as usize);

@@ -281,6 +281,10 @@ impl Device for FileDevice {
         (!self.info.direct).then(|| self.core.memory_use())
     }
 
+    fn on_half_dirty(&self, wake: super::HalfDirty) {
+        self.core.on_half_dirty(wake);
+    }
+
     fn forget_group(&self, id: GroupId) -> bool {
         self.control(Control::RemoveGroup(id)).expect("a group may always be removed");
         self.core.is_group_forgotten(id)

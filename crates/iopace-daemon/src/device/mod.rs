@@ -113,6 +113,9 @@ pub struct MemoryUse {
     pub written_back: Bytes,
 }
 
+/// What a device calls when it is half full of dirty memory. It must not call the device.
+pub(crate) type HalfDirty = Box<dyn Fn() + Send + Sync>;
+
 /// What a group did on a device, and how it stands there.
 #[derive(Clone, Debug, Default)]
 pub struct GroupStatus {
@@ -198,6 +201,10 @@ pub trait Device: Send + Sync {
     fn memory_use(&self) -> Option<MemoryUse> {
         None
     }
+
+    /// `wake` is to be called when dirty memory has come to half of its limit since the limit was
+    /// set: once for each limit, and not if it was there already.
+    fn on_half_dirty(&self, _wake: HalfDirty) {}
 
     /// Forgets a group that was removed, unless a request of it is left. True when it is forgotten:
     /// another group may have its number then.

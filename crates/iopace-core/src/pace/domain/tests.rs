@@ -134,6 +134,74 @@ fn p4_a_device_alone_has_all() {
 }
 
 #[test]
+fn p5_what_a_device_leaves_the_others_get() {
+    // The second may have 80: the other two have floors of 100, and its 20 and the rest by 1 : 3.
+    let mut domain = Domain::at_rest(memory(800 * MIB), 3);
+    domain.set_ratios(1, 0, 100);
+    for step in 0..400u64 {
+        for (index, rate) in [(0, 1), (1, 6), (2, 3)] {
+            let now = Instant(step * 200 * MS);
+            domain.report(now, index, Bytes(0), Bytes(rate * MIB));
+        }
+    }
+    let all: Vec<u64> = domain.budgets().iter().map(|one| one.device.limit.0 / MIB).collect();
+    // Each is as of its own report, and so its own writes are a little newer than the others'.
+    assert!(all[1] == 80 && (229..=237).contains(&all[0]), "{all:?}");
+    assert!(all[2] >= 482 && all.iter().sum::<u64>() >= 798, "{all:?}");
+}
+
+#[test]
+fn p5_division_is_exact_and_never_above_what_there_is() {
+    let mut random = 7u64;
+    let mut next = |bits: u32| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 1) >> (63 - bits)
+    };
+    for _ in 0..20_000 {
+        let count = 1 + next(3) as usize;
+        let bits = 1 + next(5) as u32 + next(4) as u32;
+        let mut wants = Vec::new();
+        for _ in 0..count {
+            let (weight, has) = (if next(2) == 0 { 0 } else { next(bits) }, next(bits));
+            wants.push(Want { weight, has, most: has + next(bits) });
+        }
+        let (before, rest) = (wants.clone(), next(bits));
+        fill(&mut wants, rest);
+        let given = |at: usize| wants[at].has - before[at].has;
+        let sum: u64 = (0..count).map(given).sum();
+        let open = |at: &usize| wants[*at].weight > 0 && wants[*at].has < wants[*at].most;
+        let open: Vec<usize> = (0..count).filter(open).collect();
+        assert!(sum <= rest && wants.iter().all(|want| want.has <= want.most), "{wants:?}");
+        // Nothing is left but the fractions, unless nobody may have it.
+        assert!(open.is_empty() || rest - sum < open.len() as u64, "{before:?} {wants:?} {rest}");
+        for &one in &open {
+            let weight = |at: usize| u128::from(wants[at].weight);
+            for other in (0..count).filter(|&other| weight(other) > 0) {
+                // By weight, and nobody who is full has more than by weight.
+                let (a, b) = (u128::from(given(one)), u128::from(given(other)));
+                assert!(b * weight(one) <= (a + 1) * weight(other), "{before:?} {wants:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn p6_one_that_begins_among_idle_ones_grows_at_once() {
+    let mut domain = Domain::at_rest(memory(800 * MIB), 3);
+    for (step, limit) in [(1, 200), (2, 400), (3, 600), (4, 600)] {
+        let dirty = domain.budget(1).device.limit.0 / 2;
+        domain.report(Instant(step * MS), 1, Bytes(dirty), Bytes(0));
+        assert_eq!(domain.budget(1).device.limit, Bytes::from_mib(limit));
+        assert!(limits(&domain) <= 800 * MIB);
+    }
+    // Another one begins: nobody knows who is slow.
+    domain.report(Instant(5 * MS), 0, Bytes(MIB), Bytes(0));
+    assert_eq!(domain.budget(0).device.limit, Bytes::from_mib(100));
+    domain.report(Instant(205 * MS), 1, Bytes(MIB), Bytes(0));
+    assert!(domain.budget(1).device.limit < Bytes::from_mib(600));
+}
+
+#[test]
 fn thresholds_are_made_of_sizes_and_of_parts() {
     let memory = Thresholds::of_memory(Bytes(1_000), BACKGROUND_PERCENT, LIMIT_PERCENT);
     assert_eq!(memory, Thresholds { background: Bytes(100), limit: Bytes(200) });
