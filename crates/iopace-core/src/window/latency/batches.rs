@@ -88,6 +88,8 @@ pub(super) struct Batches {
     batch: Tally,
     batch_size: Bytes,
     prices: [Price; 3],
+    /// The longest mean latency in quiet with which they were learned.
+    priced_at: Nanos,
     /// When another shape is tried next; never, while one is.
     try_at: Instant,
     tries_count: u64,
@@ -108,6 +110,7 @@ impl Batches {
             batch: Tally::default(),
             batch_size: Bytes::ZERO,
             prices: [Price::default(); 3],
+            priced_at: Nanos::ZERO,
             try_at: Instant::ZERO,
             tries_count: 0,
             bandwidth: Bandwidth::default(),
@@ -284,6 +287,11 @@ impl Batches {
             self.disturbed = Nanos::ZERO;
         }
         self.readers.end_gap();
+        if self.readers.are_much_faster_than(self.priced_at) {
+            // What was learned from a much slower disk says nothing.
+            (self.prices, self.bandwidth) = Default::default();
+            self.priced_at = Nanos::ZERO;
+        }
         let time = self.batch_time();
         let left = self.bandwidth.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
         let left = left.clamp(BATCH_MIN, BATCH_MAX);
@@ -374,6 +382,7 @@ impl Batches {
             } else {
                 let quiet = self.readers.quiet();
                 self.prices[shape as usize].book(&self.batch, self.batch_size, quiet);
+                self.priced_at = self.priced_at.max(self.readers.latencies().0);
             }
             let gap_max = now.since(since).times(GAP_BATCHES).min(GAP_MAX);
             until = (since + self.cycle(shape)).clamp(now, now + gap_max);

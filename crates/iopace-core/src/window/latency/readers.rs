@@ -14,6 +14,11 @@ pub(super) const READER_LOST: Nanos = Nanos::from_secs(5);
 /// What must be known of the rate in quiet before a batch: so many requests.
 const LEARN_COUNT: u64 = 8;
 
+/// A disk whose reads in quiet take so many times less than before is another one: what a batch cost
+/// the readers of the slow one would keep writers waiting for seconds. A slower one needs no such
+/// rule: its batches are long, and count most.
+const FASTER: u64 = 8;
+
 /// What is known of readers.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
@@ -92,6 +97,11 @@ impl Readers {
     /// What they get in quiet.
     pub(super) fn quiet(&self) -> &Tally {
         &self.quiet
+    }
+
+    /// Whether their latency in quiet is far below that one.
+    pub(super) fn are_much_faster_than(&self, latency: Nanos) -> bool {
+        self.latency_quiet.times(FASTER) < latency
     }
 
     /// The mean latency at the device in quiet, and as it is now.
