@@ -1,4 +1,5 @@
 //! Stage pace under abuse, through engine, page cache and disk in virtual time.
+mod checked;
 mod disk;
 mod random;
 mod scenarios;

@@ -2,6 +2,7 @@
 //!
 //! `IOPACE_ABUSE_SEEDS=1000` runs so many seeds.
 
+use crate::checked::checked;
 use crate::disk::Skew;
 use crate::world::World;
 use core::num::NonZeroU64;
@@ -83,7 +84,7 @@ impl Chaos {
             6 => {
                 let policy =
                     pace::REGISTRY[self.random.below(pace::REGISTRY.len() as u64) as usize];
-                self.world.control(Control::Pace(policy));
+                self.world.control(Control::Pace(checked(policy)));
             }
             7 => {
                 let count = window::REGISTRY.len() as u64;
@@ -136,9 +137,6 @@ impl Chaos {
             for writer in self.world.writers.iter_mut().filter(|writer| writer.group == id) {
                 writer.group = GroupId::ROOT;
             }
-            // Its limits would hold on for what it has dirty, to the end of the run and longer.
-            let settings = Settings::default();
-            self.world.control(Control::SetGroup(id, GroupId::ROOT, settings));
             return self.world.control(Control::RemoveGroup(id));
         }
         if is_new {

@@ -1,6 +1,7 @@
 //! Writers, a machine and a disk in virtual time, with the promises of stage pace checked at every
 //! instant.
 
+use crate::checked::checked;
 use crate::disk::{Changing, Skew};
 use iopace_core::engine::{Config, Control};
 use iopace_core::flush::PAGE;
@@ -89,7 +90,7 @@ impl World {
     pub fn new(pace: &str, window: &str, rate: u64, limit: u64) -> World {
         let disk = Changing::new(rate);
         let config = Config {
-            pace: pace::find(pace).expect("a policy"),
+            pace: checked(pace::find(pace).expect("a policy")),
             window: window::find(window).expect("a policy"),
             memory: thresholds(limit),
             ..Config::default()
