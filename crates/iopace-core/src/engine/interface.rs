@@ -147,9 +147,9 @@ pub enum Control {
     /// Says what holds for a group (first) from now on, and its parent (second); a group is made by
     /// it. A group keeps its parent.
     SetGroup(GroupId, GroupId, Settings),
-    /// The group is gone. Its requests and its write-back go on, with its weight and class and within
-    /// the limits of the groups above, but without limits, guarantees and targets of its own; with
-    /// the last of them it is forgotten. The root cannot be removed.
+    /// The group is gone. Its requests and its write-back go on, with its weight and class and
+    /// within the limits of the groups above, but without limits, guarantees and targets of its
+    /// own; with the last of them it is forgotten. The root cannot be removed.
     RemoveGroup(GroupId),
 }
 

@@ -3,8 +3,8 @@
 //! Open addressing with a multiplicative hash and linear probing, at most four fifths full: what a
 //! look-up costs with many tasks is the way to memory, and a table half as large that is looked at
 //! in one or two lines is nearer than a large one that is looked at in one. Nothing is ever listed
-//! in the order of its places, so that the hash can reach no output. A hand goes round one place per
-//! look-up and forgets tasks whose record says nothing any more.
+//! in the order of its places, so that the hash can reach no output. A hand goes round one place
+//! per look-up and forgets tasks whose record says nothing any more.
 
 use crate::request::TaskId;
 use crate::time::Instant;

@@ -24,9 +24,9 @@ use std::sync::Arc;
 /// than the two more system calls.
 const SEND_FILE_BYTES: usize = 128 * 1024;
 
-/// The longest request that goes to the device as one: that of a read or write. Longer ones (zeroes,
-/// trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever shares it
-/// wait for minutes.
+/// The longest request that goes to the device as one: that of a read or write. Longer ones
+/// (zeroes, trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever
+/// shares it would wait for minutes.
 const PIECE_BYTES: u64 = 32 << 20;
 
 /// What a connection's thread works with once an export is open.

@@ -96,9 +96,9 @@ const STORIES: [Story; 10] = [
 ];
 
 /// Here memory is less than what comes in the time that stage window keeps quiet: 50 ms in a
-/// second, to see what readers get alone, are 4 MiB of the 2 between set point and limit. So now and then
-/// dirty memory comes to the limit and writers wait for a batch, however small batches are. Instead
-/// of the times until that is over, the pauses themselves are held.
+/// second, to see what readers get alone, are 4 MiB of the 2 between set point and limit. So now
+/// and then dirty memory comes to the limit and writers wait for a batch, however small batches
+/// are. Instead of the times until that is over, the pauses themselves are held.
 const SWINGS: (&str, &str) = (STORIES[2].name, "latency");
 
 /// Longest pause there at the end.

@@ -272,7 +272,7 @@ fn gone_after(own: u64, above: Option<u64>) -> u64 {
 #[test]
 fn a_removed_group_waits_for_no_limit_of_its_own_but_for_those_above() {
     const SECOND: u64 = 1_000_000_000;
-    // 4 MiB of write-back at a page per second would take 17 minutes, and so the writes past memory.
+    // 4 MiB of write-back at a page per second takes 17 minutes, and so do the writes past memory.
     assert!(gone_after(4096, None) <= SECOND, "no limit is left");
     let within = gone_after(4096, Some(1 << 20));
     assert!((6 * SECOND..=9 * SECOND).contains(&within), "8 MiB with 1 MiB/s: {within} ns");

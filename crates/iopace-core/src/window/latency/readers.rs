@@ -14,9 +14,9 @@ pub(super) const READER_LOST: Nanos = Nanos::from_secs(5);
 /// What must be known of the rate in quiet before a batch: so many requests.
 const LEARN_COUNT: u64 = 8;
 
-/// A disk whose reads in quiet take so many times less than before is another one: what a batch cost
-/// the readers of the slow one would keep writers waiting for seconds. A slower one needs no such
-/// rule: its batches are long, and count most.
+/// A disk whose reads in quiet take so many times less than before is another one: what a batch
+/// cost the readers of the slow one would keep writers waiting for seconds. A slower one needs no
+/// such rule: its batches are long, and count most.
 const FASTER: u64 = 8;
 
 /// What is known of readers.
