@@ -105,6 +105,12 @@ impl Stress {
             self.lives[life].is_dying = true;
             self.did.removed += 1;
             self.did.removed_busy += u64::from(self.lives[life].live > 0);
+            // Nothing of its own holds it up from now on.
+            let Life { settings, allowed, history, .. } = &mut self.lives[life];
+            let Settings { weight, class, .. } = *settings;
+            *settings = Settings { weight, class, ..Settings::default() };
+            *allowed = u32::MAX;
+            history.push((self.now, settings.max));
             self.remove(id);
         }
     }
