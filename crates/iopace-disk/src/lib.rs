@@ -6,12 +6,15 @@ pub mod disk;
 pub mod faulty;
 pub mod hdd;
 pub mod machine;
+pub mod model;
+pub mod model_file;
 pub mod nfs;
 pub mod null;
 pub mod page_cache;
 pub mod presets;
 pub mod scripted;
 pub mod ssd;
+pub mod units;
 
 mod due;
 

@@ -6,6 +6,15 @@ use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use std::collections::VecDeque;
 
+/// The parameters of a disk that takes no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NullConfig {
+    /// Size.
+    pub capacity: Bytes,
+    /// Commands held at once.
+    pub depth: u32,
+}
+
 /// Completes at once, in order.
 #[derive(Debug)]
 pub struct Null {

@@ -10,7 +10,8 @@ mod nfs;
 mod ssd;
 
 use crate::disk::Disk;
-use crate::null::Null;
+use crate::model::{self, Model, Spec};
+use crate::null::NullConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use std::fmt;
@@ -60,10 +61,28 @@ pub struct Preset {
     pub summary: &'static str,
     /// The model it is made of: `hdd`, `ssd`, `nfs` or `null`.
     pub model: &'static str,
-    /// Its parameters.
+    /// Its parameters, as `config` has them.
     pub parameters: &'static [Parameter],
-    /// Makes one at rest.
+    /// Its parameters, to be changed.
+    pub config: Model,
+    /// Makes one at rest: `config` built.
     pub build: fn() -> Box<dyn Disk>,
+}
+
+/// The values of a configuration with the source of each.
+const fn parameters<const N: usize>(
+    specs: &[Spec; N],
+    values: [u64; N],
+    sources: [&'static str; N],
+) -> [Parameter; N] {
+    let mut all = [Parameter { name: "", value: 0, unit: "", source: "" }; N];
+    let mut i = 0;
+    while i < N {
+        let Spec { name, unit, .. } = specs[i];
+        all[i] = Parameter { name, value: values[i], unit: unit.word(), source: sources[i] };
+        i += 1;
+    }
+    all
 }
 
 impl fmt::Debug for Preset {
@@ -86,22 +105,23 @@ pub static PRESETS: &[&Preset] = &[
     &ssd::NVME,
     &ssd::USB_KEY,
     &nfs::GIGABIT,
-    &Preset {
-        name: "null",
-        summary: "takes no time: measures everything but the disk",
-        model: "null",
-        parameters: &[
-            Parameter { name: "capacity", value: 64 << 30, unit: "B", source: "arbitrary" },
-            Parameter {
-                name: "depth",
-                value: 1024,
-                unit: "",
-                source: "the deepest window of the core",
-            },
-        ],
-        build: || Box::new(Null::new(Bytes(64 << 30), 1024)),
-    },
+    &NULL,
 ];
+
+const NULL_CONFIG: NullConfig = NullConfig { capacity: Bytes(64 << 30), depth: 1024 };
+
+const NULL: Preset = Preset {
+    name: "null",
+    summary: "takes no time: measures everything but the disk",
+    model: "null",
+    parameters: &parameters(
+        &model::null::SPECS,
+        model::null::values(&NULL_CONFIG),
+        ["arbitrary", "the deepest window of the core"],
+    ),
+    config: Model::Null(NULL_CONFIG),
+    build: || Model::Null(NULL_CONFIG).build(),
+};
 
 const CLASS: &str = "typical of the class; makers do not state it";
 
@@ -121,8 +141,14 @@ mod tests {
             };
             assert_eq!(disk.capacity(), Bytes(value("capacity")), "{}", preset.name);
             assert_eq!(u64::from(disk.depth()), value("depth"), "{}", preset.name);
+            assert_eq!(
+                Model::new(preset.config.kind(), &preset.config.values()),
+                Ok(preset.config)
+            );
+            assert_eq!(preset.model, preset.config.kind().name);
             for parameter in preset.parameters {
                 assert!(!parameter.source.is_empty(), "{}: {parameter:?}", preset.name);
+                assert_eq!(preset.config.value(parameter.name), Some(parameter.value));
                 assert!(["B", "B/s", "ns", "permille", ""].contains(&parameter.unit));
             }
         }

@@ -4,19 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
+pub use iopace_disk::units::{RATES, Rate, SIZES, Size, TIMES, Time, UnitError, text};
 use serde::{Deserialize, Deserializer, de};
-
-/// A size from a file: `"128KiB"`, `"2GiB"`, `"512B"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(pub Bytes);
-
-/// A length of time from a file: `"5s"`, `"2ms"`, `"45us"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time(pub Nanos);
-
-/// A rate from a file: `"117MB/s"`, `"512KiB/s"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rate(pub BytesPerSec);
 
 /// How often something comes, from a file: `"200/s"`, `"5/min"`, or bytes as `"10MB/s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,84 +26,6 @@ impl PerSecond {
     }
 }
 
-/// Units of size and their bytes. Decimal ones are there because disks are sold in them.
-const SIZES: &[(&str, u64)] = &[
-    ("B", 1),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-];
-
-/// Units of rate and their bytes per second.
-const RATES: &[(&str, u64)] = &[
-    ("B/s", 1),
-    ("KiB/s", 1 << 10),
-    ("MiB/s", 1 << 20),
-    ("GiB/s", 1 << 30),
-    ("kB/s", 1_000),
-    ("MB/s", 1_000_000),
-    ("GB/s", 1_000_000_000),
-];
-
-/// Units of time and their nanoseconds.
-const TIMES: &[(&str, u64)] =
-    &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
-
-/// Why a text is not a size, a time or a rate: what was asked, what is wrong, what would be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitError(String);
-
-impl fmt::Display for UnitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UnitError {}
-
-/// Reads a whole number followed by one of the units.
-fn parse(text: &str, kind: &str, units: &[(&str, u64)]) -> Result<u64, UnitError> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = (&text[..split], text[split..].trim());
-    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-        return Err(UnitError(format!(
-            "\"{text}\" is not a {kind}: write a whole number and one of {}",
-            names.join(", ")
-        )));
-    };
-    let value = number.parse::<u64>().ok().and_then(|n| n.checked_mul(*factor));
-    value.ok_or_else(|| {
-        UnitError(format!("\"{text}\" is not a {kind}: the number is missing or too large"))
-    })
-}
-
-impl FromStr for Size {
-    type Err = UnitError;
-    fn from_str(text: &str) -> Result<Size, UnitError> {
-        parse(text, "size", SIZES).map(|bytes| Size(Bytes(bytes)))
-    }
-}
-
-impl FromStr for Time {
-    type Err = UnitError;
-    fn from_str(text: &str) -> Result<Time, UnitError> {
-        parse(text, "time", TIMES).map(|nanos| Time(Nanos(nanos)))
-    }
-}
-
-impl FromStr for Rate {
-    type Err = UnitError;
-    fn from_str(text: &str) -> Result<Rate, UnitError> {
-        parse(text, "rate", RATES).map(|rate| Rate(BytesPerSec(rate)))
-    }
-}
-
 impl FromStr for PerSecond {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<PerSecond, UnitError> {
@@ -132,7 +43,7 @@ impl FromStr for PerSecond {
         };
         let is_some = |rate: &PerSecond| rate.over(Bytes(1)).0 > 0;
         parsed.filter(is_some).ok_or_else(|| {
-            UnitError(format!(
+            UnitError::new(format!(
                 "\"{text}\" is not a rate: write a whole number above 0 and one of /s, /min, /h, \
                  or a size per second, as \"10MB/s\""
             ))
@@ -140,74 +51,21 @@ impl FromStr for PerSecond {
     }
 }
 
-/// Reads a quoted value, and says what to write when it is a bare number.
-struct Quoted<T> {
-    example: &'static str,
-    made: core::marker::PhantomData<T>,
-}
-
-impl<T: FromStr<Err = UnitError>> de::Visitor<'_> for Quoted<T> {
-    type Value = T;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a number with its unit in quotes, as {}", self.example)
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(E::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-        let (example, made) = ("\"128KiB\"", core::marker::PhantomData);
-        deserializer.deserialize_str(Quoted { example, made })
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-        let (example, made) = ("\"5s\"", core::marker::PhantomData);
-        deserializer.deserialize_str(Quoted { example, made })
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
-        let (example, made) = ("\"117MB/s\"", core::marker::PhantomData);
-        deserializer.deserialize_str(Quoted { example, made })
-    }
-}
-
 impl<'de> Deserialize<'de> for PerSecond {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PerSecond, D::Error> {
-        let (example, made) = ("\"200/s\"", core::marker::PhantomData);
-        deserializer.deserialize_str(Quoted { example, made })
+        deserializer.deserialize_str(Quoted)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Reads a quoted rate, and says what to write when it is a bare number.
+struct Quoted;
 
-    #[test]
-    fn sizes_and_times_are_read_exactly() {
-        assert_eq!("128KiB".parse(), Ok(Size(Bytes(131_072))));
-        assert_eq!("250 GB".parse(), Ok(Size(Bytes(250_000_000_000))));
-        assert_eq!("45us".parse(), Ok(Time(Nanos(45_000))));
-        assert_eq!("2min".parse(), Ok(Time(Nanos::from_secs(120))));
-        assert_eq!("117MB/s".parse(), Ok(Rate(BytesPerSec(117_000_000))));
-        assert!("117MB".parse::<Rate>().is_err());
+impl de::Visitor<'_> for Quoted {
+    type Value = PerSecond;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number with its unit in quotes, as \"200/s\"")
     }
-
-    #[test]
-    fn a_wrong_text_says_what_would_be_right() {
-        let error = "5".parse::<Time>().expect_err("no unit");
-        assert_eq!(
-            error.to_string(),
-            "\"5\" is not a time: write a whole number and one of ns, us, ms, s, min"
-        );
-        for text in ["s", "-1s", "1.5s", "99999999999999999999s", "20000000000s"] {
-            assert!(text.parse::<Time>().is_err(), "{text}");
-        }
-        assert!("".parse::<Size>().is_err());
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<PerSecond, E> {
+        text.parse().map_err(E::custom)
     }
 }

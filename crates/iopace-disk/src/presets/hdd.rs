@@ -1,41 +1,11 @@
 //! Disks with a head.
 
-use super::{CLASS, Parameter, Preset, TAGS};
-use crate::hdd::{Hdd, HddConfig};
+use super::{CLASS, Preset, TAGS, parameters};
+use crate::hdd::HddConfig;
+use crate::model::Model;
+use crate::model::hdd::{SPECS, values};
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
-
-/// The parameters of a configuration with the source of each, in the order of [`HddConfig`].
-const fn parameters(config: &HddConfig, sources: [&'static str; 17]) -> [Parameter; 17] {
-    const fn parameter(
-        name: &'static str,
-        value: u64,
-        unit: &'static str,
-        source: &'static str,
-    ) -> Parameter {
-        Parameter { name, value, unit, source }
-    }
-    let s = sources;
-    [
-        parameter("capacity", config.capacity.0, "B", s[0]),
-        parameter("rotation", config.rotation.0, "ns", s[1]),
-        parameter("seek_track", config.seek_track.0, "ns", s[2]),
-        parameter("seek_average", config.seek_average.0, "ns", s[3]),
-        parameter("seek_full", config.seek_full.0, "ns", s[4]),
-        parameter("write_settle", config.write_settle.0, "ns", s[5]),
-        parameter("rate_outer", config.rate_outer.0, "B/s", s[6]),
-        parameter("rate_inner", config.rate_inner.0, "B/s", s[7]),
-        parameter("write_permille", config.write_permille, "permille", s[8]),
-        parameter("rate_bus", config.rate_bus.0, "B/s", s[9]),
-        parameter("overhead", config.overhead.0, "ns", s[10]),
-        parameter("read_ahead", config.read_ahead.0, "B", s[11]),
-        parameter("segments", config.segments as u64, "", s[12]),
-        parameter("write_cache", config.write_cache.0, "B", s[13]),
-        parameter("destage_idle", config.destage_idle.0, "ns", s[14]),
-        parameter("depth", config.depth as u64, "", s[15]),
-        parameter("ncq_age_max", config.ncq_age_max.0, "ns", s[16]),
-    ]
-}
 
 /// The disk of the geom_sched measurements. The README names it by size, interface and rate only.
 const SATA_250G_CONFIG: HddConfig = HddConfig {
@@ -85,8 +55,9 @@ pub(super) const SATA_250G: Preset = Preset {
     name: "hdd-sata-250g",
     summary: "7200 rpm, 250 GB, 72 MB/s SATA disk of 2009, driven without NCQ",
     model: "hdd",
-    parameters: &parameters(&SATA_250G_CONFIG, SATA_250G_SOURCES),
-    build: || Box::new(Hdd::new(SATA_250G_CONFIG)),
+    parameters: &parameters(&SPECS, values(&SATA_250G_CONFIG), SATA_250G_SOURCES),
+    config: Model::Hdd(SATA_250G_CONFIG),
+    build: || Model::Hdd(SATA_250G_CONFIG).build(),
 };
 
 const SATA_250G_NCQ_CONFIG: HddConfig = HddConfig { depth: 31, ..SATA_250G_CONFIG };
@@ -102,8 +73,9 @@ pub(super) const SATA_250G_NCQ: Preset = Preset {
     name: "hdd-sata-250g-ncq",
     summary: "the same disk with NCQ: up to 31 commands at once",
     model: "hdd",
-    parameters: &parameters(&SATA_250G_NCQ_CONFIG, SATA_250G_NCQ_SOURCES),
-    build: || Box::new(Hdd::new(SATA_250G_NCQ_CONFIG)),
+    parameters: &parameters(&SPECS, values(&SATA_250G_NCQ_CONFIG), SATA_250G_NCQ_SOURCES),
+    config: Model::Hdd(SATA_250G_NCQ_CONFIG),
+    build: || Model::Hdd(SATA_250G_NCQ_CONFIG).build(),
 };
 
 const NEARLINE_6T_CONFIG: HddConfig = HddConfig {
@@ -133,7 +105,8 @@ pub(super) const NEARLINE_6T: Preset = Preset {
     summary: "7200 rpm, 6 TB data-centre disk of 2018 with NCQ",
     model: "hdd",
     parameters: &parameters(
-        &NEARLINE_6T_CONFIG,
+        &SPECS,
+        values(&NEARLINE_6T_CONFIG),
         [
             HC310,
             HC310,
@@ -154,5 +127,6 @@ pub(super) const NEARLINE_6T: Preset = Preset {
             CLASS,
         ],
     ),
-    build: || Box::new(Hdd::new(NEARLINE_6T_CONFIG)),
+    config: Model::Hdd(NEARLINE_6T_CONFIG),
+    build: || Model::Hdd(NEARLINE_6T_CONFIG).build(),
 };

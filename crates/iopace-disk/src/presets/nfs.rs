@@ -1,37 +1,11 @@
 //! File servers.
 
-use super::{CLASS, Parameter, Preset};
-use crate::nfs::{Nfs, NfsConfig};
+use super::{CLASS, Preset, parameters};
+use crate::model::Model;
+use crate::model::nfs::{SPECS, values};
+use crate::nfs::NfsConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
-
-/// The parameters of a configuration with the source of each, in the order of [`NfsConfig`].
-const fn parameters(config: &NfsConfig, sources: [&'static str; 13]) -> [Parameter; 13] {
-    const fn parameter(
-        name: &'static str,
-        value: u64,
-        unit: &'static str,
-        source: &'static str,
-    ) -> Parameter {
-        Parameter { name, value, unit, source }
-    }
-    let s = sources;
-    [
-        parameter("capacity", config.capacity.0, "B", s[0]),
-        parameter("round_trip", config.round_trip.0, "ns", s[1]),
-        parameter("rate_link", config.rate_link.0, "B/s", s[2]),
-        parameter("rate_write", config.rate_write.0, "B/s", s[3]),
-        parameter("rate_read", config.rate_read.0, "B/s", s[4]),
-        parameter("read_time", config.read_time.0, "ns", s[5]),
-        parameter("spindles", config.spindles as u64, "", s[6]),
-        parameter("memory", config.memory.0, "B", s[7]),
-        parameter("commit_time", config.commit_time.0, "ns", s[8]),
-        parameter("commit_bytes", config.commit_bytes.0, "B", s[9]),
-        parameter("commit_interval", config.commit_interval.0, "ns", s[10]),
-        parameter("commit_idle", config.commit_idle.0, "ns", s[11]),
-        parameter("depth", config.depth as u64, "", s[12]),
-    ]
-}
 
 /// A small file server of about 2010 behind gigabit Ethernet. Its rate of writing and its memory
 /// make the rhythm: 64 MiB at 35 MB/s is a burst every 1.9 s.
@@ -56,7 +30,8 @@ pub(super) const GIGABIT: Preset = Preset {
     summary: "file server behind gigabit Ethernet: writes end together, 64 MiB every 1.9 s",
     model: "nfs",
     parameters: &parameters(
-        &GIGABIT_CONFIG,
+        &SPECS,
+        values(&GIGABIT_CONFIG),
         [
             "two disks of 500 GB",
             "typical of the class: two switches and the server's kernel",
@@ -76,5 +51,6 @@ pub(super) const GIGABIT: Preset = Preset {
              committed and one that is sent",
         ],
     ),
-    build: || Box::new(Nfs::new(GIGABIT_CONFIG)),
+    config: Model::Nfs(GIGABIT_CONFIG),
+    build: || Model::Nfs(GIGABIT_CONFIG).build(),
 };

@@ -1,41 +1,12 @@
 //! Flash disks. Times inside the disk are not stated by makers; they are chosen so that the stated
 //! throughputs come out, which the tests of the model hold.
 
-use super::{CLASS, Parameter, Preset, TAGS};
-use crate::ssd::{Ssd, SsdConfig};
+use super::{CLASS, Preset, TAGS, parameters};
+use crate::model::Model;
+use crate::model::ssd::{SPECS, values};
+use crate::ssd::SsdConfig;
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
-
-/// The parameters of a configuration with the source of each, in the order of [`SsdConfig`].
-const fn parameters(config: &SsdConfig, sources: [&'static str; 16]) -> [Parameter; 16] {
-    const fn parameter(
-        name: &'static str,
-        value: u64,
-        unit: &'static str,
-        source: &'static str,
-    ) -> Parameter {
-        Parameter { name, value, unit, source }
-    }
-    let s = sources;
-    [
-        parameter("capacity", config.capacity.0, "B", s[0]),
-        parameter("units", config.units as u64, "", s[1]),
-        parameter("stripe", config.stripe.0, "B", s[2]),
-        parameter("command_time", config.command_time.0, "ns", s[3]),
-        parameter("overhead", config.overhead.0, "ns", s[4]),
-        parameter("read_time", config.read_time.0, "ns", s[5]),
-        parameter("program_time", config.program_time.0, "ns", s[6]),
-        parameter("rate_bus", config.rate_bus.0, "B/s", s[7]),
-        parameter("write_cache", config.write_cache.0, "B", s[8]),
-        parameter("spare", config.spare.0, "B", s[9]),
-        parameter("gc_permille", config.gc_permille, "permille", s[10]),
-        parameter("clean_rate", config.clean_rate.0, "B/s", s[11]),
-        parameter("block", config.block.0, "B", s[12]),
-        parameter("open_blocks", config.open_blocks as u64, "", s[13]),
-        parameter("merge_time", config.merge_time.0, "ns", s[14]),
-        parameter("depth", config.depth as u64, "", s[15]),
-    ]
-}
 
 const GC: &str = "typical of the class: pages copied for each page of steady random writes";
 
@@ -67,7 +38,8 @@ pub(super) const SATA: Preset = Preset {
     summary: "1 TB SATA flash disk of 2014: 540 MB/s, 98 000 reads/s",
     model: "ssd",
     parameters: &parameters(
-        &SATA_CONFIG,
+        &SPECS,
+        values(&SATA_CONFIG),
         [
             "Samsung 850 EVO 1 TB",
             "with program_time: 520 MB/s written, Samsung 850 EVO 1 TB (which has 64 dies, not all \
@@ -88,7 +60,8 @@ pub(super) const SATA: Preset = Preset {
             TAGS,
         ],
     ),
-    build: || Box::new(Ssd::new(SATA_CONFIG)),
+    config: Model::Ssd(SATA_CONFIG),
+    build: || Model::Ssd(SATA_CONFIG).build(),
 };
 
 const NVME_CONFIG: SsdConfig = SsdConfig {
@@ -115,7 +88,8 @@ pub(super) const NVME: Preset = Preset {
     summary: "1 TB NVMe flash disk of 2016: 3.2 GB/s, 380 000 reads/s",
     model: "ssd",
     parameters: &parameters(
-        &NVME_CONFIG,
+        &SPECS,
+        values(&NVME_CONFIG),
         [
             "Samsung 960 EVO 1 TB",
             "with program_time: 1.9 GB/s written, Samsung 960 EVO 1 TB",
@@ -135,7 +109,8 @@ pub(super) const NVME: Preset = Preset {
             "far below what NVMe allows; enough for the stated throughput",
         ],
     ),
-    build: || Box::new(Ssd::new(NVME_CONFIG)),
+    config: Model::Ssd(NVME_CONFIG),
+    build: || Model::Ssd(NVME_CONFIG).build(),
 };
 
 /// A stick of about 2010, of the kind that is given away.
@@ -164,7 +139,8 @@ pub(super) const USB_KEY: Preset = Preset {
               4 MiB",
     model: "ssd",
     parameters: &parameters(
-        &USB_KEY_CONFIG,
+        &SPECS,
+        values(&USB_KEY_CONFIG),
         [
             "a common size of 2010",
             "one chip, one channel",
@@ -187,5 +163,6 @@ pub(super) const USB_KEY: Preset = Preset {
             "USB mass storage (bulk only) takes one command at a time",
         ],
     ),
-    build: || Box::new(Ssd::new(USB_KEY_CONFIG)),
+    config: Model::Ssd(USB_KEY_CONFIG),
+    build: || Model::Ssd(USB_KEY_CONFIG).build(),
 };
