@@ -13,6 +13,7 @@ pub mod null;
 pub mod page_cache;
 pub mod presets;
 pub mod scripted;
+pub mod slowed;
 pub mod ssd;
 pub mod units;
 
