@@ -2,7 +2,7 @@
 
 use crate::milli::Milli;
 use crate::report::DiskReport;
-use crate::scenario::{Memory, Scenario};
+use crate::scenario::{Change, Memory, Scenario, Step};
 use iopace_core::engine::Config;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::pace::Thresholds;
@@ -10,27 +10,44 @@ use iopace_core::time::Nanos;
 use iopace_disk::faulty::Faulty;
 use iopace_disk::machine::Machine;
 use iopace_disk::page_cache::PageCacheConfig;
-use iopace_disk::{Disk, DiskStats, presets};
+use iopace_disk::presets::{self, Preset};
+use iopace_disk::slowed::{Brake, Slowed};
+use iopace_disk::{Disk, DiskStats};
+
+/// The preset of that name.
+///
+/// # Errors
+/// There is none; the message says which there are.
+pub(crate) fn preset(name: &str) -> Result<&'static Preset, String> {
+    presets::find(name).ok_or_else(|| {
+        let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
+        format!("no disk '{name}'; there are: {}", names.join(", "))
+    })
+}
 
 /// The disk of that name.
 ///
 /// # Errors
-/// There is none; the message says which there are.
+/// As [`preset`].
 pub(crate) fn build(name: &str) -> Result<Box<dyn Disk>, String> {
-    let preset = presets::find(name).ok_or_else(|| {
-        let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
-        format!("no disk '{name}'; there are: {}", names.join(", "))
-    })?;
-    Ok((preset.build)())
+    preset(name).map(|preset| (preset.build)())
 }
 
-/// The machine of a scenario.
+/// The machine of a scenario, and the brake of its disk if a step needs it.
 ///
 /// # Panics
 /// If its disk does not exist: a parsed scenario's does.
-pub(crate) fn machine(scenario: &Scenario) -> Machine {
-    let disk = build(&scenario.disk);
-    let mut disk = disk.unwrap_or_else(|error| panic!("{error}"));
+pub(crate) fn machine(scenario: &Scenario) -> (Machine, Option<Brake>) {
+    let mut disk = match scenario.model {
+        Some(model) => model.build(),
+        None => build(&scenario.disk).unwrap_or_else(|error| panic!("{error}")),
+    };
+    let mut brake = None;
+    let slows = |step: &Step| matches!(step.change, Change::Slow(_) | Change::Stall(_));
+    if scenario.steps.iter().any(slows) {
+        let (slowed, ours) = Slowed::new(disk);
+        (disk, brake) = (Box::new(slowed), Some(ours));
+    }
     if let Some(rates) = scenario.faults {
         disk = Box::new(Faulty::new(disk, rates, scenario.seed));
     }
@@ -52,7 +69,7 @@ pub(crate) fn machine(scenario: &Scenario) -> Machine {
     let cache = scenario
         .memory
         .map(|memory| PageCacheConfig { memory: memory.size, drop_behind: memory.drop_behind });
-    Machine::new(config, cache, disk)
+    (Machine::new(config, cache, disk), brake)
 }
 
 /// What the disk did between two looks at its counters.

@@ -5,10 +5,12 @@
 //! disk.
 
 mod arrivals;
+mod disk;
 mod error;
 pub mod file;
 mod groups;
 mod shape;
+mod steps;
 mod tasks;
 
 pub use error::ScenarioError;
@@ -17,13 +19,16 @@ use crate::figure::Figure;
 use crate::milli::Milli;
 use crate::task::Task;
 use iopace_core::admit::Mode;
+use iopace_core::group::Settings;
 use iopace_core::group::tree::Tree;
-use iopace_core::pace;
+use iopace_core::pace::{self, Thresholds};
+use iopace_core::request::GroupId;
 use iopace_core::sched::{self, Algorithm, Params};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::window;
 use iopace_disk::faulty::FaultRates;
+use iopace_disk::model::Model;
 
 /// Longest run: a day of virtual time.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(86_400);
@@ -53,8 +58,10 @@ pub struct Scenario {
     pub warmup: Nanos,
     /// The run ends as soon as all tasks have ended.
     pub until_done: bool,
-    /// The disk, by its preset's name.
+    /// The disk, by its preset's name or by that of its model.
     pub disk: String,
+    /// Its parameters, if they are not those of the preset of that name.
+    pub model: Option<Model>,
     /// What goes wrong on the disk, drawn from the seed.
     pub faults: Option<FaultRates>,
     /// The page cache, if there is one.
@@ -93,6 +100,7 @@ impl Scenario {
             warmup: Nanos::from_secs(5),
             until_done: false,
             disk: disk.into(),
+            model: None,
             faults: None,
             memory: None,
             nr_requests: iopace_core::limits::NR_REQUESTS_DEFAULT,
@@ -109,14 +117,24 @@ impl Scenario {
         }
     }
 
-    /// The same story with one task only, without any scheduler, step, fault or check: what the
-    /// task gets when nobody else is there.
+    /// The same story with one task only, without any scheduler, fault or check, and without steps
+    /// but for those that start or stop the task: what it gets when nobody else is there.
     pub fn alone(&self, task: &Task) -> Scenario {
+        let index = self.tasks.iter().position(|other| other.name == task.name);
+        let steps = self.steps.iter().filter_map(|step| {
+            match step.change {
+                Change::Start(of) if Some(of) == index => Some(Change::Start(0)),
+                Change::Stop(of) if Some(of) == index => Some(Change::Stop(0)),
+                _ => None,
+            }
+            .map(|change| Step { at: step.at, change })
+        });
+        let steps = steps.collect();
         Scenario {
             scheduler: None,
             faults: None,
             tasks: vec![task.clone()],
-            steps: Vec::new(),
+            steps,
             checks: Vec::new(),
             ..self.clone()
         }
@@ -197,6 +215,26 @@ pub enum Change {
     Configure(Chosen),
     /// It is taken out.
     Destroy,
+    /// A task, by its place, begins or goes on.
+    Start(usize),
+    /// A task submits nothing more until it is started again.
+    Stop(usize),
+    /// What holds for groups from now on, with their parents.
+    Groups(Vec<(GroupId, GroupId, Settings)>),
+    /// Another group pays for a task.
+    Move(usize, GroupId),
+    /// The policy of stage pace is exchanged.
+    Pace(&'static pace::Policy),
+    /// The policy of stage window is exchanged.
+    Window(&'static window::Policy),
+    /// Most requests at the disk.
+    Depth(u32),
+    /// How much may be dirty.
+    Memory(Thresholds),
+    /// The disk is so many times slower than it is.
+    Slow(u32),
+    /// The disk does nothing for so long.
+    Stall(Nanos),
 }
 
 /// A figure of the report and its bounds.

@@ -24,6 +24,7 @@ macro_rules! stories {
 pub static STORIES: &[Story] = stories![
     "alone-pays-nothing",
     "deadline-reads-beside-writes",
+    "disk-by-parameters",
     "exchange-under-load",
     "faults-lose-nothing",
     "geom-dd-read-cvs-none",
@@ -38,6 +39,10 @@ pub static STORIES: &[Story] = stories![
     "groups-shared-limit",
     "groups-weights-nested",
     "newcomer-beside-stream",
+    "steps-groups",
+    "steps-policies",
+    "steps-slow-disk",
+    "steps-tasks",
 ];
 
 /// The story of that name.

@@ -122,7 +122,13 @@ impl Tally {
 pub(crate) fn active_time(scenario: &Scenario, task: &Task) -> Nanos {
     let begin = (Instant::ZERO + scenario.warmup).max(task.start);
     let end = (Instant::ZERO + scenario.duration).min(task.stop);
-    end.since(begin)
+    let (mut active, mut since) = (Nanos::ZERO, Some(begin));
+    for &(at, is_on) in &task.turns {
+        let at = at.clamp(begin, end.max(begin));
+        active += since.map_or(Nanos::ZERO, |since| at.since(since));
+        since = is_on.then_some(at);
+    }
+    active + since.map_or(Nanos::ZERO, |since| end.since(since))
 }
 
 /// A length of time in milliseconds, rounded to the nearest microsecond.

@@ -192,3 +192,64 @@ fn any_text_gets_an_answer_and_no_panic() {
         assert!(error.to_string().starts_with("story.toml:"), "{error}");
     }
 }
+
+#[test]
+fn a_disk_by_its_parameters_is_read_and_mistakes_are_named() {
+    let changed = GOOD.replace("[memory]", "[disk.set]\nread_ahead = \"1MiB\"\n\n[memory]");
+    let model = Scenario::parse("story.toml", &changed).expect("legal").model.expect("changed");
+    assert_eq!(model.value("read_ahead"), Some(1 << 20));
+    assert_eq!(model.value("depth"), Some(1));
+    let null = "kind = \"null\"\nset = { capacity = \"64GiB\", depth = 4 }\n";
+    let text = GOOD.replace("preset = \"hdd-sata-250g\"\n", null);
+    assert!(Scenario::parse("story.toml", &text).expect("legal").model.is_some());
+    let set = |set: &str| mistake("[memory]", &format!("[disk.set]\n{set}\n\n[memory]"));
+    let cases = [
+        ("rotation = \"1us\"", "story.toml:10:12: rotation is 1ms to 1s, not 1us"),
+        ("rotation = 8", "rotation is a number with its unit in quotes, \"1ms\" to \"1s\""),
+        ("seek_avrage = \"8ms\"", "10:1: a model 'hdd' has no parameter 'seek_avrage'; there are:"),
+        ("seek_full = \"1ms\"", "seek_average is at most seek_full"),
+        ("depth = 0", "depth is 1 to 1024, not 0"),
+    ];
+    for (given, message) in cases {
+        let found = set(given);
+        assert!(found.contains(message), "{found}");
+    }
+    let disk = |text: &str| mistake("preset = \"hdd-sata-250g\"\n", text);
+    let message = disk("kind = \"null\"\nset = { depth = 4 }\n");
+    assert!(message.contains("7:8: a model 'null' also needs capacity"), "{message}");
+    let message = disk("kind = \"tape\"\n");
+    assert!(message.contains("no model 'tape'; there are: hdd, ssd, nfs, null"), "{message}");
+    assert!(disk("depth = 1\n").contains("a disk is one of preset"));
+    assert!(disk("model = \"nowhere.toml\"\n").contains("the model nowhere.toml cannot be read"));
+}
+
+#[test]
+fn mistakes_in_steps_are_named() {
+    let step = |text: &str| {
+        let step = format!("[[step]]\nat = \"5s\"\n{text}\n\n[[check]]");
+        mistake("[[check]]", &step)
+    };
+    let cases = [
+        ("", "a step does one thing"),
+        ("slow = 2\nstall = \"1s\"", "a step does one thing"),
+        ("slow = 0", "story.toml:23:8: how many times slower the disk is is 1 to 1000"),
+        ("stall = \"0s\"", "a stall lasts more than 0 s"),
+        ("start = \"writer\"", "no task 'writer'; there are: reader"),
+        ("start = \"reader\"\n[[step]]\nat = \"6s\"\nstart = \"reader\"", "has begun already"),
+        ("stop = \"reader\"\n[[step]]\nat = \"6s\"\nstop = \"reader\"", "has stopped already"),
+        ("move = \"reader\"", "say where to: add to = \"/GROUP\""),
+        ("move = \"reader\"\nto = \"/a\"", "/a"),
+        ("group = \"/\"", "say what is written"),
+        ("group = \"/\"\nwrite = { \"io.wait\" = \"1\" }", "io.wait"),
+        ("pace = \"fast\"", "no pace 'fast'; there are: none"),
+        ("window = \"wide\"", "no window 'wide'; there are:"),
+        ("depth = 2000", "the depth is 1 to 1024"),
+        ("memory = { dirty_limit = \"1GiB\" }", "[memory] does not fit together"),
+        ("destroy = true\nset = { wait_ms = 1 }", "a step with `destroy` takes no `set`"),
+        ("slow = 2\nto = \"/a\"", "a step with `slow` takes no `to`"),
+    ];
+    for (given, message) in cases {
+        let found = step(given);
+        assert!(found.contains(message), "{given}: {found}");
+    }
+}

@@ -29,6 +29,9 @@ impl World<'_> {
 
     pub(super) fn submit(&mut self, index: usize) {
         let number = self.lanes[index].task;
+        if self.parks(number, Due::Lane(index)) {
+            return;
+        }
         if self.has_ended(number) {
             self.lane_ended(number);
             return;
@@ -36,14 +39,13 @@ impl World<'_> {
         self.begun(number);
         self.take(number, self.lanes[index].action.extent.len());
         let lane = &mut self.lanes[index];
-        let task = &self.scenario.tasks[number];
         lane.submitted = Some(self.now);
         self.waiting_count += 1;
         let action = lane.action;
         let submit = Submit {
             tag: Tag(index as u64),
             task: TaskId(lane.task as u64 + 1),
-            group: task.group,
+            group: self.turns[number].group,
             op: action.op,
             extent: action.extent,
             fua: action.fua,

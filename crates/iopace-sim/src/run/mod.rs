@@ -15,12 +15,13 @@ mod lanes;
 mod outcome;
 pub(crate) mod sources;
 mod stages;
+mod steps;
 
 use crate::blocking::Blocking;
 use crate::disks;
 use crate::inputs::InputError;
 use crate::report::{EventReport, RunReport};
-use crate::scenario::{Change, DEVICE, Scenario};
+use crate::scenario::{DEVICE, Scenario};
 use crate::tally::{Tally, ms};
 use crate::task::{Action, Workload};
 use crate::trace::{Trace, Tracing};
@@ -31,9 +32,11 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::DiskStats;
 use iopace_disk::machine::{Machine, MachineOutput};
+use iopace_disk::slowed::Brake;
 use sources::{Backlog, Sent, Source};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use steps::Turn;
 
 /// How long the loop waits for the last requests after the end of a run: longer than any legal
 /// stall of a faulty disk, short enough to end.
@@ -87,6 +90,10 @@ struct Lane {
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
     machine: Machine,
+    /// Makes its disk slow, if a step does.
+    brake: Option<Brake>,
+    /// Of each task: whether it runs, and who pays for it.
+    turns: Vec<Turn>,
     now: Instant,
     /// When the machine wants to be polled.
     machine_at: Instant,
@@ -132,9 +139,12 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> World<'a> {
+        let (machine, brake) = disks::machine(scenario);
         let mut world = World {
             scenario,
-            machine: disks::machine(scenario),
+            machine,
+            brake,
+            turns: scenario.tasks.iter().map(Turn::of).collect(),
             now: Instant::ZERO,
             machine_at: Instant::NEVER,
             due: BinaryHeap::new(),
@@ -285,19 +295,6 @@ impl<'a> World<'a> {
             self.drain();
             self.turn_blocking();
         }
-    }
-
-    fn step(&mut self, index: usize) {
-        let (control, what) = match &self.scenario.steps[index].change {
-            Change::Insert(chosen) => {
-                (Control::Insert(chosen.algorithm, chosen.params.clone()), "insert")
-            }
-            Change::Configure(chosen) => {
-                (Control::Configure(chosen.algorithm, chosen.params.clone()), "configure")
-            }
-            Change::Destroy => (Control::Destroy, "destroy"),
-        };
-        self.control(control, what);
     }
 
     /// The machine, to be looked at.

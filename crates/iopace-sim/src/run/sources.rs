@@ -140,8 +140,15 @@ impl<'a> World<'a> {
     /// Submits what is due.
     pub(super) fn arrive(&mut self, index: usize) {
         self.sources[index].is_blocked = false;
+        let task = match self.sources[index].feed {
+            Feed::Task { task, .. } => Some(task),
+            Feed::Trace { .. } => None,
+        };
+        if task.is_some_and(|task| self.parks(task, Due::Source(index))) {
+            return;
+        }
         while let Some(head) = self.sources[index].head {
-            if matches!(self.sources[index].feed, Feed::Task { task, .. } if self.has_ended(task)) {
+            if task.is_some_and(|task| self.has_ended(task)) {
                 self.sources[index].head = None;
                 break;
             }
@@ -158,6 +165,15 @@ impl<'a> World<'a> {
         }
         if self.sources[index].outstanding == 0 {
             self.source_ended(index);
+        }
+    }
+
+    /// Lets the clock of a source go on from now: what is at hand is due.
+    pub(super) fn shift(&mut self, index: usize) {
+        let (now, source) = (self.now, &mut self.sources[index]);
+        if let (Some(head), Feed::Task { begin, .. }) = (&mut source.head, &mut source.feed) {
+            *begin = *begin + now.since(head.at);
+            head.at = head.at.max(now);
         }
     }
 
@@ -178,7 +194,7 @@ impl<'a> World<'a> {
         }
         let since = if source.pace == Pace::Open { head.at } else { self.now };
         let group = match source.feed {
-            Feed::Task { task, .. } => self.scenario.tasks[task].group,
+            Feed::Task { task, .. } => self.turns[task].group,
             Feed::Trace { .. } => GroupId::ROOT,
         };
         if let Feed::Task { task, .. } = source.feed {

@@ -55,7 +55,7 @@ impl World<'_> {
     pub(super) fn has_ended(&self, task: usize) -> bool {
         let stop = self.scenario.tasks[task].stop;
         let stop = if stop.is_never() { stop } else { self.wave_begin + Nanos(stop.0) };
-        self.now >= stop || self.totals[task] == Some(Bytes::ZERO)
+        self.now >= stop || self.turns[task].is_over || self.totals[task] == Some(Bytes::ZERO)
     }
 
     /// A lane of a task, or its source, is done.

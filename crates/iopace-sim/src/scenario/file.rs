@@ -8,7 +8,7 @@
 //! until_done = false                  # optional: true ends the run when all tasks have ended
 //!
 //! [disk]
-//! preset = "hdd-sata-250g"
+//! preset = "hdd-sata-250g"            # or kind = "hdd" or model = "FILE"; see `disk.rs`
 //! depth = 1                           # optional: fewer requests at the disk than it takes
 //! slots = "guaranteed"                # or "plain", the single pool of 2009
 //! faults = { error_permille = 1 }     # optional: also stall_permille, stall = "2s", lost_permille
@@ -33,7 +33,7 @@
 //!
 //! [[step]]
 //! at = "30s"
-//! configure = "as"
+//! configure = "as"                    # what else a step does: see `steps.rs`
 //!
 //! [[check]]
 //! figure = "share"
@@ -41,24 +41,18 @@
 //! at_least = 0.4
 //! ```
 
-use super::shape::{
-    CheckTable, DiskTable, FaultsTable, File, MemoryTable, SchedulerTable, Settings, StepTable,
-};
-use super::{Change, Check, Chosen, Memory, Scenario, ScenarioError, Step};
+use super::shape::{CheckTable, File, MemoryTable, SchedulerTable, Settings};
+use super::{Check, Chosen, Memory, Scenario, ScenarioError};
 use super::{DURATION_MAX, plain_elevator};
-use super::{groups, tasks};
-use crate::disks;
+use super::{disk, groups, steps, tasks};
 use crate::figure::Figure;
 use crate::task::Task;
 use crate::units::Size;
 use core::ops::Range;
-use iopace_core::limits::{NR_REQUESTS_DEFAULT, NR_REQUESTS_MAX, NR_REQUESTS_MIN};
-use iopace_core::pace;
+use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::sched::{self, Algorithm, REGISTRY};
-use iopace_core::time::{Instant, Nanos};
+use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
-use iopace_core::window;
-use iopace_disk::faulty::FaultRates;
 use toml::Spanned;
 
 /// A message and the bytes of the file that it is about.
@@ -74,7 +68,7 @@ impl Scenario {
         let parsed: File = toml::from_str(text).map_err(|error| {
             fail((error.span().unwrap_or(0..0), explain(error.message()).into()))
         })?;
-        resolve(parsed).map_err(fail)
+        resolve(file, parsed).map_err(fail)
     }
 }
 
@@ -88,7 +82,7 @@ fn explain(message: &str) -> &str {
     }
 }
 
-fn resolve(file: File) -> Result<Scenario, Mistake> {
+fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
     if file.why.get_ref().trim().is_empty() {
         return Err((file.why.span(), "`why` is empty: say which question it answers".into()));
     }
@@ -107,32 +101,33 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         Some(time) => time.get_ref().0,
         None => Nanos::ZERO,
     };
-    let capacity = resolve_disk(&file.disk)?;
-    let faults = file.disk.faults.as_ref().map(resolve_faults).transpose()?;
+    let (disk, model, capacity) = disk::resolve(file_name, &file.disk)?;
+    let file_disk = file.disk.get_ref();
+    let faults = file_disk.faults.as_ref().map(disk::faults).transpose()?;
     let memory = file.memory.as_ref().map(resolve_memory).transpose()?;
     let (base, scheduler) = resolve_scheduler(file.scheduler)?;
-    let slots = groups::slots(file.disk.slots.as_ref())?;
-    let (window, pace) = resolve_policies(&file.disk)?;
+    let slots = groups::slots(file_disk.slots.as_ref())?;
+    let (window, pace) = disk::policies(file_disk)?;
     let groups = groups::resolve(&file.group)?;
-    let tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups)?;
-    let steps = file.step.iter().map(|step| resolve_step(step, duration));
-    let steps = steps.collect::<Result<Vec<Step>, Mistake>>()?;
+    let mut tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups)?;
+    let steps = steps::resolve(&file.step, duration, &mut tasks, &groups, memory)?;
     let checks = file.check.iter().map(|check| resolve_check(check, &tasks));
     let checks = checks.collect::<Result<Vec<Check>, Mistake>>()?;
-    let nr_requests = file.disk.nr_requests.as_ref();
+    let nr_requests = file_disk.nr_requests.as_ref();
     Ok(Scenario {
         why: file.why.into_inner(),
         seed: file.seed,
         duration,
         warmup,
         until_done: file.until_done,
-        disk: file.disk.preset.get_ref().clone(),
+        disk,
+        model,
         faults,
         memory,
         nr_requests: nr_requests.map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
         slots,
         groups,
-        window_depth: file.disk.depth.as_ref().map(|depth| *depth.get_ref()),
+        window_depth: file_disk.depth.as_ref().map(|depth| *depth.get_ref()),
         window,
         pace,
         base,
@@ -141,54 +136,6 @@ fn resolve(file: File) -> Result<Scenario, Mistake> {
         steps,
         checks,
     })
-}
-
-/// Checks the disk and gives its capacity.
-fn resolve_disk(disk: &DiskTable) -> Result<Bytes, Mistake> {
-    let bounds = |value: &Option<Spanned<u32>>, min: u32, max: u32, what: &str| match value {
-        Some(n) if !(min..=max).contains(n.get_ref()) => {
-            Err((n.span(), format!("{what} is {min} to {max}")))
-        }
-        _ => Ok(()),
-    };
-    bounds(&disk.depth, 1, iopace_core::limits::WINDOW_DEPTH_MAX, "the depth")?;
-    bounds(&disk.nr_requests, NR_REQUESTS_MIN, NR_REQUESTS_MAX, "nr_requests")?;
-    let built = disks::build(disk.preset.get_ref());
-    let built = built.map_err(|error| (disk.preset.span(), error))?;
-    Ok(built.capacity())
-}
-
-/// The policies of the stages window and pace.
-fn resolve_policies(
-    disk: &DiskTable,
-) -> Result<(&'static window::Policy, &'static pace::Policy), Mistake> {
-    let unknown = |what: &str, name: &Spanned<String>, known: Vec<&str>| {
-        let message = format!("no {what} '{}'; there are: {}", name.get_ref(), known.join(", "));
-        (name.span(), message)
-    };
-    let window = disk.window.as_ref().map_or(Ok(&window::fixed::POLICY), |name| {
-        let known = || window::REGISTRY.iter().map(|policy| policy.name).collect();
-        window::find(name.get_ref()).ok_or_else(|| unknown("window", name, known()))
-    })?;
-    let pace = disk.pace.as_ref().map_or(Ok(&pace::none::POLICY), |name| {
-        let known = || pace::REGISTRY.iter().map(|policy| policy.name).collect();
-        pace::find(name.get_ref()).ok_or_else(|| unknown("pace", name, known()))
-    })?;
-    Ok((window, pace))
-}
-
-fn resolve_faults(table: &Spanned<FaultsTable>) -> Result<FaultRates, Mistake> {
-    let FaultsTable { error_permille, stall_permille, lost_permille, stall } = *table.get_ref();
-    let sum = u64::from(error_permille) + u64::from(stall_permille) + u64::from(lost_permille);
-    if sum > 1_000 {
-        return Err((table.span(), "the rates sum to more than 1000 of 1000 commands".into()));
-    }
-    if (stall_permille > 0) != stall.is_some() {
-        let message = "`stall_permille` and `stall` belong together: how many, and how late";
-        return Err((table.span(), message.into()));
-    }
-    let stall = stall.map_or(Nanos::ZERO, |time| time.0);
-    Ok(FaultRates { error_permille, stall_permille, stall, lost_permille })
 }
 
 fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
@@ -202,6 +149,12 @@ fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
         write_back_len: or(given.write_back_len, default.write_back_len),
         drop_behind: given.drop_behind.unwrap_or(default.drop_behind),
     };
+    check_memory(&memory).map_err(|message| (table.span(), message))?;
+    Ok(memory)
+}
+
+/// Whether the sizes of a memory fit together.
+pub(super) fn check_memory(memory: &Memory) -> Result<(), String> {
     let page = Bytes::from_kib(4);
     let is_legal = page <= memory.write_back_len
         && memory.dirty_background <= memory.dirty_limit
@@ -210,9 +163,9 @@ fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
     if !is_legal {
         let message = "[memory] does not fit together: 4 KiB <= write_back_len <= dirty_limit, \
                        dirty_background <= dirty_limit <= size";
-        return Err((table.span(), message.into()));
+        return Err(message.into());
     }
-    Ok(memory)
+    Ok(())
 }
 
 fn find_algorithm(name: &Spanned<String>) -> Result<&'static Algorithm, Mistake> {
@@ -223,7 +176,7 @@ fn find_algorithm(name: &Spanned<String>) -> Result<&'static Algorithm, Mistake>
     })
 }
 
-fn choose(name: &Spanned<String>, set: &Settings) -> Result<Chosen, Mistake> {
+pub(super) fn choose(name: &Spanned<String>, set: &Settings) -> Result<Chosen, Mistake> {
     let algorithm = find_algorithm(name)?;
     let mut params = algorithm.defaults();
     for (parameter, value) in set {
@@ -250,26 +203,6 @@ fn resolve_scheduler(
         }
         None => Ok((base, None)),
     }
-}
-
-fn resolve_step(step: &Spanned<StepTable>, duration: Nanos) -> Result<Step, Mistake> {
-    let given = step.get_ref();
-    if given.at.get_ref().0 >= duration {
-        return Err((given.at.span(), "the run has ended by then".into()));
-    }
-    let destroy = given.destroy.as_ref().is_some_and(|destroy| *destroy.get_ref());
-    let change = match (&given.insert, &given.configure, destroy) {
-        (Some(name), None, false) => Change::Insert(choose(name, &given.set)?),
-        (None, Some(name), false) => Change::Configure(choose(name, &given.set)?),
-        (None, None, true) if given.set.is_empty() => Change::Destroy,
-        _ => {
-            let message = "a step does one thing: insert = \"NAME\", configure = \"NAME\" (both \
-                           with set = {} if wanted) or destroy = true";
-            return Err((step.span(), message.into()));
-        }
-    };
-    let at = Instant::ZERO + given.at.get_ref().0;
-    Ok(Step { at, change })
 }
 
 fn resolve_check(check: &Spanned<CheckTable>, tasks: &[Task]) -> Result<Check, Mistake> {

@@ -3,6 +3,7 @@
 use super::groups::GroupTables;
 use crate::milli::Milli;
 use crate::units::{PerSecond, Rate, Size, Time};
+use iopace_disk::model_file::Given;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -20,7 +21,7 @@ pub(super) struct File {
     pub(super) warmup: Option<Spanned<Time>>,
     #[serde(default)]
     pub(super) until_done: bool,
-    pub(super) disk: DiskTable,
+    pub(super) disk: Spanned<DiskTable>,
     pub(super) memory: Option<Spanned<MemoryTable>>,
     pub(super) scheduler: Option<SchedulerTable>,
     #[serde(default)]
@@ -40,7 +41,10 @@ pub(super) fn one() -> u64 {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiskTable {
-    pub(super) preset: Spanned<String>,
+    pub(super) preset: Option<Spanned<String>>,
+    pub(super) kind: Option<Spanned<String>>,
+    pub(super) model: Option<Spanned<String>>,
+    pub(super) set: Option<Given>,
     pub(super) depth: Option<Spanned<u32>>,
     pub(super) nr_requests: Option<Spanned<u32>>,
     pub(super) slots: Option<Spanned<String>>,
@@ -138,6 +142,26 @@ pub(super) struct StepTable {
     pub(super) destroy: Option<Spanned<bool>>,
     #[serde(default)]
     pub(super) set: Settings,
+    pub(super) start: Option<Spanned<String>>,
+    pub(super) stop: Option<Spanned<String>>,
+    pub(super) group: Option<Spanned<String>>,
+    pub(super) write: Option<BTreeMap<Spanned<String>, Spanned<Lines>>>,
+    #[serde(rename = "move")]
+    pub(super) moved: Option<Spanned<String>>,
+    pub(super) to: Option<Spanned<String>>,
+    pub(super) pace: Option<Spanned<String>>,
+    pub(super) window: Option<Spanned<String>>,
+    pub(super) depth: Option<Spanned<u32>>,
+    pub(super) memory: Option<Spanned<ThresholdsTable>>,
+    pub(super) slow: Option<Spanned<u32>>,
+    pub(super) stall: Option<Spanned<Time>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ThresholdsTable {
+    pub(super) dirty_background: Option<Size>,
+    pub(super) dirty_limit: Option<Size>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -131,6 +131,9 @@ pub struct Task {
     pub start: Instant,
     /// When it submits nothing more ([`Instant::NEVER`]: at the end of the run).
     pub stop: Instant,
+    /// When steps let it begin (true) or stop (false), in order of time; it runs before the first
+    /// one.
+    pub turns: Vec<(Instant, bool)>,
     /// The part of the disk that it uses.
     pub region: Extent,
     /// Requests it keeps outstanding.
@@ -190,6 +193,7 @@ impl Task {
             kind,
             start: Instant::ZERO,
             stop: Instant::NEVER,
+            turns: Vec::new(),
             region,
             depth: 1,
             block,
