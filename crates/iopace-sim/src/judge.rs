@@ -60,12 +60,38 @@ pub fn value(report: &RunReport, figure: Figure, task: Option<&str>) -> Option<M
             let all: u64 = report.tasks.values().map(|task| task.ops).sum();
             task.and_then(|task| Milli::ratio(u128::from(task.ops), u128::from(all)))
         }
+        Figure::CommitsS => task.and_then(|task| Some(task.commits?.per_s)),
+        Figure::CommitP50Ms => task.and_then(|task| Some(task.commits?.latency.p50_ms)),
+        Figure::CommitP99Ms => task.and_then(|task| Some(task.commits?.latency.p99_ms)),
+        Figure::CommitMaxMs => task.and_then(|task| Some(task.commits?.latency.max_ms)),
         Figure::Efficiency => report.efficiency,
+        Figure::Jain => jain(report),
+        Figure::PauseP99Ms => report.memory.map(|memory| memory.pause_p99_ms),
+        Figure::PauseMaxMs => report.memory.map(|memory| memory.pause_max_ms),
+        Figure::DirtyMaxMib => report.memory.map(|memory| memory.dirty_max_mib),
+        Figure::OverLimitMib => report.memory.map(|memory| memory.over_limit_mib),
         Figure::DiskBusy => Some(report.disk_use.busy),
         Figure::Unfinished => whole(report.unfinished),
         Figure::Exchanged => whole(report.exchanged),
         Figure::FailedOver => whole(report.failed_over),
     }
+}
+
+/// The value of a figure of a group.
+pub fn group_value(report: &RunReport, figure: Figure, group: &str) -> Option<Milli> {
+    let group = report.groups.get(group)?;
+    match figure {
+        Figure::MbS => Some(group.mb_s),
+        Figure::Part => group.part,
+        _ => None,
+    }
+}
+
+/// Jain's index: the square of the sum over n times the sum of squares.
+fn jain(report: &RunReport) -> Option<Milli> {
+    let all = || report.tasks.values().map(|task| u128::try_from(task.mb_s.0).unwrap_or(0));
+    let (sum, squares): (u128, u128) = (all().sum(), all().map(|rate| rate * rate).sum());
+    Milli::ratio(sum * sum, squares * all().count() as u128)
 }
 
 pub(crate) fn check_all(scenario: &Scenario, report: &mut RunReport) {
@@ -74,7 +100,10 @@ pub(crate) fn check_all(scenario: &Scenario, report: &mut RunReport) {
 }
 
 fn check_one(check: &Check, report: &RunReport) -> CheckReport {
-    let value = value(report, check.figure, check.task.as_deref());
+    let value = match &check.group {
+        Some(group) => group_value(report, check.figure, group),
+        None => value(report, check.figure, check.task.as_deref()),
+    };
     let holds = value.is_some_and(|value| {
         check.at_least.is_none_or(|bound| value >= bound)
             && check.at_most.is_none_or(|bound| value <= bound)
@@ -82,6 +111,7 @@ fn check_one(check: &Check, report: &RunReport) -> CheckReport {
     CheckReport {
         figure: check.figure.name(),
         task: check.task.clone(),
+        group: check.group.clone(),
         value,
         at_least: check.at_least,
         at_most: check.at_most,

@@ -25,6 +25,12 @@ pub struct RunReport {
     pub counters: BTreeMap<String, u64>,
     /// Each task by name.
     pub tasks: BTreeMap<String, TaskReport>,
+    /// Each group by its path, with those below it; none if all are in the root.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, GroupReport>,
+    /// What stage pace did, if there is a page cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryReport>,
     /// What the disk did in the measured time.
     pub disk_use: DiskReport,
     /// Sum of the tasks' shares, where the tasks were also run alone.
@@ -45,13 +51,46 @@ pub struct RunReport {
     pub checks: Vec<CheckReport>,
 }
 
+/// What one group did in the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupReport {
+    /// Throughput over the measured time, in MB/s (10^6 bytes).
+    pub mb_s: Milli,
+    /// Its bytes over those of all tasks; `null` if there were none.
+    pub part: Option<Milli>,
+}
+
+/// Buffered writes and dirty memory in the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryReport {
+    /// 99th percentile of the pauses of those writes that were paused.
+    pub pause_p99_ms: Milli,
+    /// Longest pause.
+    pub pause_max_ms: Milli,
+    /// Most dirty memory at a time.
+    pub dirty_max_mib: Milli,
+    /// How far it was above its limit at most.
+    pub over_limit_mib: Milli,
+}
+
+/// Transactions made durable in the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CommitReport {
+    /// How many.
+    pub count: u64,
+    /// How many per second while the task was active.
+    pub per_s: Milli,
+    /// From the write to the log until it is durable.
+    pub latency: LatencyReport,
+}
+
 /// What one task did in the measured time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskReport {
     /// Its kind.
     pub kind: &'static str,
     /// Bytes finished in every [`crate::tally::BIN`] since the beginning of the run, warm-up
-    /// included.
+    /// included; empty unless [`crate::scenario::Scenario::keeps_timeline`].
     #[serde(skip)]
     pub timeline: Vec<u64>,
     /// Requests finished, failed ones included.
@@ -68,6 +107,9 @@ pub struct TaskReport {
     pub ops_s: Milli,
     /// From submission to completion, as the task sees it.
     pub latency: LatencyReport,
+    /// Its transactions, if it is a database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<CommitReport>,
     /// Where the time of its requests went, summed.
     pub stages: StageReport,
     /// Throughput over that of the same task alone, where it was also run alone.
@@ -135,6 +177,9 @@ pub struct CheckReport {
     pub figure: &'static str,
     /// The task, if the figure belongs to one.
     pub task: Option<String>,
+    /// The group, if it belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What was measured; `null` if there is no such figure.
     pub value: Option<Milli>,
     /// Lower bound.

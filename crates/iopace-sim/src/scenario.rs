@@ -5,6 +5,7 @@
 //! disk.
 
 mod arrivals;
+pub(crate) mod database;
 mod disk;
 mod error;
 pub mod file;
@@ -86,6 +87,9 @@ pub struct Scenario {
     pub tasks: Vec<Task>,
     /// What is changed while it runs.
     pub steps: Vec<Step>,
+    /// Whether each task's [`crate::report::TaskReport::timeline`] is wanted: it grows with the
+    /// length of the run.
+    pub keeps_timeline: bool,
     /// What must hold at the end.
     pub checks: Vec<Check>,
 }
@@ -113,6 +117,7 @@ impl Scenario {
             scheduler: None,
             tasks: Vec::new(),
             steps: Vec::new(),
+            keeps_timeline: false,
             checks: Vec::new(),
         }
     }
@@ -242,8 +247,10 @@ pub enum Change {
 pub struct Check {
     /// Which figure.
     pub figure: Figure,
-    /// Of which task; `None` for figures of the whole run.
+    /// Of which task; `None` for figures of the whole run or of a group.
     pub task: Option<String>,
+    /// Of which group, by its path.
+    pub group: Option<String>,
     /// It must not be smaller.
     pub at_least: Option<Milli>,
     /// It must not be larger.

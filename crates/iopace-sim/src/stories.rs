@@ -23,6 +23,8 @@ macro_rules! stories {
 /// All of them, by name. A file that is not here fails a test.
 pub static STORIES: &[Story] = stories![
     "alone-pays-nothing",
+    "database-beside-bulk",
+    "database-group-commit",
     "deadline-reads-beside-writes",
     "disk-by-parameters",
     "exchange-under-load",

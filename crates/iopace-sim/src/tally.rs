@@ -1,7 +1,7 @@
 //! Counting what tasks and disk did, and turning counts into figures.
 
 use crate::milli::Milli;
-use crate::report::{LatencyReport, StageReport, TaskReport};
+use crate::report::{CommitReport, LatencyReport, StageReport, TaskReport};
 use crate::scenario::Scenario;
 use crate::task::Task;
 use iopace_core::request::{Outcome, StageTimes};
@@ -22,6 +22,14 @@ pub(crate) struct Tally {
     latency: Histogram,
     stages: StageTimes,
     timeline: Vec<u64>,
+    commits: Option<Box<Commits>>,
+}
+
+/// Transactions made durable.
+#[derive(Debug, Default)]
+struct Commits {
+    count: u64,
+    latency: Histogram,
 }
 
 impl Tally {
@@ -57,6 +65,13 @@ impl Tally {
         self.stages.disk += times.disk;
     }
 
+    /// Counts transactions that were made durable together.
+    pub(crate) fn commit(&mut self, count: u64, latency: Nanos) {
+        let commits = self.commits.get_or_insert_default();
+        commits.count += count;
+        commits.latency.record(latency);
+    }
+
     /// Counts a request that still waits at the end: it has lasted at least so long. Without it, a
     /// task that starves would have the best latencies of all.
     pub(crate) fn wait(&mut self, so_far: Nanos) {
@@ -89,7 +104,12 @@ impl Tally {
         // Bytes per nanosecond times 1000 is MB/s.
         let mb_s = Milli::ratio(u128::from(self.bytes.0) * 1_000, active);
         let ops_s = Milli::ratio(u128::from(self.ops) * 1_000_000_000, active);
-        let quantile = |permille| ms(self.latency.quantile(permille));
+        let commits = self.commits.map(|commits| CommitReport {
+            count: commits.count,
+            per_s: Milli::ratio(u128::from(commits.count) * 1_000_000_000, active)
+                .unwrap_or_default(),
+            latency: latency(&commits.latency),
+        });
         TaskReport {
             kind,
             timeline: self.timeline,
@@ -99,13 +119,8 @@ impl Tally {
             cached: self.cached,
             mb_s: mb_s.unwrap_or_default(),
             ops_s: ops_s.unwrap_or_default(),
-            latency: LatencyReport {
-                mean_ms: ms(self.latency.mean()),
-                p50_ms: quantile(500),
-                p90_ms: quantile(900),
-                p99_ms: quantile(990),
-                max_ms: ms(self.latency.max()),
-            },
+            latency: latency(&self.latency),
+            commits,
             stages: StageReport {
                 pace_ms: ms(self.stages.pace),
                 admit_ms: ms(self.stages.admit),
@@ -115,6 +130,17 @@ impl Tally {
             },
             share: None,
         }
+    }
+}
+
+/// The figures of a histogram.
+fn latency(times: &Histogram) -> LatencyReport {
+    LatencyReport {
+        mean_ms: ms(times.mean()),
+        p50_ms: ms(times.quantile(500)),
+        p90_ms: ms(times.quantile(900)),
+        p99_ms: ms(times.quantile(990)),
+        max_ms: ms(times.max()),
     }
 }
 

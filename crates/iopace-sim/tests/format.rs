@@ -253,3 +253,36 @@ fn mistakes_in_steps_are_named() {
         assert!(found.contains(message), "{given}: {found}");
     }
 }
+
+#[test]
+fn mistakes_in_databases_and_checks_are_named() {
+    let database = |text: &str| {
+        let task = format!("[[task]]\nname = \"db\"\nkind = \"database\"\n{text}\n\n[[check]]");
+        mistake("[[check]]", &task)
+    };
+    let cases = [
+        ("reads = 1001", "story.toml:24:9: reads is 0 to 1000"),
+        ("group_commit = 0", "group_commit is 1 to 1000"),
+        ("record = \"0B\"", "a record has 1 B to"),
+        ("sync = \"never\"", "sync is 'fua' or 'flush', not 'never'"),
+        ("checkpoint = \"0s\"", "checkpoints are 1 ms to"),
+        ("checkpoint_pages = 99999999", "checkpoint_pages is 0 to 10000000"),
+        ("log = \"8KiB\"", "the log is a multiple of 512 B, at least"),
+        ("block = \"1000B\"", "a page is a multiple of 512 B"),
+        ("size = \"1GiB\"", "a database needs"),
+        ("depth = 2", "a task of kind 'database' takes no `depth`, only block, think, reads"),
+    ];
+    for (given, message) in cases {
+        let found = database(given);
+        assert!(found.contains(message), "{given}: {found}");
+    }
+    let check = |text: &str| mistake("figure = \"ops\"\ntask = \"reader\"", text);
+    let message = check("figure = \"mb_s\"\ntask = \"reader\"\ngroup = \"/\"");
+    assert!(message.contains("of a task or of a group"), "{message}");
+    let message = check("figure = \"p99_ms\"\ngroup = \"/\"");
+    assert!(message.contains("'p99_ms' is no figure of a group"), "{message}");
+    let text = GOOD.replace("[memory]\nsize = \"512MiB\"\n", "");
+    let text = text.replace("figure = \"ops\"\ntask = \"reader\"", "figure = \"dirty_max_mib\"");
+    let error = Scenario::parse("story.toml", &text).expect_err("no memory").to_string();
+    assert!(error.contains("is a figure of the page cache: add a [memory] table"), "{error}");
+}

@@ -1,9 +1,9 @@
 //! Closed loops: a lane submits, waits, and thinks; and how finished requests are counted.
 
 use super::{Due, World};
-use crate::task::Action;
-use iopace_core::request::{Submit, Tag, TaskId};
-use iopace_core::time::Instant;
+use crate::task::{Action, Kind};
+use iopace_core::request::{Op, Outcome, Submit, Tag, TaskId};
+use iopace_core::time::{Instant, Nanos};
 use iopace_disk::machine::{Finished, Io};
 
 impl World<'_> {
@@ -94,17 +94,51 @@ impl World<'_> {
             trace.booked(self.now, tally, action, latency, finished);
         }
         self.spans[tally].1 = self.now;
+        self.count_commit(tally, action, since, finished);
         if self.now >= end || !action.payload {
             return;
         }
         let size = action.extent.len();
-        // A trace may last for weeks, and nobody looks for rises in it.
-        if !self.scenario.until_done {
+        if self.scenario.keeps_timeline {
             self.tallies[tally].note(self.now, size);
         }
         if self.now >= begin {
+            self.count_whole(tally, action, finished);
             let tally = &mut self.tallies[tally];
             tally.finish(size, finished.outcome, finished.cached, latency, &finished.times);
+        }
+    }
+
+    /// Counts the end of a transaction: a durable write to the log, or the flush after one.
+    fn count_commit(&mut self, tally: usize, action: &Action, since: Instant, finished: &Finished) {
+        let Some(task) = self.scenario.tasks.get(tally).filter(|t| t.kind == Kind::Database) else {
+            return;
+        };
+        let turn = &mut self.turns[tally];
+        let begin = match action.op {
+            Op::Write if action.fua => since,
+            Op::Write => {
+                turn.commit_since = Some(since);
+                return;
+            }
+            Op::Flush => turn.commit_since.take().unwrap_or(since),
+            _ => return,
+        };
+        let (from, to) = self.measured();
+        if finished.outcome == Outcome::Ok && (from..to).contains(&self.now) {
+            let count = u64::from(task.database.group_commit);
+            self.tallies[tally].commit(count, self.now.since(begin));
+        }
+    }
+
+    /// Counts a request for its group and for stage pace.
+    fn count_whole(&mut self, tally: usize, action: &Action, finished: &Finished) {
+        let Some(turn) = self.turns.get(tally) else { return };
+        if finished.outcome == Outcome::Ok {
+            *self.group_bytes.entry(turn.group).or_default() += action.extent.len().0;
+        }
+        if action.op == Op::Write && action.buffered && finished.times.pace > Nanos::ZERO {
+            self.pauses.record(finished.times.pace);
         }
     }
 

@@ -28,6 +28,7 @@ use crate::trace::{Trace, Tracing};
 use iopace_core::engine::Control;
 use iopace_core::pace::Budget;
 use iopace_core::request::GroupId;
+use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::DiskStats;
@@ -128,6 +129,15 @@ pub(crate) struct World<'a> {
     /// last finished something.
     tallies: Vec<Tally>,
     spans: Vec<(Option<Instant>, Instant)>,
+    /// Bytes finished by tasks of each group.
+    group_bytes: BTreeMap<GroupId, u64>,
+    /// Pauses of buffered writes, as their tasks see them.
+    pauses: Histogram,
+    /// Most dirty memory, and most of it above its limit.
+    dirty_max: Bytes,
+    over_limit_max: Bytes,
+    /// The limit as it is now.
+    dirty_limit: Bytes,
     events: Vec<EventReport>,
     events_count: u64,
     requests_count: u64,
@@ -167,6 +177,11 @@ impl<'a> World<'a> {
             over: None,
             tallies: Vec::new(),
             spans: Vec::new(),
+            group_bytes: BTreeMap::new(),
+            pauses: Histogram::default(),
+            dirty_max: Bytes::ZERO,
+            over_limit_max: Bytes::ZERO,
+            dirty_limit: scenario.memory.unwrap_or_default().dirty_limit,
             events: Vec::new(),
             events_count: 0,
             requests_count: 0,
@@ -294,6 +309,21 @@ impl<'a> World<'a> {
             }
             self.drain();
             self.turn_blocking();
+            self.watch_memory();
+        }
+    }
+
+    /// Keeps the highest marks of dirty memory.
+    fn watch_memory(&mut self) {
+        if self.scenario.memory.is_none() || self.now < Instant::ZERO + self.scenario.warmup {
+            return;
+        }
+        let dirty = self.machine.engine().dirty(GroupId::ROOT).device;
+        if dirty > self.dirty_max {
+            self.dirty_max = dirty;
+        }
+        if dirty > self.dirty_limit {
+            self.over_limit_max = self.over_limit_max.max(dirty - self.dirty_limit);
         }
     }
 
@@ -305,6 +335,7 @@ impl<'a> World<'a> {
     /// Tells the machine what it may use of memory, at the present end of its time.
     pub(crate) fn set_budget(&mut self, now: Instant, budget: Budget) {
         self.now = self.now.max(now);
+        self.dirty_limit = budget.device.limit;
         self.control(Control::Memory(budget), "memory");
         self.drain();
     }

@@ -3,10 +3,12 @@
 use super::World;
 use crate::disks;
 use crate::inputs::InputError;
-use crate::report::{ReplayReport, RunReport, TaskReport};
+use crate::milli::Milli;
+use crate::report::{GroupReport, MemoryReport, ReplayReport, RunReport, TaskReport};
 use crate::tally::{Tally, active_time, ms};
 use iopace_core::engine;
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
 use std::collections::BTreeMap;
 
 impl World<'_> {
@@ -15,6 +17,7 @@ impl World<'_> {
         let (begin, end) = self.measured();
         let (measured, duration) = (end.since(begin), end.since(Instant::ZERO));
         let times = self.active_times();
+        let (groups, memory) = (self.groups(measured), self.memory());
         let tasks = scenario.tasks.iter().zip(self.tallies).zip(times);
         let tasks = tasks.map(|((task, tally), active)| {
             (task.name.clone(), tally.report(task.kind.name(), active))
@@ -32,6 +35,8 @@ impl World<'_> {
             params: status.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
             counters: counters.map(|(spec, value)| (spec.name.into(), *value)).collect(),
             tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
+            groups,
+            memory,
             disk_use: disks::report(&begin, &end, measured),
             efficiency: None,
             requests: self.requests_count,
@@ -42,6 +47,30 @@ impl World<'_> {
             events: self.events,
             checks: Vec::new(),
         }
+    }
+
+    /// Each group with those below it, if there are any beside the root.
+    fn groups(&self, measured: Nanos) -> BTreeMap<String, GroupReport> {
+        let tree = &self.scenario.groups;
+        let all: u64 = self.group_bytes.values().sum();
+        let report = |id| {
+            let bytes = |below| self.group_bytes.get(&below).copied().unwrap_or(0);
+            let sum = u128::from(tree.subtree(id).map(bytes).sum::<u64>());
+            let mb_s = Milli::ratio(sum * 1_000, u128::from(measured.0)).unwrap_or_default();
+            (tree.path(id), GroupReport { mb_s, part: Milli::ratio(sum, u128::from(all)) })
+        };
+        let reports = tree.iter().filter(|_| tree.count() > 1).map(report);
+        reports.collect()
+    }
+
+    fn memory(&self) -> Option<MemoryReport> {
+        let mib = |bytes: Bytes| Milli::ratio(u128::from(bytes.0), 1 << 20).unwrap_or_default();
+        self.scenario.memory.map(|_| MemoryReport {
+            pause_p99_ms: ms(self.pauses.quantile(990)),
+            pause_max_ms: ms(self.pauses.max()),
+            dirty_max_mib: mib(self.dirty_max),
+            over_limit_mib: mib(self.over_limit_max),
+        })
     }
 
     /// How long each task, then each stream, was active within the measured time.

@@ -23,6 +23,8 @@ pub(super) struct Turn {
     parked: Vec<Due>,
     /// Who pays.
     pub(super) group: GroupId,
+    /// When the write to the log began that the next flush makes durable.
+    pub(super) commit_since: Option<Instant>,
 }
 
 impl Turn {
@@ -33,6 +35,7 @@ impl Turn {
             starts_left: task.turns.iter().filter(|(_, is_on)| *is_on).count(),
             parked: Vec::new(),
             group: task.group,
+            commit_since: None,
         }
     }
 }
@@ -62,6 +65,7 @@ impl World<'_> {
             Change::Window(policy) => self.control(Control::WindowPolicy(policy), "window"),
             Change::Depth(depth) => self.control(Control::Window(*depth), "depth"),
             Change::Memory(device) => {
+                self.dirty_limit = device.limit;
                 let (device, all) = (*device, *device);
                 let budget = Budget { device, all, dirty_elsewhere: Bytes::ZERO };
                 self.control(Control::Memory(budget), "memory");

@@ -49,6 +49,7 @@ use crate::figure::Figure;
 use crate::task::Task;
 use crate::units::Size;
 use core::ops::Range;
+use iopace_core::group::tree::Tree;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::time::Nanos;
@@ -111,7 +112,8 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
     let groups = groups::resolve(&file.group)?;
     let mut tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups)?;
     let steps = steps::resolve(&file.step, duration, &mut tasks, &groups, memory)?;
-    let checks = file.check.iter().map(|check| resolve_check(check, &tasks));
+    let checks =
+        file.check.iter().map(|check| resolve_check(check, &tasks, &groups, memory.is_some()));
     let checks = checks.collect::<Result<Vec<Check>, Mistake>>()?;
     let nr_requests = file_disk.nr_requests.as_ref();
     Ok(Scenario {
@@ -134,6 +136,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         scheduler,
         tasks,
         steps,
+        keeps_timeline: false,
         checks,
     })
 }
@@ -205,7 +208,45 @@ fn resolve_scheduler(
     }
 }
 
-fn resolve_check(check: &Spanned<CheckTable>, tasks: &[Task]) -> Result<Check, Mistake> {
+/// Whether a figure is that of a task, of a group, or of the whole run, as the check has it.
+fn check_owner(
+    given: &CheckTable,
+    figure: Figure,
+    tasks: &[Task],
+    tree: &Tree,
+) -> Result<(), Mistake> {
+    let word = figure.name();
+    match (&given.task, &given.group) {
+        (Some(_), Some(group)) => {
+            Err((group.span(), "a check is of a task or of a group: leave one out".into()))
+        }
+        (Some(name), None) if !figure.is_of_a_task() => {
+            let message = format!("'{word}' is a figure of the whole run: leave `task` out");
+            Err((name.span(), message))
+        }
+        (Some(name), None) if !tasks.iter().any(|task| task.name == *name.get_ref()) => {
+            let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
+            let message = format!("no task '{}'; there are: {}", name.get_ref(), names.join(", "));
+            Err((name.span(), message))
+        }
+        (None, Some(path)) if !figure.is_of_a_group() => {
+            Err((path.span(), format!("'{word}' is no figure of a group: those are mb_s, part")))
+        }
+        (None, Some(path)) => groups::find(tree, Some(path)).map(drop),
+        (None, None) if figure.is_of_a_task() => {
+            let message = format!("'{word}' is a figure of one task: say which with `task`");
+            Err((given.figure.span(), message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn resolve_check(
+    check: &Spanned<CheckTable>,
+    tasks: &[Task],
+    groups: &Tree,
+    has_memory: bool,
+) -> Result<Check, Mistake> {
     let given = check.get_ref();
     let word = given.figure.get_ref();
     let Some(figure) = Figure::find(word) else {
@@ -213,21 +254,10 @@ fn resolve_check(check: &Spanned<CheckTable>, tasks: &[Task]) -> Result<Check, M
         let message = format!("no figure '{word}'; there are: {}", names.join(", "));
         return Err((given.figure.span(), message));
     };
-    match &given.task {
-        Some(name) if !figure.is_of_a_task() => {
-            let message = format!("'{word}' is a figure of the whole run: leave `task` out");
-            return Err((name.span(), message));
-        }
-        Some(name) if !tasks.iter().any(|task| task.name == *name.get_ref()) => {
-            let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
-            let message = format!("no task '{}'; there are: {}", name.get_ref(), names.join(", "));
-            return Err((name.span(), message));
-        }
-        None if figure.is_of_a_task() => {
-            let message = format!("'{word}' is a figure of one task: say which with `task`");
-            return Err((given.figure.span(), message));
-        }
-        _ => {}
+    check_owner(given, figure, tasks, groups)?;
+    if figure.needs_memory() && !has_memory {
+        let message = format!("'{word}' is a figure of the page cache: add a [memory] table");
+        return Err((given.figure.span(), message));
     }
     if given.at_least.is_none() && given.at_most.is_none() {
         let message = "a check needs `at_least`, `at_most` or both";
@@ -236,6 +266,7 @@ fn resolve_check(check: &Spanned<CheckTable>, tasks: &[Task]) -> Result<Check, M
     Ok(Check {
         figure,
         task: given.task.as_ref().map(|name| name.get_ref().clone()),
+        group: given.group.as_ref().map(|path| path.get_ref().clone()),
         at_least: given.at_least,
         at_most: given.at_most,
     })

@@ -114,6 +114,13 @@ pub(super) struct TaskTable {
     pub(super) ceiling: Option<Spanned<bool>>,
     pub(super) total: Option<Spanned<Size>>,
     pub(super) wave: Option<u32>,
+    pub(super) reads: Option<Spanned<u32>>,
+    pub(super) record: Option<Spanned<Size>>,
+    pub(super) log: Option<Spanned<Size>>,
+    pub(super) sync: Option<Spanned<String>>,
+    pub(super) group_commit: Option<Spanned<u32>>,
+    pub(super) checkpoint: Option<Spanned<Time>>,
+    pub(super) checkpoint_pages: Option<Spanned<u32>>,
 }
 
 /// One line, or a list of them.
@@ -169,6 +176,7 @@ pub(super) struct ThresholdsTable {
 pub(super) struct CheckTable {
     pub(super) figure: Spanned<String>,
     pub(super) task: Option<Spanned<String>>,
+    pub(super) group: Option<Spanned<String>>,
     pub(super) at_least: Option<Milli>,
     pub(super) at_most: Option<Milli>,
 }

@@ -13,11 +13,11 @@
 //!
 //! Each kind takes some settings, see [`Kind::settings`]; one that it does not take is a mistake.
 
-use super::arrivals;
 use super::file::Mistake;
 use super::groups;
 use super::shape::TaskTable;
 use super::{FILES_MAX, TASK_DEPTH_MAX, TASKS_MAX};
+use super::{arrivals, database};
 use crate::task::{Kind, Task};
 use core::ops::Range;
 use iopace_core::group::tree::Tree;
@@ -42,7 +42,7 @@ pub(super) fn resolve(
     let mut tasks: Vec<Task> = Vec::with_capacity(tables.len());
     for table in tables {
         let given = table.get_ref();
-        for mut task in resolve_table(table, capacity)? {
+        for mut task in resolve_table(table, capacity, has_memory)? {
             if tasks.len() == TASKS_MAX {
                 return Err((table.span(), format!("at most {TASKS_MAX} tasks")));
             }
@@ -62,7 +62,11 @@ pub(super) fn resolve(
 }
 
 /// The tasks of one table: one, or `count` of them.
-fn resolve_table(table: &Spanned<TaskTable>, capacity: Bytes) -> Result<Vec<Task>, Mistake> {
+fn resolve_table(
+    table: &Spanned<TaskTable>,
+    capacity: Bytes,
+    has_memory: bool,
+) -> Result<Vec<Task>, Mistake> {
     let given = table.get_ref();
     let word = given.kind.get_ref();
     let Some((kind, ..)) = Kind::ALL.iter().find(|(_, name, _)| name == word) else {
@@ -84,7 +88,8 @@ fn resolve_table(table: &Spanned<TaskTable>, capacity: Bytes) -> Result<Vec<Task
     apply_requests(&mut task, given)?;
     apply_files(&mut task, given)?;
     arrivals::apply(&mut task, given)?;
-    let tasks = copies(task, given.count.as_ref())?;
+    database::apply(&mut task, given, has_memory)?;
+    let mut tasks = copies(task, given.count.as_ref())?;
     let (least, len) = (tasks[0].needs(), tasks[0].region.len());
     if len < least {
         let message = match given.count {
@@ -93,6 +98,7 @@ fn resolve_table(table: &Spanned<TaskTable>, capacity: Bytes) -> Result<Vec<Task
         };
         return Err((table.span(), message));
     }
+    tasks.extend(tasks.iter().filter_map(database::checkpoints).collect::<Vec<_>>());
     Ok(tasks)
 }
 
@@ -135,6 +141,13 @@ fn refuse_foreign(kind: Kind, given: &TaskTable) -> Result<(), Mistake> {
         ("rate", span(&given.rate)),
         ("arrival", span(&given.arrival)),
         ("ceiling", span(&given.ceiling)),
+        ("reads", span(&given.reads)),
+        ("record", span(&given.record)),
+        ("log", span(&given.log)),
+        ("sync", span(&given.sync)),
+        ("group_commit", span(&given.group_commit)),
+        ("checkpoint", span(&given.checkpoint)),
+        ("checkpoint_pages", span(&given.checkpoint_pages)),
     ];
     let is_foreign = |name: &str| !kind.settings().contains(&name);
     let foreign = spans.into_iter().find(|(name, span)| span.is_some() && is_foreign(name));

@@ -128,6 +128,7 @@ pub fn scenario(caps: (u32, u32), class: &str, mode: Mode, scheduler: &str, seed
         scheduler: Some(chosen),
         // Two files of one file system, not far apart.
         tasks: vec![task("g1", 8, ids[0], Nanos::ZERO), task("g2", 24, ids[1], G2_START)],
+        keeps_timeline: true,
         ..Scenario::new("the fio job of 2009", DISK)
     }
 }

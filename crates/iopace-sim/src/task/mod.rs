@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod cvs;
+mod database;
 mod dd;
 mod generic;
 mod postmark;
@@ -15,6 +16,7 @@ mod writer;
 
 pub use arrivals::{Arrivals, Clock, Process};
 pub use cvs::{Cvs, TREE_FILES};
+pub use database::{Checkpoints, Database, Transactions};
 pub use dd::{DdRead, DdWrite, write_gap};
 pub use generic::{Mixed, Pattern};
 pub use postmark::Postmark;
@@ -71,6 +73,10 @@ pub enum Kind {
     Append,
     /// One small block, written again and again through the page cache.
     Rewrite,
+    /// Transactions with a log, and the reads of pages that they need.
+    Database,
+    /// The checkpoints of a database; a table of kind `database` makes it.
+    Checkpoint,
 }
 
 impl Kind {
@@ -89,6 +95,8 @@ impl Kind {
         (Kind::Rsync, "rsync", "files from a link of limited rate, written through the page cache"),
         (Kind::Append, "append", "a log that grows by small buffered writes"),
         (Kind::Rewrite, "rewrite", "one small block written again and again, buffered"),
+        (Kind::Database, "database", "transactions with a durable log, beside checkpoints in bulk"),
+        (Kind::Checkpoint, "checkpoint", "the checkpoints alone that belong to a database"),
     ];
 
     /// Its word in a scenario.
@@ -105,6 +113,7 @@ impl Kind {
             Kind::Sequential | Kind::Random => generic::SETTINGS,
             Kind::Postmark => &["files", "file_min", "file_max", "think"],
             Kind::Rsync => &["block", "link", "file_min", "file_max"],
+            Kind::Database | Kind::Checkpoint => database::SETTINGS,
         }
     }
 }
@@ -144,6 +153,8 @@ pub struct Task {
     pub think: Nanos,
     /// What there is to read or to receive (kinds `postmark`, and `rsync` but for their number).
     pub files: Files,
+    /// The log and the checkpoints (kinds `database` and `checkpoint`).
+    pub database: Database,
     /// Rate of the link (kind `rsync`).
     pub link: BytesPerSec,
     /// Of 100 requests, how many write (kinds `sequential` and `random`).
@@ -186,6 +197,7 @@ impl Task {
             Kind::Postmark => (postmark::SIZES.1, postmark::THINK, true),
             Kind::Rsync => (rsync::CHUNK, rsync::LINK.time_for(rsync::CHUNK), true),
             Kind::Append | Kind::Rewrite => (writer::BLOCK, write_gap(writer::BLOCK), true),
+            Kind::Database | Kind::Checkpoint => (database::PAGE, database::THINK, false),
         };
         let (min, max) = if kind == Kind::Rsync { rsync::SIZES } else { postmark::SIZES };
         Task {
@@ -199,6 +211,7 @@ impl Task {
             block,
             think,
             files: Files { count: postmark::FILES, min, max },
+            database: Database::default(),
             link: rsync::LINK,
             write_percent: 0,
             buffered,
@@ -224,6 +237,10 @@ impl Task {
             Kind::Sequential | Kind::Random | Kind::Append | Kind::Rewrite => self.block,
             Kind::Postmark => Postmark::needs(&self.files),
             Kind::Rsync => Rsync::needs(&self.files),
+            Kind::Database | Kind::Checkpoint => {
+                let pages = u64::from(self.database.checkpoint_pages.max(1));
+                Bytes(self.database.log.0.saturating_add(self.block.0.saturating_mul(pages)))
+            }
         }
     }
 
@@ -265,6 +282,15 @@ impl Task {
             }
             Kind::Append => Box::new(Writer::append(self.region, self.block)),
             Kind::Rewrite => Box::new(Writer::rewrite(self.region, self.block)),
+            Kind::Database => {
+                let (page, think, buffered) = (self.block, self.think, self.buffered);
+                let all = self.region;
+                Box::new(Transactions::new(all, self.database, page, think, buffered, random))
+            }
+            Kind::Checkpoint => {
+                let (page, buffered) = (self.block, self.buffered);
+                Box::new(Checkpoints::new(self.region, self.database, page, buffered, random))
+            }
         }
     }
 }
@@ -321,6 +347,9 @@ mod tests {
                 let action = one.next();
                 assert_eq!(action, two.next(), "{name}");
                 let extent = action.extent;
+                if action.op == Op::Flush {
+                    continue;
+                }
                 assert!(
                     extent.offset() >= region.offset() && extent.end() <= region.end(),
                     "{name}"

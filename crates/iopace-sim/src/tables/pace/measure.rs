@@ -123,6 +123,7 @@ mod tests {
             mb_s: Milli(0),
             ops_s: Milli(0),
             latency: LatencyReport::default(),
+            commits: None,
             stages: StageReport::default(),
             share: None,
         }

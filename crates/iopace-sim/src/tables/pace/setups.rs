@@ -115,6 +115,7 @@ impl Setup {
             pace: pace::find(pace).expect("a policy of the registry"),
             window: window::find(window).expect("a policy of the registry"),
             tasks,
+            keeps_timeline: true,
             ..Scenario::new(&self.row, disk)
         }
     }
