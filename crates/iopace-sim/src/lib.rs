@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod scenario;
+pub mod schema;
 pub mod task;
 
 pub mod fleet;

@@ -10,6 +10,7 @@ mod disk;
 mod error;
 pub mod file;
 mod groups;
+pub mod keys;
 mod shape;
 mod steps;
 mod tasks;

@@ -45,6 +45,7 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
         SimCommand::List { format } => list(format.format),
         SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::New(args) => new::run(args),
+        SimCommand::Schema => print(&iopace_sim::schema::schema()),
     }
 }
 

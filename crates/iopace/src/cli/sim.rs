@@ -22,6 +22,7 @@ Examples:
   iopace sim compare my.toml --sched none,rr,fair --html report.html
                                              policies beside each other
   iopace sim new my.toml                     a scenario of your own to begin with
+  iopace sim schema > scenario.schema.json   completion and checks in editors
   iopace sim sweep my.toml --set disk.depth=1..64*2 --out depth
                                              a parameter; can be ended and gone on with
   iopace sim replay trace.blk --disk ssd-sata  a recorded load under every scheduler
@@ -83,6 +84,8 @@ pub enum SimCommand {
     Sweep(SweepArgs),
     /// Write a scenario to begin with, commented
     New(NewArgs),
+    /// Print the schema of scenario files (JSON Schema), by which editors complete and check them
+    Schema,
 }
 
 /// How to print the looks of a trace.
