@@ -1,6 +1,6 @@
 //! The disk models by their parameters: which there are, in which units, within which bounds.
 //!
-//! One table per model ([`hdd::SPECS`] and the others) is what presets, scenario files, model files,
+//! One table per model ([`hdd::SPECS`] and the others) is what presets, scenarios, model files,
 //! documentation and the schema for editors are made from. A model is an array of whole numbers in
 //! the order of its table; [`Model`] gives them names.
 

@@ -184,7 +184,7 @@ mod tests {
     fn p1_at_its_own_speed_it_is_the_disk_inside() {
         let disk = || (find("hdd-sata-250g").expect("a preset").build)();
         let run = |disk: &mut dyn Disk| {
-            let reached = closed_loop(disk, Op::Read, 4096, 1, 500, &scattered);
+            let reached = closed_loop(disk, Op::Read, 4096, 1, 500, scattered);
             (reached.per_second, disk.stats())
         };
         assert_eq!(run(&mut Slowed::new(disk()).0), run(&mut *disk()));

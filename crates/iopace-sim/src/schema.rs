@@ -1,5 +1,5 @@
-//! The schema of scenario files for editors: JSON Schema, draft 2020-12, made from the table of keys
-//! ([`crate::scenario::keys`]) and from the registries.
+//! The schema of scenario files for editors: JSON Schema, draft 2020-12, made from the table of
+//! keys ([`crate::scenario::keys`]) and from the registries.
 
 use crate::figure::Figure;
 use crate::scenario::keys::{self, Key, Registry, Type};
@@ -41,7 +41,10 @@ fn table(all: &[Key]) -> Value {
 
 /// What holds for the keys of a table together.
 fn rules(all: &[Key]) -> Vec<Value> {
-    let when = |key: &str, word: &str, then: Value| json!({ "if": { "properties": { key: { "const": word } }, "required": [key] }, "then": then });
+    let when = |key: &str, word: &str, then: Value| {
+        let properties = json!({ key: { "const": word } });
+        json!({ "if": { "properties": properties, "required": [key] }, "then": then })
+    };
     if std::ptr::eq(all, keys::DISK) {
         let one = ["preset", "kind", "model"].map(|key| json!({ "required": [key] }));
         let complete = model::KINDS.iter().map(|kind| {

@@ -21,6 +21,18 @@ fn the_file_is_the_schema() {
     );
 }
 
+fn is_of_type(value: &Value, name: &Value) -> bool {
+    match name.as_str().expect("one type") {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        other => panic!("type {other}"),
+    }
+}
+
 /// Whether a value is legal under the part of JSON Schema that the schema uses, but for patterns.
 fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
     let fail = |what: &str| Err(format!("{path}: {what}"));
@@ -29,16 +41,7 @@ fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         let legal = || all().filter(|one| check(one, value, path).is_ok()).count();
         match word.as_str() {
             "type" => {
-                let is = match rule.as_str().expect("one type") {
-                    "object" => value.is_object(),
-                    "array" => value.is_array(),
-                    "string" => value.is_string(),
-                    "boolean" => value.is_boolean(),
-                    "integer" => value.is_i64() || value.is_u64(),
-                    "number" => value.is_number(),
-                    other => panic!("type {other}"),
-                };
-                if !is {
+                if !is_of_type(value, rule) {
                     return fail(&format!("{value} is no {rule}"));
                 }
             }
@@ -50,7 +53,7 @@ fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
                 }
             }
             "additionalProperties" => {
-                let known = schema.get("properties").and_then(Value::as_object);
+                let known = schema["properties"].as_object();
                 for (name, value) in value.as_object().into_iter().flatten() {
                     match rule {
                         _ if known.is_some_and(|known| known.contains_key(name)) => {}
@@ -60,15 +63,13 @@ fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
                 }
             }
             "propertyNames" => {
-                for name in value.as_object().into_iter().flatten().map(|(name, _)| name) {
-                    check(rule, &Value::from(name.as_str()), &format!("{path}.{name}"))?;
-                }
+                let mut names = value.as_object().into_iter().flatten().map(|(name, _)| name);
+                names.try_for_each(|name| check(rule, &name.as_str().into(), path))?;
             }
-            "required" => {
-                let missing = all().find(|name| value.get(name.as_str().expect("a key")).is_none());
-                if let Some(name) = missing {
-                    return fail(&format!("no {name}"));
-                }
+            "required"
+                if !all().all(|name| value.get(name.as_str().unwrap_or_default()).is_some()) =>
+            {
+                return fail(&format!("not all of {rule}"));
             }
             "items" => {
                 for (place, value) in value.as_array().into_iter().flatten().enumerate() {
@@ -86,8 +87,8 @@ fn check(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
             "anyOf" if legal() == 0 => return fail(&format!("{value}: none of {rule}")),
             "allOf" => all().try_for_each(|one| check(one, value, path))?,
             "if" if check(rule, value, path).is_ok() => check(&schema["then"], value, path)?,
-            "minimum" | "maximum" | "minLength" | "enum" | "const" | "oneOf" | "anyOf" | "if"
-            | "then" | "pattern" | "description" | "title" | "$schema" => {}
+            "required" | "minimum" | "maximum" | "minLength" | "enum" | "const" | "oneOf"
+            | "anyOf" | "if" | "then" | "pattern" | "description" | "title" | "$schema" => {}
             other => panic!("the test does not know '{other}'"),
         }
     }

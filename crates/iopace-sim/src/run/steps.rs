@@ -1,5 +1,5 @@
-//! The timeline: schedulers and policies are exchanged, tasks stop and go on, groups change, the disk
-//! becomes slow.
+//! The timeline: schedulers and policies are exchanged, tasks stop and go on, groups change, the
+//! disk becomes slow.
 
 use super::{Due, World};
 use crate::scenario::Change;

@@ -1,5 +1,5 @@
-//! The disk of a scenario file: a preset, a preset with some parameters changed, a model with all of
-//! its parameters, or a model file.
+//! The disk of a scenario file: a preset, a preset with parameters changed, a model with all of its
+//! parameters, or a model file.
 //!
 //! ```toml
 //! [disk]

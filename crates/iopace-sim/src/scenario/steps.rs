@@ -7,7 +7,7 @@
 //! ```
 //! | keys beside `at` | what they do |
 //! |---|---|
-//! | `start = "TASK"` | the task begins, or goes on; if it is its first step it did not run before |
+//! | `start = "TASK"` | the task begins, or goes on; before its first step it did not run |
 //! | `stop = "TASK"` | the task submits nothing more, until a later `start` |
 //! | `group = "/a"`, `write = { "io.weight" = "50" }` | files of a group are written |
 //! | `move = "TASK"`, `to = "/a"` | from now on another group pays for the task |
@@ -31,9 +31,9 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_disk::slowed::FACTOR_MAX;
 use toml::Spanned;
 
-const REMEDY: &str = "a step does one thing: insert, configure or destroy a scheduler, start or stop \
-                      a task, group with write, move with to, pace, window, depth, memory, slow or \
-                      stall";
+const REMEDY: &str = "a step does one thing: insert, configure or destroy a scheduler, start \
+                      or stop a task, group with write, move with to, pace, window, depth, \
+                      memory, slow or stall";
 
 /// What a step may refer to.
 struct Scene<'a> {

@@ -7,8 +7,9 @@
 //!  NAME-checkpoint  page..page..page..page..page..page flush ....... page..page..page..
 //!                   └──────── nine tenths of `checkpoint` ──────┘
 //! ```
-//! *Transactions.* `reads` random pages, `think`, then a record of `record` bytes is appended to the
-//! log. The log is written in whole pages: the page with the end of the log is written again and
+//! *Transactions.* `reads` random pages, `think`, then a record of `record` bytes is appended to
+//! the log. The log is written in whole pages: the page with the end of the log is written again
+//! and
 //! again until it is full. With `sync = "fua"` the write itself is durable (PostgreSQL's
 //! `open_datasync`), with `sync = "flush"` a flush follows (`fdatasync`). With `group_commit` one
 //! write makes so many transactions durable.
