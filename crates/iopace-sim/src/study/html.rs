@@ -23,7 +23,7 @@ const PLOT_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
 const PLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const PLOT_LICENCE: &str = include_str!("../../assets/uPlot-LICENSE");
 const SCRIPT: &str = include_str!("../../assets/report.js");
-const STYLE: &str = include_str!("../../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../../assets/report.css");
 
 /// The report. `file` is the scenario's name; `swept` the keys that were swept, if any.
 pub fn page(file: &str, scenario: &Scenario, outcomes: &[Outcome], swept: &[String]) -> String {
@@ -232,7 +232,7 @@ fn data(outcomes: &[Outcome], swept: &[String]) -> Value {
 }
 
 /// Text that stands for itself in HTML.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

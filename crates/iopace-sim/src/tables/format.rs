@@ -130,7 +130,7 @@ fn bounds(rows: &[Row]) -> String {
 }
 
 /// Shares to three places, seconds to two, what is counted to none, everything else to one.
-fn decimals(row: &Row) -> String {
+pub(crate) fn decimals(row: &Row) -> String {
     match row.unit {
         unit if unit.starts_with("of ") => format!("{:.3}", row.value),
         "s" => format!("{:.2}", row.value),
@@ -139,18 +139,18 @@ fn decimals(row: &Row) -> String {
     }
 }
 
-fn plain_table() -> Table {
+pub(crate) fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     table
 }
 
-fn right(text: &str) -> Cell {
+pub(crate) fn right(text: &str) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// The table without blanks at line ends, ended by a newline.
-fn finish(table: &Table) -> String {
+pub(crate) fn finish(table: &Table) -> String {
     let mut text = String::new();
     for line in table.to_string().lines() {
         let _ = writeln!(text, "{}", line.trim_end());

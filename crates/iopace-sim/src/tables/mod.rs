@@ -1,9 +1,11 @@
 //! Outcome tables: measured figures beside those of the source systems, with the bounds to meet.
 
+pub mod all;
 pub mod congestion;
 pub mod format;
 pub mod geom;
 pub mod pace;
+pub mod page;
 pub mod slots;
 
 use crate::milli::Milli;
