@@ -12,7 +12,7 @@
 //! - [`run`]: the event loop. [`report`]: what comes out. [`trace`]: looks at the device meanwhile.
 //! - [`record`]: a run in time steps.
 //! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
-//!   trade-off curves.
+//!   trade-off curves. [`score`]: policies on a fixed set of mixes and disks.
 #![forbid(unsafe_code)]
 
 pub mod scenario;
@@ -28,6 +28,7 @@ pub mod figure;
 pub mod inputs;
 pub mod record;
 pub mod report;
+pub mod score;
 pub mod trace;
 
 pub mod starters;

@@ -1,0 +1,222 @@
+//! Who is on the disk together.
+//!
+//! | mix | who | for |
+//! |---|---|---|
+//! | bulk-read | the *reader* beside a sequential reader, 128 KiB, 8 at once | isolation |
+//! | bulk-write | the reader beside the same that writes past the page cache | isolation |
+//! | buffered | the reader beside four `dd` that write through the page cache | isolation |
+//! | background | the reader beside random reads of class idle, 32 at once | isolation |
+//! | lone | random reads of a group of weight 1; one of weight 10 000 is silent | conservation |
+//! | lone-idle | the sequential reader in class idle, nobody else | conservation |
+//! | equal | four random readers, 8 at once each | fairness |
+//! | weights | three random readers of weights 100, 200 and 400, 32 at once each | fairness |
+//! | sizes | random readers of 4 KiB and 64 KiB, 16 at once each | fairness |
+//! | newcomer | a random reader, 128 at once; half way, a second one, 8 at once | rise |
+//!
+//! The *reader* stands for a service with users: random reads of 4 KiB, one at a time, with time to
+//! think ([`Bench::think`]). Everybody has a group of its own, of weight 100 where none is said, and
+//! a sixteenth of the disk. Random reads have 16 KiB where nothing is said.
+
+use super::{Bench, Policy};
+use crate::scenario::{Chosen, DEVICE, Memory, Scenario};
+use crate::task::{Kind, Task};
+use iopace_core::request::Extent;
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+use iopace_disk::presets;
+
+/// The reader's name.
+pub(super) const READER: &str = "reader";
+
+/// The part of a run that counts in no figure: a sixth.
+const WARMUP_PART: u64 = 6;
+
+/// A mix of the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// See the table above; so do all.
+    BulkRead,
+    /// As its name says.
+    BulkWrite,
+    /// As its name says.
+    Buffered,
+    /// As its name says.
+    Background,
+    /// As its name says.
+    Lone,
+    /// As its name says.
+    LoneIdle,
+    /// As its name says.
+    Equal,
+    /// As its name says.
+    Weights,
+    /// As its name says.
+    Sizes,
+    /// As its name says.
+    Newcomer,
+}
+
+/// All of them, in the order in which they are run.
+pub const MIXES: [Mix; 10] = [
+    Mix::BulkRead,
+    Mix::BulkWrite,
+    Mix::Buffered,
+    Mix::Background,
+    Mix::Lone,
+    Mix::LoneIdle,
+    Mix::Equal,
+    Mix::Weights,
+    Mix::Sizes,
+    Mix::Newcomer,
+];
+
+/// What has to be known of a disk beforehand: somebody alone, without a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The reader.
+    Reader,
+    /// A mix without the reader.
+    Others(Mix),
+}
+
+/// All of them.
+pub const BASES: [Base; 7] = [
+    Base::Reader,
+    Base::Others(Mix::BulkRead),
+    Base::Others(Mix::BulkWrite),
+    Base::Others(Mix::Buffered),
+    Base::Others(Mix::Background),
+    Base::Others(Mix::Lone),
+    Base::Others(Mix::LoneIdle),
+];
+
+impl Base {
+    /// Its scenario: the tasks without their groups.
+    pub(super) fn scenario(self, bench: &Bench, policy: &Policy, seed: u64) -> Scenario {
+        let (mix, wants_reader) = match self {
+            Base::Reader => (Mix::BulkRead, true),
+            Base::Others(mix) => (mix, false),
+        };
+        let mut scenario = mix.scenario(bench, policy, seed);
+        scenario.tasks.retain(|task| (task.name == READER) == wants_reader);
+        for task in &mut scenario.tasks {
+            task.group = iopace_core::request::GroupId::ROOT;
+        }
+        scenario
+    }
+}
+
+impl Mix {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::BulkRead => "bulk-read",
+            Mix::BulkWrite => "bulk-write",
+            Mix::Buffered => "buffered",
+            Mix::Background => "background",
+            Mix::Lone => "lone",
+            Mix::LoneIdle => "lone-idle",
+            Mix::Equal => "equal",
+            Mix::Weights => "weights",
+            Mix::Sizes => "sizes",
+            Mix::Newcomer => "newcomer",
+        }
+    }
+
+    /// Its scenario.
+    ///
+    /// # Panics
+    /// If the disk does not exist.
+    pub fn scenario(self, bench: &Bench, policy: &Policy, seed: u64) -> Scenario {
+        let mut scenario = Scenario::new(self.name(), bench.disk);
+        scenario.seed = seed;
+        scenario.duration = bench.duration;
+        scenario.warmup = Nanos(bench.duration.0 / WARMUP_PART);
+        scenario.scheduler = policy.scheduler.map(Chosen::defaults);
+        scenario.window = policy.window;
+        scenario.pace = policy.pace;
+        let mut stage = Stage { scenario, think: bench.think, middle: bench.duration.0 / 2 };
+        stage.fill(self);
+        stage.scenario
+    }
+}
+
+/// A scenario being made.
+struct Stage {
+    scenario: Scenario,
+    think: Nanos,
+    middle: u64,
+}
+
+impl Stage {
+    fn fill(&mut self, mix: Mix) {
+        if matches!(mix, Mix::BulkRead | Mix::BulkWrite | Mix::Buffered | Mix::Background) {
+            let think = self.think;
+            let reader = self.add(READER, Kind::Random, 1, &[]);
+            (reader.block, reader.think) = (Bytes::from_kib(4), think);
+        }
+        match mix {
+            Mix::BulkRead => _ = self.add("bulk", Kind::Sequential, 8, &[]),
+            Mix::BulkWrite => self.add("bulk", Kind::Sequential, 8, &[]).write_percent = 100,
+            Mix::Buffered => {
+                self.scenario.memory = Some(Memory::default());
+                for name in ["dd-1", "dd-2", "dd-3", "dd-4"] {
+                    self.add(name, Kind::DdWrite, 1, &[]);
+                }
+            }
+            Mix::Background => {
+                _ = self.add("low", Kind::Random, 32, &[("io.ioprio_class", "IDLE")])
+            }
+            Mix::Lone => {
+                self.group("/silent", &[("io.weight", "10000")]);
+                self.add("lone", Kind::Random, 32, &[("io.weight", "1")]);
+            }
+            Mix::LoneIdle => {
+                self.add("lone", Kind::Sequential, 8, &[("io.ioprio_class", "IDLE")]);
+            }
+            Mix::Equal => {
+                for name in ["a", "b", "c", "d"] {
+                    self.add(name, Kind::Random, 8, &[]);
+                }
+            }
+            Mix::Weights => {
+                for (name, weight) in [("a", "100"), ("b", "200"), ("c", "400")] {
+                    self.add(name, Kind::Random, 32, &[("io.weight", weight)]);
+                }
+            }
+            Mix::Sizes => {
+                for (name, kib) in [("small", 4), ("large", 64)] {
+                    self.add(name, Kind::Random, 16, &[]).block = Bytes::from_kib(kib);
+                }
+            }
+            Mix::Newcomer => {
+                self.add("first", Kind::Random, 128, &[]);
+                let middle = Instant(self.middle);
+                self.add("second", Kind::Random, 8, &[]).start = middle;
+            }
+        }
+    }
+
+    fn group(&mut self, path: &str, lines: &[(&str, &str)]) -> iopace_core::request::GroupId {
+        let groups = &mut self.scenario.groups;
+        let id = groups.create(path).expect("a new name");
+        for (file, text) in lines {
+            groups.write(id, file, text, &[DEVICE]).expect("legal lines");
+        }
+        id
+    }
+
+    fn add(&mut self, name: &str, kind: Kind, depth: u32, lines: &[(&str, &str)]) -> &mut Task {
+        let disk = presets::find(&self.scenario.disk).expect("a disk of the set");
+        let part = (disk.build)().capacity().0 / 16 & !0xf_ffff;
+        let place = self.scenario.tasks.len() as u64 * 3;
+        let region = Extent::new(Bytes(place * part), Bytes(part)).expect("within the disk");
+        let mut task = Task { depth, ..Task::new(name, kind, region) };
+        if kind == Kind::Random {
+            task.block = Bytes::from_kib(16);
+        }
+        task.group = self.group(&format!("/{name}"), lines);
+        self.scenario.tasks.push(task);
+        self.scenario.tasks.last_mut().expect("just added")
+    }
+}

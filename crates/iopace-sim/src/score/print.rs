@@ -1,0 +1,51 @@
+//! Scores as text, JSON and CSV. The same scores give the same bytes.
+
+use super::Score;
+use crate::milli::Milli;
+use crate::tables::format::{finish, plain_table, right};
+use comfy_table::Cell;
+
+/// A measure: its name, and its score.
+pub type Measure = (&'static str, fn(&Score) -> Milli);
+
+/// The measures, in the order of the columns.
+pub const MEASURES: [Measure; 6] = [
+    ("isolation", |score| score.isolation),
+    ("latency", |score| score.latency),
+    ("conservation", |score| score.conservation),
+    ("efficiency", |score| score.efficiency),
+    ("fairness", |score| score.fairness),
+    ("rise", |score| score.rise),
+];
+
+/// For people: one line per policy and disk, in whole per cent.
+pub fn table(scores: &[Score]) -> String {
+    let mut table = plain_table();
+    let names = MEASURES.iter().map(|(name, _)| right(name));
+    table.set_header([Cell::new("sched"), Cell::new("disk")].into_iter().chain(names));
+    for score in scores {
+        let values = MEASURES.iter().map(|(_, of)| right(&format!("{:.0}", of(score))));
+        table.add_row([Cell::new(score.sched), Cell::new(score.disk)].into_iter().chain(values));
+    }
+    finish(&table)
+}
+
+/// One JSON array, one object per policy and disk, with the figures of every mix.
+pub fn json(scores: &[Score]) -> String {
+    let mut text = serde_json::to_string_pretty(scores).expect("strings and numbers");
+    text.push('\n');
+    text
+}
+
+/// Comma-separated values with a header line; the scores only.
+pub fn csv(scores: &[Score]) -> String {
+    let names: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
+    let mut text = format!("sched,window,pace,disk,{}\n", names.join(","));
+    for score in scores {
+        // No field has a comma or a quote: names and numbers are ours.
+        let values: Vec<String> = MEASURES.iter().map(|(_, of)| of(score).to_string()).collect();
+        let Score { sched, window, pace, disk, .. } = score;
+        text.push_str(&format!("{sched},{window},{pace},{disk},{}\n", values.join(",")));
+    }
+    text
+}
