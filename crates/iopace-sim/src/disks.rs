@@ -7,7 +7,7 @@ use iopace_core::engine::Config;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::pace::Thresholds;
 use iopace_core::time::Nanos;
-use iopace_disk::faulty::Faulty;
+use iopace_disk::faulty::{FaultSwitch, Faulty};
 use iopace_disk::machine::Machine;
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets::{self, Preset};
@@ -33,11 +33,20 @@ pub(crate) fn build(name: &str) -> Result<Box<dyn Disk>, String> {
     preset(name).map(|preset| (preset.build)())
 }
 
-/// The machine of a scenario, and the brake of its disk if a step needs it.
+/// A machine, and the handles on its disk that a run needs.
+pub(crate) struct Made {
+    pub(crate) machine: Machine,
+    /// If a step slows or stalls the disk.
+    pub(crate) brake: Option<Brake>,
+    /// If the disk has faults.
+    pub(crate) switch: Option<FaultSwitch>,
+}
+
+/// The machine of a scenario.
 ///
 /// # Panics
 /// If its disk does not exist: a parsed scenario's does.
-pub(crate) fn machine(scenario: &Scenario) -> (Machine, Option<Brake>) {
+pub(crate) fn machine(scenario: &Scenario) -> Made {
     let mut disk = match scenario.model {
         Some(model) => model.build(),
         None => build(&scenario.disk).unwrap_or_else(|error| panic!("{error}")),
@@ -48,8 +57,11 @@ pub(crate) fn machine(scenario: &Scenario) -> (Machine, Option<Brake>) {
         let (slowed, ours) = Slowed::new(disk);
         (disk, brake) = (Box::new(slowed), Some(ours));
     }
+    let mut switch = None;
     if let Some(rates) = scenario.faults {
-        disk = Box::new(Faulty::new(disk, rates, scenario.seed));
+        let faulty = Faulty::new(disk, rates, scenario.seed);
+        switch = Some(faulty.switch());
+        disk = Box::new(faulty);
     }
     let mut config = Config {
         base: scenario.base,
@@ -69,7 +81,7 @@ pub(crate) fn machine(scenario: &Scenario) -> (Machine, Option<Brake>) {
     let cache = scenario
         .memory
         .map(|memory| PageCacheConfig { memory: memory.size, drop_behind: memory.drop_behind });
-    (Machine::new(config, cache, disk), brake)
+    Made { machine: Machine::new(config, cache, disk), brake, switch }
 }
 
 /// What the disk did between two looks at its counters.

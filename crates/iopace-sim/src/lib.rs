@@ -12,7 +12,8 @@
 //! - [`run`]: the event loop. [`report`]: what comes out. [`trace`]: looks at the device meanwhile.
 //! - [`record`]: a run in time steps.
 //! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
-//!   trade-off curves. [`score`]: policies on a fixed set of mixes and disks.
+//!   trade-off curves. [`score`]: policies on a fixed set of mixes and disks. [`fuzz`]: random
+//!   scenarios, and what fails of them made small.
 #![forbid(unsafe_code)]
 
 pub mod scenario;
@@ -25,6 +26,7 @@ pub mod replay;
 pub mod run;
 
 pub mod figure;
+pub mod fuzz;
 pub mod inputs;
 pub mod record;
 pub mod report;

@@ -18,7 +18,7 @@ mod stages;
 mod steps;
 
 use crate::blocking::Blocking;
-use crate::disks;
+use crate::disks::{self, Made};
 use crate::inputs::InputError;
 use crate::report::{EventReport, RunReport};
 use crate::scenario::{DEVICE, Scenario};
@@ -149,7 +149,11 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> World<'a> {
-        let (machine, brake) = disks::machine(scenario);
+        World::on(scenario, disks::machine(scenario))
+    }
+
+    /// A world on a machine that was made for the scenario.
+    pub(crate) fn on(scenario: &'a Scenario, Made { machine, brake, .. }: Made) -> World<'a> {
         let mut world = World {
             scenario,
             machine,

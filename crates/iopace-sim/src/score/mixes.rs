@@ -14,8 +14,8 @@
 //! | newcomer | a random reader, 128 at once; half way, a second one, 8 at once | rise |
 //!
 //! The *reader* stands for a service with users: random reads of 4 KiB, one at a time, with time to
-//! think ([`Bench::think`]). Everybody has a group of its own, of weight 100 where none is said, and
-//! a sixteenth of the disk. Random reads have 16 KiB where nothing is said.
+//! think ([`Bench::think`]). Everybody has a group of its own, of weight 100 where none is said,
+//! and a sixteenth of the disk. Random reads have 16 KiB where nothing is said.
 
 use super::{Bench, Policy};
 use crate::scenario::{Chosen, DEVICE, Memory, Scenario};
@@ -165,7 +165,7 @@ impl Stage {
                 }
             }
             Mix::Background => {
-                _ = self.add("low", Kind::Random, 32, &[("io.ioprio_class", "IDLE")])
+                _ = self.add("low", Kind::Random, 32, &[("io.ioprio_class", "IDLE")]);
             }
             Mix::Lone => {
                 self.group("/silent", &[("io.weight", "10000")]);
@@ -208,7 +208,7 @@ impl Stage {
 
     fn add(&mut self, name: &str, kind: Kind, depth: u32, lines: &[(&str, &str)]) -> &mut Task {
         let disk = presets::find(&self.scenario.disk).expect("a disk of the set");
-        let part = (disk.build)().capacity().0 / 16 & !0xf_ffff;
+        let part = ((disk.build)().capacity().0 / 16) & !0xf_ffff;
         let place = self.scenario.tasks.len() as u64 * 3;
         let region = Extent::new(Bytes(place * part), Bytes(part)).expect("within the disk");
         let mut task = Task { depth, ..Task::new(name, kind, region) };
