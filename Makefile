@@ -25,9 +25,10 @@ test: ## everything that has to hold
 bench: ## speed beside nbdkit and qemu-nbd, and the cost of the policy
 	@scripts/bench.sh
 
-tables: ## the outcome tables of the simulator, the long ones too (minutes)
-	@for table in geom slots pace congestion; do \
-	  $(CARGO) run --release -q -p iopace -- sim tables $$table || exit 1; echo; done
+tables: ## the outcome tables of the simulator, the long ones too, and the scorecard (minutes)
+	@$(CARGO) run --release -q -p iopace -- sim tables all --html $(TARGET_DIR)/tables.html
+	@echo; $(CARGO) run --release -q -p iopace -- sim score all
+	@echo; echo "report: $(TARGET_DIR)/tables.html"
 
 fmt: ## format the code
 	$(CARGO) fmt --all

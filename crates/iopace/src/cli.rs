@@ -16,8 +16,8 @@ pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
-pub use sim::{CompareArgs, NewArgs, OutputArgs, RunArgs, SimCommand, SweepArgs};
-pub use sim::{TableFormat, TraceFormat};
+pub use sim::{CompareArgs, FuzzArgs, NewArgs, OutputArgs, RunArgs, ScoreArgs, SimCommand};
+pub use sim::{SweepArgs, TableFormat, TablesArgs, TraceFormat};
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
 use crate::output::Format;

@@ -1,12 +1,15 @@
 //! `iopace sim`: scenarios, tables and curves in virtual time.
 
 mod compare;
+mod fuzz;
 mod new;
 mod output;
 mod run;
+mod score;
 mod sweep;
+mod tables;
 
-use crate::cli::{SimCommand, TableFormat, TraceFormat};
+use crate::cli::{SimCommand, TraceFormat};
 use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
 use comfy_table::Cell;
 use iopace_sim::milli::Milli;
@@ -14,7 +17,6 @@ use iopace_sim::report::{CheckReport, RunReport};
 use iopace_sim::run::run_traced;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories::{self, STORIES};
-use iopace_sim::tables::{Row, congestion, format, geom, pace, slots};
 use iopace_sim::trace::{plot, png};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -27,15 +29,9 @@ use std::path::Path;
 /// A wrong scenario, a check that does not hold, or a file that cannot be written.
 pub fn run(command: &SimCommand) -> Result<(), Failure> {
     match command {
-        SimCommand::Tables { table, seed, duration, format } => {
-            let rows = match table.as_str() {
-                slots::TABLE => slots::slots(*seed),
-                pace::TABLE => pace::pace(*seed),
-                congestion::TABLE => congestion::congestion(*seed),
-                _ => geom::geom(*seed, duration.unwrap_or(geom::DURATION)),
-            };
-            print_rows(&rows, *format)
-        }
+        SimCommand::Tables(args) => tables::run(args),
+        SimCommand::Score(args) => score::run(args),
+        SimCommand::Fuzz(args) => fuzz::run(args),
         SimCommand::Run(args) => run::run(args),
         SimCommand::Compare(args) => compare::run(args),
         SimCommand::Trace { file, every, svg, png, format } => {
@@ -47,14 +43,6 @@ pub fn run(command: &SimCommand) -> Result<(), Failure> {
         SimCommand::New(args) => new::run(args),
         SimCommand::Schema => print(&iopace_sim::schema::schema()),
     }
-}
-
-fn print_rows(rows: &[Row], format: TableFormat) -> Result<(), Failure> {
-    print(&match format {
-        TableFormat::Table => format::table(rows),
-        TableFormat::Json => format::json(rows),
-        TableFormat::Csv => format::csv(rows),
-    })
 }
 
 /// A story as JSON.

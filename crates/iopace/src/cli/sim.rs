@@ -1,7 +1,9 @@
 //! `iopace sim` as it is asked for.
 
+mod search;
 mod study;
 
+pub use search::{FuzzArgs, ScoreArgs, TablesArgs};
 pub use study::{CompareArgs, NewArgs, OutputArgs, RunArgs, SweepArgs};
 
 use super::FormatArgs;
@@ -11,10 +13,13 @@ use std::path::PathBuf;
 
 const SIM_EXAMPLES: &str = "\
 Examples:
+  iopace sim tables --html tables.html       all outcome tables, and what of them holds
   iopace sim tables geom                     dd and cvs under every scheduler, beside the source
   iopace sim tables slots                    request slots per group: how soon a newcomer is served
   iopace sim tables pace                     buffered writers, paced by rate and as before 2011
   iopace sim tables congestion               reads beside dd, in more than fifty scenarios
+  iopace sim score fair rr                   a scorecard on six kinds of disk
+  iopace sim fuzz --seed 7 --for 60s         random scenarios with faults, for a minute
   iopace sim trace my.toml --png pace.png    dirty memory, rates, window and pauses, drawn
   iopace sim list                            the stories that come with iopace
   iopace sim run exchange-under-load         one of them
@@ -34,21 +39,12 @@ The same seed gives the same bytes on every machine.";
 #[derive(Debug, Subcommand)]
 #[command(after_help = SIM_EXAMPLES)]
 pub enum SimCommand {
-    /// Print an outcome table beside the figures of its source
-    Tables {
-        /// The table
-        #[arg(value_parser = ["geom", "slots", "pace", "congestion"])]
-        table: String,
-        /// What the randomness is drawn from
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// Simulated length of each run of 'geom', as 60s [default: 60s]; 'slots' has 40 s
-        #[arg(long, value_parser = units::parse_time)]
-        duration: Option<iopace_core::time::Nanos>,
-        /// How to print it
-        #[arg(long, value_enum, default_value_t)]
-        format: TableFormat,
-    },
+    /// Print the outcome tables beside the figures of their sources, and what of them holds
+    Tables(TablesArgs),
+    /// Score schedulers on a fixed set of mixes and disks, as resctl-bench and isol-bench do
+    Score(ScoreArgs),
+    /// Search for faults: random scenarios and faults; what fails is shrunk to a small file
+    Fuzz(FuzzArgs),
     /// Run a scenario and its checks; the status is 1 if one does not hold
     Run(RunArgs),
     /// Run a scenario under several policies, and print what each task gets

@@ -122,7 +122,7 @@ fn words(
     PossibleValuesParser::new(all)
 }
 
-fn schedulers() -> PossibleValuesParser {
+pub(super) fn schedulers() -> PossibleValuesParser {
     words(&["all", "none"], iopace_core::sched::REGISTRY.iter().map(|algorithm| algorithm.name))
 }
 
