@@ -13,7 +13,8 @@ pub fn page(rows: &[Row], seed: u64) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
          'unsafe-inline'\">\n<title>iopace: outcome tables</title>\n<style>{STYLE}</style>\n\
          </head>\n<body>\n<header><h1>Outcome tables</h1>\n<p class=\"dim\">What the source \
-         systems measured beside what iopace does in virtual time, seed {seed}.</p></header>\n<main>\n"
+         systems measured beside what iopace does in virtual time, seed {seed}.</p></header>\n\
+         <main>\n"
     );
     text.push_str("<section><h2>What holds</h2>\n");
     let outcomes = verdicts(rows).into_iter().map(|verdict| {
