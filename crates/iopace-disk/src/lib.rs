@@ -2,6 +2,7 @@
 //! joins them to an engine. Deterministic: the same calls at the same times give the same answers.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod disk;
 pub mod faulty;
 pub mod hdd;

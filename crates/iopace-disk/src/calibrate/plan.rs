@@ -1,0 +1,167 @@
+//! What is measured, step by step.
+
+use iopace_core::request::Op;
+use std::fmt;
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Block after block, from that many thousandths of the capacity on.
+    Sequential {
+        /// Reads or writes.
+        op: Op,
+        /// Where it begins.
+        at_permille: u64,
+    },
+    /// Places anywhere; so many of a hundred are reads, the others writes.
+    Random {
+        /// 100: reads only; 0: writes only.
+        read_percent: u64,
+    },
+    /// The same block over and over, the quickest of them: what the interface and the disk's own
+    /// buffer cost.
+    Again,
+    /// A read anywhere, then one at that distance, which is timed.
+    Distance {
+        /// In thousandths of the capacity; zero: 8 MiB, or a sixteenth of a small disk.
+        permille: u64,
+    },
+    /// So many random writes, then a flush, which is timed.
+    Flush {
+        /// Writes before it.
+        writes: u64,
+    },
+}
+
+/// The unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes per second.
+    BytesPerSec,
+    /// Requests per second.
+    PerSecond,
+    /// Nanoseconds; the mean, but for [`Kind::Again`].
+    Nanos,
+}
+
+impl Unit {
+    /// `B/s`, `1/s` or `ns`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::BytesPerSec => "B/s",
+            Unit::PerSecond => "1/s",
+            Unit::Nanos => "ns",
+        }
+    }
+}
+
+/// One step: a load of one kind, and one figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it does.
+    pub kind: Kind,
+    /// Bytes per request.
+    pub block_bytes: u64,
+    /// Requests outstanding.
+    pub depth: u32,
+}
+
+impl Step {
+    /// The unit of its figure.
+    pub fn unit(&self) -> Unit {
+        match self.kind {
+            Kind::Sequential { .. } => Unit::BytesPerSec,
+            Kind::Random { .. } => Unit::PerSecond,
+            Kind::Again | Kind::Distance { .. } | Kind::Flush { .. } => Unit::Nanos,
+        }
+    }
+
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        match self.kind {
+            Kind::Sequential { op, .. } => op == Op::Write,
+            Kind::Random { read_percent } => read_percent < 100,
+            Kind::Flush { .. } => true,
+            Kind::Again | Kind::Distance { .. } => false,
+        }
+    }
+
+    /// Its share of the time, to that of the others: what is fitted by differences of means gets
+    /// more.
+    pub fn weight(&self) -> u64 {
+        match self.kind {
+            Kind::Distance { .. } => 3,
+            Kind::Again => 1,
+            _ => 2,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    /// For example `read-random-4k-x16`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block = match self.block_bytes {
+            bytes if bytes >= 1 << 20 => format!("{}m", bytes >> 20),
+            bytes => format!("{}k", bytes >> 10),
+        };
+        let depth = self.depth;
+        match self.kind {
+            Kind::Sequential { op, at_permille } => {
+                let what = if op == Op::Write { "write" } else { "read" };
+                write!(f, "{what}-sequential-{block}-x{depth}-at-{at_permille}")
+            }
+            Kind::Random { read_percent: 100 } => write!(f, "read-random-{block}-x{depth}"),
+            Kind::Random { read_percent: 0 } => write!(f, "write-random-{block}-x{depth}"),
+            Kind::Random { read_percent } => write!(f, "mix-{read_percent}-{block}-x{depth}"),
+            Kind::Again => write!(f, "read-again-{block}"),
+            Kind::Distance { permille: 0 } => write!(f, "read-near-{block}"),
+            Kind::Distance { permille } => write!(f, "read-distance-{permille}-{block}"),
+            Kind::Flush { writes } => write!(f, "flush-after-{writes}"),
+        }
+    }
+}
+
+/// Distances at which seeks are timed, in thousandths of the capacity.
+pub(super) const DISTANCES: [u64; 7] = [0, 10, 50, 150, 333, 660, 980];
+
+/// Depths of the sweep.
+pub(super) const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Writes before a flush.
+pub(super) const FLUSHES: [u64; 3] = [1, 16, 256];
+
+const KIB4: u64 = 4 << 10;
+const KIB64: u64 = 64 << 10;
+const KIB128: u64 = 128 << 10;
+const MIB: u64 = 1 << 20;
+
+/// All steps, reads first; those that write only if that is allowed.
+pub fn plan(may_write: bool) -> Vec<Step> {
+    let step = |kind, block_bytes, depth| Step { kind, block_bytes, depth };
+    let read = |at_permille| Kind::Sequential { op: Op::Read, at_permille };
+    let mut steps = vec![
+        step(read(0), KIB4, 1),
+        step(read(0), KIB64, 1),
+        step(read(0), MIB, 1),
+        step(read(0), MIB, 8),
+        step(read(500), MIB, 1),
+        step(read(970), MIB, 1),
+        step(Kind::Again, KIB4, 1),
+        step(Kind::Again, KIB128, 1),
+    ];
+    for block in [KIB4, KIB64] {
+        let random = Kind::Random { read_percent: 100 };
+        steps.extend(DEPTHS.map(|depth| step(random, block, depth)));
+    }
+    steps.extend(DISTANCES.map(|permille| step(Kind::Distance { permille }, KIB4, 1)));
+    if may_write {
+        let write = Kind::Sequential { op: Op::Write, at_permille: 0 };
+        steps.push(step(Kind::Random { read_percent: 0 }, KIB4, 1));
+        steps.push(step(Kind::Random { read_percent: 0 }, KIB4, 32));
+        steps.extend(FLUSHES.map(|writes| step(Kind::Flush { writes }, KIB4, 1)));
+        steps.push(step(Kind::Random { read_percent: 70 }, KIB4, 16));
+        steps.push(step(Kind::Random { read_percent: 30 }, KIB64, 16));
+        steps.push(step(write, MIB, 8));
+    }
+    steps
+}
