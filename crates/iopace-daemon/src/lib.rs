@@ -9,6 +9,7 @@ pub mod daemon;
 mod dirty;
 pub mod groups;
 pub mod kernel;
+pub mod measured;
 mod start_error;
 
 pub mod nbd;
