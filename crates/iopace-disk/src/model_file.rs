@@ -13,6 +13,9 @@
 //!
 //! [sources]                           # optional: where a value comes from
 //! read_time = "measured: reads of 4 KiB at depth 1"
+//!
+//! [figures]                           # optional: what `iopace calibrate` has measured
+//! read-random-4k-x1 = { unit = "1/s", real = 9991, model = 9991, error_permille = 0 }
 //! ```
 //!
 //! [`ModelFile::parse`] refuses what is unknown, missing or out of bounds, with its line;
@@ -47,6 +50,22 @@ pub struct ModelFile {
     pub model: Model,
     /// Where values come from, by parameter.
     pub sources: BTreeMap<String, String>,
+    /// What was measured and what the model gives there, by step.
+    pub figures: BTreeMap<String, ModelFigure>,
+}
+
+/// A figure of a real disk, and of its model.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelFigure {
+    /// `B/s`, `1/s` or `ns`.
+    pub unit: String,
+    /// What was measured.
+    pub real: u64,
+    /// What the model gives.
+    pub model: u64,
+    /// The difference, in thousandths of what was measured.
+    pub error_permille: i64,
 }
 
 /// A mistake in a model file.
@@ -80,6 +99,8 @@ struct File {
     parameters: Given,
     #[serde(default)]
     sources: BTreeMap<Spanned<String>, String>,
+    #[serde(default)]
+    figures: BTreeMap<String, ModelFigure>,
 }
 
 impl ModelFile {
@@ -116,7 +137,7 @@ fn resolve(file: File) -> Result<ModelFile, Mistake> {
         spec(model.kind(), &name)?;
         sources.insert(name.into_inner(), source);
     }
-    Ok(ModelFile { name: file.name, summary: file.summary, model, sources })
+    Ok(ModelFile { name: file.name, summary: file.summary, model, sources, figures: file.figures })
 }
 
 /// The kind of that name.
@@ -245,6 +266,15 @@ impl fmt::Display for ModelFile {
             if let Some(source) = self.sources.get(spec.name) {
                 writeln!(f, "{} = {}", spec.name, quoted(source))?;
             }
+        }
+        if !self.figures.is_empty() {
+            writeln!(f, "\n[figures]")?;
+        }
+        for (step, figure) in &self.figures {
+            let ModelFigure { unit, real, model, error_permille } = figure;
+            let unit = quoted(unit);
+            write!(f, "{step} = {{ unit = {unit}, real = {real}, model = {model}, ")?;
+            writeln!(f, "error_permille = {error_permille} }}")?;
         }
         Ok(())
     }

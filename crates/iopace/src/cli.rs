@@ -1,5 +1,6 @@
 //! The command line, defined once: parsing, help, completions and man pages all come from here.
 
+mod calibrate;
 mod group;
 mod pace;
 mod replay;
@@ -8,6 +9,7 @@ mod serve;
 mod sim;
 mod window;
 
+pub use calibrate::CalibrateArgs;
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
@@ -66,6 +68,8 @@ pub enum Command {
     Group(GroupCommand),
     /// See the effect of a scheduler in a minute, on an emulated disk
     Demo(crate::demo::Args),
+    /// Measure a file or disk and write a model of it, with its error
+    Calibrate(CalibrateArgs),
     /// Show the disk models with every parameter and its source
     Models(ModelsArgs),
     /// Run scenarios in virtual time

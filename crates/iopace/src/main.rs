@@ -5,6 +5,7 @@
 //! right.
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod cli;
 mod config;
 mod demo;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Completions { shell } => generate::completions(shell),

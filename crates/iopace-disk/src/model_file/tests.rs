@@ -10,11 +10,13 @@ use iopace_core::units::Bytes;
 
 fn file_of(preset: &crate::presets::Preset) -> ModelFile {
     let sources = preset.parameters.iter().map(|p| (p.name.into(), p.source.into()));
+    let figure = ModelFigure { unit: "1/s".into(), real: 77, model: 76, error_permille: -12 };
     ModelFile {
         name: Some(format!("a \"{}\"\n", preset.name)),
         summary: Some(preset.summary.into()),
         model: preset.config,
         sources: sources.collect(),
+        figures: [("read-random-4k-x1".to_owned(), figure)].into(),
     }
 }
 
@@ -23,8 +25,13 @@ fn what_is_written_is_read() {
     for preset in PRESETS {
         let file = file_of(preset);
         assert_eq!(ModelFile::parse("x", &file.to_string()), Ok(file));
-        let bare =
-            ModelFile { name: None, summary: None, sources: BTreeMap::new(), ..file_of(preset) };
+        let bare = ModelFile {
+            name: None,
+            summary: None,
+            sources: BTreeMap::new(),
+            figures: BTreeMap::new(),
+            ..file_of(preset)
+        };
         assert_eq!(ModelFile::parse("x", &bare.to_string()), Ok(bare));
     }
 }

@@ -5,7 +5,7 @@
 //! | `rate_bus` | the fastest sequential read |
 //! | `depth` | 1 if random reads gain nothing from depth, else what was tried at most |
 //! | `command_time` | one over the random reads per second at full depth |
-//! | `overhead` | a random write at depth 1 less the others; without writes an eighth |
+//! | `overhead` | a random write at depth 1 less the others, at most half; else an eighth |
 //! | `read_time` | a random read at depth 1 less the others |
 //! | `units` | the power of two with the nearest sweep over depth, by running the model |
 //! | `program_time` | sequential writes: a stripe on every unit in that time |
@@ -104,7 +104,8 @@ fn times(config: &mut SsdConfig, set: &Set<'_>, sources: &mut Sources) {
     let others = config.command_time.0 + transfer.0;
     let write = set.random_write(1).map(|figure| 1_000_000_000 / figure.value.max(1));
     let overhead = write.map_or(latency / 8, |write| write.saturating_sub(others));
-    config.overhead = Nanos(overhead.min(latency.saturating_sub(others)));
+    // A disk that writes slower than it reads would leave no time for the read itself.
+    config.overhead = Nanos(overhead.min(latency.saturating_sub(others) / 2));
     sources.push(match write {
         Some(_) => ("overhead", "measured: random writes of 4 KiB at depth 1, less the rest"),
         None => ("overhead", "assumed: an eighth of a lone read"),

@@ -1,0 +1,216 @@
+//! `iopace calibrate`: measures a file or disk, fits a model, and says how far off it is.
+
+mod scratch;
+mod show;
+
+use crate::cli::CalibrateArgs;
+use crate::output::{Failure, Format, print, print_json};
+use crate::units;
+use iopace_core::time::Nanos;
+use iopace_daemon::measured::{RealDisk, device_name, kernel_says_rotational};
+use iopace_disk::calibrate::{
+    self, Figure, Fit, Fitted, Limits, Measured, Row, SIZE_MIN, Step, Trouble,
+};
+use iopace_disk::model_file::{ModelFigure, ModelFile};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs;
+use std::io::{ErrorKind, IsTerminal, Write as _};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Shortest measurement: 29 to 37 steps of some 50 ms.
+const TIME_MIN: Nanos = Nanos::from_secs(1);
+
+/// Most requests of a step: beyond it a mean does not change, and their times take memory.
+const REQUESTS_MAX: u64 = 1_000_000;
+
+/// What was found.
+#[derive(Debug)]
+struct Found {
+    file: ModelFile,
+    nature: calibrate::Nature,
+    rows: Vec<Row>,
+    /// What a reader of the figures must know.
+    notes: Vec<String>,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// What cannot be opened or must not be written, or too little was measured.
+pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
+    if args.time < TIME_MIN {
+        return Err(Failure::usage(format!("--time {}: it is at least {TIME_MIN}", args.time)));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // A second one ends the process at once; a scratch file has no name and goes with it.
+        let again = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone());
+        let first = again.and_then(|_| signal_hook::flag::register(signal, stop.clone()));
+        first.map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
+    }
+    let mut disk = open(args, &stop)?;
+    let mut notes = notes(args, &disk);
+    let figures = measure_all(args, &mut disk, &mut notes)?;
+    if stop.load(Relaxed) {
+        notes.push(format!("stopped: {} steps were measured", figures.len()));
+    }
+    say("fitting a model");
+    let says = kernel_says_rotational(&args.path);
+    let capacity = disk.capacity();
+    let fit = Fit { capacity, figures: &figures, kernel_says_rotational: says };
+    let fitted = calibrate::fit(&fit).map_err(Failure::new)?;
+    let is_rotational = fitted.nature == calibrate::Nature::Rotational;
+    if says.is_some_and(|says| says != is_rotational) {
+        let (kernel, curve) = if is_rotational { ("no", "a") } else { ("a", "no") };
+        notes.push(format!("the kernel says {kernel} head, the times of seeks say {curve} head"));
+    }
+    let rows = calibrate::compare(&fitted.model, &figures);
+    let found =
+        Found { file: model_file(args, &fitted, &rows), nature: fitted.nature, rows, notes };
+    if let Some(out) = &args.out {
+        write_out(out, &found)?;
+    }
+    match args.format.format {
+        Format::Json => print_json(&show::json(&found)),
+        Format::Table => print(&show::text(&found, args.out.as_deref())),
+    }
+}
+
+/// Opens what is to be measured, if it may be.
+fn open(args: &CalibrateArgs, stop: &Arc<AtomicBool>) -> Result<RealDisk, Failure> {
+    let path = &args.path;
+    let name = path.display();
+    let metadata = fs::metadata(path);
+    let metadata = metadata.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        if !args.write {
+            return Err(Failure::usage(format!(
+                "{name} is a directory: name a file of it, or say --write for a scratch file there"
+            )));
+        }
+        return scratch::make(args, stop);
+    }
+    let content = match (kind.is_block_device(), metadata.len()) {
+        (true, _) => Some("everything on this block device".to_owned()),
+        (false, 0) => None,
+        (false, len) => Some(format!("its {}", units::size(len))),
+    };
+    if let Some(content) = content.filter(|_| args.write && !args.overwrite) {
+        return Err(Failure::usage(format!(
+            "{name}: --write would destroy {content}: say --overwrite too if that is meant, or name \
+             a directory for a scratch file"
+        )));
+    }
+    let disk = RealDisk::open(path, args.write, stop.clone()).map_err(|error| {
+        Failure::new(match error.kind() {
+            ErrorKind::WouldBlock => format!("{name} is in use: another process has it locked"),
+            ErrorKind::ResourceBusy => {
+                format!("{name} is in use (mounted, or part of something): it is not written")
+            }
+            _ => format!("{name} cannot be opened: {error}"),
+        })
+    })?;
+    if disk.capacity() < SIZE_MIN {
+        let message = format!("{name} is too small to be measured: it is at least {SIZE_MIN}");
+        return Err(Failure::usage(message));
+    }
+    Ok(disk)
+}
+
+fn notes(args: &CalibrateArgs, disk: &RealDisk) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !disk.is_direct() {
+        notes.push("no direct I/O here: the page cache takes part in every figure".into());
+    }
+    match disk.holes_permille() {
+        Ok(0) | Err(_) => {}
+        Ok(holes) => notes.push(format!(
+            "{}.{} % of the file is holes: reads of them do not reach the disk",
+            holes / 10,
+            holes % 10
+        )),
+    }
+    if !args.write {
+        notes.push(
+            "writes were not measured (--write): what the model has of them is assumed".into(),
+        );
+    }
+    notes.push(format!("requests in parallel: {}", disk.engine()));
+    notes
+}
+
+/// Measures step by step, each for its share of the time.
+fn measure_all(
+    args: &CalibrateArgs,
+    disk: &mut RealDisk,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Figure>, Failure> {
+    let steps = calibrate::plan(args.write);
+    let weights: u64 = steps.iter().map(Step::weight).sum();
+    let mut figures = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        say(&format!("{} of {}: {step}", at + 1, steps.len()));
+        let time = Nanos(args.time.0 / weights * step.weight());
+        let limits = Limits { time, requests_count: REQUESTS_MAX };
+        match calibrate::measure(disk, *step, limits) {
+            Ok(figure) => figures.push(figure),
+            Err(Trouble::Stopped) => {}
+            Err(Trouble::Failed(op, error)) if op == iopace_core::request::Op::Flush => {
+                notes.push(format!("{step}: a flush failed: {error:?}"));
+            }
+            Err(Trouble::Failed(_, error)) => {
+                let name = args.path.display();
+                return Err(Failure::new(format!("{name}: {step} failed: {error:?}")));
+            }
+        }
+        if disk.is_stopped() {
+            break;
+        }
+    }
+    Ok(figures)
+}
+
+/// Says where it is, on a terminal, in one line that is written over.
+fn say(text: &str) {
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        let _ = write!(err, "\r\x1b[K{text}");
+        let _ = err.flush();
+    }
+}
+
+/// Nothing in it tells which machine it was, unless the maker's name is asked for.
+fn model_file(args: &CalibrateArgs, fitted: &Fitted, rows: &[Row]) -> ModelFile {
+    let name = args.device_name.then(|| device_name(&args.path)).flatten();
+    let error = calibrate::mean_error(rows);
+    let (steps, whole, tenth) = (rows.len(), error / 10, error % 10);
+    let what = if args.write { "reads and writes" } else { "reads" };
+    let summary = format!(
+        "fitted by iopace calibrate to {what}: {steps} figures, mean error {whole}.{tenth} %"
+    );
+    let figures = rows.iter().map(|row| {
+        let figure = ModelFigure {
+            unit: row.real.step.unit().name().into(),
+            real: row.real.value,
+            model: row.modelled,
+            error_permille: row.error_permille,
+        };
+        (row.real.step.to_string(), figure)
+    });
+    ModelFile {
+        name,
+        summary: Some(summary),
+        model: fitted.model,
+        sources: fitted.sources.clone(),
+        figures: figures.collect(),
+    }
+}
+
+fn write_out(out: &Path, found: &Found) -> Result<(), Failure> {
+    fs::write(out, found.file.to_string())
+        .map_err(|error| Failure::new(format!("{} cannot be written: {error}", out.display())))
+}

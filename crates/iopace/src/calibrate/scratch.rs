@@ -1,0 +1,64 @@
+//! A scratch file in a directory: written, so that reads reach the disk, and nameless, so that it
+//! goes with the process whatever happens.
+
+use super::say;
+use crate::cli::CalibrateArgs;
+use crate::output::Failure;
+use crate::units;
+use iopace_core::time::Nanos;
+use iopace_daemon::clock;
+use iopace_daemon::measured::RealDisk;
+use iopace_disk::calibrate::SIZE_MIN;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Written at a time; not zeroes, which some disks do not store.
+const PIECE: usize = 1 << 20;
+
+/// Part of the time that is spent on writing it.
+const SHARE: u64 = 5;
+
+/// Part of the free space that it takes at most.
+const FREE_PART: u64 = 4;
+
+/// Makes it and opens it.
+pub(super) fn make(args: &CalibrateArgs, stop: &Arc<AtomicBool>) -> Result<RealDisk, Failure> {
+    let name = args.path.display();
+    let fail = |what: &str, error: std::io::Error| {
+        Failure::new(format!("{name}: the scratch file cannot be {what}: {error}"))
+    };
+    let free = rustix::fs::statvfs(&args.path).map(|stat| stat.f_bavail * stat.f_frsize);
+    let free = free.map_err(|error| fail("placed", error.into()))?;
+    let size = args.size.get().min(free / FREE_PART);
+    if size < SIZE_MIN.get() {
+        return Err(Failure::usage(format!(
+            "{name}: a scratch file of {} is too small or takes more than a quarter of the free \
+             space: at least {SIZE_MIN} are needed",
+            units::size(args.size.get())
+        )));
+    }
+    let named = tempfile::Builder::new().prefix(".iopace-calibrate-").tempfile_in(&args.path);
+    let mut named = named.map_err(|error| fail("made", error))?;
+    let piece: Vec<u8> =
+        (0..PIECE as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+    let begin = clock::now();
+    let mut written = 0;
+    while written < size {
+        named.write_all(&piece).map_err(|error| fail("written", error))?;
+        written += PIECE as u64;
+        if written.is_multiple_of(SIZE_MIN.get()) {
+            named.as_file().sync_data().map_err(|error| fail("written", error))?;
+            say(&format!("scratch file: {}", units::size(written)));
+            let is_late = clock::now().since(begin) > Nanos(args.time.0 / SHARE);
+            if is_late || stop.load(Relaxed) {
+                break;
+            }
+        }
+    }
+    named.as_file().sync_data().map_err(|error| fail("written", error))?;
+    let disk = RealDisk::open(named.path(), true, stop.clone());
+    let disk = disk.map_err(|error| fail("opened", error))?;
+    named.close().map_err(|error| fail("removed", error))?;
+    Ok(disk)
+}
