@@ -56,6 +56,9 @@ pub enum StartError {
     /// A model that does not exist.
     #[error("there is no disk model '{0}'; there are: {1}")]
     NoModel(String, String),
+    /// A model file that cannot be read, or is wrong.
+    #[error("{0}")]
+    ModelFile(String),
     /// A group or its settings.
     #[error("group {0}")]
     Group(String),

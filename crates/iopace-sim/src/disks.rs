@@ -9,10 +9,12 @@ use iopace_core::pace::Thresholds;
 use iopace_core::time::Nanos;
 use iopace_disk::faulty::{FaultSwitch, Faulty};
 use iopace_disk::machine::Machine;
+use iopace_disk::model_file::ModelFile;
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets::{self, Preset};
 use iopace_disk::slowed::{Brake, Slowed};
 use iopace_disk::{Disk, DiskStats};
+use std::fs;
 
 /// The preset of that name.
 ///
@@ -25,11 +27,17 @@ pub(crate) fn preset(name: &str) -> Result<&'static Preset, String> {
     })
 }
 
-/// The disk of that name.
+/// The disk of that name, or of the model file of that name (`*.toml`).
 ///
 /// # Errors
-/// As [`preset`].
+/// As [`preset`], or the file is wrong.
 pub(crate) fn build(name: &str) -> Result<Box<dyn Disk>, String> {
+    if presets::find(name).is_none() && name.ends_with(".toml") {
+        let text = fs::read_to_string(name);
+        let text = text.map_err(|error| format!("the model {name} cannot be read: {error}"))?;
+        let file = ModelFile::parse(name, &text).map_err(|error| error.to_string())?;
+        return Ok(file.model.build());
+    }
     preset(name).map(|preset| (preset.build)())
 }
 

@@ -6,6 +6,7 @@ mod show;
 use crate::cli::CalibrateArgs;
 use crate::output::{Failure, Format, print, print_json};
 use crate::units;
+use iopace_core::request::Op;
 use iopace_core::time::Nanos;
 use iopace_daemon::measured::{RealDisk, device_name, kernel_says_rotational};
 use iopace_disk::calibrate::{
@@ -159,7 +160,7 @@ fn measure_all(
         match calibrate::measure(disk, *step, limits) {
             Ok(figure) => figures.push(figure),
             Err(Trouble::Stopped) => {}
-            Err(Trouble::Failed(op, error)) if op == iopace_core::request::Op::Flush => {
+            Err(Trouble::Failed(Op::Flush, error)) => {
                 notes.push(format!("{step}: a flush failed: {error:?}"));
             }
             Err(Trouble::Failed(_, error)) => {

@@ -147,6 +147,20 @@ fn models() -> PossibleValuesParser {
     )
 }
 
+/// A preset, or the path of a model file.
+fn parse_disk(text: &str) -> Result<String, String> {
+    if iopace_disk::presets::find(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    if text.ends_with(".toml") {
+        // A scenario takes paths from its own folder: said in full it means the same everywhere.
+        let path = std::path::absolute(text).map_err(|error| error.to_string())?;
+        return path.into_os_string().into_string().map_err(|_| "the path is no UTF-8".into());
+    }
+    let names: Vec<&str> = iopace_disk::presets::PRESETS.iter().map(|preset| preset.name).collect();
+    Err(format!("there are: {}; a model file ends in .toml", names.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

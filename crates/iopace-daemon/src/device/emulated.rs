@@ -22,9 +22,11 @@ use iopace_core::sched::{self, fifo};
 use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
+use iopace_disk::Disk;
 use iopace_disk::machine::{Io, Machine, MachineOutput};
+use iopace_disk::model_file::ModelFile;
 use iopace_disk::page_cache::PageCacheConfig;
-use iopace_disk::presets::{self, Preset};
+use iopace_disk::presets;
 use iopace_nbd::Error as NbdError;
 use slab::Slab;
 use std::fs;
@@ -67,11 +69,7 @@ impl EmulatedDevice {
         let Backend::Emulated { model, store, size, cache } = &config.backend else {
             unreachable!("called for emulated devices only")
         };
-        let Some(preset) = presets::find(model) else {
-            let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
-            return Err(StartError::NoModel(model.clone(), names.join(", ")));
-        };
-        let disk = (preset.build)();
+        let disk = build(model)?;
         let capacity = disk.capacity().get();
         let store_file = match store {
             Some(path) => open_store(path, *size, capacity, config.read_only)?,
@@ -93,7 +91,7 @@ impl EmulatedDevice {
         let cache =
             (!config.direct).then_some(PageCacheConfig { memory: cache, drop_behind: true });
         let machine = Machine::new(engine, cache, disk);
-        let info = info(config, preset, store.clone(), &store_file, rotational, base);
+        let info = info(config, model, store.clone(), &store_file, rotational, base);
         let inner = Inner {
             machine,
             jobs: Slab::new(),
@@ -212,9 +210,25 @@ fn memory_store(size_bytes: u64) -> Result<File, StartError> {
     Ok(File::adopt(file, size_bytes))
 }
 
+/// The model of that name, or of the model file of that name (`*.toml`).
+fn build(name: &str) -> Result<Box<dyn Disk>, StartError> {
+    if let Some(preset) = presets::find(name) {
+        return Ok((preset.build)());
+    }
+    if !name.ends_with(".toml") {
+        let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
+        return Err(StartError::NoModel(name.to_owned(), names.join(", ")));
+    }
+    let text = fs::read_to_string(name);
+    let text = text.map_err(|error| format!("the model {name} cannot be read: {error}"));
+    let file =
+        text.and_then(|text| ModelFile::parse(name, &text).map_err(|error| error.to_string()));
+    file.map(|file| file.model.build()).map_err(StartError::ModelFile)
+}
+
 fn info(
     config: &DeviceConfig,
-    preset: &Preset,
+    model: &str,
     path: Option<PathBuf>,
     store: &File,
     rotational: bool,
@@ -224,7 +238,7 @@ fn info(
         name: config.name.clone(),
         kind: "emulated",
         path,
-        model: Some(preset.name.to_owned()),
+        model: Some(model.to_owned()),
         size_bytes: store.size_bytes(),
         read_only: config.read_only,
         direct: config.direct,

@@ -1,7 +1,7 @@
 //! `iopace sim replay` as it is asked for.
 
 use super::TableFormat;
-use super::{models, window_policies};
+use super::{parse_disk, window_policies};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
 use iopace_sim::inputs::Format;
@@ -22,8 +22,8 @@ pub struct ReplayArgs {
     /// How many requests the disk holds
     #[arg(long, value_name = "NAME", default_value = "fixed", value_parser = window_policies())]
     pub window: String,
-    /// The disk
-    #[arg(long, value_name = "PRESET", default_value = "hdd-sata-250g", value_parser = models())]
+    /// The disk: a preset (see 'iopace models') or a model file (*.toml)
+    #[arg(long, value_name = "MODEL", default_value = "hdd-sata-250g", value_parser = parse_disk)]
     pub disk: String,
     /// Submit in the order of the trace as fast as requests finish, not by time stamps
     #[arg(long)]

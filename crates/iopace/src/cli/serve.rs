@@ -1,6 +1,6 @@
 //! `iopace serve` as it is asked for.
 
-use super::{models, pace_policies, schedulers, window_policies};
+use super::{pace_policies, parse_disk, schedulers, window_policies};
 use crate::units;
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -70,8 +70,8 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Disk")]
 pub struct DeviceArgs {
-    /// Serve a modelled disk in real time; see 'iopace models'
-    #[arg(long, value_name = "MODEL", value_parser = models(), hide_possible_values = true)]
+    /// Serve a modelled disk in real time; see 'iopace models', or a model file (*.toml)
+    #[arg(long, value_name = "MODEL", value_parser = parse_disk)]
     pub emulate: Option<String>,
 
     /// Size of the emulated disk, as 4GiB [default: the model's, or that of FILE]

@@ -186,7 +186,7 @@ pub(super) fn checked_size(size: &Spanned<String>) -> Result<Bytes, Mistake> {
 }
 
 fn checked_model(model: Spanned<String>) -> Result<String, Mistake> {
-    if presets::find(model.get_ref()).is_none() {
+    if presets::find(model.get_ref()).is_none() && !model.get_ref().ends_with(".toml") {
         let known = PRESETS.iter().map(|preset| preset.name);
         return Err((model.span(), unknown("disk model", model.get_ref(), known)));
     }

@@ -126,7 +126,11 @@ fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Fa
         })
     };
     match (&args.emulate, files) {
-        (Some(model), []) => Ok(vec![make(model.clone(), None)?]),
+        (Some(model), []) => {
+            let name = Path::new(model).file_stem().filter(|_| model.ends_with(".toml"));
+            let name = name.map_or(model.clone(), |stem| stem.to_string_lossy().into_owned());
+            Ok(vec![make(name, None)?])
+        }
         (None, []) => Err(Failure::usage(
             "there is nothing to serve: name a file (iopace serve disk.img), or a model (iopace \
              serve --emulate hdd-sata-250g)",

@@ -58,7 +58,8 @@ impl Specs {
         if self.ramp > Nanos::ZERO && self.ramp < end {
             let _ = writeln!(text, "warmup = {}", nanos(self.ramp));
         }
-        let _ = writeln!(text, "\n[disk]\npreset = {}", quoted(disk));
+        let key = if disk.ends_with(".toml") { "model" } else { "preset" };
+        let _ = writeln!(text, "\n[disk]\n{key} = {}", quoted(disk));
         if self.specs.iter().any(|spec| spec.buffered) {
             text.push_str("\n[memory]\n");
         }
