@@ -23,8 +23,9 @@ pub use sim::{SweepArgs, TableFormat, TablesArgs, TraceFormat};
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
 use crate::output::Format;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -147,18 +148,35 @@ fn models() -> PossibleValuesParser {
     )
 }
 
-/// A preset, or the path of a model file.
-fn parse_disk(text: &str) -> Result<String, String> {
-    if iopace_disk::presets::find(text).is_some() {
-        return Ok(text.to_owned());
+/// A preset, or the path of a model file; presets are offered in help and completions.
+#[derive(Clone, Debug)]
+struct DiskParser;
+
+impl TypedValueParser for DiskParser {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        cmd: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        match value.to_str().filter(|text| text.ends_with(".toml")) {
+            Some(_) => parse_model_file.parse_ref(cmd, arg, value),
+            None => models().parse_ref(cmd, arg, value),
+        }
     }
-    if text.ends_with(".toml") {
-        // A scenario takes paths from its own folder: said in full it means the same everywhere.
-        let path = std::path::absolute(text).map_err(|error| error.to_string())?;
-        return path.into_os_string().into_string().map_err(|_| "the path is no UTF-8".into());
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let presets = iopace_disk::presets::PRESETS.iter();
+        Some(Box::new(presets.map(|one| PossibleValue::new(one.name).help(one.summary))))
     }
-    let names: Vec<&str> = iopace_disk::presets::PRESETS.iter().map(|preset| preset.name).collect();
-    Err(format!("there are: {}; a model file ends in .toml", names.join(", ")))
+}
+
+fn parse_model_file(text: &str) -> Result<String, String> {
+    // A scenario takes paths from its own folder: said in full it means the same everywhere.
+    let path = std::path::absolute(text).map_err(|error| error.to_string())?;
+    path.into_os_string().into_string().map_err(|_| "the path is no UTF-8".into())
 }
 
 #[cfg(test)]

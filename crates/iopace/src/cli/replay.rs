@@ -1,7 +1,7 @@
 //! `iopace sim replay` as it is asked for.
 
 use super::TableFormat;
-use super::{parse_disk, window_policies};
+use super::{DiskParser, window_policies};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
 use iopace_sim::inputs::Format;
@@ -23,7 +23,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "NAME", default_value = "fixed", value_parser = window_policies())]
     pub window: String,
     /// The disk: a preset (see 'iopace models') or a model file (*.toml)
-    #[arg(long, value_name = "MODEL", default_value = "hdd-sata-250g", value_parser = parse_disk)]
+    #[arg(long, value_name = "MODEL", default_value = "hdd-sata-250g", value_parser = DiskParser)]
     pub disk: String,
     /// Submit in the order of the trace as fast as requests finish, not by time stamps
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `iopace serve` as it is asked for.
 
-use super::{pace_policies, parse_disk, schedulers, window_policies};
+use super::{DiskParser, pace_policies, schedulers, window_policies};
 use crate::units;
 use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -71,7 +71,7 @@ pub struct ServeArgs {
 #[command(next_help_heading = "Disk")]
 pub struct DeviceArgs {
     /// Serve a modelled disk in real time; see 'iopace models', or a model file (*.toml)
-    #[arg(long, value_name = "MODEL", value_parser = parse_disk)]
+    #[arg(long, value_name = "MODEL", value_parser = DiskParser, hide_possible_values = true)]
     pub emulate: Option<String>,
 
     /// Size of the emulated disk, as 4GiB [default: the model's, or that of FILE]
