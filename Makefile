@@ -4,7 +4,7 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help setup build demo test bench tables fmt lint tidy docs fuzz clean
+.PHONY: help setup build demo test bench tables truth fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ tables: ## the outcome tables of the simulator, the long ones too, and the score
 	@$(CARGO) run --release -q -p iopace -- sim tables all --html $(TARGET_DIR)/tables.html
 	@echo; $(CARGO) run --release -q -p iopace -- sim score all
 	@echo; echo "report: $(TARGET_DIR)/tables.html"
+
+truth: ## model against live: the same fio jobs on both (some four minutes)
+	@scripts/model_truth.sh
 
 fmt: ## format the code
 	$(CARGO) fmt --all

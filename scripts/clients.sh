@@ -190,6 +190,7 @@ else
 fi
 
 check "groups: a newcomer beside a full queue" fio python3 "$root/scripts/groups.py" slots short
+check "model against live: the order of schedulers" fio python3 "$root/scripts/model_truth.py" short
 check "pace: ten writers" fio python3 "$root/scripts/pace.py" writers short
 check "pace: a reader beside ten writers" fio python3 "$root/scripts/pace.py" reader short
 check "pace: a limit and weights" fio python3 "$root/scripts/pace.py" groups short

@@ -102,8 +102,8 @@ fn open(args: &CalibrateArgs, stop: &Arc<AtomicBool>) -> Result<RealDisk, Failur
     };
     if let Some(content) = content.filter(|_| args.write && !args.overwrite) {
         return Err(Failure::usage(format!(
-            "{name}: --write would destroy {content}: say --overwrite too if that is meant, or name \
-             a directory for a scratch file"
+            "{name}: --write would destroy {content}: say --overwrite too if that is meant, or \
+             name a directory for a scratch file"
         )));
     }
     let disk = RealDisk::open(path, args.write, stop.clone()).map_err(|error| {
