@@ -11,7 +11,7 @@ const DISKS: [(&str, u64); 7] = [
     ("hdd-nearline-6t", 24_000),
     // Below the thresholds of before 2011 a writer waits for up to ten seconds here.
     ("usb-key", 80_000),
-    ("nfs-gigabit", 6_000),
+    ("nfs-gigabit", 16_000),
     // rr gives six tasks 119 ms each.
     ("ssd-sata", 3_200),
     ("ssd-nvme", 3_200),

@@ -2,8 +2,9 @@
 //!
 //! # Model
 //! - *Safety*, over the whole run: nothing panics; every request ends exactly once; no scheduler
-//!   fails; without faults of the disk no request fails; dirty memory is never above its limit;
-//!   no group gets more of the disk than its `io.max`, but for 1 % and a tenth of a second's worth.
+//!   fails, and no exchange of one is refused; without faults of the disk no request fails; dirty
+//!   memory is never above its limit; no group gets more of the disk than its `io.max`, but for 1 %
+//!   and a tenth of a second's worth.
 //! - *Liveness*: faults are off from half of the run on. In its last quarter every task gets
 //!   something; then nobody submits any more, and what is outstanding ends within five
 //!   minutes ([`crate::run::GIVE_UP`]).
@@ -105,6 +106,9 @@ fn ends_well(scenario: &Scenario, report: &RunReport) -> Result<(), Fault> {
     if report.failed_over > 0 {
         let last = report.events.last().map_or("nothing was said", |event| event.text.as_str());
         return Err(Fault::new("failed-over", format!("A scheduler failed: {last}.")));
+    }
+    if let Some(event) = report.events.iter().find(|event| event.text.contains(" refused: ")) {
+        return Err(Fault::new("refused", format!("{}.", event.text)));
     }
     let failed = report.tasks.iter().find(|(_, task)| task.failed > 0);
     match failed.filter(|_| scenario.faults.is_none()) {
