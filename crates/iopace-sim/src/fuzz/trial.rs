@@ -60,7 +60,8 @@ impl Fault {
 /// # Errors
 /// The first law that does not hold.
 pub fn put(scenario: &Scenario) -> Result<(), Fault> {
-    let run = AssertUnwindSafe(|| both_phases(scenario));
+    let scenario = Scenario { keeps_timeline: true, ..scenario.clone() };
+    let run = AssertUnwindSafe(|| both_phases(&scenario));
     catch_unwind(run).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");

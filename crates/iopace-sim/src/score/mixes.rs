@@ -129,6 +129,7 @@ impl Mix {
     /// If the disk does not exist.
     pub fn scenario(self, bench: &Bench, policy: &Policy, seed: u64) -> Scenario {
         let mut scenario = Scenario::new(self.name(), bench.disk);
+        scenario.keeps_timeline = true;
         scenario.seed = seed;
         scenario.duration = bench.duration;
         scenario.warmup = Nanos(bench.duration.0 / WARMUP_PART);
