@@ -10,6 +10,8 @@ use iopace_disk::model::{self, Spec};
 use iopace_disk::presets::PRESETS;
 use serde_json::{Map, Value, json};
 
+pub mod page;
+
 /// The schema, as text that ends with a line.
 pub fn schema() -> String {
     let mut root = table(keys::FILE);
@@ -113,9 +115,9 @@ fn quantity(units: &[(&str, u64)]) -> Value {
 }
 
 /// The words of a registry, each with what it is.
-fn words(registry: Registry) -> Value {
+fn entries(registry: Registry) -> Vec<(&'static str, String)> {
     let sched = || sched::REGISTRY.iter().map(|all| (all.name, all.summary.to_string()));
-    let all: Vec<(&str, String)> = match registry {
+    match registry {
         Registry::Presets => PRESETS.iter().map(|all| (all.name, all.summary.into())).collect(),
         Registry::Models => model::KINDS.iter().map(|all| (all.name, all.summary.into())).collect(),
         Registry::Schedulers => sched().collect(),
@@ -132,9 +134,12 @@ fn words(registry: Registry) -> Value {
         Registry::Figures => {
             Figure::ALL.iter().map(|(_, name, unit)| (*name, format!("in {unit}"))).collect()
         }
-    };
+    }
+}
+
+fn words(registry: Registry) -> Value {
     let word = |(name, doc): (&str, String)| json!({ "const": name, "description": doc });
-    json!({ "oneOf": all.into_iter().map(word).collect::<Vec<_>>() })
+    json!({ "oneOf": entries(registry).into_iter().map(word).collect::<Vec<_>>() })
 }
 
 /// Lines of the files of a group.

@@ -1,6 +1,7 @@
 //! The schema for editors: it is the one that is checked in, and every scenario is legal under it.
 
 use iopace_sim::scenario::Scenario;
+use iopace_sim::schema::page::page;
 use iopace_sim::schema::schema;
 use iopace_sim::starters::STARTERS;
 use iopace_sim::stories::STORIES;
@@ -8,17 +9,28 @@ use serde_json::Value;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.schema.json");
 
-#[test]
-fn the_file_is_the_schema() {
-    let made = schema();
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario-keys.md");
+
+/// The file is what is made; IOPACE_UPDATE_DOCS=1 writes it.
+fn assert_is(file: &str, made: &str) {
     if std::env::var_os("IOPACE_UPDATE_DOCS").is_some() {
-        std::fs::write(FILE, &made).expect("written");
+        std::fs::write(file, made).expect("written");
     }
-    let shown = std::fs::read_to_string(FILE).expect("docs/scenario.schema.json is there");
+    let shown = std::fs::read_to_string(file).expect("it is there");
     assert!(
         shown == made,
-        "out of date: IOPACE_UPDATE_DOCS=1 cargo test -p iopace-sim --test schema"
+        "{file} is out of date: IOPACE_UPDATE_DOCS=1 cargo test -p iopace-sim --test schema"
     );
+}
+
+#[test]
+fn the_file_is_the_schema() {
+    assert_is(FILE, &schema());
+}
+
+#[test]
+fn the_page_of_the_manual_has_every_key() {
+    assert_is(PAGE, &page());
 }
 
 fn is_of_type(value: &Value, name: &Value) -> bool {
