@@ -16,13 +16,16 @@ use iopace_disk::model_file::{ModelFigure, ModelFile};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
 use std::io::{ErrorKind, IsTerminal, Write as _};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Shortest measurement: 29 to 37 steps of some 50 ms.
 const TIME_MIN: Nanos = Nanos::from_secs(1);
+
+/// Longest file that is looked at before a model is written over it.
+const MODEL_LEN_MAX: u64 = 1 << 20;
 
 /// Most requests of a step: beyond it a mean does not change, and their times take memory.
 const REQUESTS_MAX: u64 = 1_000_000;
@@ -52,6 +55,9 @@ pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
         let first = again.and_then(|_| signal_hook::flag::register(signal, stop.clone()));
         first.map_err(|error| Failure::new(format!("signals cannot be caught: {error}")))?;
     }
+    if let Some(out) = &args.out {
+        check_out(out, &args.path)?;
+    }
     let mut disk = open(args, &stop)?;
     let mut notes = notes(args, &disk);
     let figures = measure_all(args, &mut disk, &mut notes)?;
@@ -72,7 +78,7 @@ pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     let found =
         Found { file: model_file(args, &fitted, &rows), nature: fitted.nature, rows, notes };
     if let Some(out) = &args.out {
-        write_out(out, &found)?;
+        save(out, Some(&found.file))?;
     }
     match args.format.format {
         Format::Json => print_json(&show::json(&found)),
@@ -94,6 +100,10 @@ fn open(args: &CalibrateArgs, stop: &Arc<AtomicBool>) -> Result<RealDisk, Failur
             )));
         }
         return scratch::make(args, stop);
+    }
+    if !kind.is_file() && !kind.is_block_device() {
+        let message = format!("{name} is neither a file nor a block device nor a directory");
+        return Err(Failure::usage(message));
     }
     let content = match (kind.is_block_device(), metadata.len()) {
         (true, _) => Some("everything on this block device".to_owned()),
@@ -211,7 +221,41 @@ fn model_file(args: &CalibrateArgs, fitted: &Fitted, rows: &[Row]) -> ModelFile 
     }
 }
 
-fn write_out(out: &Path, found: &Found) -> Result<(), Failure> {
-    fs::write(out, found.file.to_string())
-        .map_err(|error| Failure::new(format!("{} cannot be written: {error}", out.display())))
+/// Refuses to write the model over anything but a model, before something is measured in vain.
+fn check_out(out: &Path, measured: &Path) -> Result<(), Failure> {
+    let name = out.display();
+    let there = match fs::metadata(out) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return save(out, None),
+        Err(error) => return Err(Failure::usage(format!("{name}: {error}"))),
+        Ok(there) => there,
+    };
+    let is_measured = fs::metadata(measured)
+        .is_ok_and(|other| (other.dev(), other.ino()) == (there.dev(), there.ino()));
+    // A model file is some kilobytes; anything else is not read to find out.
+    let is_model = there.is_file()
+        && !is_measured
+        && (there.len() == 0
+            || there.len() <= MODEL_LEN_MAX
+                && fs::read_to_string(out)
+                    .is_ok_and(|text| ModelFile::parse(&name.to_string(), &text).is_ok()));
+    if !is_model {
+        let message = format!("--out {name}: it is there and no model file: name another one");
+        return Err(Failure::usage(message));
+    }
+    save(out, None)
+}
+
+/// Writes the model beside its place and puts it there as a whole; without a model, tries whether
+/// that is possible.
+fn save(out: &Path, model: Option<&ModelFile>) -> Result<(), Failure> {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let attempt = || {
+        let mut file = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
+        let Some(model) = model else { return file.close() };
+        file.write_all(model.to_string().as_bytes())?;
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.persist(out).map_err(|error| error.error)?;
+        Ok(())
+    };
+    attempt().map_err(|error| Failure::new(format!("{} cannot be written: {error}", out.display())))
 }

@@ -29,6 +29,10 @@ const SEND_FILE_BYTES: usize = 128 * 1024;
 /// shares it would wait for minutes.
 const PIECE_BYTES: u64 = 32 << 20;
 
+/// Most pieces of one request, but for a rest: sixteen of the longest leave the connection the
+/// places that it has for requests.
+const PIECES_MAX: u64 = 32;
+
 /// What a connection's thread works with once an export is open.
 struct Opened {
     device: Arc<dyn Device>,
@@ -213,7 +217,8 @@ impl Session {
             Command::Cache => Op::Cache,
             Command::Write | Command::Disconnect => unreachable!("these have their own events"),
         };
-        if op == Op::Flush || extent.len().get() <= PIECE_BYTES {
+        // A trim counts as no bytes, however long it is.
+        if matches!(op, Op::Flush | Op::Trim) || extent.len().get() <= PIECE_BYTES {
             self.admit(Held::default())?;
             let extent = if op == Op::Flush { Extent::EMPTY } else { extent };
             self.push(op, extent, &request, Buffer::default(), Held::default());
@@ -342,13 +347,15 @@ impl Session {
     }
 }
 
-/// An extent cut at multiples of [`PIECE_BYTES`]: what a trim or zeroes at unaligned cuts would
-/// leave of a block could not be given back.
+/// An extent cut at multiples of [`PIECE_BYTES`], or of as many of them as it takes to have no more
+/// than [`PIECES_MAX`] and a rest: what zeroes at unaligned cuts would leave of a block could not be
+/// given back.
 fn pieces(extent: Extent) -> Vec<Extent> {
     let (mut from, end) = (extent.offset().get(), extent.end().get());
+    let step = PIECE_BYTES * extent.len().get().div_ceil(PIECE_BYTES * PIECES_MAX).max(1);
     let mut pieces = Vec::new();
     while from < end {
-        let to = (from / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES).min(end);
+        let to = (from / step + 1).saturating_mul(step).min(end);
         pieces.push(Extent::new(Bytes(from), Bytes(to - from)).expect("within the extent"));
         from = to;
     }
@@ -388,5 +395,7 @@ mod tests {
         assert_eq!(cut(0, 2 * P), [(0, P), (P, P)]);
         assert_eq!(cut(P - 512, P + 1024), [(P - 512, 512), (P, P), (2 * P, 512)]);
         assert_eq!(cut(u64::MAX - P, P).len(), 2);
+        let longest = cut(4 * P, (4 << 30) - 512);
+        assert_eq!((longest.len(), longest[0]), (32, (4 * P, 4 * P)));
     }
 }

@@ -64,7 +64,8 @@ fn point(file: &str, document: &Table, settings: Vec<(String, String)>) -> Resul
     let text = toml::to_string(&document).map_err(|error| format!("{file}: {error}"))?;
     let scenario = Scenario::parse(file, &text)
         .map_err(|error| format!("{file} with {name}: {}", error.message.trim_end()))?;
-    let key = hash(&format!("{}\n{name}\n{text}", env!("CARGO_PKG_VERSION")));
+    // As resolved: what the text only names (a model file) may have changed.
+    let key = hash(&format!("{}\n{name}\n{text}\n{scenario:?}", env!("CARGO_PKG_VERSION")));
     let scenarios = vec![scenario];
     Ok(Point { key, variant: Variant { name, settings, footing: scenarios.clone(), scenarios } })
 }
@@ -94,18 +95,20 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the file, or makes it, and reads what it remembers. A last line without its end is cut
-    /// off; a line that cannot be read counts as not there.
+    /// Opens the file, or makes it, and reads what it remembers. A last line without its end is
+    /// ended; a line that cannot be read counts as not there.
     ///
     /// # Errors
     /// The file cannot be read or written.
     pub fn open(path: &Path) -> io::Result<(Store, BTreeMap<String, Outcome>)> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).open(path)?;
+        let mut file = options.read(true).append(true).create(true).open(path)?;
         let bytes = std::fs::read(path)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        file.set_len(whole as u64)?;
-        let lines = bytes[..whole].split(|byte| *byte == b'\n');
+        if bytes.last().is_some_and(|byte| *byte != b'\n') {
+            // It stays, as a line that cannot be read: somebody else may be at work on the file.
+            file.write_all(b"\n")?;
+        }
+        let lines = bytes.split(|byte| *byte == b'\n');
         let known = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
         let known = known.map(|line| (line.key, line.outcome)).collect();
         Ok((Store { file }, known))

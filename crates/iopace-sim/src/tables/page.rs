@@ -16,7 +16,7 @@ pub fn page(rows: &[Row], seed: u64) -> String {
          systems measured beside what iopace does in virtual time, seed {seed}.</p></header>\n\
          <main>\n"
     );
-    text.push_str("<section><h2>What holds</h2>\n");
+    text.push_str("<section class=\"words\"><h2>What holds</h2>\n");
     let outcomes = verdicts(rows).into_iter().map(|verdict| {
         let (class, outcome) = match verdict.missed.as_slice() {
             [] => ("best", "holds".to_string()),

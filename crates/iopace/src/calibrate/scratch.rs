@@ -10,6 +10,8 @@ use iopace_daemon::clock;
 use iopace_daemon::measured::RealDisk;
 use iopace_disk::calibrate::SIZE_MIN;
 use std::io::Write as _;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -38,17 +40,16 @@ pub(super) fn make(args: &CalibrateArgs, stop: &Arc<AtomicBool>) -> Result<RealD
             units::size(args.size.get())
         )));
     }
-    let named = tempfile::Builder::new().prefix(".iopace-calibrate-").tempfile_in(&args.path);
-    let mut named = named.map_err(|error| fail("made", error))?;
+    let mut file = tempfile::tempfile_in(&args.path).map_err(|error| fail("made", error))?;
     let piece: Vec<u8> =
         (0..PIECE as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let begin = clock::now();
     let mut written = 0;
     while written < size {
-        named.write_all(&piece).map_err(|error| fail("written", error))?;
+        file.write_all(&piece).map_err(|error| fail("written", error))?;
         written += PIECE as u64;
         if written.is_multiple_of(SIZE_MIN.get()) {
-            named.as_file().sync_data().map_err(|error| fail("written", error))?;
+            file.sync_data().map_err(|error| fail("written", error))?;
             say(&format!("scratch file: {}", units::size(written)));
             let is_late = clock::now().since(begin) > Nanos(args.time.0 / SHARE);
             if is_late || stop.load(Relaxed) {
@@ -56,9 +57,8 @@ pub(super) fn make(args: &CalibrateArgs, stop: &Arc<AtomicBool>) -> Result<RealD
             }
         }
     }
-    named.as_file().sync_data().map_err(|error| fail("written", error))?;
-    let disk = RealDisk::open(named.path(), true, stop.clone());
-    let disk = disk.map_err(|error| fail("opened", error))?;
-    named.close().map_err(|error| fail("removed", error))?;
-    Ok(disk)
+    file.sync_data().map_err(|error| fail("written", error))?;
+    // It has no name; the process has it open as long as this takes.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    RealDisk::open(Path::new(&path), true, stop.clone()).map_err(|error| fail("opened", error))
 }
