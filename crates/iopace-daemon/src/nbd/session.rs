@@ -347,9 +347,8 @@ impl Session {
     }
 }
 
-/// An extent cut at multiples of [`PIECE_BYTES`], or of as many of them as it takes to have no more
-/// than [`PIECES_MAX`] and a rest: what zeroes at unaligned cuts would leave of a block could not be
-/// given back.
+/// An extent cut at multiples of [`PIECE_BYTES`], of more than one if there were too many: what
+/// zeroes at unaligned cuts would leave of a block could not be given back.
 fn pieces(extent: Extent) -> Vec<Extent> {
     let (mut from, end) = (extent.offset().get(), extent.end().get());
     let step = PIECE_BYTES * extent.len().get().div_ceil(PIECE_BYTES * PIECES_MAX).max(1);
