@@ -34,11 +34,12 @@
 //! ```
 //!
 //! # Order
-//! A flush covers every write whose finish was given out before the flush was submitted. It never
-//! enters a scheduler, so none can delay or reorder it: it takes a slot like everybody, waits for
-//! the window only, and starts before anything that is queued. Writes that are not finished are not
-//! covered, as in the NBD protocol and the Linux block layer. FUA travels with the request to the
-//! device, which finishes it when the data is durable.
+//! A flush covers every write whose finish was given out before the flush was submitted; one with
+//! an extent covers those within it, and waits for no other write-back. A flush never enters a
+//! scheduler, so none can delay or reorder it: it takes a slot like everybody, waits for the window
+//! only, and starts before anything that is queued. Writes that are not finished are not covered,
+//! as in the NBD protocol and the Linux block layer. FUA travels with the request to the device,
+//! which finishes it when the data is durable.
 //!
 //! # Properties
 //! 1. Every submitted request finishes exactly once, whatever the scheduler does.
@@ -157,6 +158,7 @@ impl Engine {
             Input::Wrote { id, ok } => self.wrote(id, ok),
             Input::Submit(submit) => self.submitted(submit),
             Input::Done { id, outcome } => self.completed(id, outcome),
+            Input::Void(extent) => self.discard(extent),
             Input::Tick => {}
         }
     }

@@ -75,7 +75,8 @@ pub enum Op {
     Read,
     /// Write the extent.
     Write,
-    /// Make every write that was finished before this request arrived durable.
+    /// Make every write that was finished before this request arrived durable: of the device, or
+    /// of the extent if it is not empty.
     Flush,
     /// The extent's content is no longer needed.
     Trim,

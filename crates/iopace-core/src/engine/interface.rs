@@ -46,6 +46,9 @@ pub enum Input {
         /// How it went.
         outcome: Outcome,
     },
+    /// The content of the extent is void (a file was cut off or removed): what is dirty there need
+    /// not be written back.
+    Void(Extent),
     /// Only time has passed.
     Tick,
 }

@@ -9,7 +9,7 @@
 
 use super::door::{Door, Stand};
 use super::{Engine, Finish, Output, Resume, WriteId};
-use crate::flush::{Flusher, Mark, Owner};
+use crate::flush::{ExtentMark, Flusher, Mark, Owner};
 use crate::limits::{FRONTEND_REQUESTS_MAX, PORTION_MAX};
 use crate::pace::{self, Budget, Grant, Pace, Thresholds, Write};
 use crate::request::{Extent, GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
@@ -20,10 +20,10 @@ use crate::verdict::Reason;
 use crate::window;
 use std::collections::VecDeque;
 
-/// A flush that waits for write-back.
+/// A flush that waits for write-back: of everything (`M` is [`Mark`]) or of an extent.
 #[derive(Debug)]
-pub(super) struct Syncing {
-    pub(super) mark: Mark,
+pub(super) struct Syncing<M> {
+    pub(super) mark: M,
     pub(super) submit: Submit,
     pub(super) since: Instant,
 }
@@ -44,7 +44,8 @@ pub(super) struct Memory {
     pub(super) written: u64,
     pub(super) written_rate: u64,
     pub(super) looked_at: Instant,
-    pub(super) syncing: VecDeque<Syncing>,
+    pub(super) syncing: VecDeque<Syncing<Mark>>,
+    pub(super) syncing_parts: Vec<Syncing<ExtentMark>>,
     pub(super) in_line: window::WriteBack,
     /// Whether something has happened that may let write-back go on.
     pub(super) is_asked: bool,
@@ -78,6 +79,7 @@ impl Memory {
             written_rate: 0,
             looked_at: Instant::ZERO,
             syncing: VecDeque::new(),
+            syncing_parts: Vec::new(),
             in_line: window::WriteBack::default(),
             is_asked: false,
             again: Instant::NEVER,
@@ -95,7 +97,7 @@ impl Memory {
 
     /// Everything that is not in the ledger yet.
     pub(super) fn live_count(&self) -> usize {
-        self.door.live_count() + self.syncing.len()
+        self.door.live_count() + self.syncing.len() + self.syncing_parts.len()
     }
 
     /// When something happens here by itself.

@@ -1,6 +1,6 @@
 //! The flusher at work: dirty memory into line for the disk, flushes behind what they cover.
 
-use super::memory::{Syncing, piece};
+use super::memory::{Memory, Syncing, piece};
 use super::{Engine, Output};
 use crate::admit::Ask;
 use crate::flush::{PAGE, Run};
@@ -20,9 +20,12 @@ const CHUNK_MIN: Bytes = Bytes::from_mib(1);
 const CHUNK_MAX: Bytes = Bytes::from_mib(64);
 
 impl Engine {
-    /// A flush comes: it covers all that is dirty now, so that has to be written back first. False
-    /// if nothing is.
+    /// A flush comes: it covers all that is dirty now, in its extent if it has one, so that has to
+    /// be written back first. False if nothing is.
     pub(super) fn sync(&mut self, submit: Submit) -> bool {
+        if !submit.extent.is_empty() {
+            return self.sync_part(submit);
+        }
         let mark = self.memory.flusher.sync();
         if self.memory.syncing.is_empty() && self.memory.flusher.is_synced(mark) {
             return false;
@@ -33,8 +36,34 @@ impl Engine {
         true
     }
 
+    fn sync_part(&mut self, submit: Submit) -> bool {
+        let mut mark = self.memory.flusher.sync_extent(submit.extent);
+        if self.memory.flusher.is_extent_synced(&mut mark) {
+            return false;
+        }
+        self.groups.hold(submit.group);
+        self.memory.syncing_parts.push(Syncing { mark, submit, since: self.now });
+        self.memory.ask();
+        true
+    }
+
     /// Flushes whose write-back is done stand in line for the disk.
     fn end_syncs(&mut self) {
+        let Memory { flusher, syncing_parts, .. } = &mut self.memory;
+        let mut ended = Vec::new();
+        syncing_parts.retain_mut(|part| {
+            let is_synced = flusher.is_extent_synced(&mut part.mark);
+            if is_synced {
+                ended.push((part.submit, part.since));
+            }
+            !is_synced
+        });
+        for (submit, since) in ended {
+            // Whether write-back of this extent failed is known to who carries the flush out.
+            let written = (self.now.since(since), false);
+            self.groups.release(submit.group);
+            self.enter(submit, |entry| entry.written = written);
+        }
         while let Some(first) = self.memory.syncing.front() {
             if !self.memory.flusher.is_synced(first.mark) {
                 return;
@@ -56,7 +85,8 @@ impl Engine {
         self.memory.is_asked = false;
         self.memory.again = Instant::NEVER;
         self.learn_chunk();
-        self.memory.in_line.is_awaited = !self.memory.syncing.is_empty();
+        self.memory.in_line.is_awaited =
+            !self.memory.syncing.is_empty() || !self.memory.syncing_parts.is_empty();
         while self.memory.in_line.requests_count < WRITE_BACK_REQUESTS_MAX as u32 {
             let memory = &mut self.memory;
             let (background, pressed) = (memory.held.background, memory.door.is_gated());
@@ -165,7 +195,11 @@ impl Engine {
     }
 
     /// Submits a request of the engine or of a frontend; `fill` completes its entry.
-    pub(super) fn enter(&mut self, submit: Submit, fill: impl FnOnce(&mut Entry)) {
+    pub(super) fn enter(&mut self, mut submit: Submit, fill: impl FnOnce(&mut Entry)) {
+        if submit.op == Op::Flush {
+            // What it covers is clean: from here on it has no size.
+            submit.extent = Extent::EMPTY;
+        }
         let id = self.ledger.enter(self.now, submit);
         fill(self.ledger.entered(id));
         self.groups.arrived(self.now, submit.group, submit.sync);

@@ -277,3 +277,48 @@ fn a_removed_group_waits_for_no_limit_of_its_own_but_for_those_above() {
     let within = gone_after(4096, Some(1 << 20));
     assert!((6 * SECOND..=9 * SECOND).contains(&within), "8 MiB with 1 MiB/s: {within} ns");
 }
+
+#[test]
+fn a_flush_of_an_extent_waits_for_nothing_else() {
+    let mut engine = with_memory(u64::MAX / 2, u64::MAX / 2);
+    write(&mut engine, 1, 1, 1 << 30, 64 << 20);
+    write(&mut engine, 1, 2, 0, 4096);
+    let extent = Extent::new(Bytes(0), Bytes(1 << 20)).expect("small");
+    let (tag, task, group) = (Tag(3), TaskId(2), GroupId::ROOT);
+    let flush = Submit { tag, task, group, op: Op::Flush, extent, fua: false, sync: true };
+    engine.handle(Instant(2), Input::Submit(flush));
+    let started = starts(&outputs(&mut engine, 2));
+    assert_eq!(started.len(), 1, "only what it covers is written back: {started:?}");
+    assert!(started[0].write_back && started[0].extent.end() == Bytes(4096));
+    let done = Input::Done { id: started[0].id, outcome: Outcome::Ok };
+    engine.handle(Instant(3), done);
+    let started = starts(&outputs(&mut engine, 3));
+    assert!(matches!(started[..], [Start { op: Op::Flush, tag: Tag(3), .. }]), "{started:?}");
+    engine.handle(Instant(4), Input::Done { id: started[0].id, outcome: Outcome::Ok });
+    let all = outputs(&mut engine, 4);
+    assert!(matches!(all[..], [Output::Finish(Finish { tag: Tag(3), .. })]), "{all:?}");
+    // Nothing is dirty there now: the next one has nothing to wait for.
+    engine.handle(Instant(5), Input::Submit(flush));
+    let started = starts(&outputs(&mut engine, 5));
+    assert!(matches!(started[..], [Start { op: Op::Flush, .. }]), "{started:?}");
+}
+
+#[test]
+fn what_is_void_is_not_written_back() {
+    let mut engine = with_memory(1 << 20, 2 << 20);
+    write(&mut engine, 1, 1, 0, 64 * 4096);
+    let extent = Extent::new(Bytes(0), Bytes(1 << 40)).expect("small");
+    engine.handle(Instant(2), Input::Void(extent));
+    let far = Instant::ZERO + Nanos::from_secs(60);
+    assert!(starts(&outputs(&mut engine, far.0)).is_empty());
+    assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes::ZERO);
+    assert_eq!(engine.live_count(), 0);
+}
+
+fn starts(all: &[Output]) -> Vec<Start> {
+    let starts = all.iter().filter_map(|output| match output {
+        Output::Start(start) => Some(*start),
+        _ => None,
+    });
+    starts.collect()
+}
