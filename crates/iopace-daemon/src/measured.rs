@@ -133,12 +133,13 @@ impl RealDisk {
             extent,
             fua,
             write_back: false,
+            target: None,
             buffer,
         }
     }
 
     fn completion(&mut self, done: IoDone) -> Completion {
-        let IoDone { request, result } = done;
+        let IoDone { request, result, .. } = done;
         let id = request.key as u64;
         self.buffers.push(request.buffer);
         let outcome = match result {
@@ -170,11 +171,9 @@ impl Measured for RealDisk {
 
     fn wait(&mut self) -> (Instant, Completion) {
         if self.started_count == 0 && self.pending.len() == 1 {
-            let mut request = self.pending.pop().expect("one");
-            let IoRequest { op, extent, fua, .. } = request;
-            let result = self.file.perform(op, extent, fua, request.buffer.as_mut_slice());
+            let done = self.pending.pop().expect("one").carry_out(&self.file);
             let at = clock::now();
-            return (at, self.completion(IoDone { request, result }));
+            return (at, self.completion(done));
         }
         self.started_count += self.pending.len();
         assert!(self.started_count > 0, "somebody waits for nothing");

@@ -152,8 +152,8 @@ impl Engine {
         self.open_gate();
     }
 
-    /// Whether all of an extent is clean: it may have been written again since it was.
-    pub(super) fn is_clean(&self, extent: Extent) -> bool {
+    /// Whether nothing in an extent is dirty, but perhaps on its way to the disk.
+    pub fn is_clean(&self, extent: Extent) -> bool {
         self.memory.flusher.fresh(extent) >= extent.len()
     }
 

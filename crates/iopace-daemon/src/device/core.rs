@@ -9,17 +9,20 @@ use super::{DeviceStatus, GroupStatus, HalfDirty, LoggedEvent, MemoryStatus, Mem
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::io::IoDone;
+use crate::io::target::Target;
+use crate::job::{Job, disk_error};
 use crate::limits::EVENTS_KEPT;
-use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
+use crate::nbd::reply::Touched;
 use crate::timer::Timers;
-use iopace_core::engine::{Config, Control, ControlError, Engine, Input, Output, Resume, Start};
+use iopace_core::engine::{
+    Config, Control, ControlError, Engine, Input, Output, Resume, Start, WriteId,
+};
 use iopace_core::pace::Thresholds;
-use iopace_core::request::{GroupId, Op, Outcome, Submit, Tag};
+use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
-use iopace_nbd::Error as NbdError;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -27,8 +30,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 /// What the engine said, to be carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
-    /// For the disk, with the data to write or room for the data to read.
-    pub(crate) starts: Vec<(Start, Buffer)>,
+    /// For the disk, with the data to write or room for the data to read, and the file if it is
+    /// not the device's own.
+    pub(crate) starts: Vec<(Start, Buffer, Option<Target>)>,
     /// For the page cache.
     pub(crate) portions: Vec<Portion>,
     /// For the clients.
@@ -41,7 +45,7 @@ impl Drained {
     /// Answers what has finished.
     pub(crate) fn finish(&mut self, touched: &mut Touched) {
         for (job, outcome) in self.finished.drain(..) {
-            job.finish(nbd_outcome(outcome), touched);
+            job.finish(outcome, touched);
         }
     }
 }
@@ -126,6 +130,21 @@ struct Inner {
     written_back: Bytes,
 }
 
+impl Inner {
+    /// A portion of a write that may go into memory: the write itself with its last one.
+    fn portion(&mut self, id: WriteId, tag: Tag, extent: Extent, last: bool) -> Portion {
+        let (key, failed) = (tag.0 as usize, None);
+        let job = &mut self.jobs[key];
+        let (base, target) = (job.extent.offset(), job.target.clone());
+        let (job, buffer) = if last {
+            (Some(self.jobs.remove(key)), Buffer::default())
+        } else {
+            (None, std::mem::take(&mut job.buffer))
+        };
+        Portion { id, key, job, buffer, base, extent, target, failed }
+    }
+}
+
 /// Whether the change concerns the scheduler: the only kind that is long enough to be measured.
 pub(crate) fn is_exchange(control: &Control) -> bool {
     matches!(control, Control::Insert(..) | Control::Configure(..) | Control::Destroy)
@@ -177,6 +196,7 @@ impl Core {
         let now = clock::now();
         for job in jobs {
             let Job { task, group, op, extent, fua, .. } = job;
+            let buffered = buffered && !job.is_direct();
             let tag = Tag(inner.jobs.insert(job) as u64);
             if buffered && op == Op::Write && !fua && !extent.is_empty() {
                 inner.engine.handle(now, Input::Dirtied { tag, task, group, extent });
@@ -188,6 +208,56 @@ impl Core {
         self.drain(inner, now, drained);
     }
 
+    /// A buffered write of a caller that still has the data at hand. If all of it may go into
+    /// memory at once, it is the caller's to write, and [`Core::wrote_at_once`] is due; else it
+    /// waits its turn as the job that `make` makes.
+    pub(crate) fn write_at_once(
+        &self,
+        (task, group, extent): (TaskId, GroupId, Extent),
+        make: impl FnOnce() -> Job,
+        drained: &mut Drained,
+    ) -> Option<WriteId> {
+        let mut inner = self.lock();
+        let now = clock::now();
+        let tag = Tag(inner.jobs.vacant_key() as u64);
+        inner.engine.handle(now, Input::Dirtied { tag, task, group, extent });
+        // It was drained before, so what passes at once is the first that it says.
+        match inner.engine.poll(now) {
+            Output::Resume(resume) if resume.tag == tag && resume.last => {
+                self.drain(inner, now, drained);
+                Some(resume.id)
+            }
+            first => {
+                inner.jobs.insert(make());
+                self.drain_from(inner, now, drained, first);
+                None
+            }
+        }
+    }
+
+    /// A write that went at once is in memory, or could not be written there.
+    pub(crate) fn wrote_at_once(&self, id: WriteId, ok: bool, drained: &mut Drained) {
+        let mut inner = self.lock();
+        let now = clock::now();
+        inner.buffered_writes_count += u64::from(ok);
+        inner.engine.handle(now, Input::Wrote { id, ok });
+        self.drain(inner, now, drained);
+    }
+
+    /// The content of an extent is void: nothing of it need be written back.
+    pub(crate) fn void(&self, extent: Extent, drained: &mut Drained) {
+        let mut inner = self.lock();
+        let now = clock::now();
+        inner.engine.handle(now, Input::Void(extent));
+        self.drain(inner, now, drained);
+    }
+
+    /// Which of these extents have nothing dirty in them, and nothing on its way to the disk.
+    pub(crate) fn clean(&self, extents: &[Extent]) -> Vec<bool> {
+        let inner = self.lock();
+        extents.iter().map(|extent| inner.engine.is_clean(*extent)).collect()
+    }
+
     /// Takes portions that were written, and answers the writes that end with them.
     pub(crate) fn wrote(&self, portions: Vec<Portion>, drained: &mut Drained) {
         let mut inner = self.lock();
@@ -195,22 +265,25 @@ impl Core {
         for portion in portions {
             let Portion { id, key, job, buffer, extent, failed, .. } = portion;
             let ok = failed.is_none();
-            let outcome = failed.map_or(Outcome::Ok, |error| {
-                let device = &inner.events.device;
-                tracing::warn!(%device, %error, "Write {extent} failed");
-                Outcome::Failed(disk_error(&error))
-            });
-            match job {
-                Some(job) => {
-                    inner.buffered_writes_count += u64::from(ok);
-                    drained.finished.push((job, outcome));
+            match (job, failed) {
+                (Some(job), None) => {
+                    inner.buffered_writes_count += 1;
+                    drained.finished.push((job, Outcome::Ok));
+                }
+                (None, None) => {
+                    let job = &mut inner.jobs[key];
+                    job.buffer = buffer;
+                    job.progress.written += extent.len().get();
                 }
                 // The rest of the write is given up.
-                None if !ok => {
-                    let job = inner.jobs.remove(key);
-                    drained.finished.push((job, outcome));
+                (job, Some((written, error))) => {
+                    let device = &inner.events.device;
+                    tracing::warn!(%device, %error, "Write {extent} failed");
+                    let mut job = job.unwrap_or_else(|| inner.jobs.remove(key));
+                    job.progress.written += written;
+                    job.progress.failed(&error);
+                    drained.finished.push((job, Outcome::Failed(disk_error(&error))));
                 }
-                None => inner.jobs[key].buffer = buffer,
             }
             inner.engine.handle(now, Input::Wrote { id, ok });
         }
@@ -221,21 +294,26 @@ impl Core {
     pub(crate) fn completed(&self, done: &mut Vec<IoDone>, drained: &mut Drained) {
         let mut inner = self.lock();
         let now = clock::now();
-        for IoDone { request, result } in done.drain(..) {
-            let outcome = match result {
-                Ok(()) => Outcome::Ok,
-                Err(error) => {
+        for IoDone { request, written, result } in done.drain(..) {
+            if request.write_back {
+                inner.written_back += request.extent.len();
+            } else {
+                let job = &mut inner.jobs[request.key];
+                job.buffer = request.buffer;
+                job.progress.written += written;
+                if let Err(error) = &result {
+                    job.progress.failed(error);
+                }
+            }
+            let outcome = result.map_or_else(
+                |error| {
                     let device = &inner.events.device;
                     let (op, extent) = (request.op, request.extent);
                     tracing::warn!(%device, %error, "{op:?} {extent} failed");
                     Outcome::Failed(disk_error(&error))
-                }
-            };
-            if request.write_back {
-                inner.written_back += request.extent.len();
-            } else {
-                inner.jobs[request.key].buffer = request.buffer;
-            }
+                },
+                |()| Outcome::Ok,
+            );
             inner.engine.handle(now, Input::Done { id: request.id, outcome });
         }
         self.drain(inner, now, drained);
@@ -309,15 +387,28 @@ impl Core {
     }
 
     fn drain(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, drained: &mut Drained) {
+        let first = inner.engine.poll(now);
+        self.drain_from(inner, now, drained, first);
+    }
+
+    /// Drains, beginning with what the engine has said already.
+    fn drain_from(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        now: Instant,
+        drained: &mut Drained,
+        first: Output,
+    ) {
+        let mut next = Some(first);
         let at = loop {
-            match inner.engine.poll(now) {
+            match next.take().unwrap_or_else(|| inner.engine.poll(now)) {
                 Output::Start(start) if start.write_back => {
-                    drained.starts.push((start, Buffer::default()));
+                    drained.starts.push((start, Buffer::default(), None));
                 }
                 Output::Start(start) => {
                     let job = &mut inner.jobs[start.tag.0 as usize];
                     let buffer = std::mem::take(&mut job.buffer);
-                    drained.starts.push((start, buffer));
+                    drained.starts.push((start, buffer, job.target.clone()));
                 }
                 Output::Finish(finish) => {
                     // The time of a flush is not that of a transfer, nor is that of a refusal.
@@ -329,15 +420,7 @@ impl Core {
                     drained.finished.push((job, finish.outcome));
                 }
                 Output::Resume(Resume { id, tag, extent, last, .. }) => {
-                    let key = tag.0 as usize;
-                    let (job, buffer, base) = if last {
-                        (Some(inner.jobs.remove(key)), Buffer::default(), Bytes::ZERO)
-                    } else {
-                        let job = &mut inner.jobs[key];
-                        (None, std::mem::take(&mut job.buffer), job.extent.offset())
-                    };
-                    let failed = None;
-                    let portion = Portion { id, key, job, buffer, base, extent, failed };
+                    let portion = inner.portion(id, tag, extent, last);
                     drained.portions.push(portion);
                 }
                 // The kernel's page cache knows by itself.
@@ -354,7 +437,7 @@ impl Core {
         if let Some(wake) = self.half_dirty.get().filter(|_| is_half) {
             wake();
         }
-        for (start, buffer) in &mut drained.starts {
+        for (start, buffer, _) in &mut drained.starts {
             if start.op == Op::Read {
                 buffer.resize(start.extent.len().get() as usize);
             }
@@ -372,7 +455,7 @@ impl Drop for Core {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut touched = Touched::default();
         for job in inner.jobs.drain() {
-            job.finish(Err(NbdError::Shutdown), &mut touched);
+            job.finish(Outcome::Failed(DiskError::Gone), &mut touched);
         }
         touched.send();
     }

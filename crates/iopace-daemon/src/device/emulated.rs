@@ -10,14 +10,15 @@ use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
 use crate::io::file::File;
+use crate::job::{Job, disk_error};
 use crate::limits::EMULATED_CACHE_DEFAULT;
-use crate::nbd::reply::{Job, Touched, disk_error, nbd_outcome};
+use crate::nbd::reply::Touched;
 use crate::timer::Timers;
 use iopace_core::engine::{Config, Control, ControlError};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
-use iopace_core::request::{Extent, GroupId, Op, Outcome, Submit, Tag};
+use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag};
 use iopace_core::sched::{self, fifo};
 use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
@@ -27,7 +28,6 @@ use iopace_disk::machine::{Io, Machine, MachineOutput};
 use iopace_disk::model_file::ModelFile;
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets;
-use iopace_nbd::Error as NbdError;
 use slab::Slab;
 use std::fs;
 use std::io;
@@ -148,19 +148,32 @@ impl EmulatedDevice {
     }
 
     fn answer(&self, mut job: Job, outcome: Outcome, touched: &mut Touched) {
-        let mut result = nbd_outcome(outcome);
-        if result.is_ok() {
+        let mut outcome = outcome;
+        if outcome == Outcome::Ok && !job.is_abandoned() {
             if job.op == Op::Read {
                 job.buffer.resize(job.extent.len().get() as usize);
             }
-            let data = job.buffer.as_mut_slice();
-            if let Err(error) = self.store.perform(job.op, job.extent, job.fua, data) {
+            if let Err((written, error)) = self.carry_out(&mut job) {
                 let device = &self.info.name;
                 tracing::warn!(%device, %error, "{:?} {} failed in the store", job.op, job.extent);
-                result = nbd_outcome(Outcome::Failed(disk_error(&error)));
+                job.progress.written = written;
+                job.progress.failed(&error);
+                outcome = Outcome::Failed(disk_error(&error));
             }
         }
-        job.finish(result, touched);
+        job.finish(outcome, touched);
+    }
+
+    /// Moves the data of a request: of the store, or of the file that it names.
+    fn carry_out(&self, job: &mut Job) -> Result<(), (u64, io::Error)> {
+        let Job { op, extent, fua, buffer, target, .. } = job;
+        match target {
+            Some(target) => target.perform(*op, extent.len().get(), *fua, buffer),
+            None => {
+                let done = self.store.perform(*op, *extent, *fua, buffer.as_mut_slice());
+                done.map_err(|error| (0, error))
+            }
+        }
     }
 }
 
@@ -259,9 +272,10 @@ impl Device for EmulatedDevice {
         let now = clock::now();
         for job in jobs.drain(..) {
             let Job { task, group, op, extent, fua, .. } = job;
+            let buffered = !self.info.direct && !job.is_direct();
             let tag = Tag(inner.jobs.insert(job) as u64);
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
-            inner.machine.submit(now, Io { submit, buffered: !self.info.direct });
+            inner.machine.submit(now, Io { submit, buffered });
         }
         self.drain(inner, now);
     }
@@ -331,7 +345,7 @@ impl Drop for EmulatedDevice {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut touched = Touched::default();
         for job in inner.jobs.drain() {
-            job.finish(Err(NbdError::Shutdown), &mut touched);
+            job.finish(Outcome::Failed(DiskError::Gone), &mut touched);
         }
         touched.send();
     }

@@ -15,13 +15,15 @@ use crate::config::{DeviceConfig, IoEngineChoice};
 use crate::daemon::StartError;
 use crate::io::file::File;
 use crate::io::pool::Pool;
+use crate::io::target::{Places, Target};
 use crate::io::{Completions, Disk, IoDone, IoRequest};
+use crate::job::Job;
 use crate::limits::{DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, INLINE_SERVICE, WRITE_THREADS};
-use crate::nbd::reply::{Job, Touched};
+use crate::nbd::reply::Touched;
 use crate::timer::Timers;
 use iopace_core::engine::{Config, Control, ControlError, Start};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
-use iopace_core::request::{Extent, GroupId, Op};
+use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::sched::fifo;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -56,6 +58,8 @@ pub struct FileDevice {
     disk: Disk,
     core: Core,
     limited: Limited,
+    /// Where dirty memory lies, if it is that of many files.
+    places: Option<Arc<dyn Places>>,
     /// For writes into the page cache that had to wait.
     writers: Pool<Portion>,
     cached_reads: AtomicU64,
@@ -76,6 +80,31 @@ impl FileDevice {
     ) -> Result<Arc<FileDevice>, StartError> {
         let opened = File::open(path, config.read_only, config.direct);
         let file = Arc::new(opened.map_err(|error| StartError::open(path, &error))?);
+        FileDevice::make(config, path, (file, None), choice, timers)
+    }
+
+    /// A directory whose files are behind one engine: every request names its file, and `places`
+    /// knows those of dirty memory. `directory` is open, and locked by the caller.
+    ///
+    /// # Errors
+    /// No threads.
+    pub(crate) fn over_directory(
+        config: &DeviceConfig,
+        path: &Path,
+        (directory, places): (Arc<File>, Arc<dyn Places>),
+        choice: IoEngineChoice,
+        timers: &Arc<Timers>,
+    ) -> Result<Arc<FileDevice>, StartError> {
+        FileDevice::make(config, path, (directory, Some(places)), choice, timers)
+    }
+
+    fn make(
+        config: &DeviceConfig,
+        path: &Path,
+        (file, places): (Arc<File>, Option<Arc<dyn Places>>),
+        choice: IoEngineChoice,
+        timers: &Arc<Timers>,
+    ) -> Result<Arc<FileDevice>, StartError> {
         let mut failed = None;
         let device = Arc::new_cyclic(|this: &Weak<FileDevice>| {
             let to: Weak<dyn Completions> = this.clone();
@@ -116,6 +145,7 @@ impl FileDevice {
                 core: Core::new(config.name.clone(), engine, Arc::clone(timers), timed),
                 file: Arc::clone(&file),
                 disk,
+                places,
                 limited: Limited::default(),
                 writers,
                 cached_reads: AtomicU64::new(0),
@@ -170,16 +200,16 @@ impl FileDevice {
             return;
         }
         let mut requests: Vec<IoRequest> = Vec::with_capacity(drained.starts.len());
-        for (start, buffer) in drained.starts.drain(..) {
+        for (start, buffer, target) in drained.starts.drain(..) {
             let Start { id, tag, op, extent, fua, write_back, .. } = start;
             let key = tag.0 as usize;
-            requests.push(IoRequest { id, key, op, extent, fua, write_back, buffer });
+            let places = self.places.as_ref().filter(|_| write_back);
+            let target = places.map_or(target, |places| Some(places.target(extent)));
+            requests.push(IoRequest { id, key, op, extent, fua, write_back, target, buffer });
         }
         if may_block && requests.len() == 1 && self.is_quick() && is_transfer(&requests[0]) {
-            let mut request = requests.pop().expect("there is one");
-            let data = request.buffer.as_mut_slice();
-            let result = self.file.perform(request.op, request.extent, request.fua, data);
-            return self.completed(&mut vec![IoDone { request, result }]);
+            let request = requests.pop().expect("there is one");
+            return self.completed(&mut vec![request.carry_out(&self.file)]);
         }
         self.disk.start_all(&mut requests);
     }
@@ -202,7 +232,7 @@ fn info(config: &DeviceConfig, path: &Path, file: &File, io_engine: &'static str
     let block = if file.is_direct() { 4096 } else { 1 };
     DeviceInfo {
         name: config.name.clone(),
-        kind: if file.is_block() { "block device" } else { "file" },
+        kind: kind(file),
         path: Some(path.to_path_buf()),
         model: None,
         size_bytes: if file.is_direct() { file.size_bytes() & !4095 } else { file.size_bytes() },
@@ -212,6 +242,14 @@ fn info(config: &DeviceConfig, path: &Path, file: &File, io_engine: &'static str
         io_engine,
         base: fifo::ALGORITHM.name,
         block_bytes: (block, 4096),
+    }
+}
+
+fn kind(file: &File) -> &'static str {
+    match (file.is_directory(), file.is_block()) {
+        (true, _) => "directory",
+        (_, true) => "block device",
+        _ => "file",
     }
 }
 
@@ -259,6 +297,40 @@ impl Device for FileDevice {
         let mut drained = Drained::default();
         self.core.tick(&mut drained);
         self.carry_out(drained, Caller::Busy);
+    }
+
+    fn is_limited(&self, group: GroupId) -> bool {
+        self.limited.holds(group)
+    }
+
+    fn read_by_caller(&self) {
+        self.cached_reads.fetch_add(1, Relaxed);
+    }
+
+    fn write_at_once(
+        &self,
+        who: (TaskId, GroupId, Extent),
+        (data, target): (&[u8], &Target),
+        make: &mut dyn FnMut() -> Job,
+    ) -> Option<Result<(), (u64, io::Error)>> {
+        let mut drained = Drained::default();
+        let passed = self.core.write_at_once(who, make, &mut drained);
+        self.carry_out(std::mem::take(&mut drained), Caller::Writer);
+        let id = passed?;
+        let written = target.write_from(0, data.len() as u64, false, data);
+        self.core.wrote_at_once(id, written.is_ok(), &mut drained);
+        self.carry_out(drained, Caller::Writer);
+        Some(written)
+    }
+
+    fn void(&self, extent: Extent) {
+        let mut drained = Drained::default();
+        self.core.void(extent, &mut drained);
+        self.carry_out(drained, Caller::Busy);
+    }
+
+    fn are_clean(&self, extents: &[Extent]) -> Vec<bool> {
+        self.core.clean(extents)
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {

@@ -8,12 +8,13 @@ pub(crate) mod portion;
 
 use crate::clock;
 use crate::config::DeviceConfig;
-use crate::nbd::reply::Job;
+use crate::io::target::Target;
+use crate::job::Job;
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status};
 use iopace_core::group::accounts::Account;
 use iopace_core::pace::{self, Dirty, Thresholds};
-use iopace_core::request::{Extent, GroupId};
+use iopace_core::request::{Extent, GroupId, TaskId};
 use iopace_core::stats::{DeviceStats, Histogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
@@ -173,6 +174,34 @@ pub trait Device: Send + Sync {
     /// group has to be asked.
     fn cached_file(&self, _group: GroupId, _extent: Extent) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    /// Whether a limit of the group has to be asked, also for what the page cache has.
+    fn is_limited(&self, _group: GroupId) -> bool {
+        true
+    }
+
+    /// The caller has read from the page cache by itself.
+    fn read_by_caller(&self) {}
+
+    /// Writes `data` into the page cache of a file at once, if stage pace lets all of it go on now;
+    /// else the write waits its turn as the job that `make` makes, and there is no result.
+    fn write_at_once(
+        &self,
+        _who: (TaskId, GroupId, Extent),
+        (_data, _target): (&[u8], &Target),
+        make: &mut dyn FnMut() -> Job,
+    ) -> Option<Result<(), (u64, io::Error)>> {
+        self.submit(&mut vec![make()]);
+        None
+    }
+
+    /// The content of the extent is void: nothing of it need be written back.
+    fn void(&self, _extent: Extent) {}
+
+    /// Which of these extents have nothing dirty in them.
+    fn are_clean(&self, extents: &[Extent]) -> Vec<bool> {
+        vec![true; extents.len()]
     }
 
     /// Takes requests that arrived together. Each is answered exactly once, some before this

@@ -5,11 +5,12 @@
 
 use crate::buffer::Buffer;
 use crate::io::file::File;
-use crate::nbd::reply::{Job, Touched};
+use crate::io::target::Target;
+use crate::job::Job;
+use crate::nbd::reply::Touched;
 use iopace_core::engine::WriteId;
-use iopace_core::request::Extent;
+use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_core::units::Bytes;
-use iopace_nbd::Error as NbdError;
 use std::io;
 
 /// A portion of a buffered write that may go into the page cache now.
@@ -25,27 +26,39 @@ pub(crate) struct Portion {
     pub(super) buffer: Buffer,
     pub(super) base: Bytes,
     pub(super) extent: Extent,
-    /// How it went.
-    pub(super) failed: Option<io::Error>,
+    /// The file that the write is for, if it is not the device's own.
+    pub(super) target: Option<Target>,
+    /// How it went: what was written before an error.
+    pub(super) failed: Option<(u64, io::Error)>,
 }
 
 impl Portion {
-    /// Writes it.
+    /// Writes it, if anybody still waits for it.
     pub(crate) fn write(&mut self, file: &File) {
+        if self.job.as_ref().is_some_and(Job::is_abandoned) {
+            self.failed = Some((0, io::ErrorKind::Interrupted.into()));
+            return;
+        }
         let (buffer, base) = match &self.job {
             Some(job) => (&job.buffer, job.extent.offset()),
             None => (&self.buffer, self.base),
         };
-        let from = (self.extent.offset() - base).get() as usize;
-        let data = &buffer.as_slice()[from..from + self.extent.len().get() as usize];
-        self.failed = file.write(data, self.extent.offset().get(), false).err();
+        let (from, len) = ((self.extent.offset() - base).get(), self.extent.len().get());
+        // What is copied from another file has no data of its own.
+        let range = from as usize..(from + len) as usize;
+        let data = buffer.as_slice().get(range).unwrap_or_default();
+        let written = match &self.target {
+            Some(target) => target.write_from(from, len, false, data),
+            None => file.write_some(data, self.extent.offset().get(), false),
+        };
+        self.failed = written.err();
     }
 
     /// The device is gone: nobody will write it.
     pub(crate) fn give_up(self) {
         if let Some(job) = self.job {
             let mut touched = Touched::default();
-            job.finish(Err(NbdError::Shutdown), &mut touched);
+            job.finish(Outcome::Failed(DiskError::Gone), &mut touched);
             touched.send();
         }
     }

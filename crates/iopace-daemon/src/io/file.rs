@@ -23,6 +23,7 @@ pub struct File {
     file: fs::File,
     size_bytes: u64,
     is_block: bool,
+    is_directory: bool,
     direct: bool,
 }
 
@@ -47,12 +48,27 @@ impl File {
         Self::lock(&file, read_only)?;
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
-        Ok(File { file, size_bytes, is_block, direct })
+        Ok(File { file, size_bytes, is_block, is_directory: false, direct })
     }
 
     /// An open file of our own making (the store of an emulated disk).
     pub(crate) fn adopt(file: fs::File, size_bytes: u64) -> File {
-        File { file, size_bytes, is_block: false, direct: false }
+        File { file, size_bytes, is_block: false, is_directory: false, direct: false }
+    }
+
+    /// A file of a tree, which may have any size at any time.
+    pub(crate) fn of_tree(file: fs::File, direct: bool) -> File {
+        File { file, size_bytes: u64::MAX, is_block: false, is_directory: false, direct }
+    }
+
+    /// A directory, which stands for the files in it.
+    pub(crate) fn directory(file: fs::File) -> File {
+        File { is_directory: true, ..File::of_tree(file, false) }
+    }
+
+    /// The file itself.
+    pub(crate) fn std(&self) -> &fs::File {
+        &self.file
     }
 
     /// Readers share, a writer is alone.
@@ -70,6 +86,11 @@ impl File {
     /// Whether it is a block device.
     pub fn is_block(&self) -> bool {
         self.is_block
+    }
+
+    /// Whether it is a directory, which stands for the files in it.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
     }
 
     /// Whether it bypasses the page cache.
@@ -124,17 +145,29 @@ impl File {
     ///
     /// # Errors
     /// What the system said.
-    pub fn write(&self, mut data: &[u8], mut offset: u64, durable: bool) -> io::Result<()> {
+    pub fn write(&self, data: &[u8], offset: u64, durable: bool) -> io::Result<()> {
+        self.write_some(data, offset, durable).map_err(|(_, error)| error)
+    }
+
+    /// The same; an error comes with what was written before it.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn write_some(
+        &self,
+        data: &[u8],
+        offset: u64,
+        durable: bool,
+    ) -> Result<(), (u64, io::Error)> {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-        while !data.is_empty() {
-            match rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], offset, flags) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    data = &data[written..];
-                    offset += written as u64;
-                }
+        let mut done = 0;
+        while done < data.len() {
+            let (rest, at) = (IoSlice::new(&data[done..]), offset + done as u64);
+            match rustix::io::pwritev2(&self.file, &[rest], at, flags) {
+                Ok(0) => return Err((done as u64, io::ErrorKind::WriteZero.into())),
+                Ok(written) => done += written,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err((done as u64, error.into())),
             }
         }
         Ok(())
@@ -145,7 +178,18 @@ impl File {
     /// # Errors
     /// What the system said.
     pub fn flush(&self) -> io::Result<()> {
+        if self.is_directory {
+            return Ok(rustix::fs::syncfs(&self.file)?);
+        }
         Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+
+    /// The same, and all attributes as well (`fsync`).
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn flush_all(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.file)?)
     }
 
     /// Carries out a request, blocking.

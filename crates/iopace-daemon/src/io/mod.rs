@@ -15,10 +15,12 @@ use std::sync::{Arc, Weak};
 
 pub mod file;
 pub(crate) mod pool;
+pub mod target;
 mod uring;
 
 use file::File;
 use pool::Pool;
+use target::Target;
 use uring::Uring;
 
 /// One started request.
@@ -36,6 +38,8 @@ pub struct IoRequest {
     pub fua: bool,
     /// The data is in the page cache: have the kernel write it to the disk.
     pub write_back: bool,
+    /// The file, if it is not the device's own.
+    pub target: Option<Target>,
     /// The data of a write; room for the data of a read. Comes back with the completion.
     pub buffer: Buffer,
 }
@@ -43,8 +47,10 @@ pub struct IoRequest {
 /// A request that the disk is done with.
 #[derive(Debug)]
 pub struct IoDone {
-    /// The request, with its buffer.
+    /// The request, with its buffer; what was read of a file that ends is shorter than asked.
     pub request: IoRequest,
+    /// Bytes of a write that were written before an error.
+    pub written: u64,
     /// How it went.
     pub result: io::Result<()>,
 }
@@ -113,7 +119,10 @@ impl Disk {
         if requests.iter().any(|request| request.write_back) {
             self.flusher.submit(requests.extract_if(.., |request| request.write_back).collect());
         }
-        let is_slow = |request: &IoRequest| !matches!(request.op, Op::Read | Op::Write);
+        let is_slow = |request: &IoRequest| {
+            let is_copy = request.target.as_ref().is_some_and(|target| target.source.is_some());
+            is_copy || !matches!(request.op, Op::Read | Op::Write)
+        };
         if requests.iter().any(is_slow) {
             let (slow, fast) = std::mem::take(requests).into_iter().partition(is_slow);
             *requests = fast;
@@ -130,14 +139,27 @@ impl Disk {
 }
 
 /// Carries out a request with ordinary blocking calls.
-fn carry_out(file: &File, to: &Weak<dyn Completions>, mut request: IoRequest) {
-    let IoRequest { op, extent, fua, .. } = request;
-    let result = if request.write_back {
-        file.write_back(extent)
-    } else {
-        file.perform(op, extent, fua, request.buffer.as_mut_slice())
-    };
+fn carry_out(file: &File, to: &Weak<dyn Completions>, request: IoRequest) {
+    let done = request.carry_out(file);
     if let Some(to) = to.upgrade() {
-        to.completed(&mut vec![IoDone { request, result }]);
+        to.completed(&mut vec![done]);
+    }
+}
+
+impl IoRequest {
+    /// Carries it out with ordinary blocking calls, on `file` unless it has one of its own.
+    pub(crate) fn carry_out(mut self, file: &File) -> IoDone {
+        let IoRequest { op, extent, fua, .. } = self;
+        let len = extent.len().get();
+        let (written, result) = match &self.target {
+            Some(target) if self.write_back => (0, target.write_back(len)),
+            Some(target) => match target.perform(op, len, fua, &mut self.buffer) {
+                Ok(()) => (0, Ok(())),
+                Err((written, error)) => (written, Err(error)),
+            },
+            None if self.write_back => (0, file.write_back(extent)),
+            None => (0, file.perform(op, extent, fua, self.buffer.as_mut_slice())),
+        };
+        IoDone { request: self, written, result }
     }
 }

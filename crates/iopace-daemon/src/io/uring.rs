@@ -69,8 +69,11 @@ impl Uring {
 
 impl Shared {
     fn entry(&self, request: &mut IoRequest) -> squeue::Entry {
-        let fd = types::Fd(self.file.fd().as_raw_fd());
-        let offset = request.extent.offset().get();
+        let (file, offset) = match &request.target {
+            Some(target) => (&*target.file, target.offset),
+            None => (&*self.file, request.extent.offset().get()),
+        };
+        let fd = types::Fd(file.fd().as_raw_fd());
         let len = u32::try_from(request.buffer.len()).expect("requests are at most 32 MiB");
         let data = request.buffer.as_mut_slice().as_mut_ptr();
         match request.op {
@@ -151,19 +154,41 @@ fn wait(ring: &IoUring) {
 
 /// A short transfer is completed with ordinary calls; they are rare (a signal, the end of a file).
 fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> IoDone {
+    let mut written = 0;
     let result = match usize::try_from(result) {
         Err(_) => Err(io::Error::from_raw_os_error(-result)),
         Ok(count) if count == request.buffer.len() => Ok(()),
-        Ok(count) => {
-            let offset = request.extent.offset().get() + count as u64;
-            let rest = &mut request.buffer.as_mut_slice()[count..];
-            match request.op {
-                Op::Read => shared.file.read(rest, offset),
-                _ => shared.file.write(rest, offset, request.fua),
+        Ok(count) => match rest(shared, &mut request, count) {
+            Ok(()) => Ok(()),
+            Err((more, error)) => {
+                written = count as u64 + more;
+                Err(error)
+            }
+        },
+    };
+    IoDone { request, written, result }
+}
+
+/// What is left of a transfer of which so many bytes are done.
+fn rest(shared: &Shared, request: &mut IoRequest, done: usize) -> Result<(), (u64, io::Error)> {
+    let (fua, op) = (request.fua, request.op);
+    match (&request.target, op) {
+        (Some(target), Op::Read) => {
+            target.read_from(done, &mut request.buffer).map_err(|error| (0, error))
+        }
+        (Some(target), _) => {
+            let data = &request.buffer.as_slice()[done..];
+            target.write_from(done as u64, data.len() as u64, fua, data)
+        }
+        (None, _) => {
+            let offset = request.extent.offset().get() + done as u64;
+            let data = &mut request.buffer.as_mut_slice()[done..];
+            match op {
+                Op::Read => shared.file.read(data, offset).map_err(|error| (0, error)),
+                _ => shared.file.write_some(data, offset, fua),
             }
         }
-    };
-    IoDone { request, result }
+    }
 }
 
 impl Drop for Uring {

@@ -1,39 +1,12 @@
-//! A request on its way and the reply that it must get.
+//! The reply that a client's request must get.
 
 use super::connection::Connection;
 use super::held::Held;
 use crate::buffer::Buffer;
-use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, TaskId};
+use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::Replies;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A request from a client, for a device.
-#[derive(Debug)]
-pub struct Job {
-    /// Who calls.
-    pub task: TaskId,
-    /// Who pays; it stays so, whatever becomes of the connection.
-    pub group: GroupId,
-    /// What to do.
-    pub op: Op,
-    /// Where.
-    pub extent: Extent,
-    /// Durable before it is answered.
-    pub fua: bool,
-    /// The data of a write; room for the data of a read once the device needs it.
-    pub buffer: Buffer,
-    /// The answer it must get.
-    pub ticket: Ticket,
-}
-
-impl Job {
-    /// Answers the request: with its data if it was read, or with the error.
-    pub fn finish(self, outcome: Result<(), NbdError>, touched: &mut Touched) {
-        self.ticket.answer(outcome, self.extent, self.buffer, touched);
-    }
-}
 
 /// The right and the duty to answer one request.
 #[derive(Debug)]
@@ -174,19 +147,5 @@ pub fn nbd_outcome(outcome: Outcome) -> Result<(), NbdError> {
             DiskError::NotPermitted => NbdError::NotPermitted,
             DiskError::Unsupported => NbdError::NotSupported,
         }),
-    }
-}
-
-/// What an operating-system error means to the engine.
-pub fn disk_error(error: &io::Error) -> DiskError {
-    use io::ErrorKind as Kind;
-    match error.kind() {
-        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => DiskError::NoSpace,
-        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => DiskError::NotPermitted,
-        Kind::Unsupported => DiskError::Unsupported,
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-            DiskError::Gone
-        }
-        _ => DiskError::Io,
     }
 }

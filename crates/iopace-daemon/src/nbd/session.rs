@@ -3,13 +3,15 @@
 use super::connection::{Connection, Data};
 use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
-use super::reply::{Job, Ticket, Whole};
+use super::pieces::{PIECE_BYTES, pieces};
+use super::reply::{Ticket, Whole};
 use super::spin::Spin;
 use super::view::View;
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::device::Device;
+use crate::job::{Job, Progress, Ticket as AnyTicket};
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::time::{Instant, Nanos};
@@ -23,15 +25,6 @@ use std::sync::Arc;
 /// From this size on, a read is sent from the page cache without a copy; below, copying is cheaper
 /// than the two more system calls.
 const SEND_FILE_BYTES: usize = 128 * 1024;
-
-/// The longest request that goes to the device as one: that of a read or write. Longer ones
-/// (zeroes, trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever
-/// shares it would wait for minutes.
-const PIECE_BYTES: u64 = 32 << 20;
-
-/// Most pieces of one request, but for a rest: sixteen of the longest leave the connection the
-/// places that it has for requests.
-const PIECES_MAX: u64 = 32;
 
 /// What a connection's thread works with once an export is open.
 struct Opened {
@@ -190,13 +183,26 @@ impl Session {
     }
 
     fn push(&mut self, op: Op, extent: Extent, request: &Request, buffer: Buffer, held: Held) {
+        self.push_with(op, extent, request, buffer, self.ticket(request, held));
+    }
+
+    fn push_with(
+        &mut self,
+        op: Op,
+        extent: Extent,
+        request: &Request,
+        buffer: Buffer,
+        ticket: Ticket,
+    ) {
         let task = TaskId(self.connection.number());
-        let ticket = self.ticket(request, held);
         let group = match self.batch.first() {
             Some(first) => first.group,
             None => self.connection.payer.begin(),
         };
-        self.batch.push(Job { task, group, op, extent, fua: request.fua, buffer, ticket });
+        let (fua, target, progress) = (request.fua, None, Progress::default());
+        let ticket = AnyTicket::Nbd(ticket);
+        let job = Job { task, group, op, extent, fua, buffer, target, progress, ticket };
+        self.batch.push(job);
     }
 
     /// Who pays for the next request: one group for all that is submitted together, as they have
@@ -230,8 +236,9 @@ impl Session {
         let whole = Whole::new(pieces.len());
         for piece in pieces {
             self.admit(Held::default())?;
-            self.push(op, piece, &request, Buffer::default(), Held::default());
-            self.batch.last_mut().expect("pushed").ticket.part_of(&whole);
+            let mut ticket = self.ticket(&request, Held::default());
+            ticket.part_of(&whole);
+            self.push_with(op, piece, &request, Buffer::default(), ticket);
         }
         Ok(())
     }
@@ -347,20 +354,6 @@ impl Session {
     }
 }
 
-/// An extent cut at multiples of [`PIECE_BYTES`], of more than one if there were too many: what
-/// zeroes at unaligned cuts would leave of a block could not be given back.
-fn pieces(extent: Extent) -> Vec<Extent> {
-    let (mut from, end) = (extent.offset().get(), extent.end().get());
-    let step = PIECE_BYTES * extent.len().get().div_ceil(PIECE_BYTES * PIECES_MAX).max(1);
-    let mut pieces = Vec::new();
-    while from < end {
-        let to = (from / step + 1).saturating_mul(step).min(end);
-        pieces.push(Extent::new(Bytes(from), Bytes(to - from)).expect("within the extent"));
-        from = to;
-    }
-    pieces
-}
-
 /// Waits for the client's next bytes.
 fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
     loop {
@@ -376,25 +369,5 @@ fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
                 return Err(End::Refused(error.to_string()));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_cut_at_multiples_and_add_up() {
-        let cut = |offset, len| -> Vec<(u64, u64)> {
-            let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
-            let both = |piece: &Extent| (piece.offset().get(), piece.len().get());
-            pieces(extent).iter().map(both).collect()
-        };
-        const P: u64 = PIECE_BYTES;
-        assert_eq!(cut(0, 2 * P), [(0, P), (P, P)]);
-        assert_eq!(cut(P - 512, P + 1024), [(P - 512, 512), (P, P), (2 * P, 512)]);
-        assert_eq!(cut(u64::MAX - P, P).len(), 2);
-        let longest = cut(4 * P, (4 << 30) - 512);
-        assert_eq!((longest.len(), longest[0]), (32, (4 * P, 4 * P)));
     }
 }

@@ -4,7 +4,7 @@ use crate::device::core::is_exchange;
 use crate::device::{
     Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, LoggedEvent, MemoryStatus,
 };
-use crate::nbd::reply::Job;
+use crate::job::Job;
 use iopace_core::engine::{Config, Control, ControlError, Engine, Output};
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{Extent, GroupId};

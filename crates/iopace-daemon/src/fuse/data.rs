@@ -1,0 +1,63 @@
+//! What the tree hands on: reading, writing and syncing regular files.
+
+use super::tree::inode::Inode;
+use crate::io::file::File;
+use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use std::sync::Arc;
+
+/// Who asks, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The thread that calls, in our pid namespace; 0 if it cannot be seen from here, or if the
+    /// kernel writes pages of a mapping by itself.
+    pub(crate) pid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
+    /// Its group of users.
+    pub(crate) gid: u32,
+}
+
+/// A regular file that is open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The real file below the mount; it knows whether it bypasses the page cache.
+    pub(crate) file: Arc<File>,
+    /// Which one it is.
+    pub(crate) inode: Arc<Inode>,
+    /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
+    pub(crate) durable: bool,
+}
+
+/// What becomes of the data of files.
+///
+/// Every reply is given exactly once, at once or later, by any thread. Whoever calls holds no lock.
+pub(crate) trait Data: Send + Sync + 'static {
+    /// Reads up to `len` bytes; fewer only at the end of the file.
+    fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData);
+
+    /// Writes all of `data`, or says how much of it was written before an error.
+    fn write(&self, from: Caller, file: &Arc<Opened>, offset: u64, data: &[u8], reply: ReplyWrite);
+
+    /// Makes the file durable: its data, and its attributes too unless `data_only`.
+    fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty);
+
+    /// Copies up to `len` bytes from one open file to another (`copy_file_range`).
+    fn copy(
+        &self,
+        from: Caller,
+        source: (&Arc<Opened>, u64),
+        to: (&Arc<Opened>, u64),
+        len: u64,
+        reply: ReplyWrite,
+    );
+
+    /// Another request of this caller was passed through: names, attributes, space.
+    fn passed_through(&self, from: Caller);
+
+    /// The content of `range` (bytes, from and behind) is void or has another place on the disk
+    /// now: the file was truncated, or a hole was punched or space allocated.
+    fn reshaped(&self, inode: &Inode, range: (u64, u64));
+
+    /// The last name and the last use of the file are gone: nothing of it need be written any more.
+    fn forgotten(&self, inode: &Inode);
+}

@@ -1,0 +1,183 @@
+//! Requests of programs that wait for their answer, and those among them that are being killed.
+//!
+//! A program whose request the kernel has handed to us cannot be killed before we answer, whatever
+//! it waits for. The kernel would tell us of its signal, but the library does not pass that on; so
+//! a look is taken at the callers of requests that wait for long, and who is being killed gets
+//! `EINTR`. What was asked for goes on or is given up; its result is thrown away.
+
+use crate::buffer::Buffer;
+use crate::job::Progress;
+use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use iopace_core::request::{DiskError, Outcome};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Where the answer goes.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// To a read.
+    Data(ReplyData),
+    /// To a write of so many bytes.
+    Write(ReplyWrite, u32),
+    /// To a sync.
+    Done(ReplyEmpty),
+}
+
+impl Reply {
+    fn error(self, errno: Errno) {
+        match self {
+            Reply::Data(reply) => reply.error(errno),
+            Reply::Write(reply, _) => reply.error(errno),
+            Reply::Done(reply) => reply.error(errno),
+        }
+    }
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiting {
+    /// The thread that waits for it.
+    pid: u32,
+    /// `None` once it is answered.
+    reply: Mutex<Option<Reply>>,
+}
+
+impl Waiting {
+    fn take(&self) -> Option<Reply> {
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// All requests of a mount that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    waiting: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    last: u64,
+    /// Those that came first are first.
+    all: BTreeMap<u64, Arc<Waiting>>,
+    /// All up to this one have waited since the look before the last.
+    old: u64,
+    /// The last one at the time of the last look.
+    seen: u64,
+}
+
+/// The right and the duty to answer a request.
+#[derive(Debug)]
+#[must_use = "a request must be answered"]
+pub struct Ticket {
+    waiting: Arc<Waiting>,
+    held: Weak<Held>,
+    number: u64,
+    is_answered: bool,
+}
+
+impl Held {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request that will be answered later; `pid` is the thread that waits for it.
+    pub(crate) fn hold(self: &Arc<Self>, pid: u32, reply: Reply) -> Ticket {
+        let waiting = Arc::new(Waiting { pid, reply: Mutex::new(Some(reply)) });
+        let mut table = self.lock();
+        table.last += 1;
+        let number = table.last;
+        table.all.insert(number, Arc::clone(&waiting));
+        Ticket { waiting, held: Arc::downgrade(self), number, is_answered: false }
+    }
+
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().all.len()
+    }
+
+    /// Answers those that have waited since the look before the last and whose thread is being
+    /// killed, as `is_killed` says. How many that were.
+    pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
+        let mut table = self.lock();
+        let old = table.old;
+        table.old = table.seen;
+        table.seen = table.last;
+        let all: Vec<Arc<Waiting>> = table.all.range(..=old).map(|(_, w)| Arc::clone(w)).collect();
+        drop(table);
+        let mut count = 0;
+        for waiting in all {
+            if is_killed(waiting.pid)
+                && let Some(reply) = waiting.take()
+            {
+                reply.error(Errno::EINTR);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Answers all with an error: the mount comes to its end.
+    pub(crate) fn cut(&self) -> usize {
+        let all: Vec<Arc<Waiting>> = self.lock().all.values().cloned().collect();
+        let replies = all.iter().filter_map(|waiting| waiting.take());
+        replies.map(|reply| reply.error(Errno::EIO)).count()
+    }
+}
+
+impl Ticket {
+    /// Whether it was answered already: its thread is being killed.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.waiting.reply.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Answers it, unless that was done already.
+    pub(crate) fn answer(mut self, outcome: Outcome, progress: Progress, data: &Buffer) {
+        self.is_answered = true;
+        let Some(reply) = self.waiting.take() else { return };
+        match (outcome, reply) {
+            (Outcome::Ok, Reply::Data(reply)) => reply.data(data.as_slice()),
+            (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
+            (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
+            (_, Reply::Write(reply, _)) if progress.written > 0 => {
+                reply.written(u32::try_from(progress.written).expect("a part of the write"));
+            }
+            (outcome, reply) => reply.error(errno(outcome, progress)),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    /// A ticket that nobody answered is a bug. Tests hear of it; the program gets an error.
+    fn drop(&mut self) {
+        if let Some(held) = self.held.upgrade() {
+            held.lock().all.remove(&self.number);
+        }
+        if self.is_answered {
+            return;
+        }
+        if let Some(reply) = self.waiting.take() {
+            reply.error(Errno::EIO);
+            debug_assert!(std::thread::panicking(), "a request was dropped unanswered");
+            tracing::error!("a request was dropped unanswered");
+        }
+    }
+}
+
+/// The error number of a request that failed: the system's own where it has said one.
+fn errno(outcome: Outcome, progress: Progress) -> Errno {
+    if let Some(errno) = progress.errno {
+        return Errno::from_i32(errno);
+    }
+    match outcome {
+        Outcome::Ok => Errno::EIO,
+        // The table is full: the program may try again.
+        Outcome::Refused => Errno::EAGAIN,
+        Outcome::Failed(error) => match error {
+            DiskError::Io => Errno::EIO,
+            DiskError::NoSpace => Errno::ENOSPC,
+            DiskError::Gone => Errno::ENXIO,
+            DiskError::NotPermitted => Errno::EPERM,
+            DiskError::Unsupported => Errno::EOPNOTSUPP,
+        },
+    }
+}

@@ -1,0 +1,16 @@
+//! The FUSE frontend: a directory, mounted over itself or elsewhere, whose files are read and
+//! written through a device.
+//!
+//! ```text
+//!  program ─► kernel ─► tree/   names, attributes, locks: passed through to the directory below
+//!                        │
+//!                        ▼
+//!                      data.rs  read, write, fsync: who is it (who/), where is it on the disk,
+//!                        │      may it go on now (the engine of the device)
+//!                        ▼
+//!                      the real file
+//! ```
+
+pub(crate) mod data;
+pub(crate) mod held;
+pub(crate) mod tree;

@@ -1,0 +1,142 @@
+//! A file of a tree as the place where a request is carried out: many files behind one engine.
+//!
+//! What the engine sees as the extent of a request is where the file lies on the disk, or a place of
+//! our own making; what is read and written is the file at its own offset.
+
+use super::file::File;
+use crate::buffer::Buffer;
+use iopace_core::request::{Extent, Op};
+use iopace_core::units::Bytes;
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+
+/// Where a request is carried out when that is not the device's own file.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The file.
+    pub(crate) file: Arc<File>,
+    /// The offset in it of the first byte of the request.
+    pub(crate) offset: u64,
+    /// Of a flush: attributes that need not be durable for the data to be read are left out.
+    pub(crate) data_only: bool,
+    /// Nothing of it need be written back any more: the file is gone.
+    is_gone: bool,
+    /// The file to copy from and the offset there, of a write without data of its own.
+    pub(crate) source: Option<(Arc<File>, u64)>,
+}
+
+impl Target {
+    /// A file from an offset on.
+    pub(crate) fn new(file: Arc<File>, offset: u64) -> Target {
+        Target { file, offset, data_only: false, is_gone: false, source: None }
+    }
+
+    /// What stands for a file that is gone.
+    pub(crate) fn gone(any: Arc<File>) -> Target {
+        Target { is_gone: true, ..Target::new(any, 0) }
+    }
+
+    /// Whether the file bypasses the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    /// Carries out a request of so many bytes, blocking. A read ends at the end of the file: then
+    /// its buffer has become shorter.
+    ///
+    /// # Errors
+    /// What the system said, with what was written before.
+    pub(crate) fn perform(
+        &self,
+        op: Op,
+        len: u64,
+        fua: bool,
+        buffer: &mut Buffer,
+    ) -> Result<(), (u64, io::Error)> {
+        match op {
+            Op::Read => self.read_from(0, buffer).map_err(|error| (0, error)),
+            Op::Write => self.write_from(0, len, fua, buffer.as_slice()),
+            Op::Flush => {
+                let flushed =
+                    if self.data_only { self.file.flush() } else { self.file.flush_all() };
+                flushed.map_err(|error| (0, error))
+            }
+            Op::Trim | Op::WriteZeroes | Op::Cache => {
+                let done = self.file.perform(op, self.extent(len), fua, &mut []);
+                done.map_err(|error| (0, error))
+            }
+        }
+    }
+
+    fn extent(&self, len: u64) -> Extent {
+        let len = len.min(i64::MAX as u64 - self.offset);
+        Extent::new(Bytes(self.offset), Bytes(len)).expect("within a file")
+    }
+
+    /// Has the kernel write what is dirty in so many bytes, and waits until the disk has it.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn write_back(&self, len: u64) -> io::Result<()> {
+        if self.is_gone { Ok(()) } else { self.file.write_back(self.extent(len)) }
+    }
+
+    /// Reads into the buffer from its byte `at` on, up to its end or that of the file.
+    pub(crate) fn read_from(&self, mut at: usize, buffer: &mut Buffer) -> io::Result<()> {
+        while at < buffer.len() {
+            let into = &mut buffer.as_mut_slice()[at..];
+            match rustix::io::pread(self.file.fd(), into, self.offset + at as u64) {
+                Ok(0) => break,
+                Ok(count) => at += count,
+                Err(Errno::INTR) => {}
+                Err(_) if at > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        buffer.resize(at);
+        Ok(())
+    }
+
+    /// Writes `data`, or `len` bytes of the source where there is one, to the place of the
+    /// request's byte `at`.
+    pub(crate) fn write_from(
+        &self,
+        at: u64,
+        len: u64,
+        durable: bool,
+        data: &[u8],
+    ) -> Result<(), (u64, io::Error)> {
+        match &self.source {
+            Some(source) => self.copy_from(source, at, len),
+            None => self.file.write_some(data, self.offset + at, durable),
+        }
+    }
+
+    fn copy_from(
+        &self,
+        (source, start): &(Arc<File>, u64),
+        at: u64,
+        len: u64,
+    ) -> Result<(), (u64, io::Error)> {
+        let (mut done, mut from, mut to) = (0, start + at, self.offset + at);
+        while done < len {
+            let left = usize::try_from(len - done).unwrap_or(usize::MAX);
+            let (from, to) = (Some(&mut from), Some(&mut to));
+            match rustix::fs::copy_file_range(source.fd(), from, self.file.fd(), to, left) {
+                // The source has become shorter.
+                Ok(0) => return Err((done, io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => done += count as u64,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err((done, error.into())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where dirty memory of a device lies: the file of an extent that is to be written back.
+pub(crate) trait Places: Send + Sync + std::fmt::Debug {
+    /// The file behind the extent.
+    fn target(&self, extent: Extent) -> Target;
+}

@@ -1,0 +1,92 @@
+//! A request on its way through a device: what to do, where, and who must hear of its end.
+
+use crate::buffer::Buffer;
+use crate::fuse::held;
+use crate::io::target::Target;
+use crate::nbd::reply::{self, Touched};
+use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, TaskId};
+use std::io;
+
+/// A request from a client, for a device.
+#[derive(Debug)]
+pub struct Job {
+    /// Who calls.
+    pub task: TaskId,
+    /// Who pays; it stays so, whatever becomes of the caller.
+    pub group: GroupId,
+    /// What to do.
+    pub op: Op,
+    /// Where, as the engine sees it; of a flush, what it covers (nothing: everything).
+    pub extent: Extent,
+    /// Durable before it is answered.
+    pub fua: bool,
+    /// The data of a write; room for the data of a read once the device needs it.
+    pub buffer: Buffer,
+    /// The file that it is carried out on, if that is not the device's own.
+    pub target: Option<Target>,
+    /// How far it has come, and what the system said if it failed.
+    pub progress: Progress,
+    /// The answer it must get.
+    pub ticket: Ticket,
+}
+
+/// What became of a request besides its outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of a write that were written before an error.
+    pub written: u64,
+    /// The system's own error number.
+    pub errno: Option<i32>,
+}
+
+impl Progress {
+    /// Takes note of an error; the first counts.
+    pub(crate) fn failed(&mut self, error: &io::Error) {
+        self.errno = self.errno.or(error.raw_os_error());
+    }
+}
+
+/// The right and the duty to answer one request, by who asked.
+#[derive(Debug)]
+pub enum Ticket {
+    /// A client's, over NBD.
+    Nbd(reply::Ticket),
+    /// A program's, through a mount.
+    Fuse(held::Ticket),
+}
+
+impl Job {
+    /// Answers the request: with its data if it was read, or with the error.
+    pub fn finish(self, outcome: Outcome, touched: &mut Touched) {
+        match self.ticket {
+            Ticket::Nbd(ticket) => {
+                ticket.answer(reply::nbd_outcome(outcome), self.extent, self.buffer, touched);
+            }
+            Ticket::Fuse(ticket) => ticket.answer(outcome, self.progress, &self.buffer),
+        }
+    }
+
+    /// Whether nobody waits for it any more: it need not be begun.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(&self.ticket, Ticket::Fuse(ticket) if ticket.is_abandoned())
+    }
+
+    /// Whether it bypasses the page cache, whatever the device does.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.target.as_ref().is_some_and(Target::is_direct)
+    }
+}
+
+/// What an operating-system error means to the engine.
+pub fn disk_error(error: &io::Error) -> DiskError {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => DiskError::NoSpace,
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => DiskError::NotPermitted,
+        Kind::Unsupported => DiskError::Unsupported,
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+            DiskError::Gone
+        }
+        _ => DiskError::Io,
+    }
+}

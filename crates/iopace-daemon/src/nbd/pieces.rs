@@ -1,0 +1,47 @@
+//! Long requests in pieces, so that a limit is charged bit by bit.
+
+use iopace_core::request::Extent;
+use iopace_core::units::Bytes;
+
+/// The longest request that goes to the device as one: that of a read or write. Longer ones
+/// (zeroes, trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever
+/// shares it would wait for minutes.
+pub(super) const PIECE_BYTES: u64 = 32 << 20;
+
+/// Most pieces of one request, but for a rest: sixteen of the longest leave the connection the
+/// places that it has for requests.
+const PIECES_MAX: u64 = 32;
+
+/// An extent cut at multiples of [`PIECE_BYTES`], of more than one if there were too many: what
+/// zeroes at unaligned cuts would leave of a block could not be given back.
+pub(super) fn pieces(extent: Extent) -> Vec<Extent> {
+    let (mut from, end) = (extent.offset().get(), extent.end().get());
+    let step = PIECE_BYTES * extent.len().get().div_ceil(PIECE_BYTES * PIECES_MAX).max(1);
+    let mut pieces = Vec::new();
+    while from < end {
+        let to = (from / step + 1).saturating_mul(step).min(end);
+        pieces.push(Extent::new(Bytes(from), Bytes(to - from)).expect("within the extent"));
+        from = to;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_at_multiples_and_add_up() {
+        let cut = |offset, len| -> Vec<(u64, u64)> {
+            let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
+            let both = |piece: &Extent| (piece.offset().get(), piece.len().get());
+            pieces(extent).iter().map(both).collect()
+        };
+        const P: u64 = PIECE_BYTES;
+        assert_eq!(cut(0, 2 * P), [(0, P), (P, P)]);
+        assert_eq!(cut(P - 512, P + 1024), [(P - 512, 512), (P, P), (2 * P, 512)]);
+        assert_eq!(cut(u64::MAX - P, P).len(), 2);
+        let longest = cut(4 * P, (4 << 30) - 512);
+        assert_eq!((longest.len(), longest[0]), (32, (4 * P, 4 * P)));
+    }
+}
