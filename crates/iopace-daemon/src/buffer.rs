@@ -78,6 +78,15 @@ impl Buffer {
     }
 }
 
+impl From<&[u8]> for Buffer {
+    /// A copy.
+    fn from(data: &[u8]) -> Buffer {
+        let mut buffer = Buffer::new(data.len());
+        buffer.as_mut_slice().copy_from_slice(data);
+        buffer
+    }
+}
+
 impl Drop for Buffer {
     /// Keeps a large one for the next who needs it.
     fn drop(&mut self) {

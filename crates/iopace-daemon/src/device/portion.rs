@@ -11,6 +11,7 @@ use crate::nbd::reply::Touched;
 use iopace_core::engine::WriteId;
 use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_core::units::Bytes;
+use rustix::io::ReadWriteFlags;
 use std::io;
 
 /// A portion of a buffered write that may go into the page cache now.
@@ -49,7 +50,7 @@ impl Portion {
         let data = buffer.as_slice().get(range).unwrap_or_default();
         let written = match &self.target {
             Some(target) => target.write_from(from, len, false, data),
-            None => file.write_some(data, self.extent.offset().get(), false),
+            None => file.write_some(data, self.extent.offset().get(), ReadWriteFlags::empty()),
         };
         self.failed = written.err();
     }

@@ -1,9 +1,12 @@
 //! What the tree hands on: reading, writing and syncing regular files.
 
+use super::extents::Extents;
+use super::layout::Chunks;
+use super::regions::Region;
 use super::tree::inode::Inode;
 use crate::io::file::File;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Who asks, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,29 @@ pub(crate) struct Caller {
     pub(crate) uid: u32,
     /// Its group of users.
     pub(crate) gid: u32,
+}
+
+/// What is known of a file as long as the kernel knows it.
+#[derive(Debug, Default)]
+pub(crate) struct FileState {
+    /// Where it is dirty.
+    pub(crate) region: OnceLock<Arc<Region>>,
+    /// Where it lies on its disk.
+    pub(crate) extents: Mutex<Extents>,
+    /// Where it lies on an emulated disk.
+    pub(crate) chunks: Chunks,
+}
+
+/// How the kernel wants one write carried out.
+///
+/// It is said anew with each write, as `fcntl(F_SETFL)` and `pwritev2` change it while a file is
+/// open, and as the kernel writes pages of a mapping through any descriptor of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteMode {
+    /// To the end of the file, wherever that is by then (`O_APPEND`); the offset is a guess.
+    pub(crate) append: bool,
+    /// Durable when it is answered (`O_SYNC`, `O_DSYNC`).
+    pub(crate) durable: bool,
 }
 
 /// A regular file that is open.
@@ -36,7 +62,15 @@ pub(crate) trait Data: Send + Sync + 'static {
     fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData);
 
     /// Writes all of `data`, or says how much of it was written before an error.
-    fn write(&self, from: Caller, file: &Arc<Opened>, offset: u64, data: &[u8], reply: ReplyWrite);
+    fn write(
+        &self,
+        from: Caller,
+        file: &Arc<Opened>,
+        offset: u64,
+        data: &[u8],
+        mode: WriteMode,
+        reply: ReplyWrite,
+    );
 
     /// Makes the file durable: its data, and its attributes too unless `data_only`.
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty);

@@ -12,5 +12,11 @@
 //! ```
 
 pub(crate) mod data;
+mod extents;
 pub(crate) mod held;
+mod layout;
+mod regions;
+mod scheduled;
 pub(crate) mod tree;
+mod watch;
+mod who;

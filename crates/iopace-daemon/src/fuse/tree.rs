@@ -1,5 +1,7 @@
 //! to be written
 pub(crate) mod inode {
     #[derive(Debug)]
-    pub(crate) struct Inode;
+    pub(crate) struct Inode {
+        pub(crate) state: crate::fuse::data::FileState,
+    }
 }

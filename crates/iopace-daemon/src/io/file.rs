@@ -117,6 +117,16 @@ impl File {
         }
     }
 
+    /// Reads from the page cache only, as much as is there from the offset on.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is (or the file system cannot tell), or what the system said.
+    pub(crate) fn read_some_cached(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut slices = [IoSliceMut::new(into)];
+        let flags = ReadWriteFlags::NOWAIT;
+        Ok(rustix::io::preadv2(&self.file, &mut slices, offset, flags)?)
+    }
+
     /// Whether all of the extent is in the page cache; false where the kernel cannot tell (before
     /// Linux 6.5).
     pub fn is_cached(&self, offset: u64, len: u64) -> bool {
@@ -146,10 +156,11 @@ impl File {
     /// # Errors
     /// What the system said.
     pub fn write(&self, data: &[u8], offset: u64, durable: bool) -> io::Result<()> {
-        self.write_some(data, offset, durable).map_err(|(_, error)| error)
+        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        self.write_some(data, offset, flags).map_err(|(_, error)| error)
     }
 
-    /// The same; an error comes with what was written before it.
+    /// Writes all of it in that manner; an error comes with what was written before it.
     ///
     /// # Errors
     /// What the system said.
@@ -157,9 +168,8 @@ impl File {
         &self,
         data: &[u8],
         offset: u64,
-        durable: bool,
+        flags: ReadWriteFlags,
     ) -> Result<(), (u64, io::Error)> {
-        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         let mut done = 0;
         while done < data.len() {
             let (rest, at) = (IoSlice::new(&data[done..]), offset + done as u64);

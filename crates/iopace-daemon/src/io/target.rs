@@ -7,7 +7,7 @@ use super::file::File;
 use crate::buffer::Buffer;
 use iopace_core::request::{Extent, Op};
 use iopace_core::units::Bytes;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::io;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub struct Target {
     pub(crate) file: Arc<File>,
     /// The offset in it of the first byte of the request.
     pub(crate) offset: u64,
+    /// Of a write: to the end of the file, wherever that is by then (`RWF_APPEND`).
+    pub(crate) append: bool,
     /// Of a flush: attributes that need not be durable for the data to be read are left out.
     pub(crate) data_only: bool,
     /// Nothing of it need be written back any more: the file is gone.
@@ -29,7 +31,7 @@ pub struct Target {
 impl Target {
     /// A file from an offset on.
     pub(crate) fn new(file: Arc<File>, offset: u64) -> Target {
-        Target { file, offset, data_only: false, is_gone: false, source: None }
+        Target { file, offset, append: false, data_only: false, is_gone: false, source: None }
     }
 
     /// What stands for a file that is gone.
@@ -109,7 +111,12 @@ impl Target {
     ) -> Result<(), (u64, io::Error)> {
         match &self.source {
             Some(source) => self.copy_from(source, at, len),
-            None => self.file.write_some(data, self.offset + at, durable),
+            None => {
+                let mut flags =
+                    if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+                flags.set(ReadWriteFlags::APPEND, self.append);
+                self.file.write_some(data, self.offset + at, flags)
+            }
         }
     }
 

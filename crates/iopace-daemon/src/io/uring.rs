@@ -8,6 +8,7 @@ use super::{Completions, IoDone, IoRequest};
 use io_uring::{IoUring, opcode, squeue, types};
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::request::Op;
+use rustix::io::ReadWriteFlags;
 use slab::Slab;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -79,7 +80,7 @@ impl Shared {
         match request.op {
             Op::Read => opcode::Read::new(fd, data, len).offset(offset).build(),
             Op::Write => {
-                let flags = if request.fua { rustix::io::ReadWriteFlags::DSYNC.bits() } else { 0 };
+                let flags = flags(request).bits();
                 opcode::Write::new(fd, data, len)
                     .offset(offset)
                     .rw_flags(flags.cast_signed())
@@ -106,6 +107,15 @@ impl Shared {
             }
         }
     }
+}
+
+/// In what manner a write is carried out.
+fn flags(request: &IoRequest) -> ReadWriteFlags {
+    let mut flags = ReadWriteFlags::empty();
+    flags.set(ReadWriteFlags::DSYNC, request.fua);
+    let append = request.target.as_ref().is_some_and(|target| target.append);
+    flags.set(ReadWriteFlags::APPEND, append);
+    flags
 }
 
 fn is_passing(error: &io::Error) -> bool {
@@ -182,10 +192,11 @@ fn rest(shared: &Shared, request: &mut IoRequest, done: usize) -> Result<(), (u6
         }
         (None, _) => {
             let offset = request.extent.offset().get() + done as u64;
+            let flags = flags(request);
             let data = &mut request.buffer.as_mut_slice()[done..];
             match op {
                 Op::Read => shared.file.read(data, offset).map_err(|error| (0, error)),
-                _ => shared.file.write_some(data, offset, fua),
+                _ => shared.file.write_some(data, offset, flags),
             }
         }
     }

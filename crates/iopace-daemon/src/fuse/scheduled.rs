@@ -1,0 +1,304 @@
+//! The data of files through a device: who asks, where it lies, and may it go on now.
+//!
+//! ```text
+//!  read   in the page cache below: answered here.  Else: a request where the file lies (extents.rs)
+//!  write  buffered: stage pace, then into the page cache below; dirty in the region of its file
+//!         direct:   a request
+//!  sync   a flush of the file's region: waits for the write-back of this file and of no other
+//! ```
+//! On an emulated disk all of it goes to the machine, where the file lies in a layout of our own.
+
+use super::data::{Caller, Data, FileState, Opened, WriteMode};
+use super::held::{Held, Reply};
+use super::layout::Layout;
+use super::regions::{Region, Regions};
+use super::tree::inode::Inode;
+use super::who::Who;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::io::target::Target;
+use crate::job::{Job, Progress, Ticket};
+use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use iopace_core::request::{Extent, GroupId, Op, TaskId};
+use iopace_core::units::Bytes;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
+
+/// Most bytes of one `copy_file_range`: the call may copy less than it was asked to, and whoever
+/// asked can be killed in between.
+const COPY_MAX: u64 = 16 << 20;
+
+/// What nothing ever lies on: a flush of it waits for no write-back.
+const NOTHING: u64 = (1 << 62) - (1 << 20);
+
+thread_local! {
+    /// Room for what the page cache has, for each thread that serves the kernel.
+    static SCRATCH: RefCell<Buffer> = RefCell::new(Buffer::default());
+}
+
+/// How the files of a mount are placed before its engine.
+#[derive(Clone, Debug)]
+pub(crate) enum Placement {
+    /// Where they lie on their disk, and in regions as long as they are dirty.
+    Real(Arc<Regions>),
+    /// On an emulated disk.
+    Emulated(Arc<Layout>),
+}
+
+/// The data of a mount.
+pub(crate) struct Scheduled {
+    device: Arc<dyn Device>,
+    placement: Placement,
+    who: Arc<Who>,
+    held: Arc<Held>,
+    /// Requests that were passed through.
+    passed_count: AtomicU64,
+}
+
+impl Scheduled {
+    /// Through that device.
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        placement: Placement,
+        who: Arc<Who>,
+        held: Arc<Held>,
+    ) -> Scheduled {
+        Scheduled { device, placement, who, held, passed_count: AtomicU64::new(0) }
+    }
+
+    /// How many requests were passed through without a look at limits: names, attributes, locks.
+    pub(crate) fn passed_count(&self) -> u64 {
+        self.passed_count.load(Relaxed)
+    }
+
+    /// Reads from the page cache below, if all of it is there: how much that is.
+    fn cached(&self, group: GroupId, file: &Opened, offset: u64, into: &mut [u8]) -> Option<usize> {
+        let is_emulated = matches!(self.placement, Placement::Emulated(_));
+        if is_emulated || file.file.is_direct() || self.device.is_limited(group) {
+            return None;
+        }
+        let count = file.file.read_some_cached(into, offset).ok()?;
+        let is_all = count == into.len() || {
+            let size = rustix::fs::fstat(file.file.fd()).ok()?.st_size;
+            offset + count as u64 >= size.cast_unsigned()
+        };
+        is_all.then(|| {
+            self.device.read_by_caller();
+            count
+        })
+    }
+
+    /// Where a piece of a file lies that is on the disk, or will be.
+    fn place(&self, file: &Opened, offset: u64, len: u64) -> Extent {
+        let state = &file.inode.state;
+        match &self.placement {
+            Placement::Real(regions) => {
+                let mut extents = state.extents.lock().unwrap_or_else(PoisonError::into_inner);
+                let place = extents.place(file.file.fd(), offset);
+                place.and_then(|place| Extent::new(Bytes(place), Bytes(len))).unwrap_or_else(|| {
+                    // A file system that does not say: every file by itself.
+                    region(regions, state).extent(offset, len)
+                })
+            }
+            Placement::Emulated(layout) => emulated(layout, file, offset, len),
+        }
+    }
+
+    /// Where a piece of a file is dirty once it is written.
+    fn dirty_place(&self, file: &Opened, offset: u64, len: u64) -> Extent {
+        match &self.placement {
+            Placement::Real(regions) => region(regions, &file.inode.state).extent(offset, len),
+            Placement::Emulated(layout) => emulated(layout, file, offset, len),
+        }
+    }
+
+    /// A file is written: it is kept open until its dirty pages are on the disk.
+    fn keep(&self, file: &Opened) {
+        if let Placement::Real(regions) = &self.placement
+            && !file.file.is_direct()
+        {
+            regions.keep(&region(regions, &file.inode.state), &file.file);
+        }
+    }
+
+    fn submit(&self, job: Job) {
+        self.device.submit(&mut vec![job]);
+    }
+
+    fn job(&self, who: (TaskId, GroupId), op: Op, extent: Extent, to: (Target, Ticket)) -> Job {
+        let ((task, group), (target, ticket)) = (who, to);
+        Job {
+            task,
+            group,
+            op,
+            extent,
+            fua: false,
+            buffer: Buffer::default(),
+            target: Some(target),
+            progress: Progress::default(),
+            ticket,
+        }
+    }
+
+    fn hold(&self, from: Caller, reply: Reply) -> Ticket {
+        Ticket::Fuse(self.held.hold(from.pid, reply))
+    }
+}
+
+/// The region of a file.
+fn region(regions: &Arc<Regions>, state: &FileState) -> Arc<Region> {
+    Arc::clone(state.region.get_or_init(|| regions.add()))
+}
+
+fn emulated(layout: &Layout, file: &Opened, offset: u64, len: u64) -> Extent {
+    let size = rustix::fs::fstat(file.file.fd()).map_or(0, |stat| stat.st_size);
+    layout.place(&file.inode.state.chunks, size.cast_unsigned(), offset, len)
+}
+
+impl Data for Scheduled {
+    fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData) {
+        let pays = self.who.pays(from);
+        let rest = SCRATCH.with_borrow_mut(|scratch| {
+            if scratch.len() < len as usize {
+                scratch.resize(len as usize);
+            }
+            let into = &mut scratch.as_mut_slice()[..len as usize];
+            match self.cached(pays.group(), file, offset, into) {
+                Some(count) => {
+                    reply.data(&into[..count]);
+                    None
+                }
+                None => Some(reply),
+            }
+        });
+        let Some(reply) = rest else { return };
+        let extent = self.place(file, offset, u64::from(len));
+        let target = Target::new(Arc::clone(&file.file), offset);
+        let ticket = self.hold(from, Reply::Data(reply));
+        let who = (pays.task(), pays.group());
+        self.submit(self.job(who, Op::Read, extent, (target, ticket)));
+    }
+
+    fn write(
+        &self,
+        from: Caller,
+        file: &Arc<Opened>,
+        offset: u64,
+        data: &[u8],
+        mode: WriteMode,
+        reply: ReplyWrite,
+    ) {
+        let (Ok(len), false) = (u32::try_from(data.len()), data.is_empty()) else {
+            return reply.written(0);
+        };
+        let pays = self.who.pays(from);
+        let who = (pays.task(), pays.group());
+        let mut target = Target::new(Arc::clone(&file.file), offset);
+        target.append = mode.append;
+        if file.file.is_direct() || mode.durable {
+            let extent = self.place(file, offset, u64::from(len));
+            let ticket = self.hold(from, Reply::Write(reply, len));
+            let mut job = self.job(who, Op::Write, extent, (target, ticket));
+            job.fua = mode.durable;
+            job.buffer = Buffer::from(data);
+            self.submit(job);
+            return;
+        }
+        self.keep(file);
+        let extent = self.dirty_place(file, offset, u64::from(len));
+        let mut reply = Some(reply);
+        let at_once = self.device.write_at_once(
+            (pays.task(), pays.group(), extent),
+            (data, &target),
+            &mut || {
+                let reply = reply.take().expect("made once");
+                let ticket = self.hold(from, Reply::Write(reply, len));
+                let mut job = self.job(who, Op::Write, extent, (target.clone(), ticket));
+                job.buffer = Buffer::from(data);
+                job
+            },
+        );
+        // A sweep in between may have let it go.
+        self.keep(file);
+        if let (Some(result), Some(reply)) = (at_once, reply) {
+            match result {
+                Ok(()) => reply.written(len),
+                Err((0, error)) => {
+                    reply.error(Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO)));
+                }
+                Err((written, _)) => reply.written(written as u32),
+            }
+        }
+    }
+
+    fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
+        let pays = self.who.pays(from);
+        let nothing = Extent::new(Bytes(NOTHING), Bytes(1)).expect("below 2^62");
+        let extent = match &self.placement {
+            Placement::Real(_) => {
+                file.inode.state.region.get().map_or(nothing, |region| region.whole())
+            }
+            // The machine has no flush of a part: a disk of that kind has none either.
+            Placement::Emulated(_) => Extent::EMPTY,
+        };
+        let mut target = Target::new(Arc::clone(&file.file), 0);
+        target.data_only = data_only;
+        let ticket = self.hold(from, Reply::Done(reply));
+        let who = (pays.task(), pays.group());
+        self.submit(self.job(who, Op::Flush, extent, (target, ticket)));
+    }
+
+    fn copy(
+        &self,
+        from: Caller,
+        (source, start): (&Arc<Opened>, u64),
+        (file, offset): (&Arc<Opened>, u64),
+        len: u64,
+        reply: ReplyWrite,
+    ) {
+        let size = rustix::fs::fstat(source.file.fd()).map_or(0, |stat| stat.st_size);
+        let len = len.min(COPY_MAX).min(size.cast_unsigned().saturating_sub(start));
+        let Some(len32) = u32::try_from(len).ok().filter(|len| *len > 0) else {
+            return reply.written(0);
+        };
+        let pays = self.who.pays(from);
+        self.keep(file);
+        let extent = self.dirty_place(file, offset, len);
+        let mut target = Target::new(Arc::clone(&file.file), offset);
+        target.source = Some((Arc::clone(&source.file), start));
+        let ticket = self.hold(from, Reply::Write(reply, len32));
+        let who = (pays.task(), pays.group());
+        self.submit(self.job(who, Op::Write, extent, (target, ticket)));
+        self.keep(file);
+    }
+
+    fn passed_through(&self, _from: Caller) {
+        self.passed_count.fetch_add(1, Relaxed);
+    }
+
+    fn reshaped(&self, inode: &Inode, (from, to): (u64, u64)) {
+        let state = &inode.state;
+        match &self.placement {
+            Placement::Real(_) => {
+                state.extents.lock().unwrap_or_else(PoisonError::into_inner).forget();
+                if let Some(region) = state.region.get() {
+                    self.device.void(region.between(from, to));
+                }
+            }
+            Placement::Emulated(layout) if to == u64::MAX => {
+                layout.cut(&state.chunks, from, |extent| self.device.void(extent));
+            }
+            Placement::Emulated(_) => {}
+        }
+    }
+
+    fn forgotten(&self, inode: &Inode) {
+        self.reshaped(inode, (0, u64::MAX));
+        if let (Placement::Real(regions), Some(region)) =
+            (&self.placement, inode.state.region.get())
+        {
+            regions.drop_kept(region);
+        }
+    }
+}

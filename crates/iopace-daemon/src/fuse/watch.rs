@@ -1,0 +1,105 @@
+//! The thread that looks after a mount: callers that are being killed, files that are kept open for
+//! nothing.
+
+use super::held::Held;
+use super::regions::Regions;
+use crate::device::Device;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often it looks. Who waited at two looks and is being killed is answered at the third, so a
+/// program that waits for a disk which does not answer is gone within some 1.5 s.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The bit of `SIGKILL` in the masks of `/proc/PID/status`. Whatever signal ends a program, the
+/// kernel turns it into this one for each of its threads.
+const KILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
+
+/// The thread.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    ended: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(
+        held: Arc<Held>,
+        regions: Option<Arc<Regions>>,
+        device: Weak<dyn Device>,
+    ) -> io::Result<Watch> {
+        let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
+        let stop = Arc::clone(&ended);
+        let run = move || {
+            while !is_over(&stop) {
+                let count = held.look(is_killed);
+                if count > 0 {
+                    tracing::info!(count, "requests of killed programs were given up");
+                }
+                if let (Some(regions), Some(device)) = (&regions, device.upgrade()) {
+                    regions.sweep(|extents| device.are_clean(extents));
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
+        Ok(Watch { ended, thread: Some(thread) })
+    }
+}
+
+/// Waits until the next look. True when it is time to end.
+fn is_over((ended, changed): &(Mutex<bool>, Condvar)) -> bool {
+    let guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = changed.wait_timeout_while(guard, INTERVAL, |ended| !*ended);
+    *waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ended.1.notify_all();
+        if let Some(thread) =
+            self.thread.take().filter(|t| t.thread().id() != thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether a thread is being killed and waits only for us.
+fn is_killed(pid: u32) -> bool {
+    pid != 0
+        && std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| has_kill(&text))
+}
+
+fn has_kill(status: &str) -> bool {
+    let masks = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+    let mut bits = masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    bits.any(|mask| mask & KILL_BIT != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pending_kill_is_seen_in_either_mask() {
+        let status = |own: &str, shared: &str| {
+            format!("Name:\tdd\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t0000000000000100\n")
+        };
+        let none = "0000000000000000";
+        assert!(!has_kill(&status(none, none)));
+        assert!(has_kill(&status("0000000000000100", none)));
+        assert!(has_kill(&status(none, "0000000000004100")));
+        assert!(!has_kill(&status(none, "0000000000004000")));
+        assert!(!has_kill("garbage") && !is_killed(0));
+        assert!(!is_killed(std::process::id()));
+    }
+}
