@@ -89,3 +89,11 @@ pub const EVENTS_KEPT: usize = 64;
 
 /// Default size of an emulated disk's page cache.
 pub const EMULATED_CACHE_DEFAULT: Bytes = Bytes::from_mib(256);
+
+/// Bytes of one write through a mount: what the kernel sends at most (256 pages), and large enough
+/// that a disk is sequential.
+pub const FUSE_WRITE_BYTES_MAX: u32 = 1 << 20;
+
+/// Read-ahead and other requests without a caller that wait for an answer of a mount. The kernel's
+/// own 12 leave a deep disk idle; more than a window's depth twice over only wait elsewhere.
+pub const FUSE_BACKGROUND_MAX: u16 = 64;

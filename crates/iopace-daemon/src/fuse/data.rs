@@ -6,6 +6,8 @@ use super::regions::Region;
 use super::tree::inode::Inode;
 use crate::io::file::File;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use rustix::io::ReadWriteFlags;
+use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Who asks, as the kernel says.
@@ -43,15 +45,47 @@ pub(crate) struct WriteMode {
     pub(crate) durable: bool,
 }
 
-/// A regular file that is open.
+/// A regular file or a directory that is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// The real file below the mount; it knows whether it bypasses the page cache.
+    /// The real file below the mount; it knows whether it bypasses the page cache. Never
+    /// `O_APPEND`, unless the file itself can only grow (`chattr +a`): see [`WriteMode`].
     pub(crate) file: Arc<File>,
     /// Which one it is.
     pub(crate) inode: Arc<Inode>,
     /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
+}
+
+impl Opened {
+    /// A real file that was opened, `direct` if it was with `O_DIRECT`.
+    pub(crate) fn new(
+        file: std::fs::File,
+        inode: Arc<Inode>,
+        direct: bool,
+        durable: bool,
+    ) -> Arc<Opened> {
+        Arc::new(Opened { file: Arc::new(File::of_tree(file, direct)), inode, durable })
+    }
+
+    /// Writes as much of `data` as the system takes at once, in the way that the kernel wants.
+    ///
+    /// # Errors
+    ///
+    /// What `pwritev2` says.
+    pub(crate) fn write_at(&self, data: &[u8], offset: u64, mode: WriteMode) -> io::Result<usize> {
+        let mut flags = ReadWriteFlags::empty();
+        if mode.append {
+            flags |= ReadWriteFlags::APPEND;
+        }
+        if mode.durable && !self.durable {
+            flags |= ReadWriteFlags::SYNC;
+        }
+        if flags.is_empty() {
+            return Ok(rustix::io::pwrite(&self.file, data, offset)?);
+        }
+        Ok(rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], offset, flags)?)
+    }
 }
 
 /// What becomes of the data of files.
@@ -72,7 +106,7 @@ pub(crate) trait Data: Send + Sync + 'static {
         reply: ReplyWrite,
     );
 
-    /// Makes the file durable: its data, and its attributes too unless `data_only`.
+    /// Makes the file or directory durable: its data, and its attributes too unless `data_only`.
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty);
 
     /// Copies up to `len` bytes from one open file to another (`copy_file_range`).

@@ -319,6 +319,12 @@ impl File {
     }
 }
 
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

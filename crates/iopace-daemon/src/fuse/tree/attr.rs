@@ -1,0 +1,212 @@
+//! Attributes: owner, mode, size and times.
+
+use super::super::data::Caller;
+use super::inode::{Inode, ROOT, descriptors};
+use super::{Tree, refused};
+use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::process::{Gid, Uid};
+use std::io;
+use std::time::{Duration, SystemTime};
+
+/// What is to change.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) mode: Option<u32>,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) size: Option<u64>,
+    pub(super) atime: Option<TimeOrNow>,
+    pub(super) mtime: Option<TimeOrNow>,
+    pub(super) handle: Option<FileHandle>,
+}
+
+impl Tree {
+    /// The attributes of a file as the kernel is to see them.
+    pub(super) fn attributes(&self, inode: &Inode) -> io::Result<FileAttr> {
+        Ok(to_attr(inode, &inode.stat()?))
+    }
+
+    /// Changes attributes and returns what they are then.
+    pub(super) fn set_attributes(
+        &self,
+        from: Caller,
+        id: INodeNo,
+        wanted: &Wanted,
+    ) -> io::Result<FileAttr> {
+        let inode = self.inode(id)?;
+        if let Some(size) = wanted.size {
+            self.set_size(from, &inode, wanted.handle, size)?;
+        }
+        let times = wanted.atime.is_some() || wanted.mtime.is_some();
+        let nothing = wanted.mode.is_none() && wanted.size.is_none() && !times;
+        if wanted.uid.is_some() || wanted.gid.is_some() || nothing {
+            // With nothing to change, this is `chown(path, -1, -1)`, or the kernel has found that a
+            // write takes the set-user-id bit away and leaves it to us to do so. A chown does it.
+            strip_privileges(from, &inode)?;
+            let uid = wanted.uid.map(Uid::from_raw);
+            let gid = wanted.gid.map(Gid::from_raw);
+            rustix::fs::chownat(&inode.path, "", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = wanted.mode {
+            set_mode(&inode, mode)?;
+        }
+        if times {
+            let times = Timestamps {
+                last_access: to_time(wanted.atime),
+                last_modification: to_time(wanted.mtime),
+            };
+            // By way of its name among the descriptors, as not every kernel takes a descriptor
+            // that opens nothing. A symbolic link is not followed further.
+            let folder = descriptors()?;
+            rustix::fs::utimensat(folder, inode.name(), &times, AtFlags::empty())?;
+        }
+        self.attributes(&inode)
+    }
+
+    fn set_size(
+        &self,
+        from: Caller,
+        inode: &Inode,
+        handle: Option<FileHandle>,
+        size: u64,
+    ) -> io::Result<()> {
+        if !inode.is_file() {
+            return Err(refused(libc::EINVAL));
+        }
+        let before = inode.stat()?.st_size.cast_unsigned();
+        let opened = handle.and_then(|handle| self.file(handle).ok());
+        match opened {
+            Some(opened) => rustix::fs::ftruncate(&opened.file, size)?,
+            None => rustix::fs::ftruncate(inode.reopen(OFlags::WRONLY)?, size)?,
+        }
+        strip_privileges(from, inode)?;
+        self.data.reshaped(inode, (size.min(before), u64::MAX));
+        Ok(())
+    }
+}
+
+/// Takes the set-user-id and set-group-id bits away, as the kernel does from a file that somebody
+/// without `CAP_FSETID` changes: it leaves that to us, and we only know who is root.
+///
+/// Capabilities of the file are taken away by the file system below itself.
+pub(super) fn strip_privileges(from: Caller, inode: &Inode) -> io::Result<()> {
+    if from.uid == 0 || !inode.is_file() {
+        return Ok(());
+    }
+    strip_modes(from, inode)
+}
+
+/// The same, where the kernel says that it has to be.
+pub(super) fn strip_modes(from: Caller, inode: &Inode) -> io::Result<()> {
+    let stat = inode.stat()?;
+    let mut mode = stat.st_mode & 0o7777;
+    mode &= !libc::S_ISUID;
+    if mode & libc::S_IXGRP != 0 || from.gid != stat.st_gid {
+        mode &= !libc::S_ISGID;
+    }
+    if mode == stat.st_mode & 0o7777 {
+        return Ok(());
+    }
+    set_mode(inode, mode)
+}
+
+fn set_mode(inode: &Inode, mode: u32) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(mode & 0o7777);
+    Ok(rustix::fs::chmodat(descriptors()?, inode.name(), mode, AtFlags::empty())?)
+}
+
+/// The attributes of `inode` as the kernel is to see them.
+pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
+    // The kernel knows the root by another number than the one it shows.
+    let id = if inode.id == ROOT { stat.st_ino } else { inode.id };
+    FileAttr {
+        ino: INodeNo(id),
+        size: stat.st_size.cast_unsigned(),
+        blocks: stat.st_blocks.cast_unsigned(),
+        atime: from_time(stat.st_atime, stat.st_atime_nsec),
+        mtime: from_time(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: from_time(stat.st_ctime, stat.st_ctime_nsec),
+        crtime: SystemTime::UNIX_EPOCH,
+        kind: to_kind(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
+        perm: (stat.st_mode & 0o7777) as u16,
+        nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        // The kernel encodes device numbers here as it does there, in the lower 32 bits.
+        rdev: stat.st_rdev as u32,
+        blksize: u32::try_from(stat.st_blksize).unwrap_or(4096),
+        flags: 0,
+    }
+}
+
+/// The kernel's word for a type of files.
+pub(super) fn to_kind(kind: rustix::fs::FileType) -> FileType {
+    match kind {
+        rustix::fs::FileType::Directory => FileType::Directory,
+        rustix::fs::FileType::Symlink => FileType::Symlink,
+        rustix::fs::FileType::Fifo => FileType::NamedPipe,
+        rustix::fs::FileType::Socket => FileType::Socket,
+        rustix::fs::FileType::CharacterDevice => FileType::CharDevice,
+        rustix::fs::FileType::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+/// A time of the system; outside what a `SystemTime` holds it is the epoch.
+fn from_time(seconds: i64, nanos: u64) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = if seconds < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(whole)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(whole)
+    };
+    base.and_then(|base| base.checked_add(Duration::from_nanos(nanos)))
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// What `utimensat` wants.
+fn to_time(wanted: Option<TimeOrNow>) -> Timespec {
+    let nothing = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    let time = match wanted {
+        None => return nothing(rustix::fs::UTIME_OMIT.into()),
+        Some(TimeOrNow::Now) => return nothing(rustix::fs::UTIME_NOW.into()),
+        Some(TimeOrNow::SpecificTime(time)) => time,
+    };
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => Timespec {
+            tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: since.subsec_nanos().into(),
+        },
+        // fuser 0.18 makes of a time before 1970, `seconds` (negative) and `nanos`, the point
+        // `-seconds` and `nanos` before 1970. This undoes it, exactly.
+        Err(before) => {
+            let before = before.duration();
+            Timespec {
+                tv_sec: 0i64.checked_sub_unsigned(before.as_secs()).unwrap_or(i64::MIN),
+                tv_nsec: before.subsec_nanos().into(),
+            }
+        }
+    }
+}
+
+/// What is said of a name that is not there.
+pub(super) fn nothing() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: SystemTime::UNIX_EPOCH,
+        mtime: SystemTime::UNIX_EPOCH,
+        ctime: SystemTime::UNIX_EPOCH,
+        crtime: SystemTime::UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}

@@ -1,0 +1,224 @@
+//! Listing a directory, piece by piece as the kernel asks.
+//!
+//! Offsets are those of the file system below: they stay valid for `seekdir`, whatever is created
+//! and removed meanwhile.
+
+use super::super::data::Opened;
+use super::attr::{nothing, to_kind};
+use super::inode::Inode;
+use super::names::Entry;
+use super::{Tree, refused};
+use fuser::{FileAttr, FileHandle, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of entries that are read at once, and most that are kept per open directory: what the C
+/// library asks for.
+const READ_BYTES: usize = 32 * 1024;
+
+/// A directory that is open.
+#[derive(Debug)]
+pub(super) struct Listing {
+    /// The directory itself.
+    pub(super) opened: Arc<Opened>,
+    place: Mutex<Place>,
+}
+
+/// How far it has been listed.
+#[derive(Debug, Default)]
+struct Place {
+    /// The offset behind the last entry that was handed out.
+    next: u64,
+    /// Entries that were read from there on and are not handed out yet.
+    ahead: VecDeque<Record>,
+}
+
+/// An entry of a directory as it is read.
+#[derive(Debug)]
+struct Record {
+    name: OsString,
+    number: u64,
+    kind: FileType,
+    /// The offset behind it.
+    behind: u64,
+}
+
+impl Place {
+    /// Goes to an offset that the kernel names.
+    fn go_to(&mut self, directory: &Opened, offset: u64) -> io::Result<()> {
+        // From the start on it is read anew: rewinddir wants what is there now.
+        if offset != self.next || offset == 0 {
+            self.ahead.clear();
+            rustix::fs::seek(&directory.file, SeekFrom::Start(offset))?;
+            self.next = offset;
+        }
+        Ok(())
+    }
+
+    /// The next entry, which stays the next until [`Place::take`].
+    fn peek(&mut self, directory: &Opened) -> io::Result<Option<&Record>> {
+        if self.ahead.is_empty() {
+            let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
+            let mut entries = RawDir::new(&directory.file, &mut buffer);
+            while let Some(entry) = entries.next() {
+                let entry = entry?;
+                self.ahead.push_back(Record {
+                    name: OsStr::from_bytes(entry.file_name().to_bytes()).to_owned(),
+                    number: entry.ino(),
+                    kind: entry.file_type(),
+                    behind: entry.next_entry_cookie(),
+                });
+                if entries.is_buffer_empty() {
+                    break;
+                }
+            }
+        }
+        Ok(self.ahead.front())
+    }
+
+    /// Goes behind the next entry.
+    fn take(&mut self) {
+        if let Some(record) = self.ahead.pop_front() {
+            self.next = record.behind;
+        }
+    }
+}
+
+impl Listing {
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record {
+    fn is_dots(&self) -> bool {
+        self.name == "." || self.name == ".."
+    }
+
+    /// Its type, also where the file system does not tell it with the name.
+    fn kind(&self, parent: &Inode) -> FileType {
+        if self.kind != FileType::Unknown {
+            return self.kind;
+        }
+        let stat = rustix::fs::statat(&parent.path, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+    }
+}
+
+impl Tree {
+    /// Opens a directory to list it.
+    pub(super) fn open_directory(&self, id: INodeNo) -> io::Result<FileHandle> {
+        let inode = self.inode(id)?;
+        let file = inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let opened = Opened::new(file, inode, false, false);
+        let listing = Arc::new(Listing { opened, place: Mutex::default() });
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(FileHandle(listings.insert(listing) as u64))
+    }
+
+    /// The open directory with this number.
+    pub(super) fn listing(&self, handle: FileHandle) -> io::Result<Arc<Listing>> {
+        let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        listings.get(handle.0 as usize).map(Arc::clone).ok_or_else(|| refused(libc::EBADF))
+    }
+
+    /// Nothing has it open any more.
+    pub(super) fn release_directory(&self, handle: FileHandle) {
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        listings.try_remove(handle.0 as usize);
+    }
+
+    /// Names only. An error behind the first entry is met again, and told, the next time.
+    pub(super) fn list(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        reply: &mut ReplyDirectory,
+    ) -> io::Result<()> {
+        let listing = self.listing(handle)?;
+        let inode = &listing.opened.inode;
+        let mut place = listing.place();
+        place.go_to(&listing.opened, offset)?;
+        let mut first = true;
+        loop {
+            let record = match place.peek(&listing.opened) {
+                Ok(Some(record)) => record,
+                Err(error) if first => return Err(error),
+                Ok(None) | Err(_) => return Ok(()),
+            };
+            let number = self.shown(inode, record);
+            let kind = to_kind(record.kind(inode));
+            if reply.add(INodeNo(number), record.behind, kind, &record.name) {
+                return Ok(());
+            }
+            place.take();
+            first = false;
+        }
+    }
+
+    /// Names and attributes: the kernel is told of each file.
+    pub(super) fn list_found(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> io::Result<()> {
+        let listing = self.listing(handle)?;
+        let inode = &listing.opened.inode;
+        let mut place = listing.place();
+        place.go_to(&listing.opened, offset)?;
+        let mut first = true;
+        loop {
+            let record = match place.peek(&listing.opened) {
+                Ok(Some(record)) => record,
+                Err(error) if first => return Err(error),
+                Ok(None) | Err(_) => return Ok(()),
+            };
+            if self.add_found(inode, record, reply)? {
+                return Ok(());
+            }
+            place.take();
+            first = false;
+        }
+    }
+
+    /// Adds one entry; whether it was too much.
+    fn add_found(
+        &self,
+        parent: &Inode,
+        record: &Record,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> io::Result<bool> {
+        let found = if record.is_dots() { None } else { Some(self.find(parent, &record.name)) };
+        let (attr, generation, told) = match found {
+            // Removed since it was read.
+            Some(Err(error)) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
+            Some(Ok(Entry { inode, attr })) => (attr, inode.generation, Some(inode.id)),
+            // The kernel skips the two dots; number 0 says that nothing is told of a file.
+            other => {
+                let id = if other.is_none() { record.number } else { 0 };
+                (FileAttr { ino: INodeNo(id), kind: to_kind(record.kind), ..nothing() }, 0, None)
+            }
+        };
+        let time = self.options.names.min(self.options.attributes);
+        let generation = Generation(generation);
+        let full = reply.add(attr.ino, record.behind, &record.name, &time, &attr, generation);
+        if let (true, Some(id)) = (full, told) {
+            self.forget(id, 1);
+        }
+        Ok(full)
+    }
+
+    /// The number that is shown for an entry.
+    fn shown(&self, parent: &Inode, record: &Record) -> u64 {
+        if record.is_dots() {
+            return record.number;
+        }
+        self.inodes.id_of(parent.device, record.number)
+    }
+}

@@ -1,0 +1,553 @@
+//! The requests of the kernel: each is handed on and its reply given.
+
+use super::super::data::Caller;
+use super::attr::{Wanted, nothing, strip_modes, strip_privileges};
+use super::names::{Entry, New};
+use super::xattr::Value;
+use super::{Served, Tree};
+use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_WRITE_BYTES_MAX};
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents,
+    PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyBmap, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use rustix::fs::AtFlags;
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// What we ask of the kernel, each of it where it is there.
+const CAPABILITIES: [InitFlags; 11] = [
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    InitFlags::FUSE_DONT_MASK,
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    InitFlags::FUSE_HAS_IOCTL_DIR,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_MAX_PAGES,
+];
+
+impl Served {
+    /// Who asks, for something that is passed through.
+    fn passed(&self, request: &Request) -> Caller {
+        let from = caller(request);
+        self.0.data.passed_through(from);
+        from
+    }
+
+    fn entry(&self, found: io::Result<Entry>, reply: ReplyEntry) {
+        let options = &self.0.options;
+        match found {
+            Ok(Entry { inode, attr }) => {
+                let generation = Generation(inode.generation);
+                reply.entry_with_ttls(&options.attributes, &options.names, &attr, generation);
+            }
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn attr(&self, found: io::Result<fuser::FileAttr>, reply: ReplyAttr) {
+        match found {
+            Ok(attr) => reply.attr(&self.0.options.attributes, &attr),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller { pid: request.pid(), uid: request.uid(), gid: request.gid() }
+}
+
+fn empty(done: io::Result<()>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error.into()),
+    }
+}
+
+fn value(found: io::Result<Value>, reply: ReplyXattr) {
+    match found {
+        Ok(Value::Size(size)) => reply.size(size as u32),
+        Ok(Value::Bytes(bytes)) => reply.data(&bytes),
+        Err(error) => reply.error(error.into()),
+    }
+}
+
+impl Filesystem for Served {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for capability in CAPABILITIES {
+            // What an old kernel does not have it does without.
+            let _ = config.add_capabilities(capability);
+        }
+        let caches = if self.0.options.alone {
+            [InitFlags::FUSE_EXPLICIT_INVAL_DATA, InitFlags::FUSE_CACHE_SYMLINKS]
+        } else {
+            [InitFlags::FUSE_AUTO_INVAL_DATA; 2]
+        };
+        for capability in caches {
+            let _ = config.add_capabilities(capability);
+        }
+        let _ = config.set_max_write(FUSE_WRITE_BYTES_MAX);
+        let _ = config.set_max_background(FUSE_BACKGROUND_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.passed(request);
+        let found = self.0.lookup(parent, name);
+        let absent = self.0.options.absent;
+        let missing = found.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOENT));
+        if missing && !absent.is_zero() {
+            // Number 0 says that there is nothing, and for how long.
+            reply.entry(&absent, &nothing(), Generation(0));
+        } else {
+            self.entry(found, reply);
+        }
+    }
+
+    fn forget(&self, _request: &Request, id: INodeNo, lookups: u64) {
+        self.0.forget(id.0, lookups);
+    }
+
+    fn getattr(
+        &self,
+        request: &Request,
+        id: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        self.passed(request);
+        self.attr(self.0.inode(id).and_then(|inode| self.0.attributes(&inode)), reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        id: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let wanted = Wanted { mode, uid, gid, size, atime, mtime, handle };
+        self.attr(self.0.set_attributes(self.passed(request), id, &wanted), reply);
+    }
+
+    fn readlink(&self, request: &Request, id: INodeNo, reply: ReplyData) {
+        self.passed(request);
+        match self.0.target(id) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = New::Node { mode, device };
+        self.entry(self.0.make(self.passed(request), umask, parent, name, new), reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = New::Directory { mode };
+        self.entry(self.0.make(self.passed(request), umask, parent, name, new), reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let new = New::Symlink { target };
+        self.entry(self.0.make(self.passed(request), 0, parent, name, new), reply);
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.passed(request);
+        empty(self.0.remove(parent, name, AtFlags::empty()), reply);
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.passed(request);
+        empty(self.0.remove(parent, name, AtFlags::REMOVEDIR), reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let from = self.passed(request);
+        let done = self.0.rename(from, (parent, name), (new_parent, new_name), flags.bits());
+        empty(done, reply);
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        id: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        self.passed(request);
+        self.entry(self.0.link(id, parent, name), reply);
+    }
+
+    fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.0.open(self.passed(request), id, flags) {
+            Ok(handle) => reply.opened(handle.id, handle.flags),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let from = self.passed(request);
+        match self.0.create(from, (mode, umask), (parent, name), flags) {
+            Ok((Entry { inode, attr }, handle)) => {
+                let options = &self.0.options;
+                let time = options.names.min(options.attributes);
+                let generation = Generation(inode.generation);
+                reply.created(&time, &attr, generation, handle.id, handle.flags);
+            }
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        len: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.0.file(handle) {
+            Ok(file) => self.0.data.read(caller(request), &file, offset, len, reply),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let from = caller(request);
+        let ready = self.0.file(handle).and_then(|file| {
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                strip_modes(from, &file.inode)?;
+            }
+            Ok(file)
+        });
+        let mode = Tree::write_mode(flags, write_flags);
+        match ready {
+            Ok(file) => self.0.data.write(from, &file, offset, data, mode, reply),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.0.flush(handle), reply);
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.0.release(handle);
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        match self.0.file(handle) {
+            Ok(file) => self.0.data.sync(caller(request), &file, data_only, reply),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn opendir(&self, request: &Request, id: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        self.passed(request);
+        match self.0.open_directory(id) {
+            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn readdir(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        self.passed(request);
+        match self.0.list(handle, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        self.passed(request);
+        match self.0.list_found(handle, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.0.release_directory(handle);
+        reply.ok();
+    }
+
+    fn fsyncdir(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        match self.0.listing(handle) {
+            Ok(found) => self.0.data.sync(caller(request), &found.opened, data_only, reply),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn statfs(&self, request: &Request, id: INodeNo, reply: ReplyStatfs) {
+        self.passed(request);
+        match self.0.space(id) {
+            Ok(space) => reply.statfs(
+                space.f_blocks,
+                space.f_bfree,
+                space.f_bavail,
+                space.f_files,
+                space.f_ffree,
+                space.f_bsize as u32,
+                space.f_namemax as u32,
+                space.f_frsize as u32,
+            ),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        id: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        self.passed(request);
+        empty(self.0.set_xattr(id, name, value, flags), reply);
+    }
+
+    fn getxattr(&self, request: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        self.passed(request);
+        value(self.0.xattr(id, name, size), reply);
+    }
+
+    fn listxattr(&self, request: &Request, id: INodeNo, size: u32, reply: ReplyXattr) {
+        value(self.0.xattrs(self.passed(request), id, size), reply);
+    }
+
+    fn removexattr(&self, request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.passed(request);
+        empty(self.0.remove_xattr(id, name), reply);
+    }
+
+    fn access(&self, _request: &Request, _id: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn bmap(&self, _request: &Request, _id: INodeNo, _size: u32, _index: u64, reply: ReplyBmap) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn poll(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        _handle: FileHandle,
+        _notifier: PollNotifier,
+        _events: PollEvents,
+        _flags: PollFlags,
+        reply: ReplyPoll,
+    ) {
+        // The kernel answers from then on: files are always ready.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        flags: IoctlFlags,
+        command: u32,
+        input: &[u8],
+        room: u32,
+        reply: ReplyIoctl,
+    ) {
+        self.passed(request);
+        let directory = flags.contains(IoctlFlags::FUSE_IOCTL_DIR);
+        match self.0.control((handle, directory), command, input, room) {
+            Ok(output) => reply.ioctl(0, &output),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.0.allocate(self.passed(request), handle, (offset, len), mode), reply);
+    }
+
+    fn lseek(
+        &self,
+        request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        self.passed(request);
+        match self.0.seek(handle, offset, whence) {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        _source_id: INodeNo,
+        source: FileHandle,
+        source_offset: u64,
+        _to_id: INodeNo,
+        to: FileHandle,
+        to_offset: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let from = caller(request);
+        let files = self.0.file(source).and_then(|source| {
+            let to = self.0.file(to)?;
+            strip_privileges(from, &to.inode)?;
+            Ok((source, to))
+        });
+        match files {
+            Ok((source, to)) => {
+                let (source, to) = ((&source, source_offset), (&to, to_offset));
+                self.0.data.copy(from, source, to, len, reply);
+            }
+            Err(error) => reply.error(error.into()),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The inodes that the kernel knows, each held by a descriptor that opens nothing (`O_PATH`).
+//!
+//! Such a descriptor keeps the inode below from being freed, so its number is not given to another
+//! file as long as the kernel knows it, whoever removes it by whatever way.
+
+use super::super::data::FileState;
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The kernel's number of the root of a mount.
+pub(super) const ROOT: u64 = 1;
+
+/// Set in the numbers of files of other devices than that of the root.
+const FOREIGN: u64 = 1 << 62;
+
+/// Bits of such a number that are the file's own number.
+const FOREIGN_BITS: u32 = 48;
+
+/// Most other devices with numbers of their own; files of any further are counted.
+const FOREIGN_DEVICES: usize = (1 << (62 - FOREIGN_BITS)) - 1;
+
+/// `/proc/self/fd`, opened once: the mount may hide `/proc`.
+static DESCRIPTORS: OnceLock<OwnedFd> = OnceLock::new();
+
+/// The folder in which each descriptor of this process has a name.
+///
+/// # Errors
+///
+/// `/proc` is not mounted.
+pub(super) fn descriptors() -> io::Result<BorrowedFd<'static>> {
+    if let Some(folder) = DESCRIPTORS.get() {
+        return Ok(folder.as_fd());
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
+    Ok(DESCRIPTORS.get_or_init(|| folder).as_fd())
+}
+
+/// A file of any type that the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Inode {
+    /// The device that it is on, as `st_dev`.
+    pub(crate) device: u64,
+    /// Its number there, as `st_ino`.
+    pub(crate) number: u64,
+    /// Its number in this mount.
+    pub(super) id: u64,
+    /// Tells two files apart that had the same number one after the other.
+    pub(super) generation: u64,
+    pub(super) kind: FileType,
+    pub(super) path: OwnedFd,
+    /// What the scheduled path keeps here.
+    pub(crate) state: FileState,
+}
+
+impl Inode {
+    /// Opens the file itself, whatever its name is now.
+    ///
+    /// # Errors
+    ///
+    /// What `open` says.
+    pub(crate) fn reopen(&self, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(descriptors()?, self.name(), flags, Mode::empty())?.into())
+    }
+
+    /// Its name in [`descriptors`].
+    pub(super) fn name(&self) -> String {
+        self.path.as_raw_fd().to_string()
+    }
+
+    /// Its attributes.
+    ///
+    /// # Errors
+    ///
+    /// What `fstat` says.
+    pub(crate) fn stat(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::fstat(&self.path)?)
+    }
+
+    /// Whether it is a regular file.
+    pub(super) fn is_file(&self) -> bool {
+        self.kind == FileType::RegularFile
+    }
+}
+
+/// One inode and how often the kernel was told of it.
+#[derive(Debug)]
+struct Known {
+    inode: Arc<Inode>,
+    lookups: u64,
+}
+
+/// All inodes that the kernel knows, by their number in this mount.
+#[derive(Debug)]
+pub(super) struct Inodes {
+    root: Arc<Inode>,
+    known: Mutex<HashMap<u64, Known>>,
+    numbers: Mutex<Numbers>,
+}
+
+/// How files of other devices get numbers.
+#[derive(Debug, Default)]
+struct Numbers {
+    devices: Vec<u64>,
+    counted: u64,
+    generation: u64,
+}
+
+impl Inodes {
+    /// Only the root is known.
+    pub(super) fn new(root: OwnedFd) -> io::Result<Inodes> {
+        let stat = rustix::fs::fstat(&root)?;
+        let root = Arc::new(Inode {
+            device: stat.st_dev,
+            number: stat.st_ino,
+            id: ROOT,
+            generation: 0,
+            kind: FileType::from_raw_mode(stat.st_mode),
+            path: root,
+            state: FileState::default(),
+        });
+        Ok(Inodes { root, known: Mutex::default(), numbers: Mutex::default() })
+    }
+
+    /// The inode with this number; `ESTALE` if the kernel should not know it.
+    pub(super) fn get(&self, id: u64) -> io::Result<Arc<Inode>> {
+        if id == ROOT {
+            return Ok(Arc::clone(&self.root));
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&id) {
+            Some(one) => Ok(Arc::clone(&one.inode)),
+            None => Err(io::Error::from_raw_os_error(libc::ESTALE)),
+        }
+    }
+
+    /// The inode behind `path`, of which the kernel is told now.
+    pub(super) fn found(&self, path: OwnedFd, stat: &Stat) -> Arc<Inode> {
+        let id = self.id_of(stat.st_dev, stat.st_ino);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = known.entry(id).or_insert_with(|| Known {
+            inode: Arc::new(Inode {
+                device: stat.st_dev,
+                number: stat.st_ino,
+                id,
+                generation: self.generation(),
+                kind: FileType::from_raw_mode(stat.st_mode),
+                path,
+                state: FileState::default(),
+            }),
+            lookups: 0,
+        });
+        one.lookups += 1;
+        Arc::clone(&one.inode)
+    }
+
+    /// The kernel forgets `lookups` of the times that it was told; returns what it knows no more.
+    pub(super) fn forget(&self, id: u64, lookups: u64) -> Option<Arc<Inode>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = known.get_mut(&id)?;
+        one.lookups = one.lookups.saturating_sub(lookups);
+        if one.lookups > 0 {
+            return None;
+        }
+        known.remove(&id).map(|one| one.inode)
+    }
+
+    /// How many inodes the kernel knows, besides the root.
+    pub(super) fn len(&self) -> usize {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The number in this mount of a file of a device.
+    pub(super) fn id_of(&self, device: u64, number: u64) -> u64 {
+        if device == self.root.device && number > ROOT && number < FOREIGN {
+            return number;
+        }
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = numbers.devices.iter().position(|&known| known == device);
+        let place = place.unwrap_or_else(|| {
+            if numbers.devices.len() < FOREIGN_DEVICES {
+                numbers.devices.push(device);
+                numbers.devices.len() - 1
+            } else {
+                FOREIGN_DEVICES
+            }
+        });
+        if place < FOREIGN_DEVICES && number >> FOREIGN_BITS == 0 {
+            return FOREIGN | (place as u64) << FOREIGN_BITS | number;
+        }
+        numbers.counted += 1;
+        FOREIGN | (FOREIGN_DEVICES as u64) << FOREIGN_BITS | numbers.counted
+    }
+
+    fn generation(&self) -> u64 {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.generation += 1;
+        numbers.generation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inodes(folder: &std::path::Path) -> Inodes {
+        Inodes::new(File::open(folder).unwrap().into()).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_other_devices_are_stable_and_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let inodes = inodes(folder.path());
+        let own = inodes.root.device;
+        assert_eq!(inodes.id_of(own, 12), 12);
+        let ids = [(own, 1), (own + 1, 12), (own + 2, 12), (own, FOREIGN | 12)]
+            .map(|(device, number)| inodes.id_of(device, number));
+        assert!(ids.iter().all(|&id| id & FOREIGN != 0));
+        assert!((1..ids.len()).all(|at| !ids[..at].contains(&ids[at])), "{ids:x?}");
+        assert_eq!(inodes.id_of(own + 2, 12), ids[2]);
+    }
+
+    #[test]
+    fn an_inode_goes_when_it_is_forgotten_as_often_as_found() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), "a").unwrap();
+        let inodes = inodes(folder.path());
+        let find = || {
+            let path: OwnedFd = File::open(folder.path().join("a")).unwrap().into();
+            let stat = rustix::fs::fstat(&path).unwrap();
+            inodes.found(path, &stat)
+        };
+        let (first, again) = (find(), find());
+        assert!(Arc::ptr_eq(&first, &again));
+        assert!(inodes.forget(first.id, 1).is_none());
+        assert!(inodes.get(first.id).is_ok());
+        assert!(inodes.forget(first.id, 1).is_some());
+        assert_eq!(inodes.get(first.id).unwrap_err().raw_os_error(), Some(libc::ESTALE));
+        assert_ne!(find().generation, first.generation);
+        assert_eq!(inodes.len(), 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! A directory, passed through: names, attributes, locks and space are those of the directory
+//! below; the data of regular files is handed to a [`Data`].
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `filesystem` | the requests of the kernel, one function each |
+//! | `names` | what a directory holds: lookup, create, remove, rename |
+//! | `dir` | listing a directory |
+//! | `attr`, `xattr` | attributes, plain and extended |
+//! | `open`, `space` | open files, and where they have space |
+//! | `inode` | the files that the kernel knows |
+//! | `credentials` | acting for a caller |
+
+mod attr;
+mod credentials;
+mod dir;
+mod filesystem;
+pub(crate) mod inode;
+mod names;
+mod open;
+mod space;
+mod xattr;
+
+#[cfg(test)]
+mod tests;
+
+use super::data::{Data, Opened};
+use dir::Listing;
+use inode::{Inode, Inodes};
+use slab::Slab;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long the kernel may go without asking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// A name stays that of the same file for this long.
+    pub(crate) names: Duration,
+    /// Attributes stay as they are for this long, unless changed through the mount.
+    pub(crate) attributes: Duration,
+    /// A name that is not there does not appear for this long, unless through the mount.
+    pub(crate) absent: Duration,
+    /// Nobody else changes files: cached data stays valid while a file is not open.
+    pub(crate) alone: bool,
+}
+
+impl Options {
+    /// For a mount over the directory itself: nobody else gets at it.
+    pub(crate) fn alone() -> Options {
+        let long = Duration::from_secs(3600);
+        Options { names: long, attributes: long, absent: long, alone: true }
+    }
+
+    /// For a mount elsewhere: others may change the directory below.
+    pub(crate) fn shared() -> Options {
+        let short = Duration::from_secs(1);
+        Options { names: short, attributes: short, absent: Duration::ZERO, alone: false }
+    }
+}
+
+/// The directory that is mounted, and what the kernel knows of it.
+pub(crate) struct Tree {
+    data: Arc<dyn Data>,
+    options: Options,
+    inodes: Inodes,
+    files: Mutex<Slab<Arc<Opened>>>,
+    listings: Mutex<Slab<Arc<Listing>>>,
+    /// Whether what callers create can be made theirs.
+    acts_for_others: bool,
+    /// The device number of the mount itself, if it can be met below the directory.
+    own_device: OnceLock<u64>,
+}
+
+impl Tree {
+    /// Passes through `directory`, which may be hidden below the mount.
+    ///
+    /// # Errors
+    ///
+    /// `/proc` is not mounted, or the directory has no attributes.
+    pub(crate) fn new(
+        directory: OwnedFd,
+        data: Arc<dyn Data>,
+        options: Options,
+    ) -> io::Result<Tree> {
+        inode::descriptors()?;
+        Ok(Tree {
+            data,
+            options,
+            inodes: Inodes::new(directory)?,
+            files: Mutex::default(),
+            listings: Mutex::default(),
+            acts_for_others: credentials::may_act_for_others(),
+            own_device: OnceLock::new(),
+        })
+    }
+
+    /// Says which device number the mount got. It is then not entered through itself, where it lies
+    /// below its own directory.
+    pub(crate) fn mounted_as(&self, device: u64) {
+        let _ = self.own_device.set(device);
+    }
+
+    /// How many inodes the kernel knows; each holds a descriptor.
+    pub(crate) fn inodes_known(&self) -> usize {
+        self.inodes.len()
+    }
+
+    /// How many files are open.
+    pub(crate) fn files_open(&self) -> usize {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The inode with this number.
+    fn inode(&self, id: fuser::INodeNo) -> io::Result<Arc<Inode>> {
+        self.inodes.get(id.0)
+    }
+
+    /// The kernel forgets that it was told `lookups` times of `id`.
+    fn forget(&self, id: u64, lookups: u64) {
+        let Some(inode) = self.inodes.forget(id, lookups) else {
+            return;
+        };
+        // The kernel keeps what is open. So a file without names is gone from here on.
+        if inode.is_file() && inode.stat().is_ok_and(|stat| stat.st_nlink == 0) {
+            self.data.forgotten(&inode);
+        }
+    }
+}
+
+/// A tree that the kernel asks: hands the requests of a session to it.
+#[derive(Clone)]
+pub(crate) struct Served(pub(crate) Arc<Tree>);
+
+fn refused(errno: i32) -> io::Error {
+    io::Error::from_raw_os_error(errno)
+}

@@ -1,0 +1,147 @@
+//! What a directory holds: looking up, creating, removing and renaming.
+
+use super::super::data::Caller;
+use super::attr::to_attr;
+use super::credentials::act_for;
+use super::inode::{Inode, descriptors};
+use super::{Tree, refused};
+use fuser::{FileAttr, INodeNo};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatxFlags};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file that the kernel is told of.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) inode: Arc<Inode>,
+    pub(super) attr: FileAttr,
+}
+
+/// What is to be created, besides regular files that are opened at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum New<'a> {
+    Directory { mode: u32 },
+    Node { mode: u32, device: u32 },
+    Symlink { target: &'a Path },
+}
+
+impl Tree {
+    /// The file of this name, of which the kernel is told now.
+    pub(super) fn lookup(&self, parent: INodeNo, name: &OsStr) -> io::Result<Entry> {
+        self.find(&*self.inode(parent)?, name)
+    }
+
+    /// The same, with the directory at hand.
+    pub(super) fn find(&self, parent: &Inode, name: &OsStr) -> io::Result<Entry> {
+        check(name)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = rustix::fs::openat(&parent.path, name, flags, Mode::empty())?;
+        if let Some(&own) = self.own_device.get() {
+            // Asking the mount for attributes would be asking ourselves.
+            let known = rustix::fs::statx(
+                &path,
+                "",
+                AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC,
+                StatxFlags::TYPE,
+            )?;
+            if rustix::fs::makedev(known.stx_dev_major, known.stx_dev_minor) == own {
+                return Err(refused(libc::ELOOP));
+            }
+        }
+        self.known(path)
+    }
+
+    /// The file behind a descriptor, of which the kernel is told now.
+    pub(super) fn known(&self, path: OwnedFd) -> io::Result<Entry> {
+        let stat = rustix::fs::fstat(&path)?;
+        let inode = self.inodes.found(path, &stat);
+        let attr = to_attr(&inode, &stat);
+        Ok(Entry { inode, attr })
+    }
+
+    /// Creates what is not a regular file that is opened at once, in the name of the caller.
+    pub(super) fn make(
+        &self,
+        from: Caller,
+        umask: u32,
+        parent: INodeNo,
+        name: &OsStr,
+        new: New<'_>,
+    ) -> io::Result<Entry> {
+        check(name)?;
+        let parent = self.inode(parent)?;
+        let folder = parent.path.as_fd();
+        act_for(from, umask, self.acts_for_others, || {
+            match new {
+                New::Directory { mode } => {
+                    rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(mode & 0o7777))?;
+                }
+                New::Node { mode, device } => {
+                    let kind = FileType::from_raw_mode(mode);
+                    let mode = Mode::from_raw_mode(mode & 0o7777);
+                    rustix::fs::mknodat(folder, name, kind, mode, device.into())?;
+                }
+                New::Symlink { target } => rustix::fs::symlinkat(target, folder, name)?,
+            }
+            Ok(())
+        })?;
+        self.find(&parent, name)
+    }
+
+    /// Gives a file another name.
+    pub(super) fn link(&self, id: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<Entry> {
+        check(name)?;
+        let (inode, parent) = (self.inode(id)?, self.inode(parent)?);
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        rustix::fs::linkat(descriptors()?, inode.name(), &parent.path, name, flags)?;
+        self.find(&parent, name)
+    }
+
+    /// Takes a name away: of a directory (`AtFlags::REMOVEDIR`) or of anything else.
+    pub(super) fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> io::Result<()> {
+        check(name)?;
+        Ok(rustix::fs::unlinkat(&self.inode(parent)?.path, name, flags)?)
+    }
+
+    /// Renames, with the flags of `renameat2`.
+    pub(super) fn rename(
+        &self,
+        from: Caller,
+        (parent, name): (INodeNo, &OsStr),
+        (new_parent, new_name): (INodeNo, &OsStr),
+        flags: u32,
+    ) -> io::Result<()> {
+        check(name)?;
+        check(new_name)?;
+        let (old, new) = (self.inode(parent)?, self.inode(new_parent)?);
+        let flags = RenameFlags::from_bits_retain(flags);
+        let rename = || {
+            rustix::fs::renameat_with(&old.path, name, &new.path, new_name, flags)?;
+            Ok(())
+        };
+        if flags.contains(RenameFlags::WHITEOUT) {
+            // This one creates a file where the old name was.
+            act_for(from, 0, self.acts_for_others, rename)
+        } else {
+            rename()
+        }
+    }
+
+    /// Where a symbolic link points to.
+    pub(super) fn target(&self, id: INodeNo) -> io::Result<Vec<u8>> {
+        Ok(rustix::fs::readlinkat(&self.inode(id)?.path, "", Vec::new())?.into_bytes())
+    }
+}
+
+/// The kernel sends single names only. Anything else would lead out of the directory.
+fn check(name: &OsStr) -> io::Result<()> {
+    let name = name.as_bytes();
+    if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
+        return Err(refused(libc::EINVAL));
+    }
+    Ok(())
+}

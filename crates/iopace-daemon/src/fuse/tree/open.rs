@@ -1,0 +1,147 @@
+//! Open files.
+
+use super::super::data::{Caller, Opened, WriteMode};
+use super::attr::strip_privileges;
+use super::credentials::act_for;
+use super::inode::{Inode, descriptors};
+use super::names::Entry;
+use super::{Tree, refused};
+use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
+use rustix::fs::{Mode, OFlags};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, PoisonError};
+
+/// What of a caller's flags the file below is opened with. The rest is the kernel's business, and
+/// `O_APPEND` comes with each write.
+const KEPT: OFlags = OFlags::RDWR
+    .union(OFlags::WRONLY)
+    .union(OFlags::TRUNC)
+    .union(OFlags::DIRECT)
+    .union(OFlags::SYNC)
+    .union(OFlags::DSYNC)
+    .union(OFlags::NOATIME);
+
+/// A file that was opened, with what the kernel is to know of it.
+pub(super) struct Handle {
+    pub(super) id: FileHandle,
+    pub(super) flags: FopenFlags,
+}
+
+impl Tree {
+    /// Opens a file that is there.
+    pub(super) fn open(&self, from: Caller, id: INodeNo, flags: OpenFlags) -> io::Result<Handle> {
+        let inode = self.inode(id)?;
+        if !inode.is_file() {
+            return Err(refused(libc::ENXIO));
+        }
+        let asked = OFlags::from_bits_retain(flags.0.cast_unsigned());
+        let kept = asked & KEPT;
+        let file = match inode.reopen(kept) {
+            // A file that can only grow is opened in no other way.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EPERM) && asked.contains(OFlags::APPEND) =>
+            {
+                inode.reopen(kept | OFlags::APPEND)?
+            }
+            other => other?,
+        };
+        if kept.contains(OFlags::TRUNC) {
+            strip_privileges(from, &inode)?;
+            self.data.reshaped(&inode, (0, u64::MAX));
+        }
+        Ok(self.opened(file, inode, kept))
+    }
+
+    /// Creates a regular file in the name of the caller and opens it.
+    pub(super) fn create(
+        &self,
+        from: Caller,
+        (mode, umask): (u32, u32),
+        (parent, name): (INodeNo, &OsStr),
+        flags: i32,
+    ) -> io::Result<(Entry, Handle)> {
+        let parent = self.inode(parent)?;
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let kept = (asked & KEPT) - OFlags::TRUNC;
+        let create = kept | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let file = act_for(from, umask, self.acts_for_others, || {
+            Ok(rustix::fs::openat(&parent.path, name, create, mode)?)
+        });
+        let file: File = match file {
+            // It came up since the kernel looked. Nobody has checked whether the caller may open
+            // it: the kernel is to look again.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EEXIST) && !asked.contains(OFlags::EXCL) =>
+            {
+                return Err(refused(libc::ESTALE));
+            }
+            other => other?.into(),
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let own = file.as_raw_fd().to_string();
+        let path = rustix::fs::openat(descriptors()?, own, flags, Mode::empty())?;
+        let entry = self.known(path)?;
+        let handle = self.opened(file, Arc::clone(&entry.inode), kept);
+        Ok((entry, handle))
+    }
+
+    fn opened(&self, file: File, inode: Arc<Inode>, kept: OFlags) -> Handle {
+        let direct = kept.contains(OFlags::DIRECT);
+        let durable = kept.contains(OFlags::DSYNC);
+        let mut flags = FopenFlags::empty();
+        if direct {
+            flags |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        } else if self.options.alone {
+            flags |= FopenFlags::FOPEN_KEEP_CACHE;
+        }
+        let opened = Opened::new(file, inode, direct, durable);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        Handle { id: FileHandle(files.insert(opened) as u64), flags }
+    }
+
+    /// The open file with this number.
+    pub(super) fn file(&self, handle: FileHandle) -> io::Result<Arc<Opened>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(handle.0 as usize).map(Arc::clone).ok_or_else(|| refused(libc::EBADF))
+    }
+
+    /// One of its descriptors is closed: says what the file system below has to say to that.
+    pub(super) fn flush(&self, handle: FileHandle) -> io::Result<()> {
+        let file = self.file(handle)?.file.std().try_clone()?;
+        close(file)
+    }
+
+    /// Nothing has it open any more.
+    pub(super) fn release(&self, handle: FileHandle) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = files.try_remove(handle.0 as usize);
+        // Freeing a large file that was removed takes its time.
+        drop(files);
+        drop(last);
+    }
+
+    /// How the kernel wants a write carried out.
+    pub(super) fn write_mode(flags: OpenFlags, write: WriteFlags) -> WriteMode {
+        // A page of a mapping has its place, whatever descriptor it comes through.
+        if write.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            return WriteMode::default();
+        }
+        WriteMode { append: flags.0 & libc::O_APPEND != 0, durable: flags.0 & libc::O_DSYNC != 0 }
+    }
+}
+
+/// Closes a descriptor; a network file system may say then that a write has failed.
+fn close(file: File) -> io::Result<()> {
+    use std::os::fd::IntoRawFd;
+    let descriptor = file.into_raw_fd();
+    // SAFETY: the descriptor was this file's own and is used nowhere else; it is closed once,
+    // whatever `close` says.
+    if unsafe { libc::close(descriptor) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! The tree, mounted for real on temporary directories, beside plain ones.
+
+mod smoke;
+
+use super::super::data::{Caller, Data, Opened, WriteMode};
+use super::inode::Inode;
+use super::{Options, Served, Tree};
+use crate::buffer::Buffer;
+use fuser::{
+    BackgroundSession, Config, MountOption, ReplyData, ReplyEmpty, ReplyWrite, Session, SessionACL,
+};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// Reads and writes at once, in the thread that is asked.
+#[derive(Default)]
+struct Plain {
+    reshaped: Mutex<Vec<(u64, u64, u64)>>,
+    forgotten: Mutex<Vec<u64>>,
+    durable: AtomicUsize,
+}
+
+impl Plain {
+    fn read_all(file: &Opened, offset: u64, len: usize) -> io::Result<Buffer> {
+        let mut buffer = Buffer::new(len);
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let more = file.file.std().read_at(&mut buffer.as_mut_slice()[done..], at)?;
+            done += more;
+            if more == 0 || file.file.is_direct() {
+                break;
+            }
+        }
+        buffer.resize(done);
+        Ok(buffer)
+    }
+
+    fn write_all(file: &Opened, offset: u64, data: &[u8], mode: WriteMode) -> io::Result<usize> {
+        let mut aligned = Buffer::new(data.len());
+        aligned.as_mut_slice().copy_from_slice(data);
+        let mut done = 0;
+        while done < data.len() {
+            let rest = &aligned.as_slice()[done..];
+            done += match file.write_at(rest, offset + done as u64, mode) {
+                Ok(0) => break,
+                Ok(more) => more,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(done)
+    }
+}
+
+impl Data for Plain {
+    fn read(&self, _from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData) {
+        match Plain::read_all(file, offset, len as usize) {
+            Ok(data) => reply.data(data.as_slice()),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn write(
+        &self,
+        _from: Caller,
+        file: &Arc<Opened>,
+        offset: u64,
+        data: &[u8],
+        mode: WriteMode,
+        reply: ReplyWrite,
+    ) {
+        self.durable.fetch_add(mode.durable.into(), Ordering::Relaxed);
+        match Plain::write_all(file, offset, data, mode) {
+            Ok(done) => reply.written(done as u32),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn sync(&self, _from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
+        let done = if data_only { file.file.std().sync_data() } else { file.file.std().sync_all() };
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn copy(
+        &self,
+        _from: Caller,
+        (source, mut at): (&Arc<Opened>, u64),
+        (to, mut to_at): (&Arc<Opened>, u64),
+        len: u64,
+        reply: ReplyWrite,
+    ) {
+        let len = len.min(1 << 30) as usize;
+        let files = (&source.file, &to.file);
+        match rustix::fs::copy_file_range(files.0, Some(&mut at), files.1, Some(&mut to_at), len) {
+            Ok(done) => reply.written(done as u32),
+            Err(error) => reply.error(io::Error::from(error).into()),
+        }
+    }
+
+    fn passed_through(&self, _from: Caller) {}
+
+    fn reshaped(&self, inode: &Inode, range: (u64, u64)) {
+        self.reshaped.lock().unwrap().push((inode.number, range.0, range.1));
+    }
+
+    fn forgotten(&self, inode: &Inode) {
+        self.forgotten.lock().unwrap().push(inode.number);
+    }
+}
+
+/// A mounted tree; unmounted when it goes, also when the test has failed.
+struct Mounted {
+    data: Arc<Plain>,
+    tree: Arc<Tree>,
+    session: Option<BackgroundSession>,
+    /// The directory below.
+    below: PathBuf,
+    /// Where it is mounted.
+    mount: PathBuf,
+    /// A directory of the same file system that is not mounted.
+    plain: PathBuf,
+    folder: TempDir,
+}
+
+/// Whether this machine lets us mount and act for others; says so if not.
+fn can_mount() -> bool {
+    let able = rustix::process::geteuid().is_root()
+        && File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    if !able {
+        eprintln!("skipped: no root or no /dev/fuse");
+    }
+    able
+}
+
+impl Mounted {
+    /// Mounts a directory elsewhere; `None` if that is not possible here.
+    fn elsewhere() -> Option<Mounted> {
+        Mounted::start(Options::shared(), false)
+    }
+
+    /// Mounts a directory over itself.
+    fn over_itself() -> Option<Mounted> {
+        Mounted::start(Options::alone(), true)
+    }
+
+    fn start(options: Options, over: bool) -> Option<Mounted> {
+        if !can_mount() {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        let [below, mount, plain] = ["below", "mount", "plain"].map(|name| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path
+        });
+        let mount = if over { below.clone() } else { mount };
+        let data = Arc::new(Plain::default());
+        let directory = File::open(&below).unwrap().into();
+        let tree = Arc::new(Tree::new(directory, Arc::clone(&data) as _, options).unwrap());
+        let session = mount_tree(&tree, &mount);
+        Some(Mounted { data, tree, session: Some(session), below, mount, plain, folder })
+    }
+}
+
+fn mount_tree(tree: &Arc<Tree>, mount: &Path) -> BackgroundSession {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("iopace".into()),
+        MountOption::Subtype("test".into()),
+        MountOption::DefaultPermissions,
+        MountOption::Dev,
+        MountOption::Suid,
+    ];
+    config.acl = SessionACL::All;
+    config.n_threads = Some(3);
+    config.clone_fd = true;
+    Session::new(Served(Arc::clone(tree)), mount, &config).unwrap().spawn().unwrap()
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.mount, rustix::mount::UnmountFlags::DETACH);
+        if let Some(session) = self.session.take() {
+            let _ = session.join();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Extended attributes and access control lists, which are such.
+
+use super::super::data::Caller;
+use super::Tree;
+use super::credentials::prepare_thread;
+use fuser::INodeNo;
+use rustix::fs::XattrFlags;
+use std::ffi::OsStr;
+use std::io;
+
+/// Only whoever has `CAP_SYS_ADMIN` sees these; the file system below takes us for that.
+const HIDDEN: &[u8] = b"trusted.";
+
+// There is no call for extended attributes that takes a descriptor which opens nothing. So each
+// goes by the name of that descriptor in the working directory, `/proc/self/fd` here. That is a
+// link, which is followed to the inode and no further.
+impl Tree {
+    /// The value, or only its size if `room` is 0.
+    pub(super) fn xattr(&self, id: INodeNo, name: &OsStr, room: u32) -> io::Result<Value> {
+        let inode = self.inode(id)?;
+        prepare_thread()?;
+        if room == 0 {
+            return Ok(Value::Size(rustix::fs::getxattr_query(inode.name(), name)?));
+        }
+        let mut value = vec![0; room as usize];
+        let len = rustix::fs::getxattr(inode.name(), name, &mut value[..])?;
+        value.truncate(len);
+        Ok(Value::Bytes(value))
+    }
+
+    /// The names, each with a 0 behind it, or only their size if `room` is 0.
+    pub(super) fn xattrs(&self, from: Caller, id: INodeNo, room: u32) -> io::Result<Value> {
+        let inode = self.inode(id)?;
+        prepare_thread()?;
+        let size = rustix::fs::listxattr_query(inode.name())?;
+        // One more, as an empty buffer asks for the size.
+        let mut names = vec![0; size + 1];
+        let len = rustix::fs::listxattr(inode.name(), &mut names[..])?;
+        names.truncate(len);
+        if from.uid != 0 {
+            names = names
+                .split_inclusive(|&byte| byte == 0)
+                .filter(|name| !name.starts_with(HIDDEN))
+                .flatten()
+                .copied()
+                .collect();
+        }
+        if room == 0 {
+            return Ok(Value::Size(names.len()));
+        }
+        if names.len() > room as usize {
+            return Err(super::refused(libc::ERANGE));
+        }
+        Ok(Value::Bytes(names))
+    }
+
+    /// Sets one, with the flags of `setxattr`.
+    pub(super) fn set_xattr(
+        &self,
+        id: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> io::Result<()> {
+        let inode = self.inode(id)?;
+        prepare_thread()?;
+        let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
+        Ok(rustix::fs::setxattr(inode.name(), name, value, flags)?)
+    }
+
+    /// Removes one.
+    pub(super) fn remove_xattr(&self, id: INodeNo, name: &OsStr) -> io::Result<()> {
+        let inode = self.inode(id)?;
+        prepare_thread()?;
+        Ok(rustix::fs::removexattr(inode.name(), name)?)
+    }
+}
+
+/// An answer that may be only its size.
+pub(super) enum Value {
+    Size(usize),
+    Bytes(Vec<u8>),
+}
