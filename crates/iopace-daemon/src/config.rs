@@ -12,6 +12,12 @@ use std::path::PathBuf;
 pub struct DaemonConfig {
     /// The devices, each with its own engine.
     pub devices: Vec<DeviceConfig>,
+    /// The directories to be mounted, each with a device of its own beside those above.
+    pub mounts: Vec<MountConfig>,
+    /// Where it is recorded what is mounted, for `iopace unmount`; `None`: nowhere.
+    pub runtime: Option<PathBuf>,
+    /// The file that the log goes to, if it goes to one.
+    pub log: Option<PathBuf>,
     /// What clients see. Empty: one export per device, of the same name.
     pub exports: Vec<ExportConfig>,
     /// Groups to be made at the start, with what is set for them.
@@ -32,6 +38,9 @@ impl Default for DaemonConfig {
     fn default() -> DaemonConfig {
         DaemonConfig {
             devices: Vec::new(),
+            mounts: Vec::new(),
+            runtime: None,
+            log: None,
             exports: Vec::new(),
             groups: Vec::new(),
             listen: Vec::new(),
@@ -40,6 +49,13 @@ impl Default for DaemonConfig {
             connections_max: limits::CONNECTIONS_DEFAULT,
             memory_max: limits::MEMORY_DEFAULT,
         }
+    }
+}
+
+impl DaemonConfig {
+    /// The devices, and those of the mounts.
+    pub(crate) fn all_devices(&self) -> impl Iterator<Item = &DeviceConfig> {
+        self.devices.iter().chain(self.mounts.iter().map(|mount| &mount.device))
     }
 }
 
@@ -131,6 +147,46 @@ pub enum Backend {
         /// Size of the modelled page cache (unless `direct`); `None`: 256 MiB.
         cache: Option<Bytes>,
     },
+    /// The files of a directory that is mounted.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The disk that is modelled, if one is: a preset's name, see `iopace models`.
+        model: Option<String>,
+        /// Size of its modelled page cache; `None`: 256 MiB.
+        cache: Option<Bytes>,
+    },
+}
+
+/// A directory that is mounted over itself or elsewhere.
+#[derive(Clone, Debug)]
+pub struct MountConfig {
+    /// Its device; what stands behind it is the directory.
+    pub device: DeviceConfig,
+    /// The directory.
+    pub directory: PathBuf,
+    /// Where it is mounted; `None`: over itself.
+    pub mountpoint: Option<PathBuf>,
+    /// Whether other users than ours may see it; `None`: if we are root.
+    pub allow_other: Option<bool>,
+    /// Who pays: rules, the first that fits holds.
+    pub rules: Vec<String>,
+}
+
+impl MountConfig {
+    /// A directory that is mounted over itself with all defaults, its device named after it.
+    pub fn new(directory: impl Into<PathBuf>) -> MountConfig {
+        let directory: PathBuf = directory.into();
+        let name = directory.file_name().unwrap_or("root".as_ref()).to_string_lossy().into_owned();
+        let backend = Backend::Directory { path: directory.clone(), model: None, cache: None };
+        MountConfig {
+            device: DeviceConfig::new(name, backend),
+            directory,
+            mountpoint: None,
+            allow_other: None,
+            rules: Vec::new(),
+        }
+    }
 }
 
 /// What NBD clients see of a device.

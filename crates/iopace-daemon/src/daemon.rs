@@ -1,26 +1,26 @@
 //! The running daemon: its devices, its listeners, and an orderly end.
 
-use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, Listen, check_dirty};
+use crate::config::{DaemonConfig, ExportConfig, Listen};
 use crate::device::Device;
-use crate::device::emulated::EmulatedDevice;
-use crate::device::file::FileDevice;
 use crate::dirty::Manager;
+use crate::fuse::mounts::{self, Mounts};
+use crate::fuse::session::Ended;
 use crate::groups::Groups;
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::{DRAIN_TIMEOUT, MOUNT_PATIENCE};
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
 use crate::nbd::listener::{Acceptor, Listener};
+use crate::opening::{default_export, open_devices, resolve_exports};
 pub use crate::start_error::StartError;
 use crate::timer::Timers;
-use iopace_core::engine::Control;
 use iopace_core::group::tree::TreeError;
-use iopace_core::sched;
 use iopace_nbd::{ExportInfo, Exports};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -38,6 +38,8 @@ pub struct Daemon {
     timers: Arc<Timers>,
     /// Divides dirty memory among the devices.
     dirty: Manager,
+    /// The directories that it is mounted over.
+    mounts: Mounts,
     connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
     last_connection: AtomicU64,
     acceptors: Mutex<Vec<Acceptor>>,
@@ -52,6 +54,8 @@ pub struct ShutdownReport {
     pub cut_count: usize,
     /// Devices that could not be flushed, with the error.
     pub unflushed: Vec<(String, io::Error)>,
+    /// Each mount point, and how the mount there ended.
+    pub mounts: Vec<(PathBuf, Ended)>,
 }
 
 impl Daemon {
@@ -60,16 +64,17 @@ impl Daemon {
     /// # Errors
     /// What was asked, what is wrong and what would be right; nothing is left behind then.
     pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
+        let mut prepared = mounts::prepare(&config)?;
         let memory = Arc::new(Memory::new(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let drainer = Drainer::start(Arc::clone(&memory)).map_err(StartError::Threads)?;
-        let devices = open_devices(&config, &timers)?;
+        let devices = open_devices(&config, &mut prepared, &timers)?;
         if config.exports.is_empty() {
             config.exports = config.devices.iter().map(default_export).collect();
         }
         let exports = resolve_exports(&config)?;
         let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
-        let dirty = Manager::start(&config.devices, &devices).map_err(StartError::Threads)?;
+        let dirty = Manager::start(config.all_devices(), &devices).map_err(StartError::Threads)?;
         let listen = config.listen.clone();
         let daemon = Arc::new(Daemon {
             config,
@@ -80,12 +85,17 @@ impl Daemon {
             drainer,
             timers,
             dirty,
+            mounts: Mounts::default(),
             connections: Mutex::default(),
             last_connection: AtomicU64::new(0),
             acceptors: Mutex::default(),
             addresses: Mutex::default(),
         });
         daemon.listen(&listen)?;
+        if let Err(error) = mounts::start(&daemon, prepared) {
+            daemon.shutdown();
+            return Err(error);
+        }
         Ok(daemon)
     }
 
@@ -113,6 +123,11 @@ impl Daemon {
     /// The devices, in the order of the configuration.
     pub fn devices(&self) -> &[Arc<dyn Device>] {
         &self.devices
+    }
+
+    /// The directories that it is mounted over.
+    pub fn mounts(&self) -> &Mounts {
+        &self.mounts
     }
 
     /// Who pays.
@@ -163,7 +178,7 @@ impl Daemon {
     }
 
     /// Accepts nobody any more, answers what was asked, makes everything durable, and removes the
-    /// sockets. Takes at most some 20 seconds.
+    /// sockets. Takes at most some 20 seconds, and as long again if there are mounts.
     pub fn shutdown(&self) -> ShutdownReport {
         self.acceptors.lock().unwrap_or_else(PoisonError::into_inner).clear();
         remove_sockets(&self.config.listen);
@@ -171,6 +186,8 @@ impl Daemon {
             connection.stop_reading();
         }
         let mut report = ShutdownReport::default();
+        // Whoever still uses files of a mount is answered until it ends or is cut.
+        report.mounts = self.mounts.end(MOUNT_PATIENCE);
         let step = Duration::from_millis(5);
         let mut left = (DRAIN_TIMEOUT + Duration::from_secs(1)).as_millis() / step.as_millis();
         while left > 0 && self.connections_count() > 0 {
@@ -186,6 +203,7 @@ impl Daemon {
                 report.unflushed.push((device.info().name.clone(), error));
             }
         }
+        self.mounts.forget();
         self.dirty.stop();
         self.timers.stop();
         report
@@ -269,6 +287,7 @@ impl Exports for Daemon {
     /// The empty name is the first export.
     fn find(&self, name: &str) -> Option<ExportInfo> {
         let id = match name {
+            "" if self.exports.is_empty() => return None,
             "" => 0,
             _ => self.exports.iter().position(|(export, _)| export.name == name)?,
         };
@@ -280,77 +299,6 @@ impl Exports for Daemon {
 /// export was asked for with.
 fn export_place(id: u64) -> usize {
     (id & u64::from(u32::MAX)) as usize
-}
-
-fn open_devices(
-    config: &DaemonConfig,
-    timers: &Arc<Timers>,
-) -> Result<Vec<Arc<dyn Device>>, StartError> {
-    if config.devices.is_empty() {
-        return Err(StartError::NoDevice);
-    }
-    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
-    for device in &config.devices {
-        if devices.iter().any(|known| known.info().name == device.name) {
-            return Err(StartError::TwoDevices(device.name.clone()));
-        }
-        check_memory(device)?;
-        let opened: Arc<dyn Device> = match &device.backend {
-            Backend::Path(path) => FileDevice::open(device, path, config.io_engine, timers)?,
-            Backend::Emulated { .. } => EmulatedDevice::open(device, timers)?,
-        };
-        insert_scheduler(device, &*opened)?;
-        devices.push(opened);
-    }
-    Ok(devices)
-}
-
-/// Settings of dirty memory that cannot be, or that nothing would come of.
-fn check_memory(device: &DeviceConfig) -> Result<(), StartError> {
-    let DeviceConfig { name, direct, dirty_limit, dirty_background, .. } = device;
-    let checked = if *direct && (dirty_limit.is_some() || dirty_background.is_some()) {
-        Err("it bypasses the page cache (direct), so no write of it is buffered: leave out its \
-             dirty limits, or 'direct'"
-            .to_owned())
-    } else {
-        check_dirty(*dirty_limit, *dirty_background)
-    };
-    checked.map_err(|error| StartError::Setting(format!("device '{name}': {error}")))
-}
-
-fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), StartError> {
-    let Some((name, settings)) = &config.scheduler else {
-        return Ok(());
-    };
-    let algorithm = sched::find(name).ok_or_else(|| StartError::NoScheduler(name.clone()))?;
-    let mut params = algorithm.defaults();
-    for (name, value) in settings {
-        params.set(name, *value).map_err(|error| StartError::Setting(error.to_string()))?;
-    }
-    device
-        .control(Control::Insert(algorithm, params))
-        .map_err(|error| StartError::Setting(error.to_string()))
-}
-
-fn default_export(device: &DeviceConfig) -> ExportConfig {
-    let name = device.name.clone();
-    ExportConfig::new(name.clone(), name)
-}
-
-fn resolve_exports(config: &DaemonConfig) -> Result<Vec<(ExportConfig, usize)>, StartError> {
-    let mut exports: Vec<(ExportConfig, usize)> = Vec::new();
-    for export in &config.exports {
-        let found = config.devices.iter().position(|device| device.name == export.device);
-        let device = found.ok_or_else(|| StartError::NoSuchDevice {
-            export: export.name.clone(),
-            device: export.device.clone(),
-        })?;
-        if exports.iter().any(|(known, _)| known.name == export.name) {
-            return Err(StartError::TwoExports(export.name.clone()));
-        }
-        exports.push((export.clone(), device));
-    }
-    Ok(exports)
 }
 
 fn remove_sockets(listen: &[Listen]) {

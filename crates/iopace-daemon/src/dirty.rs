@@ -79,11 +79,11 @@ impl Manager {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(
-        configs: &[DeviceConfig],
+    pub(crate) fn start<'a>(
+        configs: impl Iterator<Item = &'a DeviceConfig>,
         devices: &[Arc<dyn Device>],
     ) -> io::Result<Manager> {
-        let all = configs.iter().zip(devices);
+        let all = configs.zip(devices);
         let (configs, devices): (Vec<DeviceConfig>, Vec<Arc<dyn Device>>) = all
             .filter(|(_, device)| device.memory_use().is_some() && !device.info().read_only)
             .map(|(config, device)| (config.clone(), Arc::clone(device)))

@@ -7,14 +7,16 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 mod dirty;
-mod fuse;
 pub mod groups;
 pub mod job;
 pub mod kernel;
 pub mod measured;
+mod opening;
 mod start_error;
 
 pub mod nbd;
+
+pub mod fuse;
 
 pub mod device;
 

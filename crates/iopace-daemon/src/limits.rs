@@ -97,3 +97,32 @@ pub const FUSE_WRITE_BYTES_MAX: u32 = 1 << 20;
 /// Read-ahead and other requests without a caller that wait for an answer of a mount. The kernel's
 /// own 12 leave a deep disk idle; more than a window's depth twice over only wait elsewhere.
 pub const FUSE_BACKGROUND_MAX: u16 = 64;
+
+/// Processes looked at to say who keeps a mount busy: the usual `kernel.pid_max`.
+pub const BUSY_PROCESSES_MAX: usize = 32_768;
+
+/// Open files looked at of each of them: the usual limit of a process.
+pub const BUSY_FILES_MAX: usize = 1_024;
+
+/// Processes named as those that keep a mount busy; who ends ten may ask again.
+pub const BUSY_SHOWN_MAX: usize = 10;
+
+/// A mount is asked this long whether it is alive. Attributes come from memory or one read of a
+/// disk; a disk under load answers within a second or two.
+pub const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// At the end of a mount its requests, and those who still use its files, are waited for this long
+/// before the connection is cut.
+pub const MOUNT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection that was cut has failed all that it held within this time.
+pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Threads that receive FUSE requests, per mount. They do what is passed through (names,
+/// attributes) themselves and wait for the disk meanwhile: as many of these go on side by side.
+/// Reads and writes that have to wait are held without a thread.
+pub const FUSE_THREADS: usize = 8;
+
+/// Threads that move the data of files on an emulated disk at the instant that the model is done
+/// with it: more than a small real disk is ever asked at once.
+pub const MOVE_THREADS: usize = 8;

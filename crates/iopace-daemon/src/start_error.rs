@@ -1,5 +1,6 @@
 //! Why a daemon does not start.
 
+use crate::fuse::mounting::MountError;
 use iopace_core::group::tree::TreeError;
 use iopace_core::sched;
 use std::io;
@@ -76,6 +77,9 @@ pub enum StartError {
     /// io_uring was demanded.
     #[error("io_uring is not allowed here ({0}): use --io-engine threads, or auto")]
     IoEngine(io::Error),
+    /// A directory that cannot be mounted.
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// The system gives no threads.
     #[error("the system gives no threads or descriptors: {0}")]
     Threads(io::Error),

@@ -172,6 +172,14 @@ impl Machine {
         }
     }
 
+    /// The content of the extent is void: it is in no cache, and what was dirty is not written back.
+    pub fn void(&mut self, now: Instant, extent: Extent) {
+        if let Some(cache) = &mut self.cache {
+            cache.trim(extent);
+        }
+        self.engine.handle(now, Input::Void(extent));
+    }
+
     /// Changes the running device.
     ///
     /// # Errors

@@ -10,8 +10,9 @@ use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
 use crate::io::file::File;
+use crate::io::pool::Pool;
 use crate::job::{Job, disk_error};
-use crate::limits::EMULATED_CACHE_DEFAULT;
+use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
 use iopace_core::engine::{Config, Control, ControlError};
@@ -33,7 +34,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
 const ALLOCATION_PIECES_MAX: usize = 1_024;
@@ -55,6 +56,8 @@ pub struct EmulatedDevice {
     alarm: Alarm,
     cached_reads: AtomicU64,
     buffered_writes: AtomicU64,
+    /// For data of files, which may have to wait for a real disk: the timers must not.
+    movers: OnceLock<Pool<(Job, Outcome)>>,
 }
 
 impl EmulatedDevice {
@@ -65,6 +68,14 @@ impl EmulatedDevice {
     pub fn open(
         config: &DeviceConfig,
         timers: &Arc<Timers>,
+    ) -> Result<Arc<EmulatedDevice>, StartError> {
+        EmulatedDevice::make(config, timers, None)
+    }
+
+    fn make(
+        config: &DeviceConfig,
+        timers: &Arc<Timers>,
+        directory: Option<&Path>,
     ) -> Result<Arc<EmulatedDevice>, StartError> {
         let Backend::Emulated { model, store, size, cache } = &config.backend else {
             unreachable!("called for emulated devices only")
@@ -91,7 +102,8 @@ impl EmulatedDevice {
         let cache =
             (!config.direct).then_some(PageCacheConfig { memory: cache, drop_behind: true });
         let machine = Machine::new(engine, cache, disk);
-        let info = info(config, model, store.clone(), &store_file, rotational, base);
+        let path = store.as_deref().or(directory).map(Path::to_owned);
+        let info = info(config, model, path, &store_file, rotational, base);
         let inner = Inner {
             machine,
             jobs: Slab::new(),
@@ -106,9 +118,32 @@ impl EmulatedDevice {
             alarm: Alarm::new(Arc::clone(timers)),
             cached_reads: AtomicU64::new(0),
             buffered_writes: AtomicU64::new(0),
+            movers: OnceLock::new(),
         });
         let weak: Weak<EmulatedDevice> = Arc::downgrade(&device);
         device.alarm.register(weak);
+        Ok(device)
+    }
+
+    /// A directory whose files are on an emulated disk: every request names its file and is placed
+    /// within the model. `path` is what it is known by.
+    pub(crate) fn over_directory(
+        config: &DeviceConfig,
+        path: &Path,
+        timers: &Arc<Timers>,
+    ) -> Result<Arc<EmulatedDevice>, StartError> {
+        let device = EmulatedDevice::make(config, timers, Some(path))?;
+        let this = Arc::downgrade(&device);
+        let work = move |(job, outcome): (Job, Outcome)| {
+            let mut touched = Touched::default();
+            match this.upgrade() {
+                Some(device) => device.answer(job, outcome, &mut touched),
+                None => job.finish(Outcome::Failed(DiskError::Gone), &mut touched),
+            }
+            touched.send();
+        };
+        let movers = Pool::start("move", MOVE_THREADS, work).map_err(StartError::Threads)?;
+        let _ = device.movers.set(movers);
         Ok(device)
     }
 
@@ -117,7 +152,7 @@ impl EmulatedDevice {
     }
 
     /// Drains the machine, then moves the data of what has finished and answers it.
-    fn drain(&self, mut inner: MutexGuard<'_, Inner>, now: Instant) {
+    fn drain(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, is_timer: bool) {
         let mut finished: Vec<(Job, Outcome)> = Vec::new();
         let at = loop {
             match inner.machine.poll(now) {
@@ -139,6 +174,9 @@ impl EmulatedDevice {
         drop(inner);
         if !at.is_never() {
             self.alarm.set(at);
+        }
+        if let Some(movers) = self.movers.get().filter(|_| is_timer && !finished.is_empty()) {
+            return movers.submit(finished);
         }
         let mut touched = Touched::default();
         for (job, outcome) in finished {
@@ -277,13 +315,20 @@ impl Device for EmulatedDevice {
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
             inner.machine.submit(now, Io { submit, buffered });
         }
-        self.drain(inner, now);
+        self.drain(inner, now, false);
     }
 
     fn tick(&self) {
         self.alarm.rang();
         let inner = self.lock();
-        self.drain(inner, clock::now());
+        self.drain(inner, clock::now(), true);
+    }
+
+    fn void(&self, extent: Extent) {
+        let mut inner = self.lock();
+        let now = clock::now();
+        inner.machine.void(now, extent);
+        self.drain(inner, now, false);
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
@@ -301,7 +346,7 @@ impl Device for EmulatedDevice {
         if result.is_ok() && is_exchange {
             inner.hold_up.record(clock::now().since(now));
         }
-        self.drain(inner, now);
+        self.drain(inner, now, false);
         result
     }
 

@@ -11,12 +11,24 @@
 //!                      the real file
 //! ```
 
+mod backing;
 pub(crate) mod data;
 mod extents;
+mod filesystem;
 pub(crate) mod held;
 mod layout;
+pub mod mounting;
+pub mod mounts;
+pub mod record;
 mod regions;
 mod scheduled;
-pub(crate) mod tree;
+pub(crate) mod session;
+mod tree;
 mod watch;
 mod who;
+
+#[cfg(test)]
+pub(crate) mod tiny;
+
+pub(crate) use backing::Backing;
+pub use session::Ended;

@@ -1,0 +1,101 @@
+//! What stands behind a mount: the open directory, its device, and how files are placed before it.
+
+use super::held::Held;
+use super::layout::Layout;
+use super::regions::Regions;
+use super::scheduled::{Placement, Scheduled};
+use super::tree::{Options, Tree};
+use super::watch::Watch;
+use super::who::Who;
+use crate::config::{Backend, DeviceConfig, IoEngineChoice, MountConfig};
+use crate::device::Device;
+use crate::device::emulated::EmulatedDevice;
+use crate::device::file::FileDevice;
+use crate::io::file::File;
+use crate::start_error::StartError;
+use crate::timer::Timers;
+use iopace_core::units::Bytes;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A directory with its device.
+pub(crate) struct Backing {
+    /// Its device.
+    pub(crate) device: Arc<dyn Device>,
+    placement: Placement,
+    held: Arc<Held>,
+    watch: Watch,
+}
+
+impl Backing {
+    /// Puts a device before a directory; `directory` is open for reading.
+    ///
+    /// # Errors
+    /// No threads, or an unknown model.
+    pub(crate) fn open(
+        mount: &MountConfig,
+        directory: OwnedFd,
+        choice: IoEngineChoice,
+        timers: &Arc<Timers>,
+    ) -> Result<Backing, StartError> {
+        let (config, path) = (&mount.device, &mount.directory);
+        let directory = Arc::new(File::directory(fs::File::from(directory)));
+        let (device, placement): (Arc<dyn Device>, Placement) = match &config.backend {
+            Backend::Directory { model: Some(model), cache, .. } => {
+                let device = emulated(config, model, *cache, path, timers)?;
+                let layout = Layout::new(Bytes(device.info().size_bytes));
+                (device, Placement::Emulated(Arc::new(layout)))
+            }
+            _ => {
+                let regions = Regions::new(Arc::clone(&directory));
+                let behind = (directory, Arc::clone(&regions) as _);
+                let device = FileDevice::over_directory(config, path, behind, choice, timers)?;
+                (device, Placement::Real(regions))
+            }
+        };
+        let held = Arc::new(Held::default());
+        let regions = match &placement {
+            Placement::Real(regions) => Some(Arc::clone(regions)),
+            Placement::Emulated(_) => None,
+        };
+        let watch = Watch::start(Arc::clone(&held), regions, Arc::downgrade(&device));
+        let watch = watch.map_err(StartError::Threads)?;
+        Ok(Backing { device, placement, held, watch })
+    }
+
+    /// The file system over it; `root` is the directory itself.
+    ///
+    /// # Errors
+    /// See [`Tree::new`].
+    pub(crate) fn tree(&self, root: OwnedFd, who: Arc<Who>, options: Options) -> io::Result<Tree> {
+        let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
+        let data = Scheduled::new(device, self.placement.clone(), who, held);
+        Tree::new(root, Arc::new(data), options)
+    }
+
+    /// Answers all that still waits with an error: the mount has to end.
+    pub(crate) fn cut(&self) -> usize {
+        self.held.cut()
+    }
+}
+
+impl std::fmt::Debug for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backing").field("placement", &self.placement).finish_non_exhaustive()
+    }
+}
+
+fn emulated(
+    config: &DeviceConfig,
+    model: &str,
+    cache: Option<Bytes>,
+    path: &Path,
+    timers: &Arc<Timers>,
+) -> Result<Arc<EmulatedDevice>, StartError> {
+    let backend = Backend::Emulated { model: model.to_owned(), store: None, size: None, cache };
+    let config = DeviceConfig { backend, ..config.clone() };
+    EmulatedDevice::over_directory(&config, path, timers)
+}

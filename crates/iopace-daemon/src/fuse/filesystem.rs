@@ -1,0 +1,25 @@
+//! What a mount shows: from its configuration and the open directory to a file system.
+
+use super::backing::Backing;
+use super::tree::{Options, Served};
+use super::who::Who;
+use crate::config::MountConfig;
+use crate::daemon::{Daemon, StartError};
+use fuser::Filesystem;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The file system of a mount. `root` is the real directory, opened (`O_PATH`) before anything is
+/// mounted over it; what is reached from it is below the mount.
+pub(super) fn filesystem(
+    daemon: &Arc<Daemon>,
+    (mount, is_over_itself): (&MountConfig, bool),
+    backing: &Backing,
+    root: OwnedFd,
+) -> Result<impl Filesystem + use<>, StartError> {
+    let who = Arc::new(Who::start(daemon, mount)?);
+    let options = if is_over_itself { Options::alone() } else { Options::shared() };
+    let tree = backing.tree(root, who, options);
+    let tree = tree.map_err(|error| StartError::open(&mount.directory, &error))?;
+    Ok(Served(Arc::new(tree)))
+}

@@ -1,0 +1,306 @@
+//! The mounts of a daemon: what is checked before, and who notices when they end.
+//!
+//! A mount over a directory hides from us what we need ourselves if it lies in there: what would
+//! make us wait for our own answer is refused before anything is mounted.
+
+use super::backing::Backing;
+use super::filesystem::filesystem;
+use super::mounting::table::{self, Entry};
+use super::mounting::{MountError, inherited_flags, shown};
+use super::record::{Kept, Record};
+use super::session::{Ended, Found, Options, Place, Session, clear};
+use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
+use crate::daemon::{Daemon, StartError};
+use crate::device::Device;
+use crate::timer::Timers;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use rustix::process::geteuid;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The kernel's own directories: under a mount, neither FUSE nor `/proc` could be reached by us.
+const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// A directory that is open and ours, not yet mounted.
+pub(crate) struct Prepared {
+    pub(super) config: MountConfig,
+    directory: PathBuf,
+    mountpoint: PathBuf,
+    root: OwnedFd,
+    lock: OwnedFd,
+    flags: MountFlags,
+    backing: Option<Backing>,
+}
+
+/// The mounts of a daemon.
+#[derive(Debug)]
+pub struct Mounts {
+    all: Mutex<Vec<Mount>>,
+    /// How many are mounted.
+    live: watch::Sender<usize>,
+}
+
+#[derive(Debug)]
+struct Mount {
+    place: Place,
+    device: String,
+    /// `None` once it is ending.
+    session: Option<Session>,
+    /// Looks after it as long as it is there.
+    _backing: Backing,
+    /// Removed when all is durable.
+    _record: Option<Kept>,
+    /// Nobody else mounts the directory as long as this is open.
+    _lock: OwnedFd,
+}
+
+impl Default for Mounts {
+    fn default() -> Mounts {
+        Mounts { all: Mutex::default(), live: watch::Sender::new(0) }
+    }
+}
+
+/// Looks at every directory that is to be mounted and opens it, before there is anything to undo.
+pub(crate) fn prepare(config: &DaemonConfig) -> Result<Vec<Prepared>, StartError> {
+    let mut all: Vec<Prepared> = Vec::new();
+    for mount in &config.mounts {
+        let prepared = Prepared::open(mount, config)?;
+        if all.iter().any(|other| other.mountpoint == prepared.mountpoint) {
+            return Err(MountError::TwoMounts(prepared.mountpoint).into());
+        }
+        all.push(prepared);
+    }
+    Ok(all)
+}
+
+impl Prepared {
+    fn open(mount: &MountConfig, config: &DaemonConfig) -> Result<Prepared, MountError> {
+        let directory = place(&mount.directory)?;
+        let mountpoint = mount.mountpoint.as_deref().map_or(Ok(directory.clone()), place)?;
+        if clear(&mountpoint)? == Found::Recovered {
+            let shown = mountpoint.display();
+            tracing::warn!("{shown}: the mount of a daemon that was killed is cleared away");
+        }
+        let table = table::read().map_err(MountError::Table)?;
+        if let Some(over) = table::covering(&table, &directory).filter(|over| over.is_ours()) {
+            return Err(MountError::Inside(directory, over.mountpoint.clone()));
+        }
+        if mountpoint != directory && mountpoint.starts_with(&directory) {
+            return Err(MountError::Itself(mountpoint));
+        }
+        check_own(&mountpoint, config)?;
+        let (root, lock) = lock(&directory)?;
+        let flags = inherited_flags(&root);
+        let flags = flags.map_err(|error| MountError::Open(directory.clone(), error))?;
+        let inside = std::fs::read_dir(&mountpoint);
+        let mut inside = inside.map_err(|error| MountError::open(mountpoint.clone(), error))?;
+        if mountpoint != directory && inside.next().is_some() {
+            let shown = mountpoint.display();
+            tracing::warn!("{shown} is not empty: what is in it is hidden while it is mounted");
+        }
+        let (config, backing) = (mount.clone(), None);
+        Ok(Prepared { config, directory, mountpoint, root, lock, flags, backing })
+    }
+
+    /// Puts a device before the directory.
+    pub(crate) fn open_device(
+        &mut self,
+        choice: IoEngineChoice,
+        timers: &Arc<Timers>,
+    ) -> Result<Arc<dyn Device>, StartError> {
+        let directory = self.lock.try_clone().map_err(StartError::Threads)?;
+        let backing = Backing::open(&self.config, directory, choice, timers)?;
+        let device = Arc::clone(&backing.device);
+        self.backing = Some(backing);
+        Ok(device)
+    }
+
+    pub(crate) fn device_config(&self) -> &DeviceConfig {
+        &self.config.device
+    }
+}
+
+/// A path in full; what is mounted there need not answer.
+fn place(path: &Path) -> Result<PathBuf, MountError> {
+    let table = table::read().map_err(MountError::Table)?;
+    table::resolve(path, &table).map_err(|error| MountError::open(path.to_owned(), error))
+}
+
+/// What we need ourselves must not lie under the mount.
+fn check_own(mountpoint: &Path, config: &DaemonConfig) -> Result<(), MountError> {
+    let under = |path: &Path| {
+        // The last part need not exist yet.
+        let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+        let full = parent.zip(path.file_name()).map(|(parent, name)| parent.join(name));
+        full.unwrap_or_else(|| path.to_owned()).starts_with(mountpoint)
+    };
+    let refuse = |path: &Path, remedy| {
+        Err(MountError::OwnPath(mountpoint.to_owned(), path.display().to_string(), remedy))
+    };
+    if let Some(path) = KERNEL.iter().map(Path::new).find(|path| under(path)) {
+        return refuse(path, "name a directory further below, or another mount point");
+    }
+    if let Some(path) = config.runtime.iter().find(|path| under(path)) {
+        return refuse(path, "set XDG_RUNTIME_DIR to a directory outside");
+    }
+    if let Some(path) = config.log.iter().find(|path| under(path)) {
+        return refuse(path, "name another place with --log");
+    }
+    if let Some(path) = config.control.iter().find(|path| under(path)) {
+        return refuse(path, "name another place with --control");
+    }
+    let unix = config.listen.iter().filter_map(|listen| match listen {
+        Listen::Unix(path) => Some(path),
+        Listen::Tcp(_) => None,
+    });
+    match { unix }.find(|path| under(path)) {
+        Some(path) => refuse(path, "name another place with --socket"),
+        None => Ok(()),
+    }
+}
+
+/// The directory itself, and a second descriptor of it with the lock.
+fn lock(directory: &Path) -> Result<(OwnedFd, OwnedFd), MountError> {
+    let failed = |error: Errno| MountError::open(directory.to_owned(), error.into());
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(directory, flags | OFlags::PATH, Mode::empty()).map_err(failed)?;
+    let lock = open(directory, flags | OFlags::RDONLY, Mode::empty()).map_err(failed)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok((root, lock)),
+        Err(Errno::WOULDBLOCK) => Err(MountError::Locked(directory.to_owned())),
+        // A file system without locks: the table of mounts has been looked at.
+        Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok((root, lock)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Mounts what was prepared.
+///
+/// # Errors
+/// The first that could not be mounted; those before it are for [`Mounts::end`].
+pub(crate) fn start(daemon: &Arc<Daemon>, prepared: Vec<Prepared>) -> Result<(), StartError> {
+    for mount in prepared {
+        start_one(daemon, mount)?;
+    }
+    Ok(())
+}
+
+fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
+    let Prepared { config, directory, mountpoint, root, lock, flags, backing } = mount;
+    let backing = backing.expect("its device is open");
+    let is_over_itself = directory == mountpoint;
+    let served = filesystem(daemon, (&config, is_over_itself), &backing, root)?;
+    let options = Options {
+        allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
+        read_only: config.device.read_only,
+        flags,
+        ..Options::new(shown(&directory))
+    };
+    let this: Weak<Daemon> = Arc::downgrade(daemon);
+    let (name, at) = (config.device.name.clone(), mountpoint.clone());
+    let mounts = daemon.mounts();
+    // Held while it is mounted, so that an end that comes at once finds it in the list.
+    let mut all = mounts.all();
+    let on_end = move || {
+        if let Some(daemon) = this.upgrade() {
+            ended_outside(&daemon, &at, &name);
+        }
+    };
+    let session = Session::start(served, &mountpoint, &options, on_end)?;
+    let place = session.place().clone();
+    let record = daemon.config().runtime.as_ref().map(|runtime| {
+        let record = Record {
+            mountpoint,
+            directory,
+            device: config.device.name.clone(),
+            pid: std::process::id(),
+            control: daemon.config().control.clone(),
+            log: daemon.config().log.clone(),
+        };
+        Kept::write(runtime, place.connection, &record)
+    });
+    let record = record.and_then(|kept| {
+        kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
+    });
+    let (device, session) = (config.device.name, Some(session));
+    all.push(Mount { place, device, session, _backing: backing, _record: record, _lock: lock });
+    mounts.live.send_modify(|live| *live += 1);
+    Ok(())
+}
+
+/// A mount has ended. If it was not we who ended it, what it wrote is made durable here.
+fn ended_outside(daemon: &Arc<Daemon>, at: &Path, device: &str) {
+    let mounts = daemon.mounts();
+    let is_ours = |mount: &&mut Mount| mount.place.mountpoint == at;
+    // While `end` waits for it, the session is there no more.
+    let session = mounts.all().iter_mut().find(is_ours).and_then(|mount| mount.session.take());
+    let Some(session) = session else { return };
+    tracing::info!("{} was unmounted", at.display());
+    session.is_over();
+    if let Some(Err(error)) = daemon.device(device).map(|device| device.flush_all()) {
+        tracing::error!(%error, "{device}: not everything could be made durable");
+    }
+    mounts.all().retain(|mount| mount.place.mountpoint != at);
+    mounts.live.send_modify(|live| *live -= 1);
+}
+
+impl Mounts {
+    fn all(&self) -> MutexGuard<'_, Vec<Mount>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is mounted, and by which device: mount points with names.
+    pub fn list(&self) -> Vec<(PathBuf, String)> {
+        let all = self.all();
+        all.iter().map(|mount| (mount.place.mountpoint.clone(), mount.device.clone())).collect()
+    }
+
+    /// Resolves when the last mount has ended by somebody else's hand and is durable; never if
+    /// there was none.
+    pub async fn all_ended(&self) {
+        let mut live = self.live.subscribe();
+        if live.wait_for(|live| *live > 0).await.is_ok() {
+            let _ = live.wait_for(|live| *live == 0).await;
+        }
+    }
+
+    /// Ends all of them at the same time, each within its patience.
+    pub(crate) fn end(&self, patience: Duration) -> Vec<(PathBuf, Ended)> {
+        let take =
+            |mount: &mut Mount| Some((mount.place.mountpoint.clone(), mount.session.take()?));
+        let sessions: Vec<(PathBuf, Session)> = self.all().iter_mut().filter_map(take).collect();
+        thread::scope(|scope| {
+            let end = |(path, session): (PathBuf, Session)| {
+                scope.spawn(move || (path, session.end(patience)))
+            };
+            let ending: Vec<_> = sessions.into_iter().map(end).collect();
+            ending.into_iter().filter_map(|one| one.join().ok()).collect()
+        })
+    }
+
+    /// All is durable: the records go, and the directories may be mounted by others.
+    pub(crate) fn forget(&self) {
+        self.all().clear();
+    }
+
+    /// Takes all of them out of sight and cuts them, when there is no time to end in order.
+    pub fn cut(&self) {
+        for mount in self.all().iter() {
+            mount.place.cut();
+        }
+    }
+}
+
+/// Mounts of ours in the table, whoever made them.
+///
+/// # Errors
+/// The table cannot be read.
+pub fn ours() -> std::io::Result<Vec<Entry>> {
+    Ok(table::read()?.into_iter().filter(Entry::is_ours).collect())
+}

@@ -1,0 +1,155 @@
+//! What is known of a running mount: a file in the runtime directory, locked by its daemon.
+//!
+//! The lock says that the daemon lives, whatever becomes of process numbers. The file is removed
+//! when all that was written through the mount is durable.
+
+use super::mounting::table::Entry;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What a daemon says of a mount of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// The directory.
+    pub directory: PathBuf,
+    /// The name of its device.
+    pub device: String,
+    /// The daemon's process.
+    pub pid: u32,
+    /// The daemon's control socket.
+    pub control: Option<PathBuf>,
+    /// The daemon's log, if it goes to a file.
+    pub log: Option<PathBuf>,
+}
+
+/// A record that is kept; dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Kept {
+    /// Writes the record of the mount with that connection number into `runtime`.
+    pub(crate) fn write(runtime: &Path, connection: u32, record: &Record) -> io::Result<Kept> {
+        let path = runtime.join(name(connection));
+        // The file that a killed daemon left: numbers are given again.
+        let _ = fs::remove_file(&path);
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        let kept = Kept { path, _lock: file };
+        flock(&kept._lock, FlockOperation::NonBlockingLockExclusive)?;
+        serde_json::to_writer(&kept._lock, record)?;
+        Ok(kept)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn name(connection: u32) -> String {
+    format!("mount-{connection}.json")
+}
+
+/// The record of a mount, and whether its daemon lives.
+#[derive(Debug)]
+pub struct Seen {
+    /// What the daemon said.
+    pub record: Record,
+    file: File,
+}
+
+impl Seen {
+    /// Whether the daemon has the mount still in hand: it serves it, or makes durable what was
+    /// written.
+    pub fn is_held(&self) -> bool {
+        match flock(&self.file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                let _ = flock(&self.file, FlockOperation::Unlock);
+                false
+            }
+            Err(_) => true,
+        }
+    }
+}
+
+/// The record of a mount, in the first of `runtimes` that has one.
+pub fn find(runtimes: &[PathBuf], entry: &Entry) -> Option<Seen> {
+    let read = |runtime: &PathBuf| -> Option<Seen> {
+        let file = File::open(runtime.join(name(entry.connection()))).ok()?;
+        // Nobody else has a word in what we believe of his mount.
+        let owner = file.metadata().ok()?.uid();
+        let record: Record = serde_json::from_reader(&file).ok()?;
+        let is_right = entry.uid().is_none_or(|uid| uid == owner || owner == 0);
+        (is_right && record.mountpoint == entry.mountpoint).then_some(Seen { record, file })
+    };
+    runtimes.iter().find_map(read)
+}
+
+/// The records of daemons that live, each with the number of its connection, wherever their mounts
+/// are seen or not.
+pub fn held(runtimes: &[PathBuf]) -> Vec<(u32, Seen)> {
+    let mut all: Vec<(u32, Seen)> = Vec::new();
+    let entries = runtimes.iter().filter_map(|runtime| fs::read_dir(runtime).ok()).flatten();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("mount-")?.strip_suffix(".json")?.parse().ok());
+        let Some(connection) = number else { continue };
+        let Ok(file) = File::open(entry.path()) else { continue };
+        let Ok(record) = serde_json::from_reader(&file) else { continue };
+        let seen = Seen { record, file };
+        if seen.is_held() && all.iter().all(|(known, _)| *known != connection) {
+            all.push((connection, seen));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_while_it_is_kept() {
+        let runtime = tempfile::tempdir().expect("a directory");
+        let record = Record {
+            mountpoint: "/mnt".into(),
+            directory: "/srv".into(),
+            device: "srv".into(),
+            pid: 7,
+            control: None,
+            log: Some("/run/iopace/srv.log".into()),
+        };
+        let entry = Entry {
+            device: (0, 52),
+            mountpoint: "/mnt".into(),
+            fs_type: "fuse.iopace".into(),
+            source: "/srv".into(),
+            options: format!("rw,user_id={}", rustix::process::geteuid().as_raw()),
+        };
+        let places = ["/no/such".into(), runtime.path().to_owned()];
+        assert!(find(&places, &entry).is_none());
+        let kept = Kept::write(runtime.path(), 52, &record).expect("written");
+        let seen = find(&places, &entry).expect("found");
+        assert_eq!(seen.record, record);
+        assert!(seen.is_held() && seen.is_held(), "asking changes nothing");
+        assert_eq!(held(&places).first().map(|(number, _)| *number), Some(52));
+        let elsewhere = Entry { mountpoint: "/else".into(), ..entry.clone() };
+        assert!(find(&places, &elsewhere).is_none());
+        let again = Kept::write(runtime.path(), 52, &record).expect("in the place of an old one");
+        drop(kept);
+        assert!(!seen.is_held());
+        drop(again);
+        assert!(find(&places, &entry).is_none());
+    }
+}

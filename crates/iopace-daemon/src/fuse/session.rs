@@ -1,0 +1,282 @@
+//! A mount from its beginning to its end: mounting, serving, unmounting, and at the last cutting
+//! the connection, so that nobody ever waits for a file system that is not there any more.
+
+use super::mounting::busy::{self, User};
+use super::mounting::probe::{Answer, probe};
+use super::mounting::table::{self, Entry};
+use super::mounting::{How, MountError, UnmountError, abort, mount, unmount};
+use crate::limits::{CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
+use fuser::{Config, Filesystem, SessionACL};
+use rustix::mount::MountFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// What the table of mounts names: the directory's path.
+    pub(crate) fs_name: String,
+    /// Whether other users than ours may see it.
+    pub(crate) allow_other: bool,
+    /// Refuse writes.
+    pub(crate) read_only: bool,
+    /// What the directory's own file system forbids.
+    pub(crate) flags: MountFlags,
+    /// Threads that receive requests.
+    pub(crate) threads: usize,
+}
+
+impl Options {
+    /// A mount of `fs_name` as root and mount(8) do by default, with nothing forbidden.
+    pub(crate) fn new(fs_name: impl Into<String>) -> Options {
+        Options {
+            fs_name: fs_name.into(),
+            allow_other: rustix::process::geteuid().is_root(),
+            read_only: false,
+            flags: MountFlags::empty(),
+            threads: FUSE_THREADS,
+        }
+    }
+}
+
+/// Where a mount is and by what it is known; what it takes to end it from any thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Where it is mounted.
+    pub(crate) mountpoint: PathBuf,
+    /// Device number of its files.
+    pub(crate) device: (u32, u32),
+    /// Number of its connection.
+    pub(crate) connection: u32,
+}
+
+impl Place {
+    fn of(entry: &Entry) -> Place {
+        Place {
+            mountpoint: entry.mountpoint.clone(),
+            device: entry.device,
+            connection: entry.connection(),
+        }
+    }
+
+    /// Takes it out of sight, if it is still what is seen at its place: what somebody else mounted
+    /// there or what is below is not ours to unmount.
+    pub(crate) fn unmount(&self, lazily: bool) -> Result<(), UnmountError> {
+        let table = table::read().map_err(|error| UnmountError::Failed(error.to_string()))?;
+        match table::at(&table, &self.mountpoint) {
+            Some(seen) if seen.device == self.device => unmount(&self.mountpoint, lazily),
+            _ if table.iter().any(|entry| entry.device == self.device) => {
+                Err(UnmountError::Failed("another mount lies over it".into()))
+            }
+            _ => Err(UnmountError::NotMounted),
+        }
+    }
+
+    /// Out of sight and cut, whatever is under way: no dead mount is left behind.
+    pub(crate) fn cut(&self) {
+        let _ = self.unmount(true);
+        let _ = abort::abort(self.connection);
+    }
+}
+
+/// How a mount ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Who used it when it was to end; it was unmounted lazily then.
+    pub users: Option<Vec<User>>,
+    /// Requests or users did not end in time, and the connection was cut.
+    pub was_cut: bool,
+    /// It was unmounted, but its threads did not end even then.
+    pub is_stuck: bool,
+}
+
+/// A file system that is mounted and served.
+#[derive(Debug)]
+pub(crate) struct Session {
+    place: Place,
+    /// Says when the last thread that served has ended.
+    ended: Receiver<()>,
+    is_over: bool,
+}
+
+impl Session {
+    /// Mounts `filesystem` at a directory given in full, and serves it. `on_end` is called by a
+    /// thread of its own when nobody can reach the file system any more, whoever unmounted it.
+    pub(crate) fn start<F: Filesystem>(
+        filesystem: F,
+        mountpoint: &Path,
+        options: &Options,
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Result<Session, MountError> {
+        raise_files_limit();
+        let mut how = How {
+            fs_name: options.fs_name.clone(),
+            allow_other: options.allow_other,
+            flags: options.flags,
+        };
+        how.flags
+            .set(MountFlags::RDONLY, options.read_only || how.flags.contains(MountFlags::RDONLY));
+        let device = mount(mountpoint, &how)?;
+        let table = table::read().map_err(MountError::Table)?;
+        let failed = |error| MountError::Start(mountpoint.to_owned(), error);
+        let Some(entry) = table::at(&table, mountpoint).filter(|entry| entry.is_ours()) else {
+            return Err(failed(io::Error::other("it is not in the table of mounts")));
+        };
+        let place = Place::of(entry);
+        let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+        let mut config = Config::default();
+        config.acl = acl;
+        config.n_threads = Some(options.threads.max(1));
+        config.clone_fd = true;
+        let (sender, ended) = mpsc::channel();
+        let served = fuser::Session::from_fd(filesystem, device, acl, config);
+        let started = served.and_then(|session| {
+            let name = mountpoint.to_owned();
+            thread::Builder::new().name("fuse".into()).spawn(move || {
+                if let Err(error) = session.run() {
+                    tracing::error!(%error, "the mount at {} ended", name.display());
+                }
+                on_end();
+                let _ = sender.send(());
+            })
+        });
+        match started {
+            Ok(_) => Ok(Session { place, ended, is_over: false }),
+            Err(error) => {
+                place.cut();
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Unmounts and waits for its end, each for at most `patience`. In use, it is unmounted lazily;
+    /// what has not ended then is cut, so that nobody hangs.
+    pub(crate) fn end(mut self, patience: Duration) -> Ended {
+        let mut ended = Ended::default();
+        // The kernel may have given its number to another mount at the same place since.
+        if self.wait(Duration::ZERO) {
+            self.is_over = true;
+            return ended;
+        }
+        // Unmounting writes back what was changed through mappings: that takes as long as the disk.
+        match self.unmount_within(false, patience) {
+            None | Some(Ok(()) | Err(UnmountError::NotMounted)) => {}
+            Some(Err(UnmountError::Busy)) => {
+                let users = busy::users(self.place.device);
+                let names = busy::list(&users);
+                let mountpoint = self.place.mountpoint.display();
+                tracing::warn!("{mountpoint} is in use by {names}: unmounted lazily");
+                ended.users = Some(users);
+                self.unmount_lazily(patience);
+            }
+            Some(Err(error)) => {
+                let mountpoint = self.place.mountpoint.display();
+                tracing::warn!("{mountpoint} is not unmounted in order: {error}");
+                self.unmount_lazily(patience);
+            }
+        }
+        if !self.wait(patience) {
+            ended.was_cut = true;
+            self.place.cut();
+            ended.is_stuck = !self.wait(CUT_PATIENCE);
+        }
+        self.is_over = true;
+        ended
+    }
+
+    /// It has ended by somebody else's hand: there is nothing to unmount.
+    pub(crate) fn is_over(mut self) {
+        self.is_over = true;
+    }
+
+    fn unmount_lazily(&self, patience: Duration) {
+        if let Some(Err(error)) = self.unmount_within(true, patience) {
+            let mountpoint = self.place.mountpoint.display();
+            tracing::warn!("{mountpoint} cannot be unmounted lazily: {error}");
+        }
+    }
+
+    /// `None`: it has not returned in time.
+    fn unmount_within(&self, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
+        let (sender, receiver) = mpsc::channel();
+        let place = self.place.clone();
+        let unmounting = thread::Builder::new().name("unmount".into()).spawn(move || {
+            let _ = sender.send(place.unmount(lazily));
+        });
+        match unmounting {
+            Ok(_) => receiver.recv_timeout(patience).ok(),
+            Err(_) => Some(self.place.unmount(lazily)),
+        }
+    }
+
+    /// Waits until nobody can reach it any more; false if that takes longer.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        // Disconnected: it has ended and said so before, or its thread is gone.
+        self.ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_over && !self.wait(Duration::ZERO) {
+            self.place.cut();
+        }
+    }
+}
+
+/// What was found where a mount is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No mount of ours.
+    Free,
+    /// A mount whose daemon was killed; it is unmounted now.
+    Recovered,
+}
+
+/// Sees to it that no mount of ours is at `mountpoint`: one that a killed daemon left behind is
+/// unmounted, one that lives is an error.
+pub(crate) fn clear(mountpoint: &Path) -> Result<Found, MountError> {
+    let mut found = Found::Free;
+    // Several may lie over each other: whoever mounted anew by other means.
+    loop {
+        let table = table::read().map_err(MountError::Table)?;
+        if !table::at(&table, mountpoint).is_some_and(Entry::is_ours) {
+            return Ok(found);
+        }
+        match probe(mountpoint, PROBE_PATIENCE) {
+            Answer::Alive => return Err(MountError::Mounted(mountpoint.to_owned())),
+            Answer::Silent => return Err(MountError::Silent(mountpoint.to_owned())),
+            Answer::Dead => {}
+        }
+        unmount(mountpoint, true)
+            .map_err(|error| MountError::Helper(mountpoint.to_owned(), error.to_string()))?;
+        found = Found::Recovered;
+    }
+}
+
+/// A descriptor is held for each file that the kernel remembers: as many as are allowed.
+fn raise_files_limit() {
+    let now = getrlimit(Resource::Nofile);
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
+    let most = most.and_then(|text| text.trim().parse().ok()).max(now.maximum);
+    let tried = Rlimit { current: most, maximum: most };
+    // Root may go beyond the hard limit, up to what the kernel has; others up to the hard limit.
+    if setrlimit(Resource::Nofile, tried).is_err() {
+        let allowed = Rlimit { current: now.maximum, maximum: now.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, allowed) {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

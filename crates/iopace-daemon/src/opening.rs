@@ -1,0 +1,99 @@
+//! From a configuration to open devices and exports.
+
+use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, check_dirty};
+use crate::device::Device;
+use crate::device::emulated::EmulatedDevice;
+use crate::device::file::FileDevice;
+use crate::fuse::mounts::Prepared;
+use crate::start_error::StartError;
+use crate::timer::Timers;
+use iopace_core::engine::Control;
+use iopace_core::sched;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Opens the devices, in the order of the configuration, and then those of the mounts.
+pub(crate) fn open_devices(
+    config: &DaemonConfig,
+    mounts: &mut [Prepared],
+    timers: &Arc<Timers>,
+) -> Result<Vec<Arc<dyn Device>>, StartError> {
+    if config.devices.is_empty() && config.mounts.is_empty() {
+        return Err(StartError::NoDevice);
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = config.all_devices().find(|device| !names.insert(&device.name)) {
+        return Err(StartError::TwoDevices(twice.name.clone()));
+    }
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+    for device in &config.devices {
+        check_memory(device)?;
+        let opened: Arc<dyn Device> = match &device.backend {
+            Backend::Path(path) => FileDevice::open(device, path, config.io_engine, timers)?,
+            Backend::Emulated { .. } => EmulatedDevice::open(device, timers)?,
+            Backend::Directory { path, .. } => {
+                let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+                return Err(StartError::open(path, &error));
+            }
+        };
+        insert_scheduler(device, &*opened)?;
+        devices.push(opened);
+    }
+    for mount in mounts {
+        check_memory(mount.device_config())?;
+        let opened = mount.open_device(config.io_engine, timers)?;
+        insert_scheduler(mount.device_config(), &*opened)?;
+        devices.push(opened);
+    }
+    Ok(devices)
+}
+
+/// Settings of dirty memory that cannot be, or that nothing would come of.
+fn check_memory(device: &DeviceConfig) -> Result<(), StartError> {
+    let DeviceConfig { name, direct, dirty_limit, dirty_background, .. } = device;
+    let checked = if *direct && (dirty_limit.is_some() || dirty_background.is_some()) {
+        Err("it bypasses the page cache (direct), so no write of it is buffered: leave out its \
+             dirty limits, or 'direct'"
+            .to_owned())
+    } else {
+        check_dirty(*dirty_limit, *dirty_background)
+    };
+    checked.map_err(|error| StartError::Setting(format!("device '{name}': {error}")))
+}
+
+fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), StartError> {
+    let Some((name, settings)) = &config.scheduler else {
+        return Ok(());
+    };
+    let algorithm = sched::find(name).ok_or_else(|| StartError::NoScheduler(name.clone()))?;
+    let mut params = algorithm.defaults();
+    for (name, value) in settings {
+        params.set(name, *value).map_err(|error| StartError::Setting(error.to_string()))?;
+    }
+    device
+        .control(Control::Insert(algorithm, params))
+        .map_err(|error| StartError::Setting(error.to_string()))
+}
+
+pub(crate) fn default_export(device: &DeviceConfig) -> ExportConfig {
+    let name = device.name.clone();
+    ExportConfig::new(name.clone(), name)
+}
+
+pub(crate) fn resolve_exports(
+    config: &DaemonConfig,
+) -> Result<Vec<(ExportConfig, usize)>, StartError> {
+    let mut exports: Vec<(ExportConfig, usize)> = Vec::new();
+    for export in &config.exports {
+        let found = config.devices.iter().position(|device| device.name == export.device);
+        let device = found.ok_or_else(|| StartError::NoSuchDevice {
+            export: export.name.clone(),
+            device: export.device.clone(),
+        })?;
+        if exports.iter().any(|(known, _)| known.name == export.name) {
+            return Err(StartError::TwoExports(export.name.clone()));
+        }
+        exports.push((export.clone(), device));
+    }
+    Ok(exports)
+}
