@@ -1,6 +1,7 @@
 //! The tree, mounted for real on temporary directories, beside plain ones.
 
 mod smoke;
+mod twins;
 
 use super::super::data::{Caller, Data, Opened, WriteMode};
 use super::inode::Inode;
