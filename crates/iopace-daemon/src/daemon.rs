@@ -30,7 +30,7 @@ use std::time::Duration;
 pub struct Daemon {
     config: DaemonConfig,
     devices: Vec<Arc<dyn Device>>,
-    groups: Groups,
+    groups: Arc<Groups>,
     /// Each export with the place of its device.
     exports: Vec<(ExportConfig, usize)>,
     memory: Arc<Memory>,
@@ -79,7 +79,7 @@ impl Daemon {
         let daemon = Arc::new(Daemon {
             config,
             devices,
-            groups,
+            groups: Arc::new(groups),
             exports,
             memory,
             drainer,
@@ -131,7 +131,7 @@ impl Daemon {
     }
 
     /// Who pays.
-    pub fn groups(&self) -> &Groups {
+    pub fn groups(&self) -> &Arc<Groups> {
         &self.groups
     }
 

@@ -12,6 +12,7 @@ pub mod job;
 pub mod kernel;
 pub mod measured;
 mod opening;
+mod process;
 mod start_error;
 
 pub mod nbd;

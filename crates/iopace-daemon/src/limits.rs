@@ -126,3 +126,38 @@ pub const FUSE_THREADS: usize = 8;
 /// Threads that move the data of files on an emulated disk at the instant that the model is done
 /// with it: more than a small real disk is ever asked at once.
 pub const MOVE_THREADS: usize = 8;
+
+/// Callers of mounts that are kept, each some 300 bytes: as many as the core keeps tasks
+/// (`TASKS_MAX`). The one unused for longest is looked at again when it comes back.
+pub const CALLERS_MAX: usize = 16_384;
+
+/// A new caller is looked at again after this: a shell that was forked becomes the program that it
+/// runs within a few ms.
+pub const RECHECK_FIRST: Nanos = Nanos::from_millis(10);
+
+/// The time between two looks doubles up to this: a changed `ionice` counts after so long at most. A
+/// look costs some 30 µs.
+pub const RECHECK_MAX: Nanos = Nanos::from_millis(1_000);
+
+/// Most rules of a mount: all are compared at each new caller, some 50 ns each.
+pub const RULES_MAX: usize = 1_024;
+
+/// Most processes that were moved to a group, by themselves or through a parent.
+pub const MOVED_MAX: usize = 4_096;
+
+/// Moved processes that are asked about at once whether they are still there: some 2 ms.
+pub const MOVED_SWEPT: usize = 256;
+
+/// Parents that are asked about at most to find one that was moved.
+pub const PARENTS_MAX: usize = 32;
+
+/// Most groups that were made for classes and cgroups; others pay as the group above. A part of the
+/// core's `GROUPS_MAX`, so that users can always make some.
+pub const MADE_GROUPS_MAX: usize = 4_096;
+
+/// A group that was made for callers is removed when it is unused for so long: a script that runs
+/// the same program again and again keeps it.
+pub const MADE_UNUSED: Nanos = Nanos::from_millis(10_000);
+
+/// Most processes in one answer of the control socket: some 100 bytes each.
+pub const PROCESSES_LISTED_MAX: usize = 4_096;

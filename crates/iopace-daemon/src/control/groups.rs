@@ -2,12 +2,13 @@
 
 use super::api::{
     ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
-    GroupStat, Move, Removed, StatReport, WriteFile, Written,
+    GroupStat, Move, ProcessReport, ProcessesReport, Removed, StatReport, WriteFile, Written,
 };
 use super::server::{Answer, ROUTES, Refused, Shared, Subject, bad_body};
 use super::{query, report};
 use crate::device::GroupStatus;
-use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice};
+use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo};
+use crate::limits::PROCESSES_LISTED_MAX;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -28,6 +29,7 @@ pub(super) fn router() -> Router<Shared> {
         .route("/v1/groups/move", post(move_to))
         .route("/v1/groups/stat", get(stat))
         .route("/v1/connections", get(connections))
+        .route("/v1/processes", get(processes))
 }
 
 pub(super) type Body = Result<Bytes, BytesRejection>;
@@ -68,11 +70,16 @@ fn status(error: &GroupError) -> StatusCode {
         Error::Tree(TreeError::NotFound { .. })
         | Error::NoExport { .. }
         | Error::NoConnection(_)
+        | Error::NoProcess(_)
         | Error::NoDevice { .. } => StatusCode::NOT_FOUND,
         Error::Tree(TreeError::BadPath { .. } | TreeError::TooDeep { .. }) => {
             StatusCode::BAD_REQUEST
         }
-        Error::Tree(_) => StatusCode::CONFLICT,
+        Error::Tree(_)
+        | Error::NoMount
+        | Error::TooManyMoved
+        | Error::Processes { .. }
+        | Error::Rule { .. } => StatusCode::CONFLICT,
         Error::File(error) => match error.problem {
             FileProblem::UnknownFile => StatusCode::NOT_FOUND,
             FileProblem::Nesting => StatusCode::CONFLICT,
@@ -148,18 +155,21 @@ async fn move_to(State(shared): Subject, sent: Body) -> Result<Answer<GroupRepor
     let example = r#"{"export":"disk","group":"/vms/web"} or {"connection":7,"group":"/vms/web"}"#;
     let moved: Move = body(sent, example)?;
     let groups = shared.subject.groups();
-    match (&moved.export, moved.connection) {
-        (Some(export), None) => groups.move_export(export, &moved.group)?,
-        (None, Some(number)) => {
+    match (&moved.export, moved.connection, moved.pid) {
+        (Some(export), None, None) => groups.move_export(export, &moved.group)?,
+        (None, Some(number), None) => {
             groups.move_connection(number, &moved.group)?;
         }
+        (None, None, Some(pid)) => {
+            groups.move_process(pid, &moved.group)?;
+        }
         _ => {
-            let error = "one of 'export' and 'connection' is moved at a time";
+            let error = "one of 'export', 'connection' and 'pid' is moved at a time";
             return Err(Refused::new(StatusCode::BAD_REQUEST, error, format!("as in {example}")));
         }
     }
-    let Move { export, connection, group } = &moved;
-    tracing::info!(export, connection, group, "moved");
+    let Move { export, connection, pid, group } = &moved;
+    tracing::info!(export, connection, pid, group, "moved");
     // Nothing is awaited since the move, and there is one thread: the group is still there.
     let mut list = groups.list(group)?;
     Ok(Answer(group_report(list.swap_remove(0))))
@@ -187,9 +197,18 @@ async fn connections(State(shared): Subject) -> Answer<Vec<ConnectionReport>> {
     Answer(reports.collect())
 }
 
-fn group_report(GroupInfo { path, exports, connections, files }: GroupInfo) -> GroupReport {
+async fn processes(State(shared): Subject) -> Answer<ProcessesReport> {
+    let (all, left_out_count) = shared.subject.groups().processes(PROCESSES_LISTED_MAX);
+    let reports = all.into_iter().map(|ProcessInfo { pid, program, group, is_moved }| {
+        ProcessReport { pid, program, group, moved: is_moved }
+    });
+    Answer(ProcessesReport { processes: reports.collect(), left_out_count })
+}
+
+fn group_report(info: GroupInfo) -> GroupReport {
+    let GroupInfo { path, exports, connections, processes_count, files } = info;
     let files = files.into_iter().map(|(file, text)| (file.into(), text)).collect();
-    GroupReport { group: path, exports, connections, files }
+    GroupReport { group: path, exports, connections, processes_count, files }
 }
 
 fn effective_report(Explained { device, value, source, .. }: Explained) -> EffectiveReport {

@@ -52,7 +52,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
                                  /v1/policies, /v1/events, /v1/groups, /v1/groups/files, \
-                                 /v1/groups/stat, /v1/connections; POST \
+                                 /v1/groups/stat, /v1/connections, /v1/processes; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
                                  /v1/groups/move; DELETE /v1/groups";

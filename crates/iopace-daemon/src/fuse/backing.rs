@@ -19,7 +19,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A directory with its device.
 pub(crate) struct Backing {
@@ -27,7 +27,8 @@ pub(crate) struct Backing {
     pub(crate) device: Arc<dyn Device>,
     placement: Placement,
     held: Arc<Held>,
-    watch: Watch,
+    /// Looks after it once it is mounted.
+    watch: OnceLock<Watch>,
 }
 
 impl Backing {
@@ -57,28 +58,23 @@ impl Backing {
             }
         };
         let held = Arc::new(Held::default());
-        let regions = match &placement {
-            Placement::Real(regions) => Some(Arc::clone(regions)),
-            Placement::Emulated(_) => None,
-        };
-        let watch = Watch::start(Arc::clone(&held), regions, Arc::downgrade(&device));
-        let watch = watch.map_err(StartError::Threads)?;
-        Ok(Backing { device, placement, held, watch })
+        Ok(Backing { device, placement, held, watch: OnceLock::new() })
     }
 
     /// The file system over it; `root` is the directory itself.
     ///
     /// # Errors
-    /// See [`Tree::new`].
+    /// No thread, or see [`Tree::new`].
     pub(crate) fn tree(&self, root: OwnedFd, who: Arc<Who>, options: Options) -> io::Result<Tree> {
+        let regions = match &self.placement {
+            Placement::Real(regions) => Some(Arc::clone(regions)),
+            Placement::Emulated(_) => None,
+        };
+        let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
+        let _ = self.watch.set(Watch::start(held, regions, Arc::clone(&who), device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
         let data = Scheduled::new(device, self.placement.clone(), who, held);
         Tree::new(root, Arc::new(data), options)
-    }
-
-    /// Answers all that still waits with an error: the mount has to end.
-    pub(crate) fn cut(&self) -> usize {
-        self.held.cut()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::backing::Backing;
 use super::tree::{Options, Served};
-use super::who::Who;
+use super::who::{Rule, Rules, Who};
 use crate::config::MountConfig;
 use crate::daemon::{Daemon, StartError};
 use fuser::Filesystem;
@@ -17,7 +17,11 @@ pub(super) fn filesystem(
     backing: &Backing,
     root: OwnedFd,
 ) -> Result<impl Filesystem + use<>, StartError> {
-    let who = Arc::new(Who::start(daemon, mount)?);
+    let rules = mount.rules.iter().map(|rule| rule.parse()).collect::<Result<Vec<Rule>, _>>();
+    let rules = rules.and_then(|rules| Rules::new(rules, "/"));
+    let rules = rules.map_err(|error| StartError::Setting(error.to_string()))?;
+    let who = Who::new(daemon.groups(), rules);
+    let who = who.map_err(|error| StartError::Group(error.to_string()))?;
     let options = if is_over_itself { Options::alone() } else { Options::shared() };
     let tree = backing.tree(root, who, options);
     let tree = tree.map_err(|error| StartError::open(&mount.directory, &error))?;

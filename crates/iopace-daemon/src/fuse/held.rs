@@ -90,11 +90,6 @@ impl Held {
         Ticket { waiting, held: Arc::downgrade(self), number, is_answered: false }
     }
 
-    /// How many wait.
-    pub(crate) fn count(&self) -> usize {
-        self.lock().all.len()
-    }
-
     /// Answers those that have waited since the look before the last and whose thread is being
     /// killed, as `is_killed` says. How many that were.
     pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
@@ -114,13 +109,6 @@ impl Held {
             }
         }
         count
-    }
-
-    /// Answers all with an error: the mount comes to its end.
-    pub(crate) fn cut(&self) -> usize {
-        let all: Vec<Arc<Waiting>> = self.lock().all.values().cloned().collect();
-        let replies = all.iter().filter_map(|waiting| waiting.take());
-        replies.map(|reply| reply.error(Errno::EIO)).count()
     }
 }
 

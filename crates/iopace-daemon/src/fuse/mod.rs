@@ -25,10 +25,9 @@ mod scheduled;
 pub(crate) mod session;
 mod tree;
 mod watch;
-mod who;
+pub mod who;
 
 #[cfg(test)]
 pub(crate) mod tiny;
 
-pub(crate) use backing::Backing;
 pub use session::Ended;

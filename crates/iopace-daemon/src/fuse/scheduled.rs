@@ -158,7 +158,7 @@ fn emulated(layout: &Layout, file: &Opened, offset: u64, len: u64) -> Extent {
 
 impl Data for Scheduled {
     fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData) {
-        let pays = self.who.pays(from);
+        let pays = self.who.of(from);
         let rest = SCRATCH.with_borrow_mut(|scratch| {
             if scratch.len() < len as usize {
                 scratch.resize(len as usize);
@@ -192,7 +192,7 @@ impl Data for Scheduled {
         let (Ok(len), false) = (u32::try_from(data.len()), data.is_empty()) else {
             return reply.written(0);
         };
-        let pays = self.who.pays(from);
+        let pays = self.who.of(from);
         let who = (pays.task(), pays.group());
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.append = mode.append;
@@ -233,7 +233,7 @@ impl Data for Scheduled {
     }
 
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
-        let pays = self.who.pays(from);
+        let pays = self.who.of(from);
         let nothing = Extent::new(Bytes(NOTHING), Bytes(1)).expect("below 2^62");
         let extent = match &self.placement {
             Placement::Real(_) => {
@@ -262,7 +262,7 @@ impl Data for Scheduled {
         let Some(len32) = u32::try_from(len).ok().filter(|len| *len > 0) else {
             return reply.written(0);
         };
-        let pays = self.who.pays(from);
+        let pays = self.who.of(from);
         self.keep(file);
         let extent = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);

@@ -3,6 +3,7 @@
 
 use super::held::Held;
 use super::regions::Regions;
+use super::who::Who;
 use crate::device::Device;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -32,11 +33,13 @@ impl Watch {
     pub(crate) fn start(
         held: Arc<Held>,
         regions: Option<Arc<Regions>>,
+        who: Arc<Who>,
         device: Weak<dyn Device>,
     ) -> io::Result<Watch> {
         let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let stop = Arc::clone(&ended);
         let run = move || {
+            let mut is_odd = false;
             while !is_over(&stop) {
                 let count = held.look(is_killed);
                 if count > 0 {
@@ -44,6 +47,10 @@ impl Watch {
                 }
                 if let (Some(regions), Some(device)) = (&regions, device.upgrade()) {
                     regions.sweep(|extents| device.are_clean(extents));
+                }
+                is_odd = !is_odd;
+                if is_odd {
+                    who.sweep();
                 }
             }
         };

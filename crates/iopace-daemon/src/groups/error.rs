@@ -1,5 +1,6 @@
 //! Why something about groups was refused.
 
+use crate::limits::MOVED_MAX;
 use iopace_core::group::files::FileError;
 use iopace_core::group::tree::TreeError;
 
@@ -23,6 +24,38 @@ pub enum GroupError {
     /// No such connection, or it has opened no export yet.
     #[error("no connection {0} has an export open; 'iopace group list' shows those that have")]
     NoConnection(u64),
+    /// Processes pay only where something is mounted.
+    #[error("nothing is mounted by this daemon: processes pay for nothing here")]
+    NoMount,
+    /// No such process.
+    #[error("there is no process {0}, or it cannot be seen from here")]
+    NoProcess(u32),
+    /// There is no room for another process that is moved.
+    #[error("{MOVED_MAX} processes are moved already: use a rule, or end some of them")]
+    TooManyMoved,
+    /// Processes that are there pay as it.
+    #[error(
+        "{path} is not removed: {count} processes pay as it, such as {pid} ({program}); move or \
+         end them first"
+    )]
+    Processes {
+        /// The group.
+        path: String,
+        /// How many.
+        count: usize,
+        /// One of them.
+        pid: u32,
+        /// Its program.
+        program: String,
+    },
+    /// A rule names it.
+    #[error("{path} is not removed: a rule of a mount names it: {rule}")]
+    Rule {
+        /// The group.
+        path: String,
+        /// The rule.
+        rule: String,
+    },
     /// No such device.
     #[error("there is no device '{name}'; there are: {}", .known.join(", "))]
     NoDevice {

@@ -9,23 +9,31 @@
 //! is made or removed.
 
 mod error;
+mod made;
 mod members;
+mod processes;
 mod setup;
 mod stat;
 
 pub use error::GroupError;
+pub(crate) use made::{Claim, Setting, Wanted};
 pub use members::ConnectionInfo;
+pub use processes::ProcessInfo;
+pub(crate) use processes::{Callers, Newcomer, Seen};
 pub use setup::{Misconfigured, configured};
 pub use stat::GroupOnDevice;
 
 use crate::config::{ExportConfig, GroupConfig};
 use crate::daemon::StartError;
 use crate::device::Device;
+use crate::process::{Kernel, Proc};
 use iopace_core::engine::Control;
 use iopace_core::group::files::{Explained, FILES};
 use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
+use made::Made;
 use members::{Export, Member};
+use processes::Processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +42,7 @@ pub struct Groups {
     devices: Vec<Arc<dyn Device>>,
     /// The devices' names, in the same order.
     names: Vec<String>,
+    proc: Arc<dyn Proc>,
     state: Mutex<State>,
 }
 
@@ -41,6 +50,8 @@ struct State {
     tree: Tree,
     exports: Vec<Export>,
     members: BTreeMap<u64, Member>,
+    processes: Processes,
+    made: Made,
     /// Groups that the devices know.
     told: BTreeSet<GroupId>,
 }
@@ -54,6 +65,8 @@ pub struct GroupInfo {
     pub exports: Vec<String>,
     /// Numbers of connections.
     pub connections: Vec<u64>,
+    /// How many processes pay as it, of those that were seen lately.
+    pub processes_count: usize,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<&'static str, String>,
 }
@@ -83,8 +96,16 @@ impl Groups {
             tree.add_member(group);
             all.push(Export { name: name.clone(), group });
         }
-        let state = State { tree, exports: all, members: BTreeMap::new(), told: BTreeSet::new() };
-        let groups = Groups { devices, names, state: Mutex::new(state) };
+        let state = State {
+            tree,
+            exports: all,
+            members: BTreeMap::new(),
+            processes: Processes::default(),
+            made: Made::default(),
+            told: BTreeSet::new(),
+        };
+        let proc = Arc::new(Kernel);
+        let groups = Groups { devices, names, proc, state: Mutex::new(state) };
         let mut state = groups.lock();
         let ids: Vec<GroupId> = state.tree.iter().collect();
         for id in ids {
@@ -92,6 +113,18 @@ impl Groups {
         }
         drop(state);
         Ok(groups)
+    }
+
+    /// The same, with made-up processes.
+    #[cfg(test)]
+    pub(crate) fn with_proc(self, proc: Arc<dyn Proc>) -> Groups {
+        Groups { proc, ..self }
+    }
+
+    /// The path of a group that is there, or of a removed one whose number is taken.
+    #[cfg(test)]
+    pub(crate) fn path(&self, id: GroupId) -> String {
+        self.lock().tree.path(id)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -129,9 +162,12 @@ impl Groups {
         // A parent is asked about only when its children are gone: devices count a request in all
         // groups above it, so they must know these as long.
         let busy = |id| self.devices.iter().filter(|device| !device.forget_group(id)).count();
-        let reaped = state.tree.reap(|id| !gathered.contains(&id) && busy(id) == 0);
+        let made = &mut state.made;
+        let free = |id| !gathered.contains(&id) && !made.is_claimed(id) && busy(id) == 0;
+        let reaped = state.tree.reap(free);
         for id in reaped {
             state.told.remove(&id);
+            state.made.reaped(id);
         }
     }
 
@@ -152,6 +188,7 @@ impl Groups {
         let mut state = self.lock();
         self.reap(&mut state);
         let id = if parents { state.tree.create_all(path) } else { state.tree.create(path) }?;
+        state.made.keep(id);
         let above: Vec<GroupId> = state.tree.ancestors(id).collect();
         for id in above.into_iter().rev().chain([id]) {
             self.tell_all(&mut state, id);
@@ -167,7 +204,9 @@ impl Groups {
     pub fn remove(&self, path: &str) -> Result<(), GroupError> {
         let mut state = self.lock();
         let id = state.tree.find(path)?;
+        self.check_payers(&mut state, id)?;
         state.tree.remove(id)?;
+        state.made.keep(id);
         self.reap(&mut state);
         Ok(())
     }
@@ -191,6 +230,7 @@ impl Groups {
         let mut state = self.lock();
         let id = state.tree.find(path)?;
         let changed = state.tree.write(id, file, text, &self.names())?;
+        state.made.keep(id);
         for device in &self.devices {
             if changed.devices.contains(&device.info().name) {
                 Groups::tell(&state, &**device, id);
@@ -295,6 +335,7 @@ impl State {
             path: self.tree.path(id),
             exports: exports.map(|export| export.name.clone()).collect(),
             connections: members.map(|(number, _)| *number).collect(),
+            processes_count: self.processes.counts().remove(&id).unwrap_or_default(),
             files: self.files(id),
         }
     }
@@ -309,10 +350,12 @@ impl State {
         for (number, member) in &self.members {
             connections.entry(member.connection.payer.group()).or_default().push(*number);
         }
+        let mut processes = self.processes.counts();
         let infos = self.tree.subtree(top).map(|id| GroupInfo {
             path: self.tree.path(id),
             exports: exports.remove(&id).unwrap_or_default(),
             connections: connections.remove(&id).unwrap_or_default(),
+            processes_count: processes.remove(&id).unwrap_or_default(),
             files: self.files(id),
         });
         infos.collect()

@@ -13,6 +13,9 @@ pub struct GroupReport {
     pub exports: Vec<String>,
     /// The numbers of the connections that pay as it.
     pub connections: Vec<u64>,
+    /// How many processes that use a mount pay as it, of those that were seen lately.
+    #[serde(default)]
+    pub processes_count: usize,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<String, String>,
 }
@@ -88,7 +91,7 @@ pub struct Written {
     pub changed_devices: Vec<String>,
 }
 
-/// An export or a connection, one of them, that another group is to pay for.
+/// An export, a connection or a process, one of them, that another group is to pay for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Move {
@@ -99,6 +102,9 @@ pub struct Move {
     /// The connection's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
+    /// The number of a process that uses a mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// The group.
     pub group: String,
 }
@@ -113,6 +119,28 @@ pub struct ConnectionReport {
     /// The group that it pays as.
     pub group: String,
     /// It was moved by itself or has named its group, and does not follow its export.
+    pub moved: bool,
+}
+
+/// Processes that use a mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessesReport {
+    /// By number; one whose threads are of different classes is there once for each.
+    pub processes: Vec<ProcessReport>,
+    /// So many more are not listed.
+    pub left_out_count: usize,
+}
+
+/// A process that uses a mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessReport {
+    /// Its number.
+    pub pid: u32,
+    /// The name of its program.
+    pub program: String,
+    /// The group that it pays as.
+    pub group: String,
+    /// It was moved, or is a child of one that was; rules do not count for it.
     pub moved: bool,
 }
 

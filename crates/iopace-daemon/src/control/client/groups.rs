@@ -2,8 +2,8 @@
 
 use super::{Client, ClientError, encode};
 use crate::control::api::{
-    ConnectionReport, CreateGroup, FileReport, GroupReport, Move, Removed, StatReport, WriteFile,
-    Written,
+    ConnectionReport, CreateGroup, FileReport, GroupReport, Move, ProcessesReport, Removed,
+    StatReport, WriteFile, Written,
 };
 use hyper::Method;
 
@@ -60,7 +60,7 @@ impl Client {
         self.post("/v1/groups/files", write)
     }
 
-    /// Has another group pay for an export or a connection.
+    /// Has another group pay for an export, a connection or a process.
     ///
     /// # Errors
     /// See [`ClientError`]; nothing is changed if it was refused.
@@ -82,5 +82,13 @@ impl Client {
     /// See [`ClientError`].
     pub fn connections(&self) -> Result<Vec<ConnectionReport>, ClientError> {
         self.get("/v1/connections")
+    }
+
+    /// The processes that use a mount, with their groups.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn processes(&self) -> Result<ProcessesReport, ClientError> {
+        self.get("/v1/processes")
     }
 }

@@ -64,7 +64,12 @@ fn what_is_refused_says_why_and_changes_nothing() {
     let get = |file, device| refused(client.group_files("/a", file, device));
     let go = |export: Option<&str>, connection, group: &str| {
         let export = export.map(Into::into);
-        refused(client.move_to_group(&Move { export, connection, group: group.into() }))
+        refused(client.move_to_group(&Move { export, connection, pid: None, group: group.into() }))
+    };
+    let pid = |pid, group: &str| {
+        let group = group.into();
+        let change = Move { export: None, connection: None, pid: Some(pid), group };
+        refused(client.move_to_group(&change))
     };
     let cases = [
         (refused(client.create_group("/a", false)), 409, "there is a group /a already"),
@@ -82,7 +87,9 @@ fn what_is_refused_says_why_and_changes_nothing() {
         (go(Some("disk"), None, "/a"), 404, "there is no export 'disk'; there are: "),
         (go(None, Some(7), "/a"), 404, "no connection 7 has an export open"),
         (go(None, None, "/a"), 400, "as in {\"export\":\"disk\""),
-        (go(Some("disk"), Some(7), "/a"), 400, "one of 'export' and 'connection'"),
+        (go(Some("disk"), Some(7), "/a"), 400, "one of 'export', 'connection' and 'pid'"),
+        (pid(1, "/b"), 404, "no group '/b'"),
+        (pid(1, "/a"), 409, "nothing is mounted by this daemon"),
     ];
     for ((status, message), right, text) in cases {
         assert_eq!(status, right, "{message}");

@@ -1,0 +1,202 @@
+//! Who calls, and who pays: from the thread that the kernel names to a task and a group.
+//!
+//! ```text
+//!  thread ─► process      /proc/PID/status: threads of a program are one task
+//!                │
+//!                ▼
+//!             moved?  ──► the group that it, or a parent before its birth, was moved to
+//!                │ no
+//!                ▼
+//!             rules   ──► the first that fits, else the default
+//!                │
+//!                ▼
+//!             class   ──► what ionice has set: a group in that group
+//! ```
+//!
+//! A caller is looked at once and kept in a bounded table. It is looked at again after 10 ms, 20 ms
+//! and so on up to 1 s: a shell that becomes another program (exec keeps number and start time), an
+//! `ionice -p`, another cgroup, and a number that another process has by now are noticed within
+//! that time. (A pidfd for each caller would notice the last at once, for a descriptor and a system
+//! call each, but none of the others. The kernel hands out numbers in a circle: within a second one
+//! comes again only after a whole round of them.) One that was seen and is gone pays as it did.
+
+mod cache;
+mod cgroup;
+pub(crate) mod class;
+mod facts;
+mod glob;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use rules::{Rule, RuleError, Rules};
+
+use super::data::Caller;
+use crate::groups::{Callers, Claim, Groups, Newcomer, Seen, Setting, Wanted};
+use crate::process::{Proc, Process};
+use cache::{Cache, Found, Key, SHARDS};
+use class::Class;
+use facts::Facts;
+use iopace_core::group::tree::TreeError;
+use iopace_core::request::{GroupId, TaskId};
+use iopace_core::time::Instant;
+use rules::Traits;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// Tasks with this bit are processes; connections are counted from 1 and never come here.
+const PROCESS_BIT: u64 = 1 << 63;
+
+/// Who pays for a request. While it is there, no other group gets the number: it is kept until the
+/// request is submitted to the device, which knows of it then.
+#[derive(Clone, Debug)]
+pub(crate) struct Pays {
+    task: TaskId,
+    claim: Claim,
+}
+
+impl Pays {
+    /// The process.
+    pub(crate) fn task(&self) -> TaskId {
+        self.task
+    }
+
+    /// The group.
+    pub(crate) fn group(&self) -> GroupId {
+        self.claim.group()
+    }
+}
+
+impl From<Process> for TaskId {
+    /// The number of the process, and when it was started: 31 bits of clock ticks, which come again
+    /// after 248 days.
+    fn from(process: Process) -> TaskId {
+        TaskId(PROCESS_BIT | (process.start & 0x7fff_ffff) << 32 | u64::from(process.pid))
+    }
+}
+
+/// The callers of a mount.
+pub(crate) struct Who {
+    groups: Arc<Groups>,
+    proc: Arc<dyn Proc>,
+    rules: Rules,
+    /// The group of each rule, with its depth.
+    ruled: Vec<(Claim, usize)>,
+    default: Claim,
+    cache: Cache,
+    /// The shard that is swept next.
+    swept: AtomicUsize,
+}
+
+impl Who {
+    /// Makes the groups of the rules that are missing; they stay as long as this does.
+    ///
+    /// # Errors
+    /// A group that cannot be made.
+    pub(crate) fn new(groups: &Arc<Groups>, rules: Rules) -> Result<Arc<Who>, TreeError> {
+        let claim = |path: &str| groups.claim(path);
+        let depth = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
+        let ruled = rules.all().iter().map(|rule| Ok((claim(rule.group())?, depth(rule.group()))));
+        let who = Arc::new(Who {
+            ruled: ruled.collect::<Result<_, TreeError>>()?,
+            default: claim(rules.default_group())?,
+            groups: Arc::clone(groups),
+            proc: groups.proc(),
+            rules,
+            cache: Cache::new(),
+            swept: AtomicUsize::new(0),
+        });
+        let weak: Weak<Who> = Arc::downgrade(&who);
+        groups.attach(weak);
+        Ok(who)
+    }
+
+    /// Who pays for a request of this caller.
+    pub(crate) fn of(&self, caller: Caller) -> Pays {
+        if caller.pid == 0 {
+            return self.nobody(0);
+        }
+        let key = (caller.pid, caller.uid);
+        let now = self.proc.now();
+        match self.cache.find(key, now) {
+            Found::Paid(pays) => pays,
+            Found::Due(before, pays) => match Facts::look(&*self.proc, key.0, &self.rules) {
+                Some(facts) if !facts.as_before(&before) => self.settle(key, facts, now),
+                _ => pays,
+            },
+            Found::Unknown => match Facts::look(&*self.proc, key.0, &self.rules) {
+                Some(facts) => self.settle(key, facts, now),
+                None => self.nobody(key.0),
+            },
+        }
+    }
+
+    /// One that cannot be seen, or is gone before anybody has seen it.
+    fn nobody(&self, pid: u32) -> Pays {
+        Pays { task: Process { pid, start: 0 }.into(), claim: self.default.clone() }
+    }
+
+    /// Finds the group and keeps it.
+    fn settle(&self, key: Key, facts: Facts, now: Instant) -> Pays {
+        let facts = Arc::new(facts);
+        let cgroup = facts.cgroup.as_deref().unwrap_or("/");
+        let program = facts.program.as_deref();
+        let found = self.rules.find(Traits { comm: &facts.comm, program, uid: key.1, cgroup });
+        let (base, below) = match found {
+            None => (&self.default, Vec::new()),
+            Some((place, is_mapped)) => {
+                let (claim, depth) = &self.ruled[place];
+                (claim, if is_mapped { rules::mapped(cgroup, *depth) } else { Vec::new() })
+            }
+        };
+        let class = facts.class.map(|class: Class| {
+            let (file, text) = class.setting();
+            Setting { name: class.name(), file, text }
+        });
+        let newcomer =
+            Newcomer { process: facts.process, parent: facts.parent, program: &facts.comm };
+        let wanted = Wanted { base: base.group(), below: &below, class };
+        self.groups.settle(&newcomer, &wanted, |claim| {
+            self.cache.insert(key, Arc::clone(&facts), claim.clone(), now);
+            Pays { task: facts.process.into(), claim }
+        })
+    }
+
+    /// Forgets callers that are gone, a part of them at each call, and has groups removed that were
+    /// made for them. To be called about once a second.
+    pub(crate) fn sweep(&self) {
+        let shard = self.swept.fetch_add(1, Relaxed) % SHARDS;
+        for (key, facts) in self.cache.callers(shard) {
+            let there = self.proc.stat(key.0);
+            if there.is_none_or(|stat| stat.start != facts.thread_start) {
+                self.cache.forget_one(key, &facts);
+            }
+        }
+        self.groups.sweep();
+    }
+}
+
+impl Callers for Who {
+    fn each(&self, visit: &mut dyn FnMut(Seen<'_>)) {
+        self.cache.each(&mut |entry| visit(entry.seen()));
+    }
+
+    fn forget(&self, gone: &dyn Fn(Seen<'_>) -> bool) {
+        self.cache.forget(&|entry| gone(entry.seen()));
+    }
+
+    fn rule_of(&self, group: GroupId) -> Option<String> {
+        let place = self.ruled.iter().position(|(claim, _)| claim.group() == group);
+        match place {
+            Some(place) => Some(self.rules.all()[place].to_string()),
+            None => (self.default.group() == group).then(|| "the default".into()),
+        }
+    }
+}
+
+impl cache::Entry {
+    fn seen(&self) -> Seen<'_> {
+        let Facts { process, comm, .. } = &*self.facts;
+        Seen { process: *process, program: comm, group: self.claim.group() }
+    }
+}

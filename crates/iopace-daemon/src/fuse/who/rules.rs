@@ -1,0 +1,219 @@
+//! Which group pays for which program: rules in order, the first that fits counts.
+//!
+//! ```text
+//! program=rsync:/backup           the name of the program or of its file, * for anything
+//! user=1000:/people/anna          the user, by number or name (uid= is the same)
+//! cgroup=backup.service:/backup   a cgroup of this name, or one in it: a systemd unit, say
+//! cgroup=/machine.slice/*:/vms    a path: what fits, and all below it
+//! map=cgroup:/units               the cgroup's own path, as groups below /units
+//! ```
+
+use super::cgroup;
+use super::glob::matches;
+use crate::limits::RULES_MAX;
+use crate::process::user_number;
+use iopace_core::group::tree::{Tree, TreeError};
+use std::fmt;
+use std::str::FromStr;
+
+/// Who pays, in order; where nothing fits, a default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    all: Vec<Rule>,
+    default: String,
+}
+
+/// Who is meant, and the group that pays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    test: Test,
+    group: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    /// A pattern for `comm`, or for the base name of the program's file.
+    Program(String),
+    /// As the kernel says it with each request.
+    User(u32),
+    /// A pattern: with a slash for a path, otherwise for one name in it.
+    Cgroup(String),
+    /// Fits everybody.
+    Map,
+}
+
+/// Why something is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// It does not look like one.
+    #[error("'{0}' is no rule: right is WHO=VALUE:GROUP, as program=rsync:/backup")]
+    Shape(String),
+    /// It begins with another word.
+    #[error("a rule is about 'program', 'user', 'cgroup' or 'map', not '{0}'")]
+    Word(String),
+    /// Nothing to compare with.
+    #[error("'{0}' of a rule is empty: write what it is to fit, as {0}={1}")]
+    Empty(&'static str, &'static str),
+    /// `map` of something else.
+    #[error("'map' is about 'cgroup', not '{0}': right is map=cgroup or map=cgroup:/units")]
+    Map(String),
+    /// No such user.
+    #[error("there is no user '{0}' here: name another one, or write the number")]
+    User(String),
+    /// All but `map` need one.
+    #[error("the rule names no group: who pays, as /backup?")]
+    NoGroup,
+    /// The group's path.
+    #[error(transparent)]
+    Group(#[from] TreeError),
+    /// Too many of them.
+    #[error("there may be {RULES_MAX} rules: patterns with * or map=cgroup need fewer")]
+    TooMany,
+}
+
+impl Rule {
+    /// A rule from its parts: `program`, `user` or `uid`, `cgroup` or `map`, the value, and the group.
+    ///
+    /// # Errors
+    /// See [`RuleError`]; the user must exist, the group need not.
+    pub fn new(word: &str, value: &str, group: Option<&str>) -> Result<Rule, RuleError> {
+        let text = |word, example| match value {
+            "" => Err(RuleError::Empty(word, example)),
+            value => Ok(value.to_owned()),
+        };
+        let test = match word {
+            "program" => Test::Program(text("program", "rsync")?),
+            "user" | "uid" => {
+                let name = text("user", "1000")?;
+                let number = name.parse().ok().or_else(|| user_number(&name));
+                Test::User(number.ok_or(RuleError::User(name))?)
+            }
+            "cgroup" => Test::Cgroup(text("cgroup", "backup.service")?),
+            "map" if value == "cgroup" => Test::Map,
+            "map" => return Err(RuleError::Map(value.into())),
+            word => return Err(RuleError::Word(word.into())),
+        };
+        let group = match (group, &test) {
+            (Some(group), _) => group,
+            (None, Test::Map) => "/",
+            (None, _) => return Err(RuleError::NoGroup),
+        };
+        Tree::new().create_all(group)?;
+        Ok(Rule { test, group: group.into() })
+    }
+
+    /// The path of the group that pays, or below which cgroups are mapped.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    /// Reads `program=rsync:/backup`. What is before the first `:/` may have colons.
+    fn from_str(text: &str) -> Result<Rule, RuleError> {
+        let (word, rest) = text.split_once('=').ok_or_else(|| RuleError::Shape(text.into()))?;
+        match rest.split_once(":/") {
+            Some((value, group)) => Rule::new(word, value, Some(&format!("/{group}"))),
+            None => Rule::new(word, rest, None),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.test {
+            Test::Program(pattern) => write!(f, "program={pattern}")?,
+            Test::User(number) => write!(f, "user={number}")?,
+            Test::Cgroup(pattern) => write!(f, "cgroup={pattern}")?,
+            Test::Map => f.write_str("map=cgroup")?,
+        }
+        write!(f, ":{}", self.group)
+    }
+}
+
+impl Default for Rules {
+    /// The root pays for all.
+    fn default() -> Rules {
+        Rules { all: Vec::new(), default: "/".into() }
+    }
+}
+
+/// What rules look at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traits<'a> {
+    pub(super) comm: &'a str,
+    pub(super) program: Option<&'a str>,
+    pub(super) uid: u32,
+    pub(super) cgroup: &'a str,
+}
+
+impl Rules {
+    /// Rules in this order, and who pays where none fits.
+    ///
+    /// # Errors
+    /// Too many rules, or a default that cannot be a group.
+    pub fn new(all: Vec<Rule>, default: &str) -> Result<Rules, RuleError> {
+        Tree::new().create_all(default)?;
+        if all.len() > RULES_MAX {
+            return Err(RuleError::TooMany);
+        }
+        Ok(Rules { all, default: default.into() })
+    }
+
+    /// The rules, in order.
+    pub fn all(&self) -> &[Rule] {
+        &self.all
+    }
+
+    /// Who pays where no rule fits.
+    pub fn default_group(&self) -> &str {
+        &self.default
+    }
+
+    /// Whether somebody looks at the program's file.
+    pub(super) fn need_program(&self) -> bool {
+        self.all.iter().any(|rule| matches!(rule.test, Test::Program(_)))
+    }
+
+    /// Whether somebody looks at the cgroup.
+    pub(super) fn need_cgroup(&self) -> bool {
+        self.all.iter().any(|rule| matches!(rule.test, Test::Cgroup(_) | Test::Map))
+    }
+
+    /// The place of the first rule that fits, and whether it maps the cgroup below its group.
+    pub(super) fn find(&self, traits: Traits<'_>) -> Option<(usize, bool)> {
+        let place = self.all.iter().position(|rule| rule.fits(traits))?;
+        Some((place, self.all[place].test == Test::Map))
+    }
+}
+
+impl Rule {
+    fn fits(&self, traits: Traits<'_>) -> bool {
+        match &self.test {
+            Test::Program(pattern) => {
+                matches(pattern, traits.comm)
+                    || traits.program.is_some_and(|program| matches(pattern, program))
+            }
+            Test::User(number) => *number == traits.uid,
+            Test::Cgroup(pattern) if pattern.contains('/') => {
+                let ends = traits.cgroup.match_indices('/').map(|(at, _)| at).skip(1);
+                let mut above = ends.chain([traits.cgroup.len()]).map(|end| &traits.cgroup[..end]);
+                above.any(|path| matches(pattern, path))
+            }
+            Test::Cgroup(pattern) => traits.cgroup.split('/').any(|name| matches(pattern, name)),
+            Test::Map => true,
+        }
+    }
+}
+
+/// The names of the groups for a cgroup, below a group that is itself `depth` deep.
+pub(super) fn mapped(cgroup: &str, depth: usize) -> Vec<String> {
+    // One is kept for a class.
+    let room = iopace_core::limits::GROUP_DEPTH_MAX.saturating_sub(depth + 1);
+    cgroup::names(cgroup, room)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What fits, in which order, and what is said about mistakes.
+
+use super::*;
+use proptest::prelude::*;
+
+const SOMEBODY: Traits<'static> = Traits {
+    comm: "backup.sh",
+    program: Some("bash"),
+    uid: 1000,
+    cgroup: "/user.slice/user-1000.slice/user@1000.service/backup.service/sub",
+};
+
+fn rules(all: &[&str]) -> Rules {
+    let all = all.iter().map(|text| text.parse().expect(text));
+    Rules::new(all.collect(), "/rest").expect("right")
+}
+
+#[test]
+fn a_rule_fits_or_not() {
+    let fits = [
+        "program=backup.sh:/a",
+        "program=bash:/a",
+        "program=back*:/a",
+        "program=*:/a",
+        "user=1000:/a",
+        "uid=1000:/a",
+        "cgroup=backup.service:/a",
+        "cgroup=sub:/a",
+        "cgroup=user@*.service:/a",
+        "cgroup=/user.slice:/a",
+        "cgroup=/user.slice/*/backup.service:/a",
+        "cgroup=/user.slice/*:/a",
+        "cgroup=*/backup.service:/a",
+        "map=cgroup",
+    ];
+    for text in fits {
+        assert_eq!(rules(&[text]).find(SOMEBODY), Some((0, text == "map=cgroup")), "{text}");
+    }
+    let others = [
+        "program=backup:/a",
+        "program=sh:/a",
+        "user=1001:/a",
+        "user=root:/a",
+        "cgroup=backup:/a",
+        "cgroup=/user:/a",
+        "cgroup=/backup.service:/a",
+    ];
+    assert_eq!(rules(&others).find(SOMEBODY), None);
+    let unseen = Traits { program: None, ..SOMEBODY };
+    assert_eq!(rules(&["program=bash:/a"]).find(unseen), None);
+    let root = Traits { cgroup: "/", ..SOMEBODY };
+    assert_eq!(rules(&["cgroup=/:/a"]).find(root), Some((0, false)));
+}
+
+#[test]
+fn the_first_that_fits_counts() {
+    let rules = rules(&["user=7:/a", "program=bash:/b", "program=b*:/c", "map=cgroup:/d"]);
+    assert_eq!(rules.find(SOMEBODY), Some((1, false)));
+    assert_eq!(rules.all()[1].group(), "/b");
+    let other = Traits { program: Some("vi"), comm: "vi", ..SOMEBODY };
+    assert_eq!(rules.find(other), Some((3, true)));
+    assert_eq!(rules.default_group(), "/rest");
+    assert!(rules.need_program() && rules.need_cgroup());
+}
+
+#[test]
+fn what_costs_is_looked_at_only_for_a_rule() {
+    let rules = rules(&["user=7:/a"]);
+    assert!(!rules.need_program() && !rules.need_cgroup());
+    assert!(!Rules::default().need_cgroup());
+}
+
+#[test]
+fn colons_stay_with_the_value() {
+    let rule: Rule = "cgroup=kubepods-*.slice:cri-containerd:*:/k8s".parse().expect("right");
+    assert_eq!(rule.group(), "/k8s");
+    assert_eq!(rule.to_string(), "cgroup=kubepods-*.slice:cri-containerd:*:/k8s");
+}
+
+#[test]
+fn a_mistake_is_explained() {
+    let cases = [
+        ("rsync", "right is WHO=VALUE:GROUP"),
+        ("prog=rsync:/b", "'program', 'user', 'cgroup' or 'map', not 'prog'"),
+        ("program=:/b", "as program=rsync"),
+        ("program=rsync", "names no group"),
+        ("program=rsync:b", "names no group"),
+        ("user=no-such-user:/b", "no user 'no-such-user' here"),
+        ("user=-1:/b", "no user '-1'"),
+        ("map=user:/b", "right is map=cgroup"),
+        ("program=rsync:/a//b", "a name is empty"),
+        ("cgroup=x:/a@b", "contains '@'"),
+    ];
+    for (text, told) in cases {
+        let error = text.parse::<Rule>().expect_err(text).to_string();
+        assert!(error.contains(told), "{text}: {error}");
+    }
+    let rule: Rule = "user=0:/b".parse().expect("right");
+    assert_eq!(Rules::new(vec![rule; RULES_MAX + 1], "/"), Err(RuleError::TooMany));
+    assert!(matches!(Rules::new(Vec::new(), "x"), Err(RuleError::Group(_))));
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_is_read_again(text in "\\PC{0,40}") {
+        if let Ok(rule) = text.parse::<Rule>() {
+            prop_assert_eq!(rule.to_string().parse::<Rule>(), Ok(rule));
+        }
+    }
+
+    #[test]
+    fn rules_are_shown_as_they_are_written(
+        word in "program|cgroup",
+        value in "[a-z*/.]{1,9}(:[a-z*]{1,4})?",
+        group in "(/[a-z]{1,5}){1,3}",
+    ) {
+        let text = format!("{word}={value}:{group}");
+        prop_assert_eq!(text.parse::<Rule>().expect("right").to_string(), text);
+    }
+}

@@ -1,0 +1,99 @@
+//! Processes that tests make up.
+
+use super::{Proc, Stat};
+use iopace_core::time::{Instant, Nanos};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A thread or process that is made up.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) process: u32,
+    pub(crate) parent: u32,
+    pub(crate) start: u64,
+    pub(crate) comm: String,
+    pub(crate) program: Option<String>,
+    pub(crate) cgroup: String,
+    pub(crate) ioprio: u16,
+}
+
+/// Made-up processes, and a clock that stands until it is moved.
+#[derive(Debug, Default)]
+pub(crate) struct Fake {
+    all: Mutex<BTreeMap<u32, Made>>,
+    now: AtomicU64,
+    /// How often a `stat` was read.
+    pub(crate) looks: AtomicU64,
+}
+
+/// Clock ticks are 10 ms.
+const TICK_NS: u64 = 10_000_000;
+
+impl Fake {
+    /// A process begins now, in cgroup `/`.
+    pub(crate) fn start(&self, pid: u32, comm: &str) {
+        let made = Made {
+            process: pid,
+            parent: 1,
+            start: self.ticks(),
+            comm: comm.into(),
+            program: Some(comm.into()),
+            cgroup: "0::/\n".into(),
+            ioprio: 0,
+        };
+        self.all.lock().expect("whole").insert(pid, made);
+    }
+
+    /// One that is there is changed.
+    pub(crate) fn set(&self, pid: u32, change: impl FnOnce(&mut Made)) {
+        change(self.all.lock().expect("whole").get_mut(&pid).expect("there"));
+    }
+
+    pub(crate) fn end(&self, pid: u32) {
+        self.all.lock().expect("whole").remove(&pid);
+    }
+
+    pub(crate) fn pass(&self, time: Nanos) {
+        self.now.fetch_add(time.as_nanos(), Relaxed);
+    }
+
+    fn get<T>(&self, pid: u32, what: impl FnOnce(&Made) -> T) -> Option<T> {
+        self.all.lock().expect("whole").get(&pid).map(what)
+    }
+}
+
+impl Proc for Fake {
+    fn stat(&self, pid: u32) -> Option<Stat> {
+        self.looks.fetch_add(1, Relaxed);
+        self.get(pid, |made| Stat {
+            comm: made.comm.clone(),
+            parent: made.parent,
+            start: made.start,
+        })
+    }
+
+    fn process(&self, thread: u32) -> Option<u32> {
+        self.get(thread, |made| made.process)
+    }
+
+    fn program(&self, pid: u32) -> Option<String> {
+        self.get(pid, |made| made.program.clone())?
+    }
+
+    fn cgroup(&self, pid: u32) -> Option<String> {
+        self.get(pid, |made| made.cgroup.clone())
+    }
+
+    fn ioprio(&self, thread: u32) -> Option<u16> {
+        self.get(thread, |made| made.ioprio)
+    }
+
+    fn now(&self) -> Instant {
+        Instant(self.now.load(Relaxed))
+    }
+
+    fn ticks(&self) -> u64 {
+        self.now.load(Relaxed) / TICK_NS
+    }
+}

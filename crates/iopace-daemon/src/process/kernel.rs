@@ -1,0 +1,102 @@
+//! `/proc` and `ioprio_get` of the running kernel.
+
+use super::{Proc, Stat};
+use crate::clock;
+use iopace_core::time::Instant;
+use std::fs::File;
+use std::io::Read;
+
+/// More than any of these files has: a cgroup's path is at most 4096 bytes, for up to 14
+/// hierarchies.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// `IOPRIO_WHO_PROCESS` of linux/ioprio.h: a thread by its number.
+const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+
+/// The running kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+impl Proc for Kernel {
+    fn stat(&self, pid: u32) -> Option<Stat> {
+        Stat::parse(&read(pid, "stat")?)
+    }
+
+    fn process(&self, thread: u32) -> Option<u32> {
+        let status = read(thread, "status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        line.trim().parse().ok()
+    }
+
+    fn program(&self, pid: u32) -> Option<String> {
+        let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+        let name = path.file_name()?.to_string_lossy();
+        // What the kernel adds to the name of a program that was replaced while it runs.
+        Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
+    }
+
+    fn cgroup(&self, pid: u32) -> Option<String> {
+        read(pid, "cgroup")
+    }
+
+    fn ioprio(&self, thread: u32) -> Option<u16> {
+        let thread = libc::c_int::try_from(thread).ok()?;
+        // SAFETY: three integers go in and one comes out; no memory is touched.
+        let got = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, thread) };
+        u16::try_from(got).ok()
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn ticks(&self) -> u64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
+        nanos / (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+    }
+}
+
+fn read(pid: u32, file: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = File::open(format!("/proc/{pid}/{file}")).ok()?;
+    // A process that ends meanwhile: ESRCH.
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_thread_is_of_its_process() {
+        let own = std::process::id();
+        let of_thread = std::thread::spawn(|| {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            (thread, Kernel.process(thread), Kernel.stat(thread).map(|stat| stat.start))
+        });
+        let (thread, process, started) = of_thread.join().expect("looked");
+        assert_ne!(thread, own);
+        assert_eq!(process, Some(own));
+        let stat = Kernel.stat(own).expect("we are here");
+        assert!(started.expect("a time") >= stat.start);
+        assert!(stat.start <= Kernel.ticks());
+        assert_eq!(stat.parent, std::os::unix::process::parent_id());
+        let program = Kernel.program(own).expect("our own");
+        assert!(program.starts_with(&stat.comm) || stat.comm.len() == 15, "{program}");
+        assert!(Kernel.cgroup(own).expect("our own").contains(":/"));
+    }
+
+    #[test]
+    fn who_has_ended_is_nobody() {
+        let mut child = Command::new("true").spawn().expect("a child");
+        let pid = child.id();
+        child.wait().expect("ended");
+        assert_eq!(Kernel.stat(pid), None);
+        assert_eq!((Kernel.process(pid), Kernel.program(pid)), (None, None));
+        assert_eq!((Kernel.cgroup(pid), Kernel.ioprio(pid)), (None, None));
+        assert_eq!(Kernel.ioprio(u32::MAX), None);
+    }
+}

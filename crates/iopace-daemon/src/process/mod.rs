@@ -1,0 +1,97 @@
+//! What the kernel says of processes: the one place that reads `/proc/PID`.
+//!
+//! Nothing here waits for a disk or for the process that is asked about: only files of `/proc` are
+//! read that take no lock of its memory (never `cmdline`).
+
+#[cfg(test)]
+pub(crate) mod fake;
+mod kernel;
+mod user;
+
+pub(crate) use kernel::Kernel;
+pub use user::user_number;
+
+use iopace_core::time::Instant;
+
+/// A process, told apart from others that had its number before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Process {
+    /// Its number: that of its first thread.
+    pub(crate) pid: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub(crate) start: u64,
+}
+
+/// `/proc/PID/stat` of a process, or of a thread under its own number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// The name of the program, up to 15 bytes, or what the thread calls itself.
+    pub(crate) comm: String,
+    /// The process that it is a child of.
+    pub(crate) parent: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub(crate) start: u64,
+}
+
+/// The kernel's knowledge of processes. What is gone, or cannot be seen from here, is `None`.
+pub(crate) trait Proc: Send + Sync {
+    /// Who it is.
+    fn stat(&self, pid: u32) -> Option<Stat>;
+
+    /// The process that a thread belongs to.
+    fn process(&self, thread: u32) -> Option<u32>;
+
+    /// The base name of its program; `None` also for what may not be looked at.
+    fn program(&self, pid: u32) -> Option<String>;
+
+    /// `/proc/PID/cgroup` as it is.
+    fn cgroup(&self, pid: u32) -> Option<String>;
+
+    /// What `ionice` has set for a thread, as `ioprio_get(2)` says it.
+    fn ioprio(&self, thread: u32) -> Option<u16>;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// The time in clock ticks since the machine was started.
+    fn ticks(&self) -> u64;
+}
+
+impl Stat {
+    /// Reads a line of `/proc/PID/stat`. The name stands in brackets and may have any in itself.
+    fn parse(line: &str) -> Option<Stat> {
+        let (head, rest) = line.rsplit_once(')')?;
+        let (_, comm) = head.split_once('(')?;
+        // Field 3 is the first behind the name: 4 is the parent, 22 the start (proc_pid_stat(5)).
+        let mut fields = rest.split_ascii_whitespace();
+        let parent = fields.nth(1)?.parse().ok()?;
+        let start = fields.nth(17)?.parse().ok()?;
+        Some(Stat { comm: comm.to_owned(), parent, start })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let line = "12 (a) R 9 (b) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3\n";
+        let stat = Stat { comm: "a) R 9 (b".into(), parent: 7, start: 98_765 };
+        assert_eq!(Stat::parse(line), Some(stat));
+        for wrong in ["", "12", "12 (a", "12 (a) S", "12 (a) S x 1", "12 (a) S 1 2 3"] {
+            assert_eq!(Stat::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_odd(line in "\\PC{0,80}", comm in "\\PC{1,15}", start: u64) {
+            let _ = Stat::parse(&line);
+            let line = format!("1 ({comm}) S 2 {}{start} 9", "0 ".repeat(17));
+            let stat = Stat::parse(&line).expect("right");
+            prop_assert_eq!((stat.comm, stat.parent, stat.start), (comm, 2, start));
+        }
+    }
+}
