@@ -31,8 +31,10 @@
   // The mean of so many steps around each one: single requests are not what the eye is after.
   const SMOOTH = 50;
   const isEach = () => document.getElementById("each").checked;
-  const mean = list => {
-    const half = Math.floor(list.length / SMOOTH / 2);
+  // How long the longest of the variants that are shown took, in seconds.
+  let longest = 0;
+  const mean = (list, view) => {
+    const half = Math.floor(longest / (view.step_us / 1e6) / SMOOTH / 2);
     if (isEach() || half === 0) return list;
     const sums = [0];
     list.forEach((v, i) => sums.push(sums[i] + (v ?? 0)));
@@ -41,14 +43,22 @@
       return v == null ? null : (sums[to] - sums[from]) / (to - from);
     });
   };
+  // Values of steps of `from` as means over longer steps.
+  const onto = (values, from, to) => {
+    const count = Math.max(1, Math.round(to / from));
+    return Array.from({ length: Math.ceil(values.length / count) }, (_, i) => {
+      const some = values.slice(i * count, (i + 1) * count).filter(v => v != null);
+      return some.length ? some.reduce((a, b) => a + b, 0) / some.length : null;
+    });
+  };
   const line = (name, values, place, more = {}) => ({ name, values, place, ...more });
 
   // Every plot: what it shows of a variant, or null if there is nothing to show.
   const CHARTS = [
-    { title: "Bandwidth of each task", unit: "MB/s", cut: true, smooth: true, lines: v =>
-      v.tasks.map((t, i) => line(t.name, mean(thousandths(t.kb_s)), i)) },
+    { title: `Bandwidth of each ${data.who}`, unit: "MB/s", cut: true, smooth: true, lines: v =>
+      v.tasks.map((t, i) => line(t.name, mean(thousandths(t.kb_s), v), i)) },
     { title: "Bandwidth of each group", unit: "MB/s", cut: true, smooth: true, lines: v =>
-      v.groups.map((g, i) => line(g.name, mean(thousandths(g.kb_s)), i)) },
+      v.groups.map((g, i) => line(g.name, mean(thousandths(g.kb_s), v), i)) },
     { title: "Latency: so many per cent of the requests were done within", unit: "ms", log: true,
       x: () => data.permille.map(nines), percent: true, lines: v =>
       v.tasks.filter(t => t.latency_us.length).map((t, i) =>
@@ -70,7 +80,7 @@
       note: v => v.pauses_count > v.pauses.length
         ? `${v.pauses.length} of ${v.pauses_count} pauses, spread over the run` : "" },
     { title: "The disk was busy", unit: "% of the time", top: 100, smooth: true, lines: v =>
-      [line("busy", [...mean(v.busy_permille.map(p => p / 10)), null], 0)] },
+      [line("busy", [...mean(v.busy_permille.map(p => p / 10), v), null], 0)] },
   ];
 
   let plots = [];
@@ -192,7 +202,7 @@
     into.replaceChildren();
     const chosen = data.variants.filter((_, i) => document.getElementById("v" + i)?.checked ?? true);
     const overlay = document.getElementById("overlay")?.checked && chosen.length > 1;
-    const longest = Math.max(0, ...chosen.map(c => c.view.in_flight.length * c.view.step_us / 1e6));
+    longest = Math.max(0, ...chosen.map(c => c.view.in_flight.length * c.view.step_us / 1e6));
     for (const chart of CHARTS) {
       const all = chosen.map(c => chart.lines(c.view));
       if (!all.some(lines => lines.length)) continue;
@@ -205,10 +215,15 @@
       const x = v => chart.x ? chart.x(v) : times(v);
       const panels = [];
       if (overlay && !chart.dots) {
+        // Runs that end with their work have steps of their own: all on the longest of them.
+        const step = Math.max(...chosen.map(c => c.view.step_us));
+        const count = Math.max(...chosen.map(c => Math.ceil(c.view.in_flight.length * c.view.step_us / step)));
+        const at = chart.x ? x(chosen[0].view) : Array.from({ length: count }, (_, i) => i * step / 1e6);
+        const padded = values => [...values, ...Array(Math.max(0, at.length - values.length)).fill(null)];
         const lines = all.flatMap((lines, n) => lines.map(l => ({
-          ...l, name: `${l.name}: ${chosen[n].name}`, dash: DASHES[n % DASHES.length],
+          ...l, values: chart.x ? l.values : padded(onto(l.values, chosen[n].view.step_us, step)), name: `${l.name}: ${chosen[n].name}`, dash: DASHES[n % DASHES.length],
           ...(lines.length === 1 ? { place: n, dash: [] } : {}) })));
-        panels.push(plot("all variants; each has its own kind of line", chart, x(chosen[0].view), lines, range));
+        panels.push(plot("all variants; each has its own kind of line", chart, at, lines, range));
       } else {
         chosen.forEach((c, n) => all[n].length && panels.push(plot(
           [c.name, chart.note?.(c.view)].filter(Boolean).join("; "), chart, x(c.view), all[n], range)));

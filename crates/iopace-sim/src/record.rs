@@ -2,21 +2,28 @@
 //! the device stood meanwhile.
 //!
 //! The step follows from the length of the run, so that there are 400 to 600 of them however long
-//! it is; with the bounded sample of pauses, memory does not grow with the run.
+//! it is. Where nobody knows the length before, the step is doubled whenever there are more than
+//! 600 (two steps become one), so that 300 to 600 are left. With the bounded sample of pauses,
+//! memory does not grow with the run.
 
 use crate::report::RunReport;
 use crate::run::World;
 use crate::scenario::Scenario;
 use crate::task::Action;
 use crate::trace::{Look, Pause, Tracing};
-use iopace_core::request::{Op, StageTimes};
+use iopace_core::request::{GroupId, Op, StageTimes};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::machine::Finished;
+use std::cmp::Reverse;
+use std::iter::Sum;
 
 /// Most steps of a recording: about one for every two pixels of a wide plot.
 pub const STEPS_MAX: u64 = 600;
+
+/// First step of a run of a scenario that ends with its work: what the logs of fio are written in.
+const STEP_FIRST: Nanos = Nanos::from_millis(1);
 
 /// Most pauses kept. When there are more, every second one goes, so that those left stay spread
 /// over the whole run.
@@ -46,6 +53,16 @@ pub struct Moved {
     pub latency: Nanos,
 }
 
+impl Sum for Moved {
+    fn sum<I: Iterator<Item = Moved>>(all: I) -> Moved {
+        all.fold(Moved::default(), |sum, one| Moved {
+            bytes: sum.bytes + one.bytes,
+            ops: sum.ops + one.ops,
+            latency: sum.latency + one.latency,
+        })
+    }
+}
+
 /// One task of a recording.
 #[derive(Clone, Debug)]
 pub struct TaskRecord {
@@ -64,6 +81,23 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
+    /// Somebody who has done nothing yet.
+    pub(crate) fn new(name: &str, group: &str) -> TaskRecord {
+        TaskRecord {
+            name: name.into(),
+            group: group.into(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            latency: Histogram::default(),
+            stages: StageTimes::default(),
+        }
+    }
+
+    /// Requests finished in the whole run.
+    pub fn ops(&self) -> u64 {
+        self.reads.iter().chain(&self.writes).map(|moved| moved.ops).sum()
+    }
+
     /// Bytes finished in every step.
     pub fn bytes(&self) -> impl Iterator<Item = u64> + '_ {
         self.reads.iter().zip(&self.writes).map(|(read, write)| read.bytes + write.bytes)
@@ -75,7 +109,7 @@ impl TaskRecord {
 pub struct Recording {
     /// Length of a step.
     pub step: Nanos,
-    /// The tasks in the order of the scenario.
+    /// The tasks in the order of the scenario, then the streams of traces.
     pub tasks: Vec<TaskRecord>,
     /// The device at the beginning of every step.
     pub looks: Vec<Look>,
@@ -103,6 +137,20 @@ impl Recording {
         busy.collect()
     }
 
+    /// Puts those with the most requests first; those with as many stay in order of their names.
+    pub fn sort_by_requests(&mut self) {
+        let mut order: Vec<usize> = (0..self.tasks.len()).collect();
+        order.sort_by_cached_key(|place| {
+            let task = &self.tasks[*place];
+            (Reverse(task.ops()), task.name.clone())
+        });
+        let mut places = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, before)| places[*before] = place);
+        let mut tasks: Vec<Option<TaskRecord>> = self.tasks.drain(..).map(Some).collect();
+        self.tasks = order.iter().filter_map(|before| tasks[*before].take()).collect();
+        self.pauses.iter_mut().for_each(|pause| pause.task = places[pause.task]);
+    }
+
     /// The paths of the groups that tasks belong to, in order, each with the places of its tasks.
     pub fn groups(&self) -> Vec<(&str, Vec<usize>)> {
         let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -123,13 +171,12 @@ impl Recording {
 /// As [`crate::run::run`].
 pub fn run_recorded(scenario: &Scenario) -> (RunReport, Recording) {
     let mut world = World::new(scenario);
-    world.trace = Some(Tracing::recording(Recorder::new(scenario)));
+    let recorder = Recorder::new(scenario, &[], Steps::of(scenario));
+    world.trace = Some(Tracing::recording(recorder));
     world.begin();
     world.advance(Instant::ZERO + scenario.duration);
     let (report, trace) = world.end();
-    let mut recording = trace.recording.expect("a recorder was put in");
-    recording.looks = trace.looks;
-    (report, recording)
+    (report, trace.recording.expect("a recorder was put in"))
 }
 
 /// A recording being made.
@@ -138,28 +185,68 @@ pub(crate) struct Recorder {
     recording: Recording,
     /// What counts in the latencies.
     measured: (Instant, Instant),
+    is_growing: bool,
     /// Every so many pauses of a task one is kept.
     stride: u64,
     /// Pauses of each task so far: counted apart, or two tasks in turn would hide each other.
     counts: Vec<u64>,
 }
 
+/// How a run is cut into steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// Its length is known.
+    Of(Nanos),
+    /// It ends with its work: steps of that length at first, doubled as it goes on.
+    Growing(Nanos),
+}
+
+impl Steps {
+    /// Those of a scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Steps {
+        match scenario.until_done {
+            true => Steps::Growing(STEP_FIRST),
+            false => Steps::Of(scenario.duration),
+        }
+    }
+}
+
 impl Recorder {
-    pub(crate) fn new(scenario: &Scenario) -> Recorder {
-        let step = step_of(scenario.duration);
-        let steps = scenario.duration.0.div_ceil(step.0) as usize;
-        let tasks = scenario.tasks.iter().map(|task| TaskRecord {
-            name: task.name.clone(),
-            group: scenario.groups.path(task.group),
-            reads: vec![Moved::default(); steps],
-            writes: vec![Moved::default(); steps],
-            latency: Histogram::default(),
-            stages: StageTimes::default(),
-        });
-        let recording = Recording { step, tasks: tasks.collect(), ..Recording::default() };
+    /// Records the tasks of a scenario, then the streams of those names, whom the root group pays
+    /// for.
+    pub(crate) fn new(scenario: &Scenario, streams: &[String], steps: Steps) -> Recorder {
+        let step = match steps {
+            Steps::Of(duration) => step_of(duration),
+            Steps::Growing(first) => first.max(Nanos(1)),
+        };
+        let root = scenario.groups.path(GroupId::ROOT);
+        let tasks =
+            scenario.tasks.iter().map(|task| (&task.name, scenario.groups.path(task.group)));
+        let all = tasks.chain(streams.iter().map(|name| (name, root.clone())));
+        let tasks: Vec<TaskRecord> =
+            all.map(|(name, group)| TaskRecord::new(name, &group)).collect();
+        let counts = vec![0; tasks.len()];
         let measured = (Instant::ZERO + scenario.warmup, Instant::ZERO + scenario.duration);
-        let counts = vec![0; scenario.tasks.len()];
-        Recorder { recording, measured, stride: 1, counts }
+        let is_growing = matches!(steps, Steps::Growing(_));
+        let recording = Recording { step, tasks, ..Recording::default() };
+        Recorder { recording, measured, is_growing, stride: 1, counts }
+    }
+
+    /// With so many steps behind it, the step is to be doubled.
+    pub(crate) fn is_full(&self, steps_count: usize) -> bool {
+        self.is_growing && steps_count as u64 >= STEPS_MAX
+    }
+
+    /// Makes one step of two.
+    pub(crate) fn double(&mut self) {
+        let step = &mut self.recording.step;
+        *step = Nanos(step.0.saturating_mul(2));
+        for task in &mut self.recording.tasks {
+            for moved in [&mut task.reads, &mut task.writes] {
+                let pairs = moved.chunks(2).map(|pair| pair.iter().copied().sum());
+                *moved = pairs.collect();
+            }
+        }
     }
 
     /// Length of a step.
@@ -183,10 +270,14 @@ impl Recorder {
         }
         let step = usize::try_from(now.0 / self.recording.step.0).expect("a few hundred steps");
         let task = &mut self.recording.tasks[task];
-        let moved = match action.op {
-            Op::Read | Op::Cache => &mut task.reads[step],
-            Op::Write | Op::WriteZeroes | Op::Trim | Op::Flush => &mut task.writes[step],
+        let all = match action.op {
+            Op::Read | Op::Cache => &mut task.reads,
+            Op::Write | Op::WriteZeroes | Op::Trim | Op::Flush => &mut task.writes,
         };
+        if all.len() <= step {
+            all.resize(step + 1, Moved::default());
+        }
+        let moved = &mut all[step];
         moved.ops += 1;
         moved.bytes += action.extent.len().0 * u64::from(is_ok(finished));
         moved.latency += latency;
@@ -228,8 +319,20 @@ impl Recorder {
         recording.pauses_count += 1;
     }
 
-    pub(crate) fn end(self) -> Recording {
-        self.recording
+    /// The recording with the looks that were taken: as many steps as looks. What was finished in
+    /// the very instant after the last step counts in it.
+    pub(crate) fn end(mut self, looks: Vec<Look>) -> Recording {
+        let steps = looks.len();
+        for task in &mut self.recording.tasks {
+            for moved in [&mut task.reads, &mut task.writes] {
+                let beyond: Moved = moved.drain(steps.min(moved.len())..).sum();
+                moved.resize(steps, Moved::default());
+                if let Some(last) = moved.last_mut() {
+                    *last = [*last, beyond].into_iter().sum();
+                }
+            }
+        }
+        Recording { looks, ..self.recording }
     }
 }
 
@@ -266,12 +369,12 @@ mod tests {
         for name in ["a", "b"] {
             scenario.tasks.push(Task::new(name, Kind::DdWrite, region));
         }
-        let mut recorder = Recorder::new(&scenario);
+        let mut recorder = Recorder::new(&scenario, &[], Steps::of(&scenario));
         let total = 10 * PAUSES_MAX as u64;
         for at in 0..total {
             recorder.paused(Instant(at), (at % 2) as usize, Nanos(at + 1));
         }
-        let recording = recorder.end();
+        let recording = recorder.end(Vec::new());
         assert!(recording.pauses.len() <= PAUSES_MAX && recording.pauses.len() > PAUSES_MAX / 2);
         assert_eq!(recording.pauses_count, total);
         for task in 0..2 {

@@ -5,16 +5,22 @@
 
 use crate::disks;
 use crate::inputs::order::Ordered;
-use crate::inputs::place::{Fit, OUTSTANDING_MAX, Placed, Placing, Speed};
+use crate::inputs::place::{Fit, OUTSTANDING_MAX, Placed, Placing, Speed, Tick};
 use crate::inputs::survey::Survey;
 use crate::inputs::{Format, InputError, Trace};
+use crate::record::{self, Recorder, Steps, step_of};
 use crate::report::ReplayReport;
 use crate::run::World;
 use crate::run::sources::{Feed, Pace, Source};
 use crate::scenario::{Chosen, Scenario};
+use crate::trace::Tracing;
 use iopace_core::sched::Algorithm;
 use iopace_core::time::Nanos;
 use std::io::BufRead;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Shortest step of a recording.
+const STEP_FIRST: Nanos = Nanos::from_micros(10);
 
 /// Bytes of a trace that are looked at to tell its format.
 pub const HEAD_BYTES: usize = 4_096;
@@ -105,15 +111,16 @@ impl Recording {
         }
     }
 
-    fn source(
-        &self,
+    fn source<'a>(
+        &'a self,
         disk: &str,
         settings: &Settings,
         first_tally: usize,
-    ) -> Result<Source<'_>, InputError> {
+        tick: Tick<'a>,
+    ) -> Result<Source<'a>, InputError> {
         let placing = self.placing(disk, settings)?;
         let trace = Trace::new(&self.file, self.format, (self.open)()?)?;
-        let pieces = Placed::new(Ordered::new(trace, self.format), placing);
+        let pieces = Placed::new(Ordered::new(trace, self.format), placing, tick);
         let pace = match settings.turn {
             Loop::Open => Pace::Open,
             Loop::Closed { keeps_pauses, .. } => Pace::Closed { keeps_pauses },
@@ -135,24 +142,109 @@ impl Replay {
         Replay { scenario, recordings, settings }
     }
 
-    /// Carries it out under a scheduler; `None` is the plain elevator.
+    /// Requests of all traces; none for a job file, which says when it ends.
+    pub fn requests_count(&self) -> u64 {
+        self.recordings.iter().map(|one| one.survey.requests_count).sum()
+    }
+
+    /// Carries it out under a scheduler; `None` is the plain elevator. `tick` is told every few
+    /// thousand requests how many of the traces have been read: of all traces together.
     ///
     /// # Errors
     /// A trace could not be read to its end, or does not fit.
-    pub fn run(&self, scheduler: Option<&'static Algorithm>) -> Result<ReplayReport, InputError> {
+    pub fn run(
+        &self,
+        scheduler: Option<&'static Algorithm>,
+        tick: Tick<'_>,
+    ) -> Result<ReplayReport, InputError> {
+        self.carry_out(scheduler, tick, false).map(|(report, _)| report)
+    }
+
+    /// The same, recorded: streams with the most requests first.
+    ///
+    /// # Errors
+    /// As [`Replay::run`].
+    pub fn run_recorded(
+        &self,
+        scheduler: Option<&'static Algorithm>,
+        tick: Tick<'_>,
+    ) -> Result<(ReplayReport, record::Recording), InputError> {
+        let (report, recording) = self.carry_out(scheduler, tick, true)?;
+        let mut recording = recording.expect("a recorder was put in");
+        recording.sort_by_requests();
+        Ok((report, recording))
+    }
+
+    fn carry_out(
+        &self,
+        scheduler: Option<&'static Algorithm>,
+        tick: Tick<'_>,
+        is_recorded: bool,
+    ) -> Result<(ReplayReport, Option<record::Recording>), InputError> {
         let mut scenario = self.scenario.clone();
         scenario.scheduler = scheduler.map(Chosen::defaults);
+        let names = self.names();
+        let ticks = Ticks::new(self.recordings.len(), tick);
+        let tellers: Vec<_> = (0..self.recordings.len()).map(|place| ticks.of(place)).collect();
         let mut world = World::new(&scenario);
-        let mut names = Vec::new();
-        for recording in &self.recordings {
-            let streams = &recording.survey.streams;
-            let first = world.add_streams(streams.len());
-            names.extend(streams.iter().map(|stream| match self.recordings.len() {
-                1 => stream.clone(),
-                _ => format!("{}: {stream}", recording.file),
-            }));
-            world.attach(recording.source(&scenario.disk, &self.settings, first)?);
+        if is_recorded {
+            let recorder = Recorder::new(&scenario, &names, self.steps());
+            world.trace = Some(Tracing::recording(recorder));
+        }
+        for (recording, teller) in self.recordings.iter().zip(&tellers) {
+            let first = world.add_streams(recording.survey.streams.len());
+            world.attach(recording.source(&scenario.disk, &self.settings, first, teller)?);
         }
         world.replay(&names)
+    }
+
+    /// The steps of a recording: an open loop lasts as long as its longest trace, or longer; how
+    /// long a closed one lasts is seen when it is over.
+    fn steps(&self) -> Steps {
+        let length = |one: &Recording| self.settings.speed.scale(one.survey.length);
+        let longest = self.recordings.iter().map(length).max();
+        match (longest, self.settings.turn) {
+            (Some(longest), Loop::Open) => Steps::Growing(step_of(longest).max(STEP_FIRST)),
+            (Some(_), Loop::Closed { .. }) => Steps::Growing(STEP_FIRST),
+            (None, _) => Steps::of(&self.scenario),
+        }
+    }
+
+    /// The names of all streams; of several traces with the name of the trace, and its number where
+    /// two have the same.
+    fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (place, recording) in self.recordings.iter().enumerate() {
+            let file = &recording.file;
+            let before = self.recordings[..place].iter().filter(|one| one.file == *file).count();
+            names.extend(recording.survey.streams.iter().map(|stream| {
+                match (self.recordings.len(), before) {
+                    (1, _) => stream.clone(),
+                    (_, 0) => format!("{file}: {stream}"),
+                    _ => format!("{file} ({}): {stream}", before + 1),
+                }
+            }));
+        }
+        names
+    }
+}
+
+/// Sums up how far several traces have come.
+struct Ticks<'a> {
+    read: Vec<AtomicU64>,
+    tick: Tick<'a>,
+}
+
+impl<'a> Ticks<'a> {
+    fn new(count: usize, tick: Tick<'a>) -> Ticks<'a> {
+        Ticks { read: (0..count).map(|_| AtomicU64::new(0)).collect(), tick }
+    }
+
+    /// What one of them is to be told.
+    fn of(&self, place: usize) -> impl Fn(u64) + Sync + '_ {
+        move |read| {
+            self.read[place].store(read, Ordering::Relaxed);
+            (self.tick)(self.read.iter().map(|one| one.load(Ordering::Relaxed)).sum());
+        }
     }
 }

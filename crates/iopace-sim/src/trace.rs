@@ -150,6 +150,9 @@ impl Tracing {
     /// The device stays as it is until `until`: takes all looks that are due before that.
     pub(crate) fn look(&mut self, until: Instant, machine: &Machine) {
         while self.next < until {
+            if self.recorder.as_ref().is_some_and(|one| one.is_full(self.trace.looks.len())) {
+                self.double();
+            }
             let engine = machine.engine();
             let status = engine.status();
             self.trace.looks.push(Look {
@@ -164,6 +167,18 @@ impl Tracing {
             });
             self.next = self.next + self.every;
         }
+    }
+
+    /// Makes one step of two: every second look goes.
+    fn double(&mut self) {
+        let mut number = 0u64;
+        self.trace.looks.retain(|_| {
+            number += 1;
+            number % 2 == 1
+        });
+        self.every = Nanos(self.every.0.saturating_mul(2));
+        self.next = Instant::ZERO + Nanos(self.every.0 * self.trace.looks.len() as u64);
+        self.recorder.iter_mut().for_each(Recorder::double);
     }
 
     /// A task takes notice of a request that it submitted `latency` ago.
@@ -192,7 +207,9 @@ impl Tracing {
     }
 
     pub(crate) fn end(mut self) -> Trace {
-        self.trace.recording = self.recorder.map(Recorder::end);
+        if let Some(recorder) = self.recorder {
+            self.trace.recording = Some(recorder.end(std::mem::take(&mut self.trace.looks)));
+        }
         self.trace
     }
 }

@@ -3,9 +3,14 @@
 use iopace_core::sched::REGISTRY;
 use iopace_sim::inputs::Format;
 use iopace_sim::inputs::place::{Fit, Speed};
+use iopace_sim::record;
 use iopace_sim::replay::{Loop, Open, Recording, Replay, Settings};
 use iopace_sim::report::ReplayReport;
+use iopace_sim::study::Outcome;
+use iopace_sim::study::html::replay_page;
+use iopace_sim::study::replay::{csv, outcome};
 use std::io::{BufReader, Cursor, Read};
+use std::sync::Mutex;
 
 fn recording(format: Format, bytes: Vec<u8>) -> Recording {
     let open: Open = Box::new(move || Ok(Box::new(Cursor::new(bytes.clone()))));
@@ -24,7 +29,7 @@ fn iolog(count: u64, every_us: u64) -> Vec<u8> {
 
 fn replay(disk: &str, bytes: Vec<u8>, settings: Settings) -> ReplayReport {
     let replay = Replay::of(disk, vec![recording(Format::Iolog, bytes)], settings);
-    replay.run(None).expect("it runs")
+    replay.run(None, &|_| ()).expect("it runs")
 }
 
 #[test]
@@ -80,11 +85,11 @@ fn every_scheduler_replays_it_and_twice_the_same() {
     );
     let algorithms = REGISTRY.iter().map(|algorithm| Some(*algorithm)).chain([None]);
     for algorithm in algorithms {
-        let (one, two) = (replay.run(algorithm), replay.run(algorithm));
+        let (one, two) = (replay.run(algorithm, &|_| ()), replay.run(algorithm, &|_| ()));
         let one = one.expect("it runs");
         assert_eq!(Ok(&one), two.as_ref(), "{algorithm:?}");
         assert_eq!((one.all.ops, one.unfinished, one.failed_over), (6_000, 0, 0), "{algorithm:?}");
-        assert_eq!(one.streams.len(), 1, "both traces have one name: {:?}", one.streams.keys());
+        assert_eq!(one.streams.len(), 2, "both traces have one name: {:?}", one.streams.keys());
     }
 }
 
@@ -97,7 +102,7 @@ fn a_trace_beyond_the_disk_wraps_scales_or_is_refused() {
     }
     let settings = Settings { fit: Fit::Refuse, ..Settings::default() };
     let refused = Replay::of("null", vec![recording(Format::Iolog, far.to_vec())], settings);
-    let error = refused.run(None).expect_err("too far").to_string();
+    let error = refused.run(None, &|_| ()).expect_err("too far").to_string();
     assert!(error.contains("--fit wrap"), "{error}");
 }
 
@@ -122,8 +127,119 @@ impl Read for Million {
 fn a_million_requests_are_replayed_as_they_are_read() {
     let open: Open = Box::new(|| Ok(Box::new(BufReader::new(Million(0, Vec::new())))));
     let recording = Recording::survey("a", Format::Msr, open, |_| ()).expect("legal");
-    let report = Replay::of("null", vec![recording], Settings::default()).run(None);
+    let report = Replay::of("null", vec![recording], Settings::default()).run(None, &|_| ());
     let report = report.expect("it runs");
     assert_eq!((report.all.ops, report.all.bytes), (1_000_000, 4_096_000_000));
     assert_eq!(report.elapsed_ms.0, 9_999_990);
+}
+
+/// Two streams, one of which is twice as busy as the other.
+fn two_streams(count: u64) -> Vec<u8> {
+    let mut text = String::from("fio version 3 iolog\n0 /a add\n0 /b add\n0 /a open\n0 /b open\n");
+    for number in 0..count {
+        let file = if number % 3 == 0 { "a" } else { "b" };
+        text.push_str(&format!("{} /{file} read {} 4096\n", number * 1_000, number * 8_192));
+    }
+    text.into_bytes()
+}
+
+fn recorded(disk: &str, bytes: Vec<u8>, settings: Settings) -> (ReplayReport, record::Recording) {
+    let replay = Replay::of(disk, vec![recording(Format::Iolog, bytes)], settings);
+    let (report, recording) = replay.run_recorded(None, &|_| ()).expect("it runs");
+    assert_eq!(Ok(&report), replay.run(None, &|_| ()).as_ref(), "recording changes nothing");
+    (report, recording)
+}
+
+#[test]
+fn the_steps_of_a_recording_add_up_to_the_report() {
+    let closed = Settings {
+        turn: Loop::Closed { depth: Some(4), keeps_pauses: false },
+        ..Settings::default()
+    };
+    for settings in [Settings::default(), closed] {
+        let (report, recording) = recorded("ssd-sata", two_streams(3_001), settings);
+        let names: Vec<&str> = recording.tasks.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["/b", "/a"], "the one with the most requests is the first");
+        for task in &recording.tasks {
+            let of = &report.streams[&task.name];
+            assert_eq!((task.bytes().sum::<u64>(), task.ops()), (of.bytes, of.ops), "{settings:?}");
+            assert_eq!(task.latency.count(), of.ops);
+            assert_eq!(task.reads.len(), recording.looks.len());
+        }
+        let steps = recording.looks.len() as u64;
+        assert!((250..=600).contains(&steps), "{settings:?}: {steps} steps");
+        let length = steps * recording.step.0 / 1_000;
+        let elapsed = report.elapsed_ms.0 as u64;
+        assert!(length.abs_diff(elapsed) <= recording.step.0 / 1_000, "{length} beside {elapsed}");
+    }
+}
+
+#[test]
+fn a_recording_does_not_grow_with_a_replay_that_overruns() {
+    // Recorded within two seconds; the disk takes minutes.
+    let (report, recording) = recorded("hdd-sata-250g", iolog(4_000, 500), Settings::default());
+    assert!(report.elapsed_ms.0 > 10_000_000, "{}", report.elapsed_ms);
+    assert!((300..=600).contains(&recording.looks.len()), "{}", recording.looks.len());
+    assert_eq!(recording.tasks[0].ops(), 4_000);
+    let ats: Vec<u64> = recording.looks.iter().map(|look| look.at.0).collect();
+    assert!(ats.iter().zip(0..).all(|(at, n)| *at == n * recording.step.0), "evenly spread");
+}
+
+#[test]
+fn progress_counts_the_requests_of_all_traces() {
+    let bytes = iolog(10_000, 100);
+    let replay = Replay::of(
+        "null",
+        vec![recording(Format::Iolog, bytes.clone()), recording(Format::Iolog, bytes)],
+        Settings::default(),
+    );
+    let seen = Mutex::new(Vec::new());
+    replay.run(None, &|read| seen.lock().expect("nobody panics").push(read)).expect("it runs");
+    let seen = seen.into_inner().expect("nobody panicked");
+    assert_eq!(replay.requests_count(), 20_000);
+    assert_eq!(seen, [4_096, 8_192, 12_288, 16_384]);
+}
+
+#[test]
+fn a_report_of_a_replay_has_every_scheduler_and_the_same_bytes_again() {
+    let outcomes = || -> Vec<Outcome> {
+        let trace = recording(Format::Iolog, two_streams(2_000));
+        let replay = Replay::of("hdd-sata-250g", vec![trace], Settings::default());
+        let all = [None, iopace_core::sched::find("fair")];
+        let run =
+            |algorithm: &Option<_>| replay.run_recorded(*algorithm, &|_| ()).expect("it runs");
+        all.iter().map(run).map(|(report, recording)| outcome(&report, &recording)).collect()
+    };
+    let all = outcomes();
+    let text = replay_page("Replay of <a>", "a trace", &all);
+    assert!(text.contains("Replay of &lt;a&gt;") && text.contains("\"who\":\"stream\""));
+    for row in
+        ["<td>none</td><td>(all)</td>", "<td>fair</td><td>/b</td>", "<td>fair</td><td>/a</td>"]
+    {
+        assert!(text.contains(row), "{row}");
+    }
+    assert!(text.contains("All requests: 99 %"), "a finding about all");
+    assert_eq!(text, replay_page("Replay of <a>", "a trace", &outcomes()));
+    let together = &all[0].summary.whole.replay.as_ref().expect("a replay").all;
+    assert_eq!(together.ops, all[0].summary.tasks.iter().map(|row| row.ops).sum::<u64>());
+}
+
+#[test]
+fn many_streams_are_drawn_by_family_and_the_table_names_the_largest() {
+    let mut text = String::new();
+    for number in 0..4_000u64 {
+        let host = number % 200;
+        text.push_str(&format!("{},h{host},1,Read,{},4096,9\n", number * 1_000, number * 4_096));
+    }
+    let trace = recording(Format::Msr, text.into_bytes());
+    assert_eq!(trace.survey.streams.len(), 200);
+    let replay = Replay::of("null", vec![trace], Settings::default());
+    let (report, made) = replay.run_recorded(None, &|_| ()).expect("it runs");
+    let outcome = outcome(&report, &made);
+    let curves = outcome.view["tasks"].as_array().expect("a list").len();
+    assert!(curves <= 12, "{curves} curves");
+    let page = replay_page("many", "many", &[outcome]);
+    assert!(page.contains("176 smaller streams are not shown"), "24 of 200 are");
+    let rows = csv(&[report]).lines().count();
+    assert_eq!(rows, 1 + 1 + 200, "CSV has all");
 }

@@ -3,8 +3,10 @@
 //! `IOPACE_BLESS=1 cargo test -p iopace-sim --test score` writes it anew; the commit then says in
 //! words why scores moved.
 
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use iopace_sim::milli::Milli;
 use iopace_sim::score::{BENCHES, Policy, Score, print, score};
+use iopace_sim::study::parquet;
 use std::path::Path;
 
 const MANUAL: (&str, &str) = ("<!-- scores -->\n\n", "\n<!-- end of scores -->");
@@ -55,4 +57,11 @@ fn a_scheduler_with_groups_is_fairer_than_one_without() {
     let two = score(&policies, &BENCHES[2..3], 7, &|_, _| ());
     assert_eq!(print::json(&one), print::json(&two));
     assert_eq!(print::csv(&one).lines().count(), 3);
+    let columns = print::columns(&one);
+    let bytes = parquet::parquet("score", &columns).expect("written");
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+    let row = reader.get_row_iter(None).expect("rows").nth(1).expect("two").expect("a row");
+    let cells: Vec<String> = row.get_column_iter().map(|(_, cell)| cell.to_string()).collect();
+    assert_eq!(cells[..4], ["\"fair\"", "\"fixed\"", "\"rate\"", "\"ssd-sata\""]);
+    assert_eq!(cells.len(), columns.len());
 }

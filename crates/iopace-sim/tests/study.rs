@@ -91,7 +91,7 @@ fn axes(texts: &[&str]) -> Vec<Axis> {
 
 #[test]
 fn points_are_the_product_of_the_values() {
-    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,4", "task.r.block=4KiB..8KiB*2"]));
+    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,4", "task.r.block=4KiB..8KiB*2"]), "a");
     let all = all.expect("sound");
     let names: Vec<&str> = all.iter().map(|point| point.variant.name.as_str()).collect();
     assert_eq!(names[0], "disk.depth=1, task.r.block=4KiB");
@@ -99,11 +99,14 @@ fn points_are_the_product_of_the_values() {
     assert_eq!(all[3].variant.scenarios[0].window_depth, Some(4));
     let keys: std::collections::BTreeSet<&String> = all.iter().map(|point| &point.key).collect();
     assert_eq!(keys.len(), 4);
+    let other = points("a.toml", SWEPT, &axes(&["disk.depth=1,4"]), "b").expect("sound");
+    let same = points("a.toml", SWEPT, &axes(&["disk.depth=1,4"]), "a").expect("sound");
+    assert_ne!(other[0].key, same[0].key, "another build knows nothing of this one's points");
 }
 
 #[test]
 fn a_wrong_key_or_value_is_named() {
-    let error = |axis: &str| points("a.toml", SWEPT, &axes(&[axis])).expect_err("wrong");
+    let error = |axis: &str| points("a.toml", SWEPT, &axes(&[axis]), "a").expect_err("wrong");
     assert_eq!(error("disk.depth=0"), "a.toml with disk.depth=0: the depth is 1 to 1024");
     assert!(error("task.x.block=4KiB").contains("no task 'x'; there are: r"));
     assert!(error("disk.dpeth=1").contains("disk.dpeth=1: unknown field `dpeth`"));
@@ -115,7 +118,7 @@ fn a_torn_file_is_gone_on_with() {
     let folder = std::env::temp_dir().join(format!("iopace-sweep-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("made");
     let path = folder.join("points.jsonl");
-    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,2"])).expect("sound");
+    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,2"]), "a").expect("sound");
     let variants: Vec<Variant> = all.iter().map(|point| point.variant.clone()).collect();
     let made = outcomes(&variants, &|_, _| ());
     let (mut store, known) = Store::open(&path).expect("opened");
@@ -142,7 +145,7 @@ fn a_parquet_file_has_the_cells_of_the_csv() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     let all = outcomes(&variants(&story("geom-dd-read-cvs-rr"), &choices(&[])), &|_, _| ());
     let all = summaries(&all);
-    let bytes = parquet_bytes(&all).expect("written");
+    let bytes = parquet_bytes("study", &columns(&all)).expect("written");
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
     let rows: Vec<_> =
         reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();

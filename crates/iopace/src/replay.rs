@@ -1,19 +1,24 @@
 //! `iopace sim replay`: a recorded load, or that of a fio job file, under each scheduler.
 
+mod progress;
+mod report;
 mod show;
 
 use crate::cli::{FitArg, ReplayArgs};
 use crate::output::{Failure, print};
-use iopace_core::sched::{self, Algorithm, REGISTRY};
+use crate::sim::output::{ProgressLine, all_schedulers, prepare, spelt_out};
+use iopace_core::sched::{self, Algorithm};
 use iopace_core::window;
 use iopace_sim::inputs::place::Fit;
 use iopace_sim::inputs::{Format, InputError, fio};
 use iopace_sim::replay::{HEAD_BYTES, Loop, Open, Recording, Replay, Settings};
 use iopace_sim::scenario::Scenario;
+use iopace_sim::study::{Outcome, replay as study};
 use iopace_sim::{parallel, report::ReplayReport};
+use progress::Progress;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, IsTerminal, Read};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 /// Up to so many requests every scheduler is tried unless some are named: a few seconds.
 const SMALL: u64 = 200_000;
@@ -31,7 +36,9 @@ const JOB_BYTES_MAX: u64 = 1 << 20;
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let formats = args.files.iter().map(|file| format_of(file, args.input_format.as_deref()));
     let formats = formats.collect::<Result<Vec<Format>, Failure>>()?;
-    let replay = if formats.contains(&Format::Fio) {
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    prepare(report::NAME, args.output.out.as_deref(), args.output.files(), &inputs)?;
+    let (replay, setup) = if formats.contains(&Format::Fio) {
         match job(args)? {
             Some(replay) => replay,
             None => return Ok(()),
@@ -39,20 +46,15 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     } else {
         traces(args, &formats)?
     };
-    let requests: u64 = replay.recordings.iter().map(|one| one.survey.requests_count).sum();
+    let requests = replay.requests_count();
     let names: Vec<&str> = match (&args.sched[..], requests) {
-        ([], 0..=SMALL) => ["none"].into_iter().chain(REGISTRY.iter().map(|a| a.name)).collect(),
+        ([], 0..=SMALL) => all_schedulers(),
         ([], _) => FEW.to_vec(),
-        (named, _) => named.iter().map(String::as_str).collect(),
+        (named, _) => spelt_out(named, all_schedulers),
     };
-    let chosen: Vec<Option<&'static Algorithm>> = names.iter().map(|n| sched::find(n)).collect();
-    if requests > SMALL {
-        progress(&format!("{} runs of {requests} requests", chosen.len()));
-    }
-    let reports = parallel::map(&chosen, |algorithm| replay.run(*algorithm));
-    let reports = reports.into_iter().collect::<Result<Vec<ReplayReport>, InputError>>();
-    let reports = reports.map_err(Failure::new)?;
-    print(&show::text(&reports, args.format))?;
+    let (reports, outcomes) = carry_out(&replay, &names, args.output.has_files())?;
+    report::put(&title(args), &setup, &reports, &outcomes, &args.output)?;
+    print(&show::text(&reports, args.output.format))?;
     let unfinished: u64 = reports.iter().map(|report| report.unfinished).sum();
     match unfinished {
         0 => Ok(()),
@@ -60,11 +62,41 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     }
 }
 
-/// Says something on standard error if somebody looks at it.
-fn progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        eprintln!("{text}");
-    }
+/// Replays it under each scheduler; with the plots only if they are wanted.
+fn carry_out(
+    replay: &Replay,
+    names: &[&str],
+    is_recorded: bool,
+) -> Result<(Vec<ReplayReport>, Vec<Outcome>), Failure> {
+    let runs: Vec<(usize, Option<&'static Algorithm>)> =
+        names.iter().map(|name| sched::find(name)).enumerate().collect();
+    let progress = Progress::begin(names, replay.requests_count());
+    let done = parallel::map(&runs, |(run, algorithm)| {
+        let tick = |read| progress.read(*run, read);
+        let result = match is_recorded {
+            true => replay.run_recorded(*algorithm, &tick).map(|(report, recording)| {
+                // What the plots show of a recording has a bound; it itself may be large.
+                let outcome = study::outcome(&report, &recording);
+                (report, Some(outcome))
+            }),
+            false => replay.run(*algorithm, &tick).map(|report| (report, None)),
+        };
+        progress.done(*run);
+        result
+    });
+    progress.end();
+    let done = done.into_iter().collect::<Result<Vec<_>, InputError>>().map_err(Failure::new)?;
+    let (reports, outcomes): (Vec<_>, Vec<Option<Outcome>>) = done.into_iter().unzip();
+    Ok((reports, outcomes.into_iter().flatten().collect()))
+}
+
+/// What a report of it is called.
+fn title(args: &ReplayArgs) -> String {
+    let names = args.files.iter().map(|file| {
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| file.display().to_string())
+    });
+    format!("Replay of {}", names.collect::<Vec<String>>().join(", "))
 }
 
 fn open(file: &Path) -> Result<File, InputError> {
@@ -90,7 +122,8 @@ fn format_of(file: &Path, asked: Option<&str>) -> Result<Format, Failure> {
     Format::detect(&head).map_err(|error| Failure::usage(format!("{name}: {error}; {remedy}")))
 }
 
-fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<Replay, Failure> {
+/// The replay of traces, and in words what is done.
+fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Failure> {
     if args.print_scenario || args.strict {
         let message = "--print-scenario and --strict are for a fio job file; this is a trace";
         return Err(Failure::usage(message));
@@ -107,7 +140,34 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<Replay, Failure> {
             FitArg::Refuse => Fit::Refuse,
         },
     };
+    let recordings = survey(args, formats)?;
+    let timeless = |one: &Recording| one.survey.length.0 == 0 && one.survey.requests_count > 1;
+    if settings.turn == Loop::Open && recordings.iter().all(timeless) {
+        eprintln!("note: the trace has no times: replayed as a closed loop (--closed)");
+        settings.turn = Loop::Closed { depth: args.depth, keeps_pauses: false };
+    }
+    let mut setup = Vec::new();
+    for one in &recordings {
+        let text = describe(one, args, &settings)?;
+        eprintln!("{text}");
+        setup.push(text);
+    }
+    setup.push(match settings.turn {
+        Loop::Open if args.speed == Default::default() => "Requests by their time stamps".into(),
+        Loop::Open => format!("Requests by their time stamps, {} times as fast", args.speed),
+        Loop::Closed { keeps_pauses: true, .. } => "A closed loop with the pauses".into(),
+        Loop::Closed { keeps_pauses: false, .. } => "A closed loop".into(),
+    });
+    let setup = format!("{}, on disk {}, window {}.", setup.join(". "), args.disk, args.window);
+    let mut replay = Replay::of(&args.disk, recordings, settings);
+    replay.scenario.window = window::find(&args.window).expect("one of the registry");
+    Ok((replay, setup))
+}
+
+/// Reads all traces once.
+fn survey(args: &ReplayArgs, formats: &[Format]) -> Result<Vec<Recording>, Failure> {
     let mut recordings = Vec::new();
+    let line = ProgressLine::begin();
     for (file, format) in args.files.iter().zip(formats) {
         let path = file.clone();
         let open: Open = Box::new(move || {
@@ -115,31 +175,20 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<Replay, Failure> {
             Ok(reader)
         });
         let name = file.display().to_string();
-        let mut ticks = 0u64;
-        let tick = |requests| {
-            ticks += 1;
-            if ticks.is_multiple_of(16) {
-                progress(&format!("{name}: {requests} requests read"));
-            }
-        };
-        let recording = Recording::survey(&name, *format, open, tick).map_err(Failure::usage)?;
+        let tick = |requests| line.say(|| format!("{name}: {requests} requests read"));
+        let recording = Recording::survey(&name, *format, open, tick);
         recordings.push(recording);
     }
-    let timeless = |one: &Recording| one.survey.length.0 == 0 && one.survey.requests_count > 1;
-    if settings.turn == Loop::Open && recordings.iter().all(timeless) {
-        eprintln!("note: the trace has no times: replayed as a closed loop (--closed)");
-        settings.turn = Loop::Closed { depth: args.depth, keeps_pauses: false };
-    }
-    for one in &recordings {
-        say(one, args, &settings)?;
-    }
-    let mut replay = Replay::of(&args.disk, recordings, settings);
-    replay.scenario.window = window::find(&args.window).expect("one of the registry");
-    Ok(replay)
+    line.end();
+    recordings.into_iter().collect::<Result<_, _>>().map_err(Failure::usage)
 }
 
-/// Says what is in a trace, and what is done to it.
-fn say(recording: &Recording, args: &ReplayArgs, settings: &Settings) -> Result<(), Failure> {
+/// What is in a trace, and what is done to it.
+fn describe(
+    recording: &Recording,
+    args: &ReplayArgs,
+    settings: &Settings,
+) -> Result<String, Failure> {
     let placing = recording.placing(&args.disk, settings).map_err(Failure::usage)?;
     let (name, survey) = (&recording.file, &recording.survey);
     let mut text = format!(
@@ -160,12 +209,11 @@ fn say(recording: &Recording, args: &ReplayArgs, settings: &Settings) -> Result<
     if let Loop::Closed { .. } = settings.turn {
         text += &format!("; closed loop, {} outstanding", recording.limit(settings.turn));
     }
-    eprintln!("{text}");
-    Ok(())
+    Ok(text)
 }
 
-/// The replay of a job file; `None` if it is to be printed only.
-fn job(args: &ReplayArgs) -> Result<Option<Replay>, Failure> {
+/// The replay of a job file, and in words what is done; `None` if it is to be printed only.
+fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     let [file] = &args.files[..] else {
         return Err(Failure::usage("a fio job file is run alone: name one file"));
     };
@@ -202,5 +250,11 @@ fn job(args: &ReplayArgs) -> Result<Option<Replay>, Failure> {
     let mut scenario = scenario.map_err(Failure::usage)?;
     scenario.window = window::find(&args.window).expect("one of the registry");
     let (recordings, settings) = (Vec::new(), Settings::default());
-    Ok(Some(Replay { scenario, recordings, settings }))
+    let setup = format!(
+        "{name}: a fio job file, {} tasks, on disk {}, window {}.",
+        scenario.tasks.len(),
+        args.disk,
+        args.window
+    );
+    Ok(Some((Replay { scenario, recordings, settings }, setup)))
 }

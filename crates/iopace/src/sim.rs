@@ -3,7 +3,7 @@
 mod compare;
 mod fuzz;
 mod new;
-mod output;
+pub(crate) mod output;
 mod run;
 mod score;
 mod sweep;

@@ -3,6 +3,8 @@
 mod common;
 
 use common::Place;
+use std::io::Write as _;
+use std::process::Command;
 use std::process::Stdio;
 
 fn help(words: &[&str]) -> String {
@@ -241,6 +243,17 @@ fn a_sweep_goes_on_where_it_was_ended() {
     assert!(rest.error.starts_with("1 of 3 points are there already"), "{rest:?}");
     assert_eq!(rest.out, whole.out);
     assert_eq!(std::fs::read(place.path("s/sweep.html")).expect("written"), html);
+
+    // Another build: the same program with a byte more at its end.
+    let other = place.path("other");
+    std::fs::copy(env!("CARGO_BIN_EXE_iopace"), &other).expect("copied");
+    let mut file = std::fs::OpenOptions::new().append(true).open(&other).expect("opened");
+    file.write_all(b"!").expect("written");
+    drop(file);
+    let ran = Command::new(&other).current_dir(place.path(".")).args(&words).output();
+    let ran = ran.expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&ran.stderr), "", "no point of the first build is used");
+    assert_eq!(ran.stdout, whole.out.as_bytes());
 
     let wrong = place.run(&["sim", "sweep", "my.toml", "--set", "disk.depth=0..2"]);
     assert_eq!(wrong.status, Some(2));

@@ -74,6 +74,63 @@ fn a_mistake_is_one_message() {
 }
 
 #[test]
+fn a_replay_is_written_in_every_form() {
+    let place = Place::new();
+    place.write("a.log", IOLOG);
+    let words = "sim replay a.log --sched none --sched fair --html r.html --parquet r.parquet \
+                 --svg r.svg --png r.png --out d/e --format csv";
+    let ran = place.run(&words.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let bytes = |name: &str| std::fs::read(place.path(name)).expect(name);
+    for ending in ["html", "parquet", "svg", "png"] {
+        let named = bytes(&format!("r.{ending}"));
+        assert!(named == bytes(&format!("d/e/replay.{ending}")), "{ending}");
+    }
+    assert_eq!(bytes("d/e/replay.csv"), ran.out.as_bytes());
+    let json: serde_json::Value = serde_json::from_slice(&bytes("d/e/replay.json")).expect("JSON");
+    assert_eq!(json[1]["scheduler"], "fair");
+    let page = String::from_utf8(bytes("r.html")).expect("text");
+    assert!(page.contains("Replay of a.log") && page.contains("Requests by their time stamps"));
+    let kept = std::fs::read_dir(place.path(".")).expect("read").filter_map(Result::ok);
+    let strange = kept.filter(|one| one.file_name().to_string_lossy().starts_with(".iopace"));
+    assert_eq!(strange.count(), 0, "nothing is left beside the files");
+    place.write("job.fio", JOB);
+    let ran = place.run(&["sim", "replay", "job.fio", "--sched", "rr", "--html", "job.html"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(
+        String::from_utf8(bytes("job.html")).expect("text").contains("a fio job file, 2 tasks")
+    );
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let place = Place::new();
+    place.write("a.log", IOLOG);
+    place.write("replay.csv", IOLOG);
+    let cases: [(&[&str], &str); 3] = [
+        (&["a.log", "--html", "a.log"], "a.log is what is read"),
+        (&["a.log", "--html", "nowhere/a.html"], "there is no directory nowhere"),
+        (&["replay.csv", "--out", "."], "replay.csv is what is read"),
+    ];
+    for (words, text) in cases {
+        let ran = place.run(&[&["sim", "replay"], words].concat());
+        assert_eq!((ran.status, ran.out.as_str()), (Some(2), ""), "{words:?}: {ran:?}");
+        assert!(ran.error.contains(text), "{words:?}: {}", ran.error);
+    }
+    assert_eq!(std::fs::read_to_string(place.path("a.log")).expect("there"), IOLOG);
+    // A link leads to the file that is written; what is no file is written as it is.
+    std::os::unix::fs::symlink("real.html", place.path("link.html")).expect("made");
+    place.write("real.html", "old");
+    for target in ["link.html", "/dev/null"] {
+        let ran = place.run(&["sim", "replay", "a.log", "--sched", "rr", "--html", target]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    assert!(place.path("link.html").is_symlink());
+    let page = std::fs::read_to_string(place.path("real.html")).expect("there");
+    assert!(page.starts_with("<!doctype html>"));
+}
+
+#[test]
 fn what_fio_writes_is_replayed() {
     if Command::new("fio").arg("--version").output().is_err() {
         eprintln!("skip what_fio_writes_is_replayed: fio is not installed (make setup)");

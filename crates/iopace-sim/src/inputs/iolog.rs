@@ -56,6 +56,10 @@ impl<R: BufRead> Iolog<R> {
     }
 }
 
+/// What to do about a file with a header in the middle.
+const MIXED: &str = "several fio jobs wrote into this file: give each a write_iolog of its own and \
+                     replay the files beside each other";
+
 /// What a line says.
 enum Line {
     /// Nothing for us.
@@ -117,7 +121,13 @@ impl<R: BufRead + Send> Parse for Iolog<R> {
             if line.is_empty() {
                 continue;
             }
-            let parsed = parse(line, self.version, self.now_us, names);
+            let parsed = parse(line, self.version, self.now_us, names).map_err(|message| {
+                // Jobs with one `write_iolog` write over each other's lines, each with a header.
+                match line.contains("fio version ") {
+                    true => format!("{message}; {MIXED}"),
+                    false => message,
+                }
+            });
             match parsed.map_err(|message| self.lines.mistake(message))? {
                 Line::Other => {}
                 Line::Wait(us) if us < WAIT_US_MIN => {}

@@ -193,19 +193,26 @@ impl Placing {
     }
 }
 
+/// Is told how many requests of a trace have been read.
+pub type Tick<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// Every so many requests the tick is called.
+pub const TICK_REQUESTS: u64 = 1 << 12;
+
 /// A trace as it goes to the disk.
-#[derive(Debug)]
 pub struct Placed<'a> {
     trace: super::order::Ordered<'a>,
     placing: Placing,
+    tick: Tick<'a>,
+    read_count: u64,
     /// What is left of a request.
     pieces: VecDeque<Piece>,
 }
 
 impl<'a> Placed<'a> {
-    /// Places an ordered trace.
-    pub fn new(trace: super::order::Ordered<'a>, placing: Placing) -> Placed<'a> {
-        Placed { trace, placing, pieces: VecDeque::new() }
+    /// Places an ordered trace; `tick` is told every [`TICK_REQUESTS`] how far that has come.
+    pub fn new(trace: super::order::Ordered<'a>, placing: Placing, tick: Tick<'a>) -> Placed<'a> {
+        Placed { trace, placing, tick, read_count: 0, pieces: VecDeque::new() }
     }
 }
 
@@ -220,6 +227,10 @@ impl Iterator for Placed<'_> {
             Ok(record) => record,
             Err(error) => return Some(Err(error)),
         };
+        self.read_count += 1;
+        if self.read_count.is_multiple_of(TICK_REQUESTS) {
+            (self.tick)(self.read_count);
+        }
         if let Err(message) = self.placing.place(&record, &mut self.pieces) {
             let place = self.trace.place(&record);
             return Some(Err(self.trace.trace().error(place, message)));

@@ -144,6 +144,7 @@ fn a_mistake_has_a_place_and_a_remedy() {
     assert!(iolog("1 /f read 18446744073709551616 1").contains("no whole number below 2^64"));
     assert!(iolog("1 /f read -1 1").contains("the offset '-1'"));
     assert!(iolog("99999999999999999 /f read 0 1").contains("584 years"));
+    assert!(iolog("1 /f read 0 409fio version 3 iolog").contains("a write_iolog of its own"));
     assert!(iolog("1 /f wait 100 0").contains("version 3 has no 'wait'"));
     assert!(iolog("1 /f raed 0 1").contains("no action 'raed'"));
     assert!(iolog("1 /f read 0").contains("the length is missing"));

@@ -89,8 +89,7 @@ impl World<'_> {
     ) {
         let (begin, end) = self.measured();
         let latency = self.now.since(since);
-        // Streams of a trace are not recorded.
-        if let Some(trace) = self.trace.as_mut().filter(|_| tally < self.scenario.tasks.len()) {
+        if let Some(trace) = &mut self.trace {
             trace.booked(self.now, tally, action, latency, finished);
         }
         self.spans[tally].1 = self.now;

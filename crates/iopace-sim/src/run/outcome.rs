@@ -4,6 +4,7 @@ use super::World;
 use crate::disks;
 use crate::inputs::InputError;
 use crate::milli::Milli;
+use crate::record::Recording;
 use crate::report::{GroupReport, MemoryReport, ReplayReport, RunReport, TaskReport};
 use crate::tally::{Tally, active_time, ms};
 use iopace_core::engine;
@@ -84,17 +85,30 @@ impl World<'_> {
         active.collect()
     }
 
-    /// Turns until all is done, and reports under the names of the tasks, then of the streams.
+    /// Turns until all is done, and reports under the names of the tasks, then of the streams;
+    /// with the recording, if one is made.
     ///
     /// # Errors
     /// A trace that could not be read to its end.
-    pub(crate) fn replay(mut self, streams: &[String]) -> Result<ReplayReport, InputError> {
+    pub(crate) fn replay(
+        mut self,
+        streams: &[String],
+    ) -> Result<(ReplayReport, Option<Recording>), InputError> {
         self.begin();
         self.advance(Instant::ZERO + self.scenario.duration);
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
+        if let Some(trace) = &mut self.trace {
+            // What finished in the very last instant belongs to a step, too.
+            trace.look(self.now + Nanos(1), &self.machine);
+        }
         self.settle();
+        let recording = self.trace.take().and_then(|trace| trace.end().recording);
+        Ok((self.replay_report(streams), recording))
+    }
+
+    fn replay_report(self, streams: &[String]) -> ReplayReport {
         let scenario = self.scenario;
         let (begin, end) = self.measured();
         let (measured, times) = (end.since(begin), self.active_times());
@@ -107,7 +121,7 @@ impl World<'_> {
         let reports = reports.filter(|((_, tally), _)| !tally.is_empty());
         let reports =
             reports.map(|(((name, kind), tally), active)| (name, tally.report(kind, active)));
-        Ok(ReplayReport {
+        ReplayReport {
             disk: scenario.disk.clone(),
             scheduler: match &scenario.scheduler {
                 Some(chosen) => chosen.algorithm.name.into(),
@@ -124,7 +138,7 @@ impl World<'_> {
             all: total.report("all", measured),
             streams: reports.collect(),
             disk_use: disks::report(&before, &after, measured),
-        })
+        }
     }
 
     /// Room for the figures of so many streams; the place of the first.

@@ -245,7 +245,9 @@ impl<'a> World<'a> {
     /// Counts what a source still waits for at the end.
     pub(super) fn book_unfinished_sent(&mut self, end: Instant) {
         for sent in self.sent.iter().flatten() {
-            self.tallies[sent.head.tally].wait(end.since(sent.since));
+            let (tally, so_far) = (sent.head.tally, end.since(sent.since));
+            self.tallies[tally].wait(so_far);
+            self.trace.iter_mut().for_each(|trace| trace.unfinished(tally, so_far));
         }
     }
 

@@ -16,6 +16,7 @@
 
 pub mod measures;
 pub mod mixes;
+pub mod page;
 pub mod print;
 
 use crate::milli::Milli;

@@ -2,6 +2,8 @@
 
 use super::Score;
 use crate::milli::Milli;
+use crate::study::columns::{Cells, Column};
+use crate::study::print::csv_of;
 use crate::tables::format::{finish, plain_table, right};
 use comfy_table::Cell;
 
@@ -37,15 +39,26 @@ pub fn json(scores: &[Score]) -> String {
     text
 }
 
+/// What CSV and Parquet files hold: a row per policy and disk, the scores only.
+pub fn columns(scores: &[Score]) -> Vec<Column> {
+    let names: [(&str, fn(&Score) -> &'static str); 4] = [
+        ("sched", |score| score.sched),
+        ("window", |score| score.window),
+        ("pace", |score| score.pace),
+        ("disk", |score| score.disk),
+    ];
+    let texts = names.into_iter().map(|(name, of)| {
+        let cells = scores.iter().map(|score| Some(of(score).into())).collect();
+        Column { name: name.into(), cells: Cells::Text(cells) }
+    });
+    let figures = MEASURES.iter().map(|(name, of)| {
+        let cells = scores.iter().map(|score| Some(of(score))).collect();
+        Column { name: (*name).into(), cells: Cells::Figure(cells) }
+    });
+    texts.chain(figures).collect()
+}
+
 /// Comma-separated values with a header line; the scores only.
 pub fn csv(scores: &[Score]) -> String {
-    let names: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
-    let mut text = format!("sched,window,pace,disk,{}\n", names.join(","));
-    for score in scores {
-        // No field has a comma or a quote: names and numbers are ours.
-        let values: Vec<String> = MEASURES.iter().map(|(_, of)| of(score).to_string()).collect();
-        let Score { sched, window, pace, disk, .. } = score;
-        text.push_str(&format!("{sched},{window},{pace},{disk},{}\n", values.join(",")));
-    }
-    text
+    csv_of(&columns(scores))
 }

@@ -3,7 +3,7 @@
 //! Findings and figures are text, readable without scripts; the plots are drawn by uPlot, which is
 //! part of the file with its licence. A content policy forbids the browser to load anything.
 
-use super::print::{FIGURES, Mark, WHOLE, mark};
+use super::page::{READING, REPLAY_READING, table};
 use super::summary::Summary;
 use super::view::PERMILLE;
 use super::{Outcome, words};
@@ -25,34 +25,61 @@ const PLOT_LICENCE: &str = include_str!("../../assets/uPlot-LICENSE");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 pub(crate) const STYLE: &str = include_str!("../../assets/report.css");
 
+/// What a report is about.
+struct About<'a> {
+    title: &'a str,
+    /// Where the figures come from.
+    setup: &'a str,
+    /// What a row of the table is about: a task or a stream.
+    who: &'static str,
+    /// What the words mean.
+    reading: &'static str,
+    /// The keys that were swept, if any.
+    swept: &'a [String],
+}
+
 /// The report. `file` is the scenario's name; `swept` the keys that were swept, if any.
 pub fn page(file: &str, scenario: &Scenario, outcomes: &[Outcome], swept: &[String]) -> String {
+    let seeds = outcomes.first().map_or(1, |one| one.summary.seeds);
+    let setup = setup(file, scenario, seeds);
+    let title = scenario.why.trim();
+    document(&About { title, setup: &setup, who: "task", reading: READING, swept }, outcomes)
+}
+
+/// The report of a replay; `setup` says in a line or two what was replayed, and how.
+pub fn replay_page(title: &str, setup: &str, outcomes: &[Outcome]) -> String {
+    let about = About { title, setup, who: "stream", reading: REPLAY_READING, swept: &[] };
+    document(&about, outcomes)
+}
+
+fn document(about: &About<'_>, outcomes: &[Outcome]) -> String {
     let summaries: Vec<Summary> = outcomes.iter().map(|one| one.summary.clone()).collect();
-    let mut text = head(scenario);
+    let swept = about.swept;
+    let mut text = head(about.title, true);
     let _ = write!(
         text,
         "<body>\n<header><h1>{}</h1>\n<p class=\"dim\">{}</p></header>\n<main>\n",
-        escaped(scenario.why.trim()),
-        escaped(&setup(file, scenario, &summaries))
+        escaped(about.title),
+        escaped(about.setup)
     );
     text.push_str("<section><h2>What came out</h2>\n<ul>\n");
     for finding in words::findings(&summaries) {
         let _ = writeln!(text, "<li>{}</li>", escaped(&finding));
     }
     text.push_str("</ul></section>\n<section><h2>Figures</h2>\n");
-    text.push_str(&table(&summaries));
+    text.push_str(&table(&summaries, about.who));
     text.push_str("</section>\n");
     if !swept.is_empty() {
         text.push_str(&curves(swept));
     }
     text.push_str(&plots(outcomes));
-    text.push_str(READING);
+    text.push_str(about.reading);
     text.push_str("</main>\n");
     text.push_str(&foot());
     let _ = writeln!(
         text,
         "<script type=\"application/json\" id=\"data\">{}</script>",
-        in_script(&data(outcomes, swept).to_string())
+        in_script(&data(about, outcomes).to_string())
     );
     let _ = write!(
         text,
@@ -61,20 +88,24 @@ pub fn page(file: &str, scenario: &Scenario, outcomes: &[Outcome], swept: &[Stri
     text
 }
 
-fn head(scenario: &Scenario) -> String {
+/// The beginning of a page, up to its body; with plots it may run scripts, its own only.
+pub(crate) fn head(title: &str, has_plots: bool) -> String {
+    let (scripts, style) = match has_plots {
+        true => ("; script-src 'unsafe-inline'", PLOT_STYLE),
+        false => ("", ""),
+    };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>iopace: {}</title>\n\
-         <style>{PLOT_STYLE}\n{STYLE}</style>\n</head>\n",
-        escaped(scenario.why.trim())
+         'unsafe-inline'{scripts}\">\n<title>iopace: {}</title>\n\
+         <style>{style}\n{STYLE}</style>\n</head>\n",
+        escaped(title)
     )
 }
 
 /// Where the figures come from, in one line.
-fn setup(file: &str, scenario: &Scenario, all: &[Summary]) -> String {
-    let seeds = all.first().map_or(1, |summary| summary.seeds);
+fn setup(file: &str, scenario: &Scenario, seeds: u64) -> String {
     let seed = match seeds {
         1 => format!("seed {}", scenario.seed),
         _ => format!("{seeds} seeds, plots of the first"),
@@ -91,56 +122,6 @@ fn setup(file: &str, scenario: &Scenario, all: &[Summary]) -> String {
 fn seconds(time: Nanos) -> String {
     let text = Milli::ratio(u128::from(time.0), 1_000_000_000).unwrap_or_default().to_string();
     text.trim_end_matches('0').trim_end_matches('.').into()
-}
-
-fn table(all: &[Summary]) -> String {
-    let mut text = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures\">\n<table>\n\
-         <thead><tr><th scope=\"col\">variant</th><th scope=\"col\">task</th>",
-    );
-    for heading in FIGURES.iter().map(|figure| figure.heading).chain(["disk busy", "checks"]) {
-        let _ = write!(text, "<th scope=\"col\">{heading}</th>");
-    }
-    text.push_str("</tr></thead>\n<tbody>\n");
-    for summary in all {
-        let variant = escaped(&summary.variant);
-        for row in &summary.tasks {
-            let _ = write!(text, "<tr><td>{variant}</td><td>{}</td>", escaped(&row.task));
-            for figure in &FIGURES {
-                let value = (figure.value)(row);
-                let value = value.map_or(String::new(), |v| format!("{v:.*}", figure.decimals));
-                let (class, sign) = match mark(all, figure, row) {
-                    Mark::Best => (" class=\"best\"", "+"),
-                    Mark::Worst => (" class=\"worst\"", "-"),
-                    Mark::Between => ("", " "),
-                };
-                let _ = write!(text, "<td{class}>{value}<i>{sign}</i></td>");
-            }
-            text.push_str("<td></td><td></td></tr>\n");
-        }
-        text.push_str(&whole_row(summary));
-    }
-    text.push_str("</tbody>\n</table>\n</div>\n");
-    if all.len() > 1 {
-        text.push_str("<p class=\"dim\">+ best, - worst of all variants for this task.</p>\n");
-    }
-    text
-}
-
-fn whole_row(summary: &Summary) -> String {
-    let whole = &summary.whole;
-    let efficiency = whole.efficiency.map_or(String::new(), |sum| format!("{sum:.2}"));
-    let busy = format!("{:.1} %", Milli(whole.disk_busy.0.saturating_mul(100)));
-    let checks = match whole.checks {
-        0 => String::new(),
-        all => format!("{} of {all} hold", whole.checks_held),
-    };
-    format!(
-        "<tr class=\"whole\"><td>{}</td><td>{WHOLE}</td><td>{:.2}<i> </i></td><td></td><td></td>\
-         <td></td><td></td><td>{efficiency}<i> </i></td><td>{busy}</td><td>{checks}</td></tr>\n",
-        escaped(&summary.variant),
-        whole.mb_s
-    )
 }
 
 /// The part with figures over a parameter.
@@ -187,27 +168,6 @@ fn plots(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// What the words mean.
-const READING: &str = "\
-<section><h2>How to read it</h2>
-<dl>
-<dt>share</dt><dd>Requests per second over those of the same task alone on the same disk, \
-without a scheduler; in the rows (all) their sum. 1.00 is about the limit of a disk with one \
-head.</dd>
-<dt>latency</dt><dd>From the submission of a request to its completion, as the task sees it. \
-Percentiles are exact to 1/16; a request that still waits at the end counts with the time so \
-far.</dd>
-<dt>plots</dt><dd>Drag to zoom in time, double-click or Escape to see all; the arrow keys \
-move the cursor of a plot that has the focus. A click on a name in a legend hides its curve. \
-Panels of one row have the same scale. The warm-up is drawn, but counts in no figure and no \
-percentile.</dd>
-<dt>where the time went</dt><dd>The sum over all requests of the time that each spent \
-waiting for dirty memory (pace), for a slot or within a limit (admit), for its turn in the \
-scheduler or while the disk was kept for another task (sched), for a full window (window), \
-and at the disk.</dd>
-</dl></section>
-";
-
 fn foot() -> String {
     format!(
         "<footer><p>iopace {}, in virtual time: the same scenario and seed give the same \
@@ -218,17 +178,17 @@ fn foot() -> String {
     )
 }
 
-fn data(outcomes: &[Outcome], swept: &[String]) -> Value {
+fn data(about: &About<'_>, outcomes: &[Outcome]) -> Value {
     let variants: Vec<Value> = outcomes
         .iter()
         .take(PLOTS_MAX)
         .map(|outcome| json!({"name": outcome.summary.variant, "view": outcome.view}))
         .collect();
-    let points: Vec<&Summary> = match swept.is_empty() {
+    let points: Vec<&Summary> = match about.swept.is_empty() {
         true => Vec::new(),
         false => outcomes.iter().map(|outcome| &outcome.summary).collect(),
     };
-    json!({"variants": variants, "points": points, "permille": PERMILLE})
+    json!({"variants": variants, "points": points, "permille": PERMILLE, "who": about.who})
 }
 
 /// Text that stands for itself in HTML.

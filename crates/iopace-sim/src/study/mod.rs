@@ -12,12 +12,14 @@ pub mod html;
 pub mod parquet;
 pub mod plot;
 pub mod print;
+pub mod replay;
 pub mod summary;
 pub mod sweep;
 pub mod view;
 
 mod axis;
 mod edit;
+mod page;
 mod words;
 
 use crate::judge::{check_all, set_shares};

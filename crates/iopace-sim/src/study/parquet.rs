@@ -1,7 +1,6 @@
-//! A study as a Parquet file: the columns of [`super::columns`], one row group.
+//! Columns, as those of [`super::columns`], as a Parquet file: one row group.
 
-use super::columns::{Cells, Column, columns};
-use super::summary::Summary;
+use super::columns::{Cells, Column};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -10,18 +9,17 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 use std::sync::Arc;
 
-/// The bytes of the file.
+/// The bytes of the file; `name` is that of its schema.
 ///
 /// # Errors
 /// The library cannot write it.
-pub fn parquet(all: &[Summary]) -> Result<Vec<u8>, ParquetError> {
-    let columns = columns(all);
+pub fn parquet(name: &str, columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
     let fields = columns.iter().map(field).collect::<Result<Vec<Arc<Type>>, ParquetError>>()?;
-    let schema = Type::group_type_builder("study").with_fields(fields).build()?;
+    let schema = Type::group_type_builder(name).with_fields(fields).build()?;
     let properties = Arc::new(WriterProperties::builder().build());
     let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), properties)?;
     let mut group = writer.next_row_group()?;
-    for column in &columns {
+    for column in columns {
         let Some(mut cells) = group.next_column()? else { break };
         write(&mut cells, column)?;
         cells.close()?;

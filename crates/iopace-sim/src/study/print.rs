@@ -1,5 +1,6 @@
 //! A study for people and for programs: table, CSV, JSON.
 
+use super::columns::Column;
 use super::summary::{Summary, TaskRow};
 use crate::milli::Milli;
 use comfy_table::presets::NOTHING;
@@ -37,9 +38,14 @@ pub(super) enum Mark {
 
 /// The mark of a figure of a task in one variant; no mark if all variants agree as far as printed.
 pub(super) fn mark(all: &[Summary], figure: &Marked, row: &TaskRow) -> Mark {
+    let rows: Vec<&TaskRow> = all.iter().filter_map(|summary| summary.task(&row.task)).collect();
+    mark_among(&rows, figure, row)
+}
+
+/// The mark of a figure of a row among those of all variants.
+pub(super) fn mark_among(rows: &[&TaskRow], figure: &Marked, row: &TaskRow) -> Mark {
     let rounded = |value: Milli| format!("{value:.*}", figure.decimals);
-    let values: Vec<Milli> =
-        all.iter().filter_map(|summary| (figure.value)(summary.task(&row.task)?)).collect();
+    let values: Vec<Milli> = rows.iter().filter_map(|row| (figure.value)(row)).collect();
     let (Some(least), Some(most)) = (values.iter().min(), values.iter().max()) else {
         return Mark::Between;
     };
@@ -120,7 +126,11 @@ pub fn json(all: &[Summary]) -> String {
 
 /// The study as comma-separated values: the rows of [`super::columns`] with a header line.
 pub fn csv(all: &[Summary]) -> String {
-    let columns = super::columns::columns(all);
+    csv_of(&super::columns::columns(all))
+}
+
+/// Columns as comma-separated values with a header line (RFC 4180).
+pub fn csv_of(columns: &[Column]) -> String {
     let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
     let rows = columns.first().map_or(0, |column| column.cells.len());
     let mut text = names.join(",");

@@ -62,6 +62,22 @@ pub struct WholeRow {
     pub unfinished: u64,
     /// Schedulers that failed and were replaced, over all seeds.
     pub failed_over: u64,
+    /// What only a replay has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRow>,
+}
+
+/// All requests of a replay together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayRow {
+    /// Their figures.
+    pub all: TaskRow,
+    /// From the beginning to the last completion.
+    pub elapsed_ms: Milli,
+    /// Requests that could not be submitted when they were due.
+    pub late: u64,
+    /// How late the latest was.
+    pub late_max_ms: Milli,
 }
 
 /// What was set in a variant.
@@ -166,5 +182,6 @@ fn whole_row(runs: &Runs) -> WholeRow {
         checks: checks().count() as u64,
         unfinished: reports().map(|report| report.unfinished).sum(),
         failed_over: reports().map(|report| report.failed_over).sum(),
+        replay: None,
     }
 }

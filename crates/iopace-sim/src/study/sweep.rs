@@ -21,18 +21,19 @@ pub const POINTS_MAX: usize = 4_096;
 /// One combination of values.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What tells it from every other point of every scenario: a hash of the scenario as it is
-    /// run, and of the program's version.
+    /// What tells it from every other point of every scenario and program: a hash of the scenario
+    /// as it is run, and of what runs it.
     pub key: String,
     /// What is run.
     pub variant: Variant,
 }
 
-/// All combinations of the values; the last key changes fastest.
+/// All combinations of the values; the last key changes fastest. `build` is what runs them, see
+/// [`hash`]: what another build has made of a point says nothing about this one.
 ///
 /// # Errors
 /// A key or a value that the scenario does not take, named; or too many points.
-pub fn points(file: &str, text: &str, axes: &[Axis]) -> Result<Vec<Point>, String> {
+pub fn points(file: &str, text: &str, axes: &[Axis], build: &str) -> Result<Vec<Point>, String> {
     let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > POINTS_MAX) {
         return Err(format!("at most {POINTS_MAX} points are run: sweep over fewer values"));
@@ -49,10 +50,15 @@ pub fn points(file: &str, text: &str, axes: &[Axis]) -> Result<Vec<Point>, Strin
         });
         combinations = longer.collect();
     }
-    combinations.into_iter().map(|settings| point(file, &document, settings)).collect()
+    combinations.into_iter().map(|settings| point(file, &document, settings, build)).collect()
 }
 
-fn point(file: &str, document: &Table, settings: Vec<(String, String)>) -> Result<Point, String> {
+fn point(
+    file: &str,
+    document: &Table,
+    settings: Vec<(String, String)>,
+    build: &str,
+) -> Result<Point, String> {
     let mut document = document.clone();
     for (path, value) in &settings {
         edit::set(&mut document, path, value)
@@ -65,19 +71,20 @@ fn point(file: &str, document: &Table, settings: Vec<(String, String)>) -> Resul
     let scenario = Scenario::parse(file, &text)
         .map_err(|error| format!("{file} with {name}: {}", error.message.trim_end()))?;
     // As resolved: what the text only names (a model file) may have changed.
-    let key = hash(&format!("{}\n{name}\n{text}\n{scenario:?}", env!("CARGO_PKG_VERSION")));
+    let key = hash(format!("{build}\n{name}\n{text}\n{scenario:?}").as_bytes());
     let scenarios = vec![scenario];
     Ok(Point { key, variant: Variant { name, settings, footing: scenarios.clone(), scenarios } })
 }
 
 /// FNV-1a of 64 bits (Fowler, Noll and Vo 1991), twice with different beginnings: the same on every
-/// machine and in every version of the language.
-fn hash(text: &str) -> String {
-    let of = |begin: u64| {
-        text.bytes()
-            .fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-    };
-    format!("{:016x}{:016x}", of(0xcbf2_9ce4_8422_2325), of(0x6c62_272e_07bb_0142))
+/// machine and in every version of the language. Of a whole executable it takes a tenth of a
+/// second.
+pub fn hash(bytes: &[u8]) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let begin = (0xcbf2_9ce4_8422_2325, 0x6c62_272e_07bb_0142);
+    let (one, two) =
+        bytes.iter().fold(begin, |(one, two), byte| (step(one, *byte), step(two, *byte)));
+    format!("{one:016x}{two:016x}")
 }
 
 /// A line of the file.

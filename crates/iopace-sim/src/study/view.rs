@@ -1,5 +1,6 @@
 //! A recording as the plots of a report want it: whole numbers, one list for each curve.
 
+use super::words::family;
 use crate::record::{Recording, TaskRecord, kb_s};
 use iopace_core::request::StageTimes;
 use iopace_core::stats::Histogram;
@@ -32,8 +33,7 @@ fn curves(tasks: &[TaskRecord]) -> Vec<Curve> {
     }
     curves.clear();
     for (place, task) in tasks.iter().enumerate() {
-        let stem = task.name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let family = stem.strip_suffix('-').unwrap_or(&task.name);
+        let family = family(&task.name);
         match curves.iter_mut().find(|curve| curve.name == family) {
             Some(curve) => curve.members.push(place),
             None => curves.push(Curve { name: family.into(), members: vec![place] }),
@@ -135,21 +135,11 @@ pub fn view(recording: &Recording) -> Value {
 mod tests {
     use super::*;
 
-    fn task(name: &str) -> TaskRecord {
-        TaskRecord {
-            name: name.into(),
-            group: "/".into(),
-            reads: Vec::new(),
-            writes: Vec::new(),
-            latency: Histogram::default(),
-            stages: StageTimes::default(),
-        }
-    }
-
     #[test]
     fn many_tasks_are_drawn_by_family() {
-        let mut tasks: Vec<TaskRecord> = (1..=20).map(|n| task(&format!("dd-{n:02}"))).collect();
-        tasks.push(task("reader"));
+        let mut tasks: Vec<TaskRecord> =
+            (1..=20).map(|n| TaskRecord::new(&format!("dd-{n:02}"), "/")).collect();
+        tasks.push(TaskRecord::new("reader", "/"));
         let curves = curves(&tasks);
         let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
         assert_eq!(names, ["dd (20)", "reader"]);

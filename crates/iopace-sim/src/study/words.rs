@@ -1,5 +1,6 @@
 //! What came out, in sentences.
 
+use super::replay;
 use super::summary::{Summary, TaskRow};
 use crate::milli::Milli;
 use std::collections::BTreeSet;
@@ -13,6 +14,9 @@ const ALIKE: i64 = 50;
 /// The findings: one sentence each, the largest difference first.
 pub(super) fn findings(all: &[Summary]) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
+    if first.whole.replay.is_some() {
+        return replay::findings(all);
+    }
     let mut families = BTreeSet::new();
     let mut found: Vec<(i64, String)> = first
         .tasks
@@ -36,11 +40,14 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
     sentences
 }
 
-/// What the names of several like tasks have in common: `dd` of `dd-01`. One of them speaks for
-/// all.
-fn family(task: &str) -> &str {
+/// What the names of several like tasks have in common: `dd` of `dd-01`, and of the process
+/// `dd 17` of a trace. One of them speaks for all.
+pub(super) fn family(task: &str) -> &str {
     let stem = task.trim_end_matches(|c: char| c.is_ascii_digit());
-    stem.strip_suffix('-').unwrap_or(task)
+    match stem.len() < task.len() {
+        true => stem.strip_suffix(['-', ' ']).unwrap_or(task),
+        false => task,
+    }
 }
 
 /// The finding about the only run.
@@ -130,5 +137,6 @@ mod tests {
     #[test]
     fn like_tasks_are_one_family() {
         assert_eq!((family("dd-01"), family("dd"), family("r2")), ("dd", "dd", "r2"));
+        assert_eq!((family("fio 4711"), family("log-")), ("fio", "log-"));
     }
 }

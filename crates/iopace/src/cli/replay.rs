@@ -1,6 +1,7 @@
 //! `iopace sim replay` as it is asked for.
 
-use super::TableFormat;
+use super::OutputArgs;
+use super::sim::schedulers;
 use super::{DiskParser, window_policies};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
@@ -15,9 +16,9 @@ pub struct ReplayArgs {
     /// other, or one fio job file
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
-    /// The scheduler, once for each to compare; 'none' is the plain elevator [default: all, or for
-    /// more than 200000 requests none, deadline and fair]
-    #[arg(long, value_name = "NAME", value_parser = schedulers_and_none())]
+    /// Schedulers, separated by commas; 'none' is the plain elevator, 'all' is all of them
+    /// [default: all, or for more than 200000 requests none, deadline and fair]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = schedulers())]
     pub sched: Vec<String>,
     /// How many requests the disk holds
     #[arg(long, value_name = "NAME", default_value = "fixed", value_parser = window_policies())]
@@ -50,9 +51,9 @@ pub struct ReplayArgs {
     /// Print the scenario that a job file becomes, and run nothing
     #[arg(long)]
     pub print_scenario: bool,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t)]
-    pub format: TableFormat,
+    /// Where it goes
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// What becomes of offsets beyond the end of the disk.
@@ -65,14 +66,6 @@ pub enum FitArg {
     Scale,
     /// They are a mistake
     Refuse,
-}
-
-fn schedulers_and_none() -> PossibleValuesParser {
-    let none = clap::builder::PossibleValue::new("none").help("the plain elevator");
-    let all = iopace_core::sched::REGISTRY
-        .iter()
-        .map(|algorithm| clap::builder::PossibleValue::new(algorithm.name).help(algorithm.summary));
-    PossibleValuesParser::new(std::iter::once(none).chain(all))
 }
 
 fn formats() -> PossibleValuesParser {

@@ -4,7 +4,7 @@ mod search;
 mod study;
 
 pub use search::{FuzzArgs, ScoreArgs, TablesArgs};
-pub use study::{CompareArgs, NewArgs, OutputArgs, RunArgs, SweepArgs};
+pub use study::{CompareArgs, NewArgs, OutputArgs, RunArgs, SweepArgs, schedulers};
 
 use super::FormatArgs;
 use crate::units;

@@ -4,7 +4,7 @@ use crate::cli::TableFormat;
 use crate::output::{finish, right, table};
 use comfy_table::Cell;
 use iopace_sim::report::{ReplayReport, TaskReport};
-use std::cmp::Reverse;
+use iopace_sim::study::replay::{self as study, largest};
 
 /// Streams that the table for people shows for each scheduler; the other formats have all.
 const STREAMS_SHOWN: usize = 8;
@@ -17,15 +17,8 @@ pub fn text(reports: &[ReplayReport], format: TableFormat) -> String {
             let text = serde_json::to_string_pretty(reports);
             text.expect("strings, numbers and maps with string keys") + "\n"
         }
-        TableFormat::Csv => csv(reports),
+        TableFormat::Csv => study::csv(reports),
     }
-}
-
-/// The streams of a report, those with the most requests first.
-fn largest(report: &ReplayReport) -> Vec<(&String, &TaskReport)> {
-    let mut streams: Vec<_> = report.streams.iter().collect();
-    streams.sort_by_key(|(name, stream)| (Reverse(stream.ops), *name));
-    streams
 }
 
 fn figures(report: &TaskReport) -> [String; 7] {
@@ -94,48 +87,6 @@ fn for_people(reports: &[ReplayReport]) -> String {
     text += &finish(&streams, 0);
     if left_out > 0 {
         text += &format!("\n{left_out} more streams: --format json or csv shows all\n");
-    }
-    text
-}
-
-/// A field of CSV: quoted if it must be.
-fn field(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.into(),
-    }
-}
-
-fn csv(reports: &[ReplayReport]) -> String {
-    let mut text = String::from(
-        "scheduler,stream,requests,failed,bytes,mb_s,ops_s,mean_ms,p50_ms,p90_ms,p99_ms,max_ms,\
-         late,late_max_ms\n",
-    );
-    for report in reports {
-        let all = String::from("(all)");
-        let rows = std::iter::once((&all, &report.all)).chain(largest(report));
-        for (index, (name, row)) in rows.enumerate() {
-            let latency = &row.latency;
-            let late = match index {
-                0 => format!("{},{}", report.late, report.late_max_ms),
-                _ => ",".into(),
-            };
-            text += &format!(
-                "{},{},{},{},{},{},{},{},{},{},{},{},{late}\n",
-                report.scheduler,
-                field(name),
-                row.ops,
-                row.failed,
-                row.bytes,
-                row.mb_s,
-                row.ops_s,
-                latency.mean_ms,
-                latency.p50_ms,
-                latency.p90_ms,
-                latency.p99_ms,
-                latency.max_ms,
-            );
-        }
     }
     text
 }

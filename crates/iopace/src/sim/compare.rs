@@ -1,6 +1,6 @@
 //! `iopace sim compare`: policies beside each other.
 
-use super::output::{ProgressLine, Study, prepare, put};
+use super::output::{ProgressLine, Study, all_schedulers, prepare, put, spelt_out};
 use super::scenario_text;
 use crate::cli::CompareArgs;
 use crate::output::Failure;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
              several seeds, as --seeds 5",
         ));
     }
-    prepare(&args.output)?;
+    prepare("compare", args.output.out.as_deref(), args.output.files(), &[&args.file])?;
     let line = ProgressLine::begin();
     let all = outcomes(&variants, &|done, all| line.show(done, all));
     line.end();
@@ -32,32 +32,14 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     put(&study, &all, &args.output)
 }
 
-/// The names with `all` spelt out, each once, in the order in which they were given.
-fn spelt_out<'a>(names: &'a [String], all: impl Fn() -> Vec<&'a str>) -> Vec<&'a str> {
-    let mut known: Vec<&str> = Vec::new();
-    for name in names {
-        let meant = if name == "all" { all() } else { vec![name.as_str()] };
-        for name in meant {
-            if !known.contains(&name) {
-                known.push(name);
-            }
-        }
-    }
-    known
-}
-
 fn choices(args: &CompareArgs, scenario: &Scenario) -> Choices {
-    let schedulers = || {
-        let names = sched::REGISTRY.iter().map(|algorithm| algorithm.name);
-        std::iter::once("none").chain(names).collect()
-    };
     let windows = || window::REGISTRY.iter().map(|policy| policy.name).collect();
     let paces = || pace::REGISTRY.iter().map(|policy| policy.name).collect();
     let window = |name: &&str| window::REGISTRY.iter().find(|policy| policy.name == *name);
     let pace = |name: &&str| pace::REGISTRY.iter().find(|policy| policy.name == *name);
     let first = args.seed.unwrap_or(scenario.seed);
     Choices {
-        schedulers: spelt_out(&args.sched, schedulers).into_iter().map(sched::find).collect(),
+        schedulers: spelt_out(&args.sched, all_schedulers).into_iter().map(sched::find).collect(),
         windows: spelt_out(&args.window, windows).iter().filter_map(window).copied().collect(),
         paces: spelt_out(&args.pace, paces).iter().filter_map(pace).copied().collect(),
         seeds: (0..args.seeds).map(|n| first.wrapping_add(n)).collect(),

@@ -1,10 +1,10 @@
 //! `iopace sim score`: a scorecard of schedulers.
 
-use super::output::ProgressLine;
+use super::output::{self, ProgressLine};
 use crate::cli::{ScoreArgs, TableFormat};
 use crate::output::{Failure, print};
 use iopace_core::{pace, sched, window};
-use iopace_sim::score::{BENCHES, Bench, Policy, print as forms, score};
+use iopace_sim::score::{BENCHES, Bench, Policy, Score, page, print as forms, score};
 
 /// Carries out the command.
 ///
@@ -12,14 +12,36 @@ use iopace_sim::score::{BENCHES, Bench, Policy, print as forms, score};
 /// A disk that is not of the set, or standard output cannot be written.
 pub(super) fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let benches = benches(&args.disk)?;
+    let named = [&args.html, &args.parquet].into_iter().flatten();
+    output::prepare("score", args.out.as_deref(), named, &[])?;
     let line = ProgressLine::begin();
     let scores = score(&policies(args), &benches, args.seed, &|done, all| line.show(done, all));
     line.end();
+    put(args, &scores)?;
     print(&match args.format {
         TableFormat::Table => forms::table(&scores),
         TableFormat::Json => forms::json(&scores),
         TableFormat::Csv => forms::csv(&scores),
     })
+}
+
+/// Writes the files that are asked for.
+fn put(args: &ScoreArgs, scores: &[Score]) -> Result<(), Failure> {
+    let page = || page::page(scores, args.seed);
+    let columns = || output::columns("score", &forms::columns(scores));
+    if let Some(path) = &args.html {
+        output::write(path, page())?;
+    }
+    if let Some(path) = &args.parquet {
+        output::write(path, columns()?)?;
+    }
+    let Some(directory) = &args.out else { return Ok(()) };
+    let path = |ending: &str| directory.join(format!("score.{ending}"));
+    output::write(&path("txt"), forms::table(scores))?;
+    output::write(&path("json"), forms::json(scores))?;
+    output::write(&path("csv"), forms::csv(scores))?;
+    output::write(&path("parquet"), columns()?)?;
+    output::write(&path("html"), page())
 }
 
 /// The disks of those names; all if there are none.

@@ -5,7 +5,7 @@ use super::scenario_text;
 use crate::cli::SweepArgs;
 use crate::output::{Failure, print};
 use iopace_sim::scenario::Scenario;
-use iopace_sim::study::sweep::{Axis, Point, Store, points};
+use iopace_sim::study::sweep::{Axis, Point, Store, hash, points};
 use iopace_sim::study::{Outcome, Variant, carry_out};
 use iopace_sim::sweep;
 use iopace_sim::tables::slots;
@@ -37,15 +37,35 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
         axes.insert(0, Axis { path: "seed".into(), values: vec![seed.to_string()] });
     }
     let (file, text) = scenario_text(&args.file)?;
-    let points = points(&file, &text, &axes).map_err(Failure::usage)?;
+    let build = match &args.output.out {
+        Some(_) => build()?,
+        None => String::new(),
+    };
+    let points = points(&file, &text, &axes, &build).map_err(Failure::usage)?;
     let scenario = Scenario::parse(&file, &text).map_err(Failure::usage)?;
-    prepare(&args.output)?;
+    prepare("sweep", args.output.out.as_deref(), args.output.files(), &[&args.file])?;
     let path = args.output.out.as_ref().map(|directory| directory.join(STORE));
     let outcomes = carry_out_points(&points, path.as_deref())?;
     let swept: Vec<String> =
         axes.into_iter().filter(|axis| axis.values.len() > 1).map(|axis| axis.path).collect();
     let study = Study { name: "sweep", file: &file, scenario: &scenario, swept: &swept };
     put(&study, &outcomes, &args.output)
+}
+
+/// What carries out the points: a hash of this very executable. Anything that changes what comes
+/// out of a run (code, models, a library that is built in) changes its bytes; a version number or a
+/// list of source files would have to be thought of. Another build of the same sources may have
+/// other bytes; then points are run again that need not be.
+fn build() -> Result<String, Failure> {
+    // The file that runs, even if another one has taken its place since.
+    let path = "/proc/self/exe";
+    let bytes = std::fs::read(path).map_err(|error| {
+        let remedy = "without --out nothing is remembered, and it is not needed";
+        Failure::new(format!(
+            "{path}, by which points are known, cannot be read: {error}; {remedy}"
+        ))
+    })?;
+    Ok(hash(&bytes))
 }
 
 /// One of the curves that are published with iopace.

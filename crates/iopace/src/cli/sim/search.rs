@@ -50,6 +50,15 @@ pub struct ScoreArgs {
     /// How to print it; json has the figures of every mix
     #[arg(long, value_enum, default_value_t)]
     pub format: TableFormat,
+    /// Write a report with bars, one file that needs nothing else
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Write the scores as a Parquet file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub parquet: Option<PathBuf>,
+    /// Write everything into a directory, which is made if it is missing
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
 }
 
 /// `iopace sim fuzz`

@@ -40,7 +40,7 @@ pub struct OutputArgs {
     /// Write the figures as a Parquet file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub parquet: Option<PathBuf>,
-    /// What each task gets in each variant, drawn as SVG
+    /// What each task or stream gets in each variant, drawn as SVG
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
     /// The same as PNG
@@ -49,6 +49,18 @@ pub struct OutputArgs {
     /// Write everything into a directory, which is made if it is missing
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// The files that are named one by one.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.html, &self.parquet, &self.svg, &self.png].into_iter().flatten()
+    }
+
+    /// Whether anything but standard output is wanted.
+    pub fn has_files(&self) -> bool {
+        self.out.is_some() || self.files().next().is_some()
+    }
 }
 
 /// `iopace sim compare`
@@ -122,7 +134,7 @@ fn words(
     PossibleValuesParser::new(all)
 }
 
-pub(super) fn schedulers() -> PossibleValuesParser {
+pub fn schedulers() -> PossibleValuesParser {
     words(&["all", "none"], iopace_core::sched::REGISTRY.iter().map(|algorithm| algorithm.name))
 }
 
