@@ -94,7 +94,8 @@
       ? { ...shared, splits: () => percents.map(nines), values: () => percents.map(p => p / 10 + " %") }
       : ticks ? { ...shared, splits: () => ticks.map((_, i) => i), values: () => ticks }
       : { ...shared, values: (_, all) => all.map(v => v + " s") };
-    const y = { ...shared, size: 58, values: (_, all) => all.map(v => v == null ? "" : String(+v.toPrecision(6))) };
+    const y = { ...shared, size: 58, values: (_, all) => all.map(v => v == null ? "" :
+      v >= 1e5 ? +(v / 1000).toPrecision(6) + " k" : String(+v.toPrecision(6))) };
     return [x, y];
   }
 
@@ -167,7 +168,7 @@
       const segments = STAGES.map(([, name, back, text], i) => {
         const share = sum ? 100 * task.waits_us[i] / sum : 0;
         const segment = make("b", { title: `${name}: ${share.toFixed(1)} %`,
-          textContent: share >= 9 ? share.toFixed(0) + " %" : "" });
+          textContent: share >= 13 ? share.toFixed(0) + " %" : "" });
         Object.assign(segment.style, { width: share + "%", background: back, color: text });
         return segment;
       });

@@ -152,13 +152,14 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Fai
         eprintln!("{text}");
         setup.push(text);
     }
-    setup.push(match settings.turn {
-        Loop::Open if args.speed == Default::default() => "Requests by their time stamps".into(),
-        Loop::Open => format!("Requests by their time stamps, {} times as fast", args.speed),
-        Loop::Closed { keeps_pauses: true, .. } => "A closed loop with the pauses".into(),
-        Loop::Closed { keeps_pauses: false, .. } => "A closed loop".into(),
-    });
-    let setup = format!("{}, on disk {}, window {}.", setup.join(". "), args.disk, args.window);
+    let turn = match settings.turn {
+        Loop::Open if args.speed == Default::default() => "By their time stamps".into(),
+        Loop::Open => format!("By their time stamps, {} times as fast", args.speed),
+        Loop::Closed { keeps_pauses: true, .. } => "In their order, with the pauses".into(),
+        Loop::Closed { keeps_pauses: false, .. } => "In their order".into(),
+    };
+    setup.push(format!("{turn}, on disk {}, window {}.", args.disk, args.window));
+    let setup = setup.join(". ");
     let mut replay = Replay::of(&args.disk, recordings, settings);
     replay.scenario.window = window::find(&args.window).expect("one of the registry");
     Ok((replay, setup))
@@ -175,12 +176,17 @@ fn survey(args: &ReplayArgs, formats: &[Format]) -> Result<Vec<Recording>, Failu
             Ok(reader)
         });
         let name = file.display().to_string();
-        let tick = |requests| line.say(|| format!("{name}: {requests} requests read"));
+        let tick = |requests| line.say(|| format!("{name}: {requests} requests read in advance"));
         let recording = Recording::survey(&name, *format, open, tick);
         recordings.push(recording);
     }
     line.end();
     recordings.into_iter().collect::<Result<_, _>>().map_err(Failure::usage)
+}
+
+/// `1 stream`, `2 streams`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What is in a trace, and what is done to it.
@@ -192,12 +198,12 @@ fn describe(
     let placing = recording.placing(&args.disk, settings).map_err(Failure::usage)?;
     let (name, survey) = (&recording.file, &recording.survey);
     let mut text = format!(
-        "{name}: {}, {} requests in {}, {} streams, {} volumes",
+        "{name}: {}, {} in {}, {}, {}",
         recording.format.name(),
-        survey.requests_count,
+        counted(survey.requests_count, "request"),
         survey.length,
-        survey.streams.len(),
-        survey.volumes.len(),
+        counted(survey.streams.len() as u64, "stream"),
+        counted(survey.volumes.len() as u64, "volume"),
     );
     if !placing.fits() {
         let how = match settings.fit {

@@ -90,7 +90,7 @@ fn a_replay_is_written_in_every_form() {
     let json: serde_json::Value = serde_json::from_slice(&bytes("d/e/replay.json")).expect("JSON");
     assert_eq!(json[1]["scheduler"], "fair");
     let page = String::from_utf8(bytes("r.html")).expect("text");
-    assert!(page.contains("Replay of a.log") && page.contains("Requests by their time stamps"));
+    assert!(page.contains("Replay of a.log") && page.contains("By their time stamps, on disk"));
     let kept = std::fs::read_dir(place.path(".")).expect("read").filter_map(Result::ok);
     let strange = kept.filter(|one| one.file_name().to_string_lossy().starts_with(".iopace"));
     assert_eq!(strange.count(), 0, "nothing is left beside the files");

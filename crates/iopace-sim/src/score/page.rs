@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// What each measure is, in the order of the columns.
 const MEANINGS: [&str; 6] = [
-    "What a reader with users keeps of its rate beside a neighbour.",
+    "What a service that reads keeps of its rate beside a neighbour.",
     "What it keeps of its speed: its mean latency alone over that beside a neighbour.",
     "What a lone task of small weight or low class gets of the disk.",
     "What all get together, in shares of what each gets alone; at most 100.",
@@ -119,13 +119,15 @@ fn bars(scores: &[Score], disk: &str, of: fn(&Score) -> Milli) -> String {
         let (back, ink) = colour(scores, score.sched);
         let number = whole(value);
         // What does not fit into its bar stands beside it.
-        let is_short = value < Milli(12_000);
-        let (inside, beside) = if is_short { ("", number.as_str()) } else { (&*number, "") };
+        let (inside, beside) = match value < Milli(12_000) {
+            true => ("", format!("<b class=\"beside\">{number}</b>")),
+            false => (number.as_str(), String::new()),
+        };
         let _ = writeln!(
             text,
             "<div class=\"bar\"><span>{sched}</span><div role=\"img\" aria-label=\"{sched}: \
              {number} %\"><b style=\"width:{value}%;background:{back};color:{ink}\">{inside}</b>\
-             <b class=\"beside\">{beside}</b></div></div>"
+             {beside}</div></div>"
         );
     }
     text.push_str("</figure>\n");
@@ -148,12 +150,20 @@ fn means(scores: &[Score]) -> String {
     grid("Means", header, rows)
 }
 
-/// A table.
+/// A table. The best number of each column is marked, from the third column on, unless all are the
+/// same.
 fn grid<'a>(
     label: &str,
     header: impl Iterator<Item = &'a str>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> String {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let number = |row: &Vec<String>, at: usize| row.get(at).and_then(|n| n.parse::<u64>().ok());
+    let best = |at: usize| {
+        let numbers = rows.iter().filter_map(|row| number(row, at));
+        let (least, most) = (numbers.clone().min(), numbers.max());
+        most.filter(|_| at >= 2 && least != most)
+    };
     let mut text = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table>\n\
          <thead><tr>"
@@ -162,10 +172,12 @@ fn grid<'a>(
         let _ = write!(text, "<th scope=\"col\">{heading}</th>");
     }
     text.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
+    for row in &rows {
         text.push_str("<tr>");
-        for cell in row {
-            let _ = write!(text, "<td>{}</td>", escaped(&cell));
+        for (at, cell) in row.iter().enumerate() {
+            let is_best = best(at).is_some() && best(at) == number(row, at);
+            let class = if is_best { " class=\"best\"" } else { "" };
+            let _ = write!(text, "<td{class}>{}</td>", escaped(cell));
         }
         text.push_str("</tr>\n");
     }

@@ -144,7 +144,7 @@ pub(super) const REPLAY_READING: &str = concat!(
 <section><h2>How to read it</h2>
 <dl>
 <dt>throughput</dt><dd>A trace that is replayed by its time stamps asks for the same under every \
-scheduler; what differs is how long requests wait. Rates of a stream count the time from its \
+scheduler; what differs is how long requests wait. In a closed loop the throughput differs. Rates of a stream count the time from its \
 first request to its last.</dd>
 <dt>late</dt><dd>Requests that were due while 4096 others of their trace were outstanding: they \
 are submitted as soon as one is finished, and their latency counts from when they were due.</dd>

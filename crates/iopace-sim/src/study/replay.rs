@@ -210,22 +210,29 @@ fn beside(who: &str, rows: &[(&str, &TaskRow)]) -> Option<(i64, String)> {
     let (least, most) = ends(&of(|row| row.p99_ms))?;
     let (low, high) = ends(&of(|row| row.p50_ms))?;
     let apart = difference(least.1, most.1);
+    let (best, worst, quick, slow) = (time(least.1), time(most.1), time(low.1), time(high.1));
     let sentence = match (rows.len(), apart <= ALIKE) {
-        (1, _) => format!(
-            "{}: half of {who} take {:.2} ms or less, 99 % {:.2} ms or less.",
-            least.0, low.1, least.1
-        ),
+        (1, _) => {
+            format!("{}: half of {who} take {quick} or less, 99 % {best} or less.", least.0)
+        }
         (_, true) => format!(
-            "{who}: 99 % take {:.2} to {:.2} ms or less, half {:.2} to {:.2} ms, whichever it is.",
-            least.1, most.1, low.1, high.1
+            "{who}: 99 % take {best} to {worst} or less, half {quick} to {slow}, whichever it is."
         ),
         _ => format!(
-            "{who}: 99 % take {:.2} ms or less under {}, {:.2} under {}; half {:.2} under {}, \
-             {:.2} under {}.",
-            least.1, least.0, most.1, most.0, low.1, low.0, high.1, high.0
+            "{who}: 99 % take {best} or less under {}, {worst} under {}; half {quick} under {}, \
+             {slow} under {}.",
+            least.0, most.0, low.0, high.0
         ),
     };
     Some((apart, capital(&sentence, who)))
+}
+
+/// A time in milliseconds as one says it: `0.36 ms`, `149.7 s`.
+fn time(ms: Milli) -> String {
+    match ms.0 {
+        0..10_000_000 => format!("{ms:.2} ms"),
+        _ => format!("{:.1} s", Milli(ms.0 / 1_000)),
+    }
 }
 
 /// A sentence that does not begin with a name begins with a capital.
