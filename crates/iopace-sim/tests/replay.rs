@@ -239,7 +239,7 @@ fn many_streams_are_drawn_by_family_and_the_table_names_the_largest() {
     let curves = outcome.view["tasks"].as_array().expect("a list").len();
     assert!(curves <= 12, "{curves} curves");
     let page = replay_page("many", "many", &[outcome]);
-    assert!(page.contains("176 smaller streams are not shown"), "24 of 200 are");
+    assert!(page.contains("188 smaller streams are not shown"), "12 of 200 are");
     let rows = csv(&[report]).lines().count();
     assert_eq!(rows, 1 + 1 + 200, "CSV has all");
 }

@@ -10,6 +10,9 @@ use comfy_table::Cell;
 /// A measure: its name, and its score.
 pub type Measure = (&'static str, fn(&Score) -> Milli);
 
+/// A word of a score: its name, and what it is.
+type Word = (&'static str, fn(&Score) -> &'static str);
+
 /// The measures, in the order of the columns.
 pub const MEASURES: [Measure; 6] = [
     ("isolation", |score| score.isolation),
@@ -41,7 +44,7 @@ pub fn json(scores: &[Score]) -> String {
 
 /// What CSV and Parquet files hold: a row per policy and disk, the scores only.
 pub fn columns(scores: &[Score]) -> Vec<Column> {
-    let names: [(&str, fn(&Score) -> &'static str); 4] = [
+    let names: [Word; 4] = [
         ("sched", |score| score.sched),
         ("window", |score| score.window),
         ("pace", |score| score.pace),

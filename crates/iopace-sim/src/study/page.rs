@@ -6,8 +6,9 @@ use super::summary::{ReplayRow, Summary, TaskRow};
 use crate::milli::Milli;
 use std::fmt::Write as _;
 
-/// Most streams of a replay in the table for each scheduler: those with the most requests.
-const STREAMS_MAX: usize = 24;
+/// Most streams of a replay in the table for each scheduler, those with the most requests: as many
+/// as plots have curves.
+const STREAMS_MAX: usize = super::view::CURVES_MAX;
 
 /// The table of a report: a row for each variant and task, and one for each whole run.
 pub(super) fn table(all: &[Summary], who: &str) -> String {
@@ -144,8 +145,8 @@ pub(super) const REPLAY_READING: &str = concat!(
 <section><h2>How to read it</h2>
 <dl>
 <dt>throughput</dt><dd>A trace that is replayed by its time stamps asks for the same under every \
-scheduler; what differs is how long requests wait. In a closed loop the throughput differs. Rates of a stream count the time from its \
-first request to its last.</dd>
+scheduler; what differs is how long requests wait. In a closed loop the throughput differs. Rates \
+of a stream count the time from its first request to its last.</dd>
 <dt>late</dt><dd>Requests that were due while 4096 others of their trace were outstanding: they \
 are submitted as soon as one is finished, and their latency counts from when they were due.</dd>
 ",

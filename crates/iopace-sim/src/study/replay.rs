@@ -178,11 +178,12 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
             beside(name, &rows.collect::<Vec<_>>())
         })
         .collect();
+    // A lone stream is all; of several, those are of interest that do not fare the same.
+    let count = streams.len();
+    streams.retain(|(difference, _)| count > 1 && (all.len() == 1 || *difference > ALIKE));
     streams.sort_by_key(|(difference, _)| -difference);
-    if streams.len() > 1 {
-        streams.truncate(SENTENCES_MAX);
-        sentences.extend(streams.into_iter().map(|(_, sentence)| sentence));
-    }
+    streams.truncate(SENTENCES_MAX);
+    sentences.extend(streams.into_iter().map(|(_, sentence)| sentence));
     for one in all.iter().filter(|one| one.whole.unfinished > 0) {
         let count = one.whole.unfinished;
         sentences.push(format!("{}: {count} requests did not finish.", one.variant));
@@ -190,8 +191,11 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
     sentences
 }
 
+/// A figure of a variant.
+type Figure<'a> = (&'a str, Milli);
+
 /// The least and the most of a figure, each with the first variant that has it.
-fn ends<'a>(values: &[(&'a str, Milli)]) -> Option<((&'a str, Milli), (&'a str, Milli))> {
+fn ends<'a>(values: &[Figure<'a>]) -> Option<(Figure<'a>, Figure<'a>)> {
     let least = values.iter().min_by_key(|(_, value)| *value)?;
     let most = values.iter().rev().max_by_key(|(_, value)| *value)?;
     Some((*least, *most))
@@ -216,13 +220,18 @@ fn beside(who: &str, rows: &[(&str, &TaskRow)]) -> Option<(i64, String)> {
             format!("{}: half of {who} take {quick} or less, 99 % {best} or less.", least.0)
         }
         (_, true) => format!(
-            "{who}: 99 % take {best} to {worst} or less, half {quick} to {slow}, whichever it is."
+            "{who}: 99 % take {} or less, half {}, whichever it is.",
+            range(best, worst),
+            range(quick, slow)
         ),
-        _ => format!(
-            "{who}: 99 % take {best} or less under {}, {worst} under {}; half {quick} under {}, \
-             {slow} under {}.",
-            least.0, most.0, low.0, high.0
-        ),
+        _ => {
+            let half = match quick == slow {
+                true => quick,
+                false => format!("{quick} under {}, {slow} under {}", low.0, high.0),
+            };
+            let (best, worst) = (format!("{best} or less under {}", least.0), worst);
+            format!("{who}: 99 % take {best}, {worst} under {}; half {half}.", most.0)
+        }
     };
     Some((apart, capital(&sentence, who)))
 }
@@ -233,6 +242,11 @@ fn time(ms: Milli) -> String {
         0..10_000_000 => format!("{ms:.2} ms"),
         _ => format!("{:.1} s", Milli(ms.0 / 1_000)),
     }
+}
+
+/// `0.36 ms to 0.37 ms`, or one of them if they are the same as far as printed.
+fn range(least: String, most: String) -> String {
+    if least == most { least } else { format!("{least} to {most}") }
 }
 
 /// A sentence that does not begin with a name begins with a capital.
@@ -265,4 +279,63 @@ fn late(wholes: &[(&str, &ReplayRow)]) -> Option<String> {
             Milli(row.late_max_ms.0 / 1_000)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(variant: &str, p99_us: i64, elapsed_s: i64, late: u64) -> Summary {
+        let row = |name: &str, p99_ms| TaskRow {
+            task: name.into(),
+            group: "/".into(),
+            kind: "trace".into(),
+            p50_ms: Milli(1_000),
+            p99_ms,
+            ..TaskRow::default()
+        };
+        let replay = ReplayRow {
+            all: row(WHOLE, Milli(p99_us)),
+            elapsed_ms: Milli(elapsed_s * 1_000_000),
+            late,
+            late_max_ms: Milli(2_500_000),
+        };
+        Summary {
+            variant: variant.into(),
+            settings: Vec::new(),
+            seeds: 1,
+            tasks: vec![
+                row("fio 1", Milli(p99_us)),
+                row("fio 2", Milli(5)),
+                row("db", Milli(7_000)),
+            ],
+            whole: WholeRow { replay: Some(replay), ..WholeRow::default() },
+        }
+    }
+
+    #[test]
+    fn findings_compare_latency_length_and_what_was_late() {
+        let (none, fair) = (made("none", 40_000_000, 100, 7), made("fair", 3_000, 50, 0));
+        assert_eq!(
+            findings(&[none.clone(), fair.clone()]),
+            [
+                "All requests: 99 % take 3.00 ms or less under fair, 40.0 s under none; half 1.00 \
+                 ms.",
+                "All of it takes 50.0 s with fair, 100.0 s with none.",
+                "The disk does not keep up: under none 7 requests were late, by up to 2.5 s, as \
+                 4096 others of their trace were outstanding.",
+                "fio 1: 99 % take 3.00 ms or less under fair, 40.0 s under none; half 1.00 ms.",
+            ],
+        );
+        assert_eq!(
+            findings(&[fair.clone(), Summary { variant: "rr".into(), ..fair.clone() }]),
+            ["All requests: 99 % take 3.00 ms or less, half 1.00 ms, whichever it is."],
+        );
+        let alone = findings(&[fair]);
+        assert_eq!(
+            alone[0],
+            "fair: half of all requests take 1.00 ms or less, 99 % 3.00 ms or less."
+        );
+        assert_eq!(alone.len(), 3, "all, fio and db: {alone:?}");
+    }
 }

@@ -7,7 +7,7 @@ use iopace_core::stats::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// The figures of one task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
     /// Its name.
     pub task: String,
@@ -44,7 +44,7 @@ pub struct TaskRow {
 }
 
 /// The figures of the whole run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeRow {
     /// Throughput of all tasks in MB/s (10^6 bytes), the mean over the seeds.
     pub mb_s: Milli,
