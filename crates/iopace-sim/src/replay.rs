@@ -160,7 +160,8 @@ impl Replay {
         self.carry_out(scheduler, tick, false).map(|(report, _)| report)
     }
 
-    /// The same, recorded: streams with the most requests first.
+    /// The same, recorded: streams of traces with the most requests first, which is the same order
+    /// under every scheduler; tasks of a job file in its order.
     ///
     /// # Errors
     /// As [`Replay::run`].
@@ -171,7 +172,9 @@ impl Replay {
     ) -> Result<(ReplayReport, record::Recording), InputError> {
         let (report, recording) = self.carry_out(scheduler, tick, true)?;
         let mut recording = recording.expect("a recorder was put in");
-        recording.sort_by_requests();
+        if !self.recordings.is_empty() {
+            recording.sort_by_requests();
+        }
         Ok((report, recording))
     }
 

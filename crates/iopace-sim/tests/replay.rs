@@ -1,11 +1,12 @@
 //! Replays: open and closed loops, speed, backlog, every scheduler, and the same bytes again.
 
 use iopace_core::sched::REGISTRY;
-use iopace_sim::inputs::Format;
 use iopace_sim::inputs::place::{Fit, Speed};
+use iopace_sim::inputs::{Format, fio};
 use iopace_sim::record;
 use iopace_sim::replay::{Loop, Open, Recording, Replay, Settings};
 use iopace_sim::report::ReplayReport;
+use iopace_sim::scenario::Scenario;
 use iopace_sim::study::Outcome;
 use iopace_sim::study::html::replay_page;
 use iopace_sim::study::replay::{csv, outcome};
@@ -242,4 +243,18 @@ fn many_streams_are_drawn_by_family_and_the_table_names_the_largest() {
     assert!(page.contains("188 smaller streams are not shown"), "12 of 200 are");
     let rows = csv(&[report]).lines().count();
     assert_eq!(rows, 1 + 1 + 200, "CSV has all");
+}
+
+#[test]
+fn tasks_of_a_job_file_stay_in_its_order() {
+    let text =
+        "[a]\nrw=randread\ndirect=1\nsize=8m\nnumber_ios=10\n[b]\nrw=read\ndirect=1\nsize=8m\n";
+    let job = fio::Job::parse("a job", text, "ssd-sata").expect("sound");
+    let scenario = Scenario::parse("a job", &job.toml).expect("sound");
+    let replay = Replay { scenario, recordings: Vec::new(), settings: Settings::default() };
+    let (report, recording) = replay.run_recorded(None, &|_| ()).expect("it runs");
+    let names: Vec<&str> = recording.tasks.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"], "one colour under every scheduler");
+    assert!(report.streams["a"].ops < report.streams["b"].ops);
+    assert!(recording.looks.len() > 2, "steps of its length: {:?}", recording.step);
 }
