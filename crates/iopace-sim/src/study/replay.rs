@@ -1,7 +1,7 @@
 //! A replay as a study: one variant for each scheduler, a row for each stream.
 //!
 //! In an open loop all schedulers finish the same requests, so that what tells them apart is
-//! latency, what was late, and in a closed loop how long all of it took; [`findings`] says that.
+//! latency, what was late, and in a closed loop how long all of it took; the findings say that.
 
 use super::columns::{Cells, Column};
 use super::print::{WHOLE, csv_of};
