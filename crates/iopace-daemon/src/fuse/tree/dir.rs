@@ -16,6 +16,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Bytes of entries that are read at once, and most that are kept per open directory: what the C
 /// library asks for.
@@ -199,13 +200,16 @@ impl Tree {
             // Removed since it was read.
             Some(Err(error)) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
             Some(Ok(Entry { inode, attr })) => (attr, inode.generation, Some(inode.id)),
-            // The kernel skips the two dots; number 0 says that nothing is told of a file.
-            other => {
-                let id = if other.is_none() { record.number } else { 0 };
-                (FileAttr { ino: INodeNo(id), kind: to_kind(record.kind), ..nothing() }, 0, None)
-            }
+            // The kernel skips the two dots.
+            None => (stand_in(record.number, record.kind), 0, None),
+            // It is there and cannot be looked at. The kernel wants a number that leads nowhere,
+            // and asks again for whoever uses it.
+            Some(Err(_)) => (stand_in(self.inodes.count(), record.kind(parent)), 0, None),
         };
-        let time = self.options.names.min(self.options.attributes);
+        let time = match told {
+            Some(_) => self.options.names.min(self.options.attributes),
+            None => Duration::ZERO,
+        };
         let generation = Generation(generation);
         let full = reply.add(attr.ino, record.behind, &record.name, &time, &attr, generation);
         if let (true, Some(id)) = (full, told) {
@@ -221,4 +225,9 @@ impl Tree {
         }
         self.inodes.id_of(parent.device, record.number)
     }
+}
+
+/// Attributes that say no more than a number and a type.
+fn stand_in(number: u64, kind: FileType) -> FileAttr {
+    FileAttr { ino: INodeNo(number), kind: to_kind(kind), ..nothing() }
 }

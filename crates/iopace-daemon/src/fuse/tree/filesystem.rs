@@ -20,8 +20,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 /// What we ask of the kernel, each of it where it is there.
-const CAPABILITIES: [InitFlags; 11] = [
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
+///
+/// Not `FUSE_ATOMIC_O_TRUNC`: the kernel would go on showing a set-user-id bit that such an open
+/// has taken away, as its reply has no attributes. Truncating comes as a request of its own.
+const CAPABILITIES: [InitFlags; 10] = [
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
@@ -234,7 +236,8 @@ impl Filesystem for Served {
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.0.open(self.passed(request), id, flags) {
+        self.passed(request);
+        match self.0.open(id, flags) {
             Ok(handle) => reply.opened(handle.id, handle.flags),
             Err(error) => reply.error(error.into()),
         }

@@ -193,6 +193,13 @@ impl Inodes {
         if place < FOREIGN_DEVICES && number >> FOREIGN_BITS == 0 {
             return FOREIGN | (place as u64) << FOREIGN_BITS | number;
         }
+        drop(numbers);
+        self.count()
+    }
+
+    /// A number in this mount that no file had or will have.
+    pub(super) fn count(&self) -> u64 {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         numbers.counted += 1;
         FOREIGN | (FOREIGN_DEVICES as u64) << FOREIGN_BITS | numbers.counted
     }

@@ -1,7 +1,6 @@
 //! Open files.
 
 use super::super::data::{Caller, Opened, WriteMode};
-use super::attr::strip_privileges;
 use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
 use super::names::Entry;
@@ -18,7 +17,6 @@ use std::sync::{Arc, PoisonError};
 /// `O_APPEND` comes with each write.
 const KEPT: OFlags = OFlags::RDWR
     .union(OFlags::WRONLY)
-    .union(OFlags::TRUNC)
     .union(OFlags::DIRECT)
     .union(OFlags::SYNC)
     .union(OFlags::DSYNC)
@@ -32,7 +30,7 @@ pub(super) struct Handle {
 
 impl Tree {
     /// Opens a file that is there.
-    pub(super) fn open(&self, from: Caller, id: INodeNo, flags: OpenFlags) -> io::Result<Handle> {
+    pub(super) fn open(&self, id: INodeNo, flags: OpenFlags) -> io::Result<Handle> {
         let inode = self.inode(id)?;
         if !inode.is_file() {
             return Err(refused(libc::ENXIO));
@@ -48,10 +46,6 @@ impl Tree {
             }
             other => other?,
         };
-        if kept.contains(OFlags::TRUNC) {
-            strip_privileges(from, &inode)?;
-            self.data.reshaped(&inode, (0, u64::MAX));
-        }
         Ok(self.opened(file, inode, kept))
     }
 
@@ -65,7 +59,7 @@ impl Tree {
     ) -> io::Result<(Entry, Handle)> {
         let parent = self.inode(parent)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
-        let kept = (asked & KEPT) - OFlags::TRUNC;
+        let kept = asked & KEPT;
         let create = kept | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         let file = act_for(from, umask, self.acts_for_others, || {

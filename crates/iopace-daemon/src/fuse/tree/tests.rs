@@ -1,5 +1,11 @@
 //! The tree, mounted for real on temporary directories, beside plain ones.
 
+mod borders;
+mod callers;
+mod copies;
+mod listing;
+mod open_files;
+mod random;
 mod smoke;
 mod twins;
 
@@ -196,4 +202,15 @@ impl Drop for Mounted {
             let _ = session.join();
         }
     }
+}
+
+/// Waits until something is so: what the kernel does by itself is done within a second or two.
+fn until(what: &str, so: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not so after five seconds: {what}");
 }

@@ -1,0 +1,108 @@
+//! Other devices below the directory, the mount below itself, two mounts, flags of files.
+
+use super::{Mounted, mount_tree};
+use crate::fuse::tree::{Options, Tree};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+/// A file system in memory; unmounted when it goes.
+struct Tmpfs(std::path::PathBuf);
+
+impl Tmpfs {
+    fn new(path: std::path::PathBuf) -> Tmpfs {
+        fs::create_dir(&path).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("none", &path, "tmpfs", flags, None).unwrap();
+        Tmpfs(path)
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn other_devices_below_are_entered_and_their_files_told_apart() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let (a, b) = (Tmpfs::new(mounted.below.join("a")), Tmpfs::new(mounted.below.join("b")));
+    fs::write(mounted.mount.join("a/f"), "of a").unwrap();
+    fs::write(mounted.mount.join("b/f"), "of b").unwrap();
+    fs::hard_link(mounted.mount.join("b/f"), mounted.mount.join("b/g")).unwrap();
+    let below = ["a/f", "b/f"].map(|name| fs::metadata(mounted.below.join(name)).unwrap().ino());
+    assert_eq!(below[0], below[1], "two tmpfs count from the same number");
+    let number = |name: &str| fs::metadata(mounted.mount.join(name)).unwrap().ino();
+    assert_ne!(number("a/f"), number("b/f"));
+    assert_eq!(number("b/g"), number("b/f"));
+    assert_ne!(number("a"), number("b"));
+    assert_eq!(fs::read(a.0.join("f")).unwrap(), b"of a");
+    assert_eq!(fs::read(b.0.join("g")).unwrap(), b"of b");
+    let moved = fs::rename(mounted.mount.join("a/f"), mounted.mount.join("f"));
+    assert_eq!(moved.unwrap_err().raw_os_error(), Some(libc::EXDEV));
+    let spaces =
+        ["a", ""].map(|name| rustix::fs::statvfs(mounted.mount.join(name)).unwrap().f_blocks);
+    assert_eq!(spaces[0], rustix::fs::statvfs(&a.0).unwrap().f_blocks);
+    assert_eq!(spaces[1], rustix::fs::statvfs(&mounted.below).unwrap().f_blocks);
+    drop(mounted);
+}
+
+#[test]
+fn a_mount_below_its_own_directory_is_not_entered_through_itself() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let directory = File::open(mounted.folder.path()).unwrap().into();
+    let data = Arc::clone(&mounted.data) as _;
+    let tree = Arc::new(Tree::new(directory, data, Options::shared()).unwrap());
+    let point = mounted.folder.path().join("point");
+    fs::create_dir(&point).unwrap();
+    let session = mount_tree(&tree, &point);
+    tree.mounted_as(fs::metadata(&point).unwrap().dev());
+    let deeper = fs::metadata(point.join("point"));
+    let listed = fs::read_dir(&point).unwrap().filter(|entry| entry.is_ok()).count();
+    let other = fs::write(point.join("mount/f"), "through two mounts");
+    session.umount_and_join().unwrap();
+    assert_eq!(deeper.unwrap_err().raw_os_error(), Some(libc::ELOOP));
+    assert_eq!(listed, 4);
+    other.unwrap();
+    assert_eq!(fs::read(mounted.below.join("f")).unwrap(), b"through two mounts");
+}
+
+#[test]
+fn a_file_that_only_grows_can_be_appended_to() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let path = mounted.mount.join("f");
+    fs::write(&path, "begin").unwrap();
+    let flags = rustix::fs::ioctl_getflags(File::open(&path).unwrap()).unwrap();
+    let grows = flags | rustix::fs::IFlags::APPEND;
+    if rustix::fs::ioctl_setflags(File::open(&path).unwrap(), grows).is_err() {
+        eprintln!("skipped: the file system has no such flag");
+        return;
+    }
+    let below = rustix::fs::ioctl_getflags(File::open(mounted.below.join("f")).unwrap()).unwrap();
+    let refused = fs::write(&path, "over");
+    let appended = File::options()
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, b" end"));
+    rustix::fs::ioctl_setflags(File::open(&path).unwrap(), flags).unwrap();
+    assert!(below.contains(rustix::fs::IFlags::APPEND));
+    assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EPERM));
+    appended.unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"begin end");
+    let folder = File::open(&mounted.mount).unwrap();
+    rustix::fs::ioctl_getflags(&folder).unwrap();
+}
+
+#[test]
+fn locks_hold_among_the_users_of_a_mount() {
+    use rustix::fs::{FlockOperation, flock};
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let path = mounted.mount.join("f");
+    fs::write(&path, "").unwrap();
+    let (one, two) = (File::open(&path).unwrap(), File::open(&path).unwrap());
+    flock(&one, FlockOperation::LockExclusive).unwrap();
+    assert!(flock(&two, FlockOperation::NonBlockingLockShared).is_err());
+    drop(one);
+    flock(&two, FlockOperation::NonBlockingLockShared).unwrap();
+}
