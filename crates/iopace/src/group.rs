@@ -78,6 +78,10 @@ fn list(args: &ListGroupsArgs) -> Result<(), Failure> {
         let all = client.connections().map_err(Failure::new)?;
         return done(&args.daemon, &all, || show::connections(&all));
     }
+    if args.processes {
+        let all = client.processes().map_err(Failure::new)?;
+        return done(&args.daemon, &all, || show::processes(&all));
+    }
     let all = client.groups(&args.group).map_err(Failure::new)?;
     done(&args.daemon, &all, || show::list(&all))
 }
@@ -136,9 +140,9 @@ fn get(args: &GetArgs) -> Result<(), Failure> {
 }
 
 fn move_to(args: &MoveArgs) -> Result<(), Failure> {
-    let MoveArgs { export, connection, group, daemon } = args;
-    let (export, connection) = (export.clone(), *connection);
-    let change = Move { export, connection, group: group.clone() };
+    let MoveArgs { export, connection, pid, group, daemon } = args;
+    let (export, group) = (export.clone(), group.clone());
+    let change = Move { export, connection: *connection, pid: *pid, group };
     let to = client(daemon)?.move_to_group(&change).map_err(Failure::new)?;
     done(daemon, &to, || show::list(std::slice::from_ref(&to)))
 }

@@ -27,8 +27,8 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   iopace group remove /vms/web
 
-A group that has groups in it, or that exports or connections pay as, is not removed. Requests on
-their way go on under its settings.";
+A group that has groups in it, or that exports, connections or processes pay as, is not removed.
+Requests on their way go on under its settings.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -41,9 +41,12 @@ const MOVE_EXAMPLES: &str = "\
 Examples:
   iopace group move --export disk /vms/web        and those of its connections that follow it
   iopace group move --connection 7 /vms/web       'iopace group list --connections' has the numbers
+  iopace group move --pid 4711 /backup            a process that uses a mount
 
 It holds from the next request on. What is in flight stays with the group that it came from. A
-connection that was moved by itself, or has named its group, follows its export no more.";
+connection that was moved by itself, or has named its group, follows its export no more. A process
+pays as the group until it ends, whatever the rules of the mount say, and so do the children that it
+has from then on; those that it has already stay where they are.";
 
 const STAT_EXAMPLES: &str = "\
 Examples:
@@ -70,7 +73,7 @@ pub enum GroupCommand {
     Set(SetArgs),
     /// Show what is set for a group and what holds
     Get(GetArgs),
-    /// Have another group pay for an export or a connection
+    /// Have another group pay for an export, a connection or a process
     Move(MoveArgs),
     /// Show what groups did
     #[command(after_help = STAT_EXAMPLES)]
@@ -97,6 +100,9 @@ pub struct ListGroupsArgs {
     /// List the connections with their groups instead
     #[arg(long, conflicts_with = "group")]
     pub connections: bool,
+    /// List the processes that use a mount with their groups instead
+    #[arg(long, conflicts_with_all = ["group", "connections"])]
+    pub processes: bool,
     /// Which daemon
     #[command(flatten)]
     pub daemon: DaemonArgs,
@@ -176,7 +182,7 @@ pub struct GetArgs {
 /// `iopace group move`
 #[derive(Debug, Args)]
 #[command(after_help = MOVE_EXAMPLES)]
-#[command(group(clap::ArgGroup::new("what").required(true).args(["export", "connection"])))]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["export", "connection", "pid"])))]
 pub struct MoveArgs {
     /// An export
     #[arg(long, value_name = "NAME")]
@@ -184,6 +190,9 @@ pub struct MoveArgs {
     /// A connection
     #[arg(long, value_name = "NUMBER")]
     pub connection: Option<u64>,
+    /// A process that uses a mount, by its number in the daemon's eyes
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
     /// The group that is to pay
     pub group: String,
     /// Which daemon

@@ -7,6 +7,8 @@ mod error;
 mod groups;
 mod policies;
 mod resolve;
+#[cfg_attr(not(test), allow(dead_code, reason = "the table of a mount has them"))]
+mod rules;
 
 pub use error::ConfigError;
 pub use resolve::{NamedScheduler, names, valid_name};

@@ -4,7 +4,8 @@ use crate::output::{finish, right, table};
 use crate::units::{size, time};
 use comfy_table::Cell;
 use iopace_daemon::control::api::{
-    ConnectionReport, EffectiveReport, FileReport, GroupReport, StatReport, Written,
+    ConnectionReport, EffectiveReport, FileReport, GroupReport, ProcessesReport, StatReport,
+    Written,
 };
 use std::fmt::Write as _;
 
@@ -13,9 +14,14 @@ const CONNECTIONS_SHOWN: usize = 8;
 
 /// Groups with who pays as them and what is set.
 pub fn list(groups: &[GroupReport]) -> String {
-    let mut rows = table(["group", "exports", "connections", "settings"]);
+    let mut rows = table(["group", "exports", "connections", "processes", "settings"]);
     for group in groups {
-        rows.add_row([&*group.group, &group.exports.join(", "), &numbers(group), &settings(group)]);
+        let processes = match group.processes_count {
+            0 => String::new(),
+            count => count.to_string(),
+        };
+        let cells = [group.exports.join(", "), numbers(group), processes, settings(group)];
+        rows.add_row([group.group.clone()].into_iter().chain(cells));
     }
     finish(&rows, 0)
 }
@@ -57,7 +63,9 @@ pub fn tree(groups: &[GroupReport]) -> String {
             let name = group.group.rsplit('/').next().unwrap_or_default();
             let _ = write!(text, "{} {name}", if goes_on { "├─" } else { "└─" });
         }
-        let notes = [exports(group), connections_count(group), settings(group)];
+        let connections = counted(group.connections.len(), "connection", "connections");
+        let processes = counted(group.processes_count, "process", "processes");
+        let notes = [exports(group), connections, processes, settings(group)];
         let notes: Vec<String> = notes.into_iter().filter(|note| !note.is_empty()).collect();
         if !notes.is_empty() {
             let _ = write!(text, "  ({})", notes.join("; "));
@@ -80,11 +88,11 @@ fn exports(group: &GroupReport) -> String {
     }
 }
 
-fn connections_count(group: &GroupReport) -> String {
-    match group.connections.len() {
+fn counted(count: usize, one: &str, many: &str) -> String {
+    match count {
         0 => String::new(),
-        1 => "1 connection".into(),
-        count => format!("{count} connections"),
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
     }
 }
 
@@ -97,6 +105,21 @@ pub fn connections(all: &[ConnectionReport]) -> String {
         rows.add_row([right(one.connection)].into_iter().chain(cells));
     }
     finish(&rows, 0)
+}
+
+/// Processes with their groups.
+pub fn processes(report: &ProcessesReport) -> String {
+    let mut rows = table(["pid", "program", "group", "why"]);
+    for one in &report.processes {
+        let why = if one.moved { "moved, or its parent was" } else { "a rule, or the default" };
+        let cells = [&*one.program, &one.group, why].map(Cell::new);
+        rows.add_row([right(one.pid)].into_iter().chain(cells));
+    }
+    let mut text = finish(&rows, 0);
+    if report.left_out_count > 0 {
+        let _ = writeln!(text, "{} more processes", report.left_out_count);
+    }
+    text
 }
 
 /// What a write did.
@@ -185,17 +208,19 @@ mod tests {
             group: path.into(),
             exports: Vec::new(),
             connections: Vec::new(),
+            processes_count: 0,
             files: Default::default(),
         };
         let mut all = ["/", "/a", "/a/b", "/a/b/c", "/a/d", "/e"].map(group);
         all[2].exports.push("disk".into());
         all[2].connections.push(7);
+        all[2].processes_count = 2;
         all[5].files.insert("io.weight".into(), "default 50\ndisk 200\n".into());
         assert_eq!(
             tree(&all),
             "/\n\
              ├─ a\n\
-             │  ├─ b  (exports disk; 1 connection)\n\
+             │  ├─ b  (exports disk; 1 connection; 2 processes)\n\
              │  │  └─ c\n\
              │  └─ d\n\
              └─ e  (io.weight: default 50, disk 200)\n"
