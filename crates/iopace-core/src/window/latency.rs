@@ -14,7 +14,10 @@
 //! The N_b reads that got done during a batch would have taken `N_b x T_q / N_q` in quiet; the rest
 //! of T_b was *taken* from the readers. A cycle lasts 16 times that, so readers lose a sixteenth of
 //! what they get alone, whatever the disk is, wherever they wait for it, and however much they
-//! think between two requests: a reader that does not miss the time is not charged for it. Where
+//! think between two requests: a reader that does not miss the time is not charged for it. T_b
+//! begins when the first of the batch goes to the device: what it waited in line before, for its
+//! turn or behind others, was the scheduler's decision and the readers' gain. A batch that has to
+//! wait is larger, a sixteenth of its wait, so that turns do not take write-back's part away. Where
 //! nothing is taken there is no gap, but a look at the quiet rate for 50 ms a second. When the rate
 //! in quiet has changed by more than chance, or is lower than that of a batch, it is learned anew.
 //!
@@ -33,6 +36,8 @@
 //! 7. A reader that never comes back, lost completions, failures and jumps of the clock do not hold
 //!    write-back back for more than 5 s.
 //! 8. What a flush waits for has an eighth of the gap: readers keep two thirds.
+//! 9. What write-back waits in line for its turn is no cost: no gap pays for it, and a batch is a
+//!    sixteenth of its wait at least (80 ms at most).
 //!
 //! # When it does not know
 //! Full depth for all until requests were alone at the device. When readers appear, write-back
@@ -55,8 +60,10 @@
 
 mod batches;
 mod depth;
+mod line;
 mod price;
 mod readers;
+mod shapes;
 
 use super::{Picture, Policy, Started, Window, WriteBack};
 use crate::request::Done;

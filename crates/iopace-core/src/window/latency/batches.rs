@@ -8,8 +8,10 @@
 //!            taken = T_b - N_b x T_q / N_q: the readers' time that the batch used up
 //! ```
 
-use super::price::{Bandwidth, Price, Shape, Tally};
+use super::line::Line;
+use super::price::{Shape, Tally};
 use super::readers::Readers;
+use super::shapes::Shapes;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -55,9 +57,6 @@ const LEARN_TIME: Nanos = Nanos::from_millis(500);
 const TRICKLE_READS: u64 = 8;
 const TRICKLE_TIME_MAX: Nanos = Nanos::from_millis(200);
 
-/// A shape other than the best is tried for one part in so many of the time.
-const TRY_PARTS: u64 = 16;
-
 /// Time between two events that is nobody's: the host stood still.
 const STOOD_STILL: Nanos = Nanos::from_secs(4);
 
@@ -66,7 +65,7 @@ enum Phase {
     /// Nobody reads: no brake.
     Free,
     /// Write-back is in line or may come; without a shape: what is left of the free time.
-    Batch { shape: Option<Shape>, since: Instant, left: Bytes, ends: Instant },
+    Batch { shape: Option<Shape>, since: Instant, left: Bytes, time: Nanos },
     /// All is written; what it left behind in queues and caches goes.
     Settle { shape: Option<Shape>, since: Instant, until: Instant },
     /// No write-back.
@@ -80,20 +79,14 @@ pub(super) struct Batches {
     /// Time is accounted for up to here.
     mark: Instant,
     readers: Readers,
-    /// Write-back in line.
-    in_line: u32,
-    /// When write-back was last put into line or done.
-    write_back_at: Instant,
+    line: Line,
+    /// When the first of the present batch went to the device: its wait in line costs nobody
+    /// anything.
+    started: Option<Instant>,
     /// The present batch, until it has settled.
     batch: Tally,
     batch_size: Bytes,
-    prices: [Price; 3],
-    /// The longest mean latency in quiet with which they were learned.
-    priced_at: Nanos,
-    /// When another shape is tried next; never, while one is.
-    try_at: Instant,
-    tries_count: u64,
-    bandwidth: Bandwidth,
+    shapes: Shapes,
     /// Time since the last quiet that was long enough to learn from.
     disturbed: Nanos,
     gap: Nanos,
@@ -105,15 +98,11 @@ impl Batches {
             phase: Phase::Free,
             mark: Instant::ZERO,
             readers: Readers::default(),
-            in_line: 0,
-            write_back_at: Instant::ZERO,
+            line: Line::default(),
+            started: None,
             batch: Tally::default(),
             batch_size: Bytes::ZERO,
-            prices: [Price::default(); 3],
-            priced_at: Nanos::ZERO,
-            try_at: Instant::ZERO,
-            tries_count: 0,
-            bandwidth: Bandwidth::default(),
+            shapes: Shapes::default(),
             disturbed: Nanos::ZERO,
             gap: Nanos::ZERO,
         }
@@ -121,8 +110,7 @@ impl Batches {
 
     /// Whether one more request may be put into line.
     pub(super) fn ask(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict {
-        // The engine knows, whatever was lost on the way here.
-        self.in_line = in_line.requests_count;
+        self.line.set_len(in_line.requests_count);
         self.advance(now);
         if self.is_written(now) {
             self.written(now);
@@ -140,15 +128,14 @@ impl Batches {
         let depth = match self.phase {
             Phase::Free => WRITE_BACK_DEPTH,
             Phase::Settle { until, .. } => return Verdict::Wait(until, Reason::Window),
-            Phase::Batch { left, ends, .. } if left == Bytes::ZERO || now >= ends => 0,
+            Phase::Batch { left, time, .. } if self.is_full(now, left, time) => 0,
             Phase::Batch { shape: Some(Shape::Trickle), .. } => 1,
             Phase::Batch { .. } | Phase::Quiet { .. } => BULK_DEPTH,
         };
-        if self.in_line >= depth {
+        if self.line.len() >= depth {
             return Verdict::Wait(Instant::NEVER, Reason::Window);
         }
-        self.in_line += 1;
-        self.write_back_at = now;
+        self.line.enter(now);
         if let Phase::Batch { left, .. } = &mut self.phase {
             *left = *left - size;
         }
@@ -160,6 +147,13 @@ impl Batches {
         if started.sync {
             self.readers.on_start(now);
             self.advance(now);
+            return;
+        }
+        if let Phase::Batch { since, .. } = self.phase
+            && self.started.is_none()
+        {
+            self.started = Some(now);
+            self.line.waited(now.since(since));
         }
     }
 
@@ -172,17 +166,17 @@ impl Batches {
             Phase::Quiet { since, .. } => Some(since),
             _ => None,
         };
-        if self.readers.on_done(now, done, quiet_since) && quiet_since.is_none() {
+        let is_counted = self.readers.on_done(now, done, quiet_since);
+        if is_counted && self.started.is_some() {
             self.batch.count += 1;
         }
     }
 
     fn write_back_done(&mut self, now: Instant, done: &Done) {
-        self.in_line = self.in_line.saturating_sub(1);
-        self.write_back_at = now;
+        self.line.done(now);
         if done.ok {
             if self.is_at_full_speed() {
-                self.bandwidth.done(done.extent.len());
+                self.line.written(done.extent.len());
             }
             self.batch_size += done.extent.len();
         }
@@ -216,9 +210,10 @@ impl Batches {
         match self.phase {
             Phase::Free if is_read => {
                 self.batch = Tally::default();
-                let ends = Instant::ZERO;
-                self.phase = Phase::Batch { shape: None, since: now, left: Bytes::ZERO, ends };
-                if self.in_line == 0 {
+                let (left, time) = (Bytes::ZERO, Nanos::ZERO);
+                self.phase = Phase::Batch { shape: None, since: now, left, time };
+                self.started = Some(now);
+                if self.line.len() == 0 {
                     self.written(now);
                 }
             }
@@ -227,7 +222,7 @@ impl Batches {
                 (self.phase, self.disturbed, self.gap) = (Phase::Free, Nanos::ZERO, Nanos::ZERO);
             }
             // Nothing more was put into line: there is nothing more to write for the moment.
-            Phase::Batch { .. } if self.in_line == 0 && now > self.write_back_at => {
+            Phase::Batch { .. } if self.line.is_empty_since(now) => {
                 self.written(now);
             }
             _ => {}
@@ -240,14 +235,16 @@ impl Batches {
         if passed > STOOD_STILL {
             return;
         }
-        if self.in_line > 0 && self.is_at_full_speed() {
-            self.bandwidth.pass(passed);
+        if self.is_at_full_speed() {
+            self.line.pass(passed);
         }
         match self.phase {
             Phase::Free => {}
             Phase::Batch { .. } | Phase::Settle { .. } => {
-                self.batch.time += passed;
                 self.disturbed += passed;
+                if self.started.is_some() {
+                    self.batch.time += passed;
+                }
             }
             Phase::Quiet { .. } => {
                 self.readers.pass_quiet(passed);
@@ -259,7 +256,10 @@ impl Batches {
     fn is_at_full_speed(&self) -> bool {
         match self.phase {
             Phase::Free => true,
-            Phase::Batch { shape, .. } => !matches!(shape, None | Some(Shape::Trickle)),
+            // What the scheduler keeps waiting says nothing about the device.
+            Phase::Batch { shape, .. } => {
+                self.started.is_some() && !matches!(shape, None | Some(Shape::Trickle))
+            }
             _ => false,
         }
     }
@@ -267,16 +267,22 @@ impl Batches {
     /// Whether a batch is written, and none of it is left.
     fn is_written(&self, now: Instant) -> bool {
         match self.phase {
-            Phase::Batch { left, ends, .. } => {
-                self.in_line == 0 && (left == Bytes::ZERO || now >= ends)
+            Phase::Batch { left, time, .. } => {
+                self.line.len() == 0 && self.is_full(now, left, time)
             }
             _ => false,
         }
     }
 
-    /// The time of a batch.
-    fn batch_time(&self) -> Nanos {
-        self.readers.latencies().0.times(BATCH_LATENCIES).clamp(BATCH_TIME_MIN, BATCH_TIME_MAX)
+    /// Whether nothing more goes into a batch.
+    fn is_full(&self, now: Instant, left: Bytes, time: Nanos) -> bool {
+        left == Bytes::ZERO || self.started.is_some_and(|started| now >= started + time)
+    }
+
+    /// The time of a batch that waits for its turn for so long.
+    fn batch_time(&self, wait: Nanos) -> Nanos {
+        let time = self.readers.latencies().0.times(BATCH_LATENCIES).max(Nanos(wait.0 / PARTS));
+        time.clamp(BATCH_TIME_MIN, BATCH_TIME_MAX)
     }
 
     /// Opens a batch.
@@ -287,62 +293,37 @@ impl Batches {
             self.disturbed = Nanos::ZERO;
         }
         self.readers.end_gap();
-        if self.readers.are_much_faster_than(self.priced_at) {
+        if self.readers.are_much_faster_than(self.shapes.priced_at()) {
             // What was learned from a much slower disk says nothing.
-            (self.prices, self.bandwidth) = Default::default();
-            self.priced_at = Nanos::ZERO;
+            self.shapes.forget();
+            self.line.forget();
         }
-        let time = self.batch_time();
-        let left = self.bandwidth.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
+        let time = self.batch_time(self.line.wait());
+        let left = self.line.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
         let left = left.clamp(BATCH_MIN, BATCH_MAX);
-        let shape = self.choose(now);
+        let shape = self.shapes.choose(now);
         // A trickle keeps no read waiting for long: it may last until some of them have come.
         let (left, time) = match shape {
             Shape::Trickle => (Bytes(u64::MAX), self.trickle_time()),
             _ => (left, time.times(2)),
         };
-        let ends = now + time;
         (self.batch, self.batch_size) = (Tally::default(), Bytes::ZERO);
-        self.phase = Phase::Batch { shape: Some(shape), since: now, left, ends };
-        self.write_back_at = now;
+        self.started = None;
+        self.phase = Phase::Batch { shape: Some(shape), since: now, left, time };
+        self.line.begin(now);
     }
 
     /// The time of a trickle: some reads come in it, however much their readers think.
     fn trickle_time(&self) -> Nanos {
         let quiet = self.readers.quiet();
         let reads = quiet.time.times(TRICKLE_READS).0.checked_div(quiet.count);
-        Nanos(reads.unwrap_or(0)).clamp(self.batch_time(), TRICKLE_TIME_MAX)
-    }
-
-    /// The shape that gets most written for what readers give; now and then it tries another.
-    fn choose(&mut self, now: Instant) -> Shape {
-        if let Some(unknown) = Shape::ALL.into_iter().find(|s| !self.price(*s).is_known()) {
-            return unknown;
-        }
-        let mut best = Shape::Bulk;
-        for shape in Shape::ALL {
-            if self.price(shape).beats(self.price(best), PARTS) {
-                best = shape;
-            }
-        }
-        if now < self.try_at {
-            return best;
-        }
-        // The next try is set when this one has shown how long its cycle is.
-        self.tries_count += 1;
-        self.try_at = Instant::NEVER;
-        let step = 1 + self.tries_count as usize % 2;
-        Shape::ALL[(best as usize + step) % Shape::ALL.len()]
-    }
-
-    fn price(&self, shape: Shape) -> &Price {
-        &self.prices[shape as usize]
+        Nanos(reads.unwrap_or(0)).clamp(self.batch_time(Nanos::ZERO), TRICKLE_TIME_MAX)
     }
 
     /// How many requests may be at the disk at once.
     pub(super) fn depth_max(&self) -> u32 {
         match self.phase {
-            Phase::Batch { shape: Some(Shape::Narrow), .. } => 1,
+            Phase::Batch { shape: Some(Shape::Narrow), .. } if self.started.is_some() => 1,
             _ => u32::MAX,
         }
     }
@@ -351,7 +332,7 @@ impl Batches {
     fn written(&mut self, now: Instant) {
         let Phase::Batch { shape, since, .. } = self.phase else { return };
         let latency = self.readers.latencies().0.min(BATCH_TIME_MAX);
-        let settle = self.batch_time() + latency.times(2);
+        let settle = self.batch_time(Nanos::ZERO) + latency.times(2);
         let is_probe = self.disturbed >= PROBE_EVERY || !self.readers.are_known();
         if let Some(shape) = shape
             && !is_probe
@@ -366,7 +347,7 @@ impl Batches {
 
     /// How long a cycle lasts that pays for the present batch.
     fn cycle(&self, shape: Shape) -> Nanos {
-        self.price(shape).of(self.batch_size).times(PARTS)
+        self.shapes.price(shape).of(self.batch_size).times(PARTS)
     }
 
     /// A batch is over and its cost is known.
@@ -381,19 +362,18 @@ impl Batches {
                 self.readers.forget();
             } else {
                 let quiet = self.readers.quiet();
-                self.prices[shape as usize].book(&self.batch, self.batch_size, quiet);
-                self.priced_at = self.priced_at.max(self.readers.latencies().0);
+                let turn = (now.since(since), self.batch_size, self.readers.latencies().0);
+                self.shapes.book(shape, turn, (&self.batch, quiet));
             }
-            let gap_max = now.since(since).times(GAP_BATCHES).min(GAP_MAX);
+            let took = now.since(self.started.unwrap_or(now));
+            let gap_max = took.times(GAP_BATCHES).min(GAP_MAX);
             until = (since + self.cycle(shape)).clamp(now, now + gap_max);
         }
         if self.disturbed >= PROBE_EVERY {
             until = until.max(now + PROBE);
         }
         self.gap = until.since(now);
-        if self.try_at.is_never() {
-            self.try_at = until + until.since(since).times(TRY_PARTS);
-        }
+        self.shapes.cycle_set(since, until);
         self.phase = Phase::Quiet { since: now, until };
     }
 }

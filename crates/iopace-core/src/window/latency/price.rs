@@ -95,8 +95,8 @@ pub(super) struct Price {
 }
 
 impl Price {
-    /// A batch has taken so much of the readers' time.
-    pub(super) fn book(&mut self, batch: &Tally, size: Bytes, quiet: &Tally) {
+    /// A batch was over after `turn`, and so much of the readers' time is gone.
+    pub(super) fn book(&mut self, turn: Nanos, batch: &Tally, size: Bytes, quiet: &Tally) {
         let reads = u128::from(self.time.unsigned_abs()) * u128::from(quiet.count);
         let is_enough = reads >= u128::from(quiet.time.0) * u128::from(READS);
         if (is_enough && self.batches_count >= BATCHES) || self.batches_count >= BATCHES_MAX {
@@ -105,7 +105,7 @@ impl Price {
             self.bytes /= 2;
             self.batches_count /= 2;
         }
-        self.time = self.time.saturating_add(to_i64(u128::from(batch.time.0)));
+        self.time = self.time.saturating_add(to_i64(u128::from(turn.0)));
         self.taken = self.taken.saturating_add(batch.taken(quiet));
         self.bytes = self.bytes.saturating_add(size.get());
         self.batches_count += 1;

@@ -33,6 +33,8 @@ struct Toy {
     writes: VecDeque<Instant>,
     last_sync: bool,
     is_awaited: bool,
+    /// The scheduler gives turns: write-back the first 100 of every 300 ms, if it has any.
+    takes_turns: bool,
     reads_count: u64,
     writes_count: u64,
     /// Longest time between two writes, and the gaps that were seen.
@@ -55,6 +57,7 @@ impl Toy {
             writes: VecDeque::new(),
             last_sync: true,
             is_awaited: false,
+            takes_turns: false,
             reads_count: 0,
             writes_count: 0,
             longest: Nanos::ZERO,
@@ -88,8 +91,13 @@ impl Toy {
         let end = self.now + time;
         while self.now < end {
             let again = if is_writing { self.ask() } else { Instant::NEVER };
-            let write_at = self.writes.front().copied().unwrap_or(Instant::NEVER);
-            let sync = self.reader_at <= write_at;
+            let mut write_at = self.writes.front().copied().unwrap_or(Instant::NEVER);
+            let mut sync = self.reader_at <= write_at;
+            if self.takes_turns {
+                let is_its_turn = self.now.0 % ms(300).0 < ms(100).0;
+                sync = !is_its_turn || write_at.is_never();
+                write_at = if sync { Instant::NEVER } else { write_at };
+            }
             if self.reader_at.min(write_at) > self.now {
                 self.now = self.reader_at.min(again);
                 continue;
@@ -306,6 +314,19 @@ fn p8_what_a_flush_waits_for_has_an_eighth_of_the_gap() {
     let ((_, writes), (kept, writes_awaited)) = (run(false), run(true));
     assert!(writes_awaited > writes * 4, "{writes_awaited} {writes}");
     assert!((600..800).contains(&kept), "{kept}");
+}
+
+#[test]
+fn p9_a_wait_for_its_turn_is_no_cost() {
+    let read = Nanos::from_micros(100);
+    let mut toy = Toy::new(read, Nanos::from_micros(400), Nanos::ZERO, Nanos::ZERO);
+    toy.takes_turns = true;
+    toy.run(Nanos::from_secs(60), true);
+    // A batch each turn, of a sixteenth of its wait of about 200 ms.
+    let writing = toy.writes_count * 400 / 60_000;
+    assert!((25..=75).contains(&writing), "{writing} thousandths of the time");
+    assert!(toy.longest < ms(700), "{}", toy.longest);
+    assert!(toy.kept() > 900, "{}", toy.kept());
 }
 
 #[test]
