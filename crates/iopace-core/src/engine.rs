@@ -131,7 +131,7 @@ impl Engine {
             admit_again: (Instant::NEVER, Reason::Idle),
             groups: Accounts::default(),
             targets: Targets::default(),
-            sched: Guard::new(config.base, config.base.defaults()),
+            sched: Guard::new(config.base, config.base.defaults(), config.rotational),
             window: (config.window.build)(config.window_depth),
             window_policy: config.window,
             window_max: config.window_depth,

@@ -120,8 +120,9 @@ impl Machine {
     pub fn new(config: Config, cache: Option<PageCacheConfig>, disk: Box<dyn Disk>) -> Machine {
         let window_depth = config.window_depth.min(disk.depth());
         let capacity = disk.capacity();
+        let rotational = Some(disk.is_rotational());
         Machine {
-            engine: Engine::new(Config { window_depth, capacity, ..config }),
+            engine: Engine::new(Config { window_depth, capacity, rotational, ..config }),
             cache: cache.map(PageCache::new),
             disk,
             entries: Vec::new(),

@@ -28,7 +28,8 @@ impl Engine {
         params: Params,
         inserted: bool,
     ) -> Result<(), ControlError> {
-        let build = std::panic::AssertUnwindSafe(|| Guard::new(to, params));
+        let rotational = self.sched.rotational;
+        let build = std::panic::AssertUnwindSafe(|| Guard::new(to, params, rotational));
         let new =
             std::panic::catch_unwind(build).map_err(|_| ControlError::BuildFailed(to.name))?;
         if let Err(fault) = self.check_drain() {
@@ -97,7 +98,8 @@ impl Engine {
             dump: self.sched.dump(),
         };
         self.outputs.push_back(Output::Event(Box::new(event)));
-        self.sched = Guard::new(&fifo::ALGORITHM, fifo::ALGORITHM.defaults());
+        self.sched =
+            Guard::new(&fifo::ALGORITHM, fifo::ALGORITHM.defaults(), self.sched.rotational);
         self.epoch += 1;
         self.held_since = None;
         self.stats.failed_over_count += 1;

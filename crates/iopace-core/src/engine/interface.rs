@@ -206,6 +206,8 @@ pub struct Config {
     pub write_back_len: Bytes,
     /// Size of the device: no write-back goes beyond it.
     pub capacity: Bytes,
+    /// Whether the disk has a head, where that is known: schedulers make use of it.
+    pub rotational: Option<bool>,
 }
 
 impl Default for Config {
@@ -222,6 +224,7 @@ impl Default for Config {
             memory: Thresholds { background: Bytes(u64::MAX), limit: Bytes(u64::MAX) },
             write_back_len: WRITE_BACK_LEN,
             capacity: Bytes(u64::MAX),
+            rotational: None,
         }
     }
 }

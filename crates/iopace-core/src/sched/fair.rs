@@ -30,7 +30,8 @@
 //! one, where all is exact; deeper the model is linear in size and learned from sums (see Limits).
 //!
 //! *Disks with a head*, which the model finds out (a random request costs 0.4 ms more than a
-//! sequential one): a task is served in one go for `quantum_ms` or `quantum_kb`, by position, and
+//! sequential one), unless the disk is known to have none, as a file server, whose random reads are
+//! slow and many at once: a task is served in one go for `quantum_ms` or `quantum_kb`, by position, and
 //! the disk is kept for it while it thinks for less than a seek takes: a stream keeps its speed,
 //! and a random reader with one request at a time its share (it would get one request per turn).
 //! The time that the disk is kept idle for it is charged to it. A go that ends in such a pause ends
@@ -312,6 +313,10 @@ impl Scheduler for Fair {
         if let Some(service) = self.service.as_mut().filter(|it| it.task == task && is_unused) {
             service.waiting = patience.map(|patience| (now, now + patience));
         }
+    }
+
+    fn set_rotational(&mut self, is_rotational: bool) {
+        self.model.set_rotational(is_rotational);
     }
 
     fn len(&self) -> usize {

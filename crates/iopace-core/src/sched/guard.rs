@@ -16,14 +16,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) struct Guard {
     pub(crate) algorithm: &'static Algorithm,
     pub(crate) params: Params,
+    /// Whether the disk has a head, where it is known.
+    pub(crate) rotational: Option<bool>,
     scheduler: Box<dyn Scheduler>,
 }
 
 impl Guard {
-    /// Starts the algorithm.
-    pub(crate) fn new(algorithm: &'static Algorithm, params: Params) -> Guard {
-        let scheduler = (algorithm.build)(&params);
-        Guard { algorithm, params, scheduler }
+    /// Starts the algorithm, on such a disk.
+    pub(crate) fn new(
+        algorithm: &'static Algorithm,
+        params: Params,
+        rotational: Option<bool>,
+    ) -> Guard {
+        let mut scheduler = (algorithm.build)(&params);
+        if let Some(is_rotational) = rotational {
+            scheduler.set_rotational(is_rotational);
+        }
+        Guard { algorithm, params, rotational, scheduler }
     }
 
     pub(crate) fn push(&mut self, now: Instant, request: Request) -> Result<(), Fault> {

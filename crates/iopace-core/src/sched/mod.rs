@@ -44,6 +44,9 @@ pub trait Scheduler: fmt::Debug + Send {
     /// Hands back all that it holds, in arrival order, and forgets it.
     fn drain(&mut self, into: &mut Vec<Request>);
 
+    /// Whether the disk has a head; told once, before the first request, where it is known.
+    fn set_rotational(&mut self, _is_rotational: bool) {}
+
     /// A request that it popped is done.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
 

@@ -25,25 +25,33 @@
 //! `wait_ms`. Think time is measured from completion to submission and not between submissions, so
 //! it does not contain the disk's own time.
 //!
+//! *Depth.* One request at a time leaves the disk nothing to choose, which is what a head needs. A
+//! disk known to have none (flash, a file server) works on many at once: there the task in service
+//! has its slice with all its requests, as many as stage window lets, unless `queue_depth` is set.
+//!
 //! # Properties
 //! 1. A task has the disk for at most `quantum_kb`, or `quantum_ms` from its first completion, plus
-//!    one request, while others wait.
+//!    one request, while others wait; with a depth, plus what it has at the disk by then.
 //! 2. The disk idles for at most `wait_ms` at a time, and only for the task in service.
 //! 3. Tasks are served in turn: a task with requests waits at most one slice of each other one.
 //! 4. A task that is alone is never held up.
 //! 5. A task whose mean think time is above `wait_ms` is not waited for.
 //! 6. A task that seeks but thinks briefly keeps its slice.
 //! 7. With `bypass` nothing is held back and requests go in order of arrival.
-//! 8. A request that others of its task pass over for 5 s goes first within the next second of its
+//! 8. On a disk with a head, or an unknown one, one request is at the disk, if `queue_depth` does
+//!    not say more; on one without, all requests of the task in service, and none is held back
+//!    from a task that is alone.
+//! 9. A request that others of its task pass over for 5 s goes first within the next second of its
 //!    task's slices, one request a second.
 //!
 //! # When it does not know
 //! A new task is waited for until its think time is known (four requests).
 //!
 //! # Limits
-//! With `queue_depth` 1 the disk's own queueing is switched off, which wastes a disk that has it;
-//! with more, other tasks still wait while the one in service has a request in flight. Slices are
-//! equal: no weights. On flash there is no seek to save: use `fifo` there.
+//! With one request at a time the disk's own queueing is switched off, which wastes a disk that has
+//! it; with more, other tasks still wait while the one in service has a request in flight. Slices
+//! are equal: no weights. On flash there is no seek to save: tasks with one request at a time are
+//! served one after the other there, where `fifo` has them all served at once.
 //!
 //! # Sources
 //! FreeBSD gsched_rr (gs_rr.c): parameters, bounds, defaults, counters, the statistics' 1/8 weight;
@@ -60,6 +68,7 @@ use crate::verdict::{Pop, Reason};
 use config::{Config, PARAMS};
 use std::collections::{BTreeMap, VecDeque};
 
+mod anticipation;
 mod config;
 
 /// Its line in the registry.
@@ -75,18 +84,8 @@ pub static ALGORITHM: Algorithm = Algorithm {
     build: |params| Box::new(RoundRobin::new(params)),
 };
 
-/// A mean distance up to which a task counts as sequential (gsched_rr).
-const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
-
 /// A longer seek counts as this long (gsched_rr).
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
-
-/// Mean think times to wait for a seeking task: an exponential one is longer in 2 % of cases.
-const THINK_TIMES: u64 = 4;
-
-/// Shortest wait: a program that asks for the next at once still needs a switch to it and back, and
-/// more on a host with other work. A tenth of what a lost turn costs on a disk with a head.
-const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 /// Within its task a request is passed over by nearer ones for this long. A stream that stays ahead
 /// of the head would pass it over for ever; a seek there and back every 5 s costs a stream 0.3 %.
@@ -143,6 +142,8 @@ struct Slice {
 #[derive(Debug)]
 pub struct RoundRobin {
     config: Config,
+    /// Whether the disk is known to have no head.
+    is_headless: bool,
     tasks: BTreeMap<TaskId, Queue>,
     /// Tasks with requests, the one in service aside, in order of their turn.
     turns: VecDeque<TaskId>,
@@ -162,6 +163,7 @@ impl RoundRobin {
     fn new(params: &Params) -> RoundRobin {
         RoundRobin {
             config: Config::new(params),
+            is_headless: false,
             tasks: BTreeMap::new(),
             turns: VecDeque::new(),
             active: None,
@@ -172,6 +174,14 @@ impl RoundRobin {
             wait_hit_count: 0,
             wait_miss_count: 0,
             slices_count: 0,
+        }
+    }
+
+    /// How many requests may be at the disk at once.
+    fn depth(&self) -> u32 {
+        match self.config.queue_depth {
+            0 if self.is_headless => u32::MAX,
+            depth => depth.max(1),
         }
     }
 
@@ -242,36 +252,6 @@ impl RoundRobin {
         }
     }
 
-    /// How long the task's next request is worth waiting for, from now.
-    fn patience(&self, queue: &Queue, done: &Done) -> Option<Nanos> {
-        let Config { wait, w_anticipate, bypass, .. } = self.config;
-        if bypass || (done.op.is_write() && !w_anticipate) {
-            return None;
-        }
-        let Some(think) = queue.stats.think() else { return Some(wait) };
-        if think > wait {
-            return None;
-        }
-        let is_sequential = queue.stats.seek().is_none_or(|seek| seek <= SEQUENTIAL_MAX);
-        let patience = think.times(THINK_TIMES).max(PATIENCE_MIN);
-        Some(if is_sequential { wait } else { wait.min(patience) })
-    }
-
-    /// The task in service has nothing queued and nothing in flight: wait for it, or not.
-    fn anticipate(&mut self, now: Instant, done: &Done) {
-        let Some(queue) = self.tasks.get(&done.task) else { return };
-        let patience = self.patience(queue, done);
-        let Some(slice) = &mut self.active else { return };
-        let until = patience.map(|patience| {
-            let until = now + patience;
-            slice.end.map_or(until, |end| until.min(end))
-        });
-        match until.filter(|&until| until > now) {
-            Some(until) => slice.waiting_until = Some(until),
-            None => self.active = None,
-        }
-    }
-
     /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
     fn expire(&mut self, now: Instant) {
         let is_full = self.tasks.len() >= self.expiry_at.1;
@@ -286,20 +266,6 @@ impl RoundRobin {
         });
         // More busy tasks than the limit: not a walk for each request.
         self.expiry_at = (now + EXPIRE, TASKS_MAX.max(self.tasks.len() * 2));
-    }
-
-    /// Why the task in service keeps the disk although it has nothing queued.
-    fn hold(&mut self, now: Instant) -> Option<Pop> {
-        let slice = self.active.as_mut()?;
-        if let Some(until) = slice.waiting_until {
-            if now < until {
-                return Some(Pop::At(until, Reason::Anticipation));
-            }
-            self.wait_miss_count += 1;
-            return None;
-        }
-        let is_busy = self.tasks.get(&slice.task).is_some_and(|queue| queue.in_flight > 0);
-        is_busy.then_some(Pop::At(Instant::NEVER, Reason::Turn))
     }
 }
 
@@ -320,7 +286,7 @@ impl Scheduler for RoundRobin {
         if self.len == 0 {
             return Pop::Empty;
         }
-        if self.in_flight >= self.config.queue_depth {
+        if self.in_flight >= self.depth() {
             return Pop::At(Instant::NEVER, Reason::Turn);
         }
         if self.is_expired(now) {
@@ -355,6 +321,10 @@ impl Scheduler for RoundRobin {
         if is_idle {
             self.anticipate(now, done);
         }
+    }
+
+    fn set_rotational(&mut self, is_rotational: bool) {
+        self.is_headless = !is_rotational;
     }
 
     fn len(&self) -> usize {

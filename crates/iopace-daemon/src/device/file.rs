@@ -19,6 +19,7 @@ use crate::io::target::{Places, Target};
 use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::job::Job;
 use crate::limits::{DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, INLINE_SERVICE, WRITE_THREADS};
+use crate::measured::kernel_says_rotational;
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
 use iopace_core::engine::{Config, Control, ControlError, Start};
@@ -126,6 +127,7 @@ impl FileDevice {
                 pace: config.pace,
                 memory: thresholds(config, DIRTY_FALLBACK),
                 capacity: Bytes(file.size_bytes()),
+                rotational: is_rotational(path),
                 ..Config::default()
             };
             let writer = this.clone();
@@ -238,7 +240,7 @@ fn info(config: &DeviceConfig, path: &Path, file: &File, io_engine: &'static str
         size_bytes: if file.is_direct() { file.size_bytes() & !4095 } else { file.size_bytes() },
         read_only: config.read_only,
         direct: config.direct,
-        rotational: is_rotational(path),
+        rotational: is_rotational(path).unwrap_or(false),
         io_engine,
         base: fifo::ALGORITHM.name,
         block_bytes: (block, 4096),
@@ -253,13 +255,14 @@ fn kind(file: &File) -> &'static str {
     }
 }
 
-/// What sysfs says of a block device; files are taken for flash.
-fn is_rotational(path: &Path) -> bool {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-        return false;
+/// Whether the disk below has a head, as far as the kernel tells. A file server orders by itself.
+fn is_rotational(path: &Path) -> Option<bool> {
+    let is_nfs = || {
+        let found =
+            rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == rustix::fs::NFS_SUPER_MAGIC);
+        found.then_some(false)
     };
-    let flag = std::fs::read_to_string(format!("/sys/class/block/{name}/queue/rotational"));
-    flag.is_ok_and(|flag| flag.trim() == "1")
+    kernel_says_rotational(path).or_else(is_nfs)
 }
 
 impl Device for FileDevice {

@@ -119,6 +119,8 @@ pub(super) struct Model {
     /// Where the last request that went to the device ended.
     head: Option<Bytes>,
     has_head: bool,
+    /// Whether the device is known to have no head, whatever its requests cost.
+    is_headless: bool,
 }
 
 impl Model {
@@ -142,7 +144,14 @@ impl Model {
             is_spoilt: false,
             head: None,
             has_head: false,
+            is_headless: false,
         }
+    }
+
+    /// What is known of the device. That it has a head is found out all the same: virtual disks
+    /// say so, whatever they are on.
+    pub(super) fn set_rotational(&mut self, is_rotational: bool) {
+        self.is_headless = !is_rotational;
     }
 
     /// What kind a request that goes to the device now is.
@@ -280,7 +289,8 @@ impl Model {
     /// it was.
     fn judge(&mut self) {
         let seek = self.seek().0;
-        self.has_head = seek >= if self.has_head { SEEK_MIN / 2 } else { SEEK_MIN };
+        self.has_head =
+            !self.is_headless && seek >= if self.has_head { SEEK_MIN / 2 } else { SEEK_MIN };
     }
 
     /// Whether the device has a head that must not be sent around without need.

@@ -35,10 +35,11 @@ pub(super) static PARAMS: [ParamSpec; 6] = [
     ParamSpec {
         name: "queue_depth",
         unit: "requests",
-        min: 1,
-        default: 1,
+        min: 0,
+        default: 0,
         max: 50,
-        doc: "requests at the disk at once; one gives this scheduler all the say",
+        doc: "requests at the disk at once; one gives this scheduler all the say; 0 is one, and on \
+              a disk that is known to have no head as many as stage window lets",
     },
     ParamSpec {
         name: "bypass",
@@ -64,6 +65,7 @@ pub(super) struct Config {
     pub(super) wait: Nanos,
     pub(super) quantum: Nanos,
     pub(super) quantum_bytes: Bytes,
+    /// 0: the disk decides.
     pub(super) queue_depth: u32,
     pub(super) bypass: bool,
     pub(super) w_anticipate: bool,

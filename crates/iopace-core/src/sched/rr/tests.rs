@@ -261,7 +261,29 @@ fn p7_with_bypass_requests_go_in_order_of_arrival() {
 }
 
 #[test]
-fn p8_a_request_of_a_task_is_not_passed_over_by_its_others_for_ever() {
+fn p8_a_disk_without_a_head_has_all_requests_of_the_task_in_service() {
+    let at_once = |rotational: Option<bool>, settings: &[(&str, u64)]| {
+        let mut bench = Bench::new(settings);
+        if let Some(is_rotational) = rotational {
+            bench.rr.set_rotational(is_rotational);
+        }
+        (0..20).for_each(|place| bench.push(TaskId(1 + place / 10), place << 30));
+        let mut first = 0;
+        while let Pop::Ready(request) = bench.rr.pop(Instant::ZERO) {
+            first += u64::from(request.task() == TaskId(1));
+            request.abandon();
+        }
+        (first, bench.rr.in_flight)
+    };
+    assert_eq!(at_once(None, &[]), (1, 1));
+    assert_eq!(at_once(Some(true), &[]), (1, 1));
+    assert_eq!(at_once(Some(false), &[]), (10, 10), "the other task waits for its turn");
+    assert_eq!(at_once(Some(false), &[("queue_depth", 1)]), (1, 1));
+    assert_eq!(at_once(Some(true), &[("queue_depth", 4)]), (4, 4));
+}
+
+#[test]
+fn p9_a_request_of_a_task_is_not_passed_over_by_its_others_for_ever() {
     let mut bench = Bench::new(&[]);
     let mut writer = [client(1, 0, true)];
     writer[0].position = 1 << 40;

@@ -1,0 +1,63 @@
+//! Keeping the disk for the task in service while its next request is about to come.
+
+use super::{Config, Queue, RoundRobin};
+use crate::request::Done;
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use crate::verdict::{Pop, Reason};
+
+/// A mean distance up to which a task counts as sequential (gsched_rr).
+const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
+
+/// Mean think times to wait for a seeking task: an exponential one is longer in 2 % of cases.
+const THINK_TIMES: u64 = 4;
+
+/// Shortest wait: a program that asks for the next at once still needs a switch to it and back, and
+/// more on a host with other work. A tenth of what a lost turn costs on a disk with a head.
+const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
+
+impl RoundRobin {
+    /// How long the task's next request is worth waiting for, from now.
+    fn patience(&self, queue: &Queue, done: &Done) -> Option<Nanos> {
+        let Config { wait, w_anticipate, bypass, .. } = self.config;
+        if bypass || (done.op.is_write() && !w_anticipate) {
+            return None;
+        }
+        let Some(think) = queue.stats.think() else { return Some(wait) };
+        if think > wait {
+            return None;
+        }
+        let is_sequential = queue.stats.seek().is_none_or(|seek| seek <= SEQUENTIAL_MAX);
+        let patience = think.times(THINK_TIMES).max(PATIENCE_MIN);
+        Some(if is_sequential { wait } else { wait.min(patience) })
+    }
+
+    /// The task in service has nothing queued and nothing in flight: wait for it, or not.
+    pub(super) fn anticipate(&mut self, now: Instant, done: &Done) {
+        let Some(queue) = self.tasks.get(&done.task) else { return };
+        let patience = self.patience(queue, done);
+        let Some(slice) = &mut self.active else { return };
+        let until = patience.map(|patience| {
+            let until = now + patience;
+            slice.end.map_or(until, |end| until.min(end))
+        });
+        match until.filter(|&until| until > now) {
+            Some(until) => slice.waiting_until = Some(until),
+            None => self.active = None,
+        }
+    }
+
+    /// Why the task in service keeps the disk although it has nothing queued.
+    pub(super) fn hold(&mut self, now: Instant) -> Option<Pop> {
+        let slice = self.active.as_mut()?;
+        if let Some(until) = slice.waiting_until {
+            if now < until {
+                return Some(Pop::At(until, Reason::Anticipation));
+            }
+            self.wait_miss_count += 1;
+            return None;
+        }
+        let is_busy = self.tasks.get(&slice.task).is_some_and(|queue| queue.in_flight > 0);
+        is_busy.then_some(Pop::At(Instant::NEVER, Reason::Turn))
+    }
+}
