@@ -11,6 +11,12 @@ pub fn now() -> Instant {
     Instant(u64::try_from(origin.elapsed().as_nanos()).expect("584 years have not passed"))
 }
 
+/// The time since the machine was started, in which the kernel tells when processes were.
+pub fn since_boot() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
 /// How long until `at`; zero if it has passed, `None` if it never comes.
 pub fn until(at: Instant) -> Option<std::time::Duration> {
     if at.is_never() {

@@ -51,9 +51,8 @@ impl Proc for Kernel {
     }
 
     fn ticks(&self) -> u64 {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
-        nanos / (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+        let per_second = rustix::param::clock_ticks_per_second().clamp(1, 1_000_000_000);
+        clock::since_boot().as_nanos() / (1_000_000_000 / per_second)
     }
 }
 

@@ -87,3 +87,32 @@ proptest! {
         prop_assert!(made_by_hand.iter().all(|path| !path.contains("idle")), "{:?}", made_by_hand);
     }
 }
+
+#[test]
+fn threads_call_while_groups_come_and_go() {
+    let bench = Bench::new(&[]);
+    bench.proc.start(7, "x");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5_000 {
+                    let pays = bench.of(7);
+                    let path = bench.groups.path(pays.group());
+                    std::thread::yield_now();
+                    assert_eq!(bench.groups.path(pays.group()), path);
+                }
+            });
+        }
+        for round in 0..2_000 {
+            let (old, new) = (format!("/g{round}"), format!("/g{}", round + 1));
+            bench.groups.create(&new, false).expect("made");
+            bench.groups.move_process(7, &new).expect("moved");
+            if round > 0 {
+                bench.groups.remove(&old).expect("nobody pays as it");
+            }
+        }
+    });
+    assert_eq!(bench.path(7), "/g2000");
+    bench.groups.create("/last", false).expect("made");
+    assert_eq!((bench.groups.dying_count(), bench.groups.count()), (0, 3));
+}
