@@ -135,8 +135,8 @@ pub const CALLERS_MAX: usize = 16_384;
 /// runs within a few ms.
 pub const RECHECK_FIRST: Nanos = Nanos::from_millis(10);
 
-/// The time between two looks doubles up to this: a changed `ionice` counts after so long at most. A
-/// look costs some 30 µs.
+/// The time between two looks doubles up to this: a changed `ionice` counts after so long at most.
+/// A look costs some 50 µs.
 pub const RECHECK_MAX: Nanos = Nanos::from_millis(1_000);
 
 /// Most rules of a mount: all are compared at each new caller, some 50 ns each.

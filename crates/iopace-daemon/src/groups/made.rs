@@ -1,8 +1,8 @@
 //! Groups that are made for callers of mounts, and who holds which group's number.
 //!
-//! A class of `ionice` or a mapped cgroup is made into a group when somebody needs it, and goes when
-//! it was unused for a while. One that a user makes too, or sets something for, is the user's from
-//! then on and stays.
+//! A class of `ionice` or a mapped cgroup is made into a group when somebody needs it, and goes
+//! when it was unused for a while. One that a user makes too, or sets something for, is the
+//! user's from then on and stays.
 
 use super::{Groups, State};
 use crate::limits::{MADE_GROUPS_MAX, MADE_UNUSED};
@@ -143,7 +143,8 @@ impl Groups {
         Ok(id)
     }
 
-    /// Removes groups that were made here, below another one, and that nobody has paid as for a while; with `at_once`, of which nobody is known that pays as them.
+    /// Removes groups that were made here, below another one, and that nobody has paid as for a
+    /// while; with `at_once`, those that nobody is known to pay as.
     pub(super) fn unmake(&self, state: &mut State, within: GroupId, at_once: bool) {
         let now = self.proc.now();
         let is_within = |tree: &Tree, id| tree.ancestors(id).any(|above| above == within);

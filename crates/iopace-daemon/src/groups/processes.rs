@@ -223,8 +223,8 @@ impl Groups {
         (there.map(|(_, info)| info).collect(), left_out)
     }
 
-    /// Whether nobody that is there pays as a group; those that have ended are forgotten, and so are
-    /// groups below that were made for them.
+    /// Whether nobody that is there pays as a group; those that have ended are forgotten, and so
+    /// are groups below that were made for them.
     pub(super) fn check_payers(&self, state: &mut State, id: GroupId) -> Result<(), GroupError> {
         for mount in state.processes.mounts() {
             if let Some(rule) = mount.rule_of(id) {
@@ -259,8 +259,8 @@ impl Groups {
         Err(GroupError::Processes { path: state.tree.path(id), count, pid, program })
     }
 
-    /// Forgets moved processes that have ended, a part of them at each call, and removes groups that
-    /// were made for callers and are unused.
+    /// Forgets moved processes that have ended, a part of them at each call, and removes groups
+    /// that were made for callers and are unused.
     pub(crate) fn sweep(&self) {
         let mut state = self.lock();
         let Processes { moved, swept, .. } = &mut state.processes;

@@ -225,6 +225,9 @@ mod tests {
              │  └─ d\n\
              └─ e  (io.weight: default 50, disk 200)\n"
         );
-        assert_eq!(tree(&all[1..5]), "/a\n├─ b  (exports disk; 1 connection)\n│  └─ c\n└─ d\n");
+        assert_eq!(
+            tree(&all[1..5]),
+            "/a\n├─ b  (exports disk; 1 connection; 2 processes)\n│  └─ c\n└─ d\n"
+        );
     }
 }

@@ -98,9 +98,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_path_a_group_can_be_made(text in "\\PC{0,60}", path_of in "(/[\\PC\n@%]{0,9}){0,20}") {
+        fn whatever_the_path_a_group_can_be_made(
+            text in "\\PC{0,60}",
+            deep in "(/[\\PC\n@%]{0,9}){0,20}",
+        ) {
             let _ = path(&text);
-            let names = names(&path_of, 15);
+            let names = names(&deep, 15);
             let group = format!("/{}", names.join("/"));
             let made = Tree::new().create_all(&group);
             prop_assert!(made.is_ok(), "{}: {:?}", group, made);

@@ -1,8 +1,8 @@
 //! What `ionice` has set, as a group below the one that pays.
 //!
 //! `ioprio_get(2)` says the class in the bits from 13 on and the level in the lowest three
-//! (linux/ioprio.h). Class 0, nothing set, and class 2 with its default level, 4, make no difference
-//! here. Otherwise the request pays as a group in the group that the rules give:
+//! (linux/ioprio.h). Class 0, nothing set, and class 2 with its default level, 4, make no
+//! difference here. Otherwise the request pays as a group in the group that the rules give:
 //!
 //! ```text
 //! class              level  group  what is set for it

@@ -72,7 +72,7 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// A rule from its parts: `program`, `user` or `uid`, `cgroup` or `map`, the value, and the group.
+    /// A rule from its parts: `program`, `user` or `uid`, `cgroup` or `map`; the value; the group.
     ///
     /// # Errors
     /// See [`RuleError`]; the user must exist, the group need not.
