@@ -90,6 +90,8 @@ pub struct Spec {
     pub max: u64,
     /// What it is.
     pub summary: &'static str,
+    /// Its value in a file that does not name it; without one it must be named.
+    pub default: Option<u64>,
 }
 
 impl Spec {
@@ -100,7 +102,12 @@ impl Spec {
         max: u64,
         summary: &'static str,
     ) -> Spec {
-        Spec { name, unit, min, max, summary }
+        Spec { name, unit, min, max, summary, default: None }
+    }
+
+    /// The same, with a value for files that do not name it.
+    const fn or(self, value: u64) -> Spec {
+        Spec { default: Some(value), ..self }
     }
 
     /// Its bounds for people: `1MiB to 1024TiB`.

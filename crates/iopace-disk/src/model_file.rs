@@ -158,7 +158,10 @@ pub fn kind(name: &Spanned<String>) -> Result<&'static Kind, Mistake> {
 /// One is unknown, missing, without its unit or out of bounds, or they contradict each other.
 pub fn complete(kind_name: &Spanned<String>, given: &Given) -> Result<Model, Mistake> {
     let kind = kind(kind_name)?;
-    let values = read(kind, given)?;
+    let mut values = read(kind, given)?;
+    for (spec, value) in kind.specs.iter().zip(&mut values) {
+        *value = value.or(spec.default);
+    }
     let missing: Vec<&str> = kind
         .specs
         .iter()

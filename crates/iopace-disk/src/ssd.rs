@@ -14,7 +14,8 @@
 //! however small the piece. A write is done when it is in the cache; programs go to the units in
 //! turn, as in a log, and take time by their size, because small writes are gathered into whole
 //! pages. Without room in the cache a write waits. A flush waits for the programs of all writes
-//! before it, FUA for its own.
+//! before it, and if there were any since the last one, for [`SsdConfig::flush_time`], one flush
+//! after the other. FUA waits for its own programs.
 //!
 //! On a unit reads go before programs, but at most [`READS_IN_A_ROW`] of them while a program
 //! waits; a program under way is not broken off.
@@ -36,7 +37,7 @@
 //! of what is still in the cache goes to the flash. A flush programs part of a page in part of the
 //! time, where real disks fill the page up: small flushed writes come out too fast. The collection
 //! is a surcharge, not a process of its own. A block that was written whole costs as much to close
-//! as one that must be copied.
+//! as one that must be copied. While it flushes the disk does all else as before.
 //!
 //! # Sources
 //! Tavakkol et al., "MQSim" (FAST 2018), for which parts matter; Hu et al., "Write amplification
@@ -46,16 +47,18 @@
 
 mod blocks;
 mod config;
+mod flushes;
 
 pub use config::SsdConfig;
 
 use crate::disk::{Command, Completion, Disk, DiskStats};
 use crate::due::Due;
 use blocks::OpenBlocks;
+use flushes::Flushes;
 use iopace_core::request::Op;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Reads that a unit serves while a program waits; then the program goes. With it neither starves:
 /// eight reads take about as long as one program.
@@ -112,8 +115,7 @@ pub struct Ssd {
     cached_bytes: u64,
     /// Writes with programs left, by number, and how many.
     programs: BTreeMap<u64, u64>,
-    /// Flushes that wait, by number.
-    flushes: BTreeSet<u64>,
+    flushes: Flushes,
     last_write_end: u64,
     erased_bytes: u64,
     open: OpenBlocks,
@@ -137,7 +139,7 @@ impl Ssd {
             writers: VecDeque::new(),
             cached_bytes: 0,
             programs: BTreeMap::new(),
-            flushes: BTreeSet::new(),
+            flushes: Flushes::default(),
             last_write_end: 0,
             erased_bytes: config.spare.get(),
             open: OpenBlocks::new(config.block, config.open_blocks),
@@ -194,7 +196,7 @@ impl Ssd {
                 self.admit_writes();
             }
             Op::Flush => {
-                self.flushes.insert(number);
+                self.flushes.enter(number);
                 self.answer_flushes();
             }
             Op::Trim => {
@@ -227,6 +229,7 @@ impl Ssd {
                 return;
             }
             self.writers.pop_front();
+            self.flushes.wrote(number);
             self.cached_bytes += len;
             let permille = self.program_cost(extent.offset().get(), len);
             let stripe = self.config.stripe.get();
@@ -323,9 +326,9 @@ impl Ssd {
     /// Ends the flushes before which no write is unprogrammed.
     fn answer_flushes(&mut self) {
         let oldest = self.programs.first_key_value().map_or(u64::MAX, |(&number, _)| number);
-        while let Some(&flush) = self.flushes.first().filter(|&&flush| flush < oldest) {
-            self.flushes.remove(&flush);
-            self.due.at(self.now + self.config.overhead, Event::Done(flush));
+        let time = self.config.flush_time;
+        while let Some((flush, at)) = self.flushes.next(self.now, oldest, time) {
+            self.due.at(at + self.config.overhead, Event::Done(flush));
         }
     }
 

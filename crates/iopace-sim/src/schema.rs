@@ -51,7 +51,9 @@ fn rules(all: &[Key]) -> Vec<Value> {
         let one = ["preset", "kind", "model"].map(|key| json!({ "required": [key] }));
         let complete = model::KINDS.iter().map(|kind| {
             let names: Vec<&str> = kind.specs.iter().map(|spec| spec.name).collect();
-            let set = json!({ "required": names.clone(), "propertyNames": { "enum": names } });
+            let needed = kind.specs.iter().filter(|spec| spec.default.is_none());
+            let needed: Vec<&str> = needed.map(|spec| spec.name).collect();
+            let set = json!({ "required": needed, "propertyNames": { "enum": names } });
             when("kind", kind.name, json!({ "properties": { "set": set }, "required": ["set"] }))
         });
         return [json!({ "oneOf": one })].into_iter().chain(complete).collect();
@@ -180,7 +182,7 @@ fn specs() -> Value {
     let mut all: Map<String, Value> = Map::new();
     for kind in model::KINDS {
         for spec in kind.specs {
-            let Spec { name, unit, min, max, summary } = *spec;
+            let Spec { name, unit, min, max, summary, .. } = *spec;
             let doc = format!("{}: {summary}, {}", kind.name, spec.bounds());
             if unit.words().is_empty() {
                 widen(&mut all, name, min, max, &doc);

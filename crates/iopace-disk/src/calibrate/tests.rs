@@ -1,6 +1,8 @@
 use super::*;
 use crate::faulty::{FaultRates, Faulty};
+use crate::model::Model;
 use crate::presets;
+use crate::ssd::SsdConfig;
 use iopace_core::time::Nanos;
 
 /// What a disk of ten seconds per step would show, and not more than virtual time is worth.
@@ -69,6 +71,27 @@ fn a_sata_flash_disk_is_found_again() {
     assert_eq!(fitted.nature, Nature::Flash);
     for parameter in ["units", "command_time", "read_time", "rate_bus", "program_time"] {
         recovers(&fitted, "ssd-sata", parameter, 100);
+    }
+}
+
+#[test]
+fn the_time_of_a_flush_is_found_again() {
+    let Model::Ssd(config) = presets::find("ssd-sata").expect("a preset").config else {
+        panic!("a flash disk")
+    };
+    let flush_time = Nanos::from_micros(2_500);
+    let mut disk = Modelled::new(Model::Ssd(SsdConfig { flush_time, ..config }).build());
+    let figures = plan(true).into_iter().map(|step| measure(&mut disk, step, LIMITS));
+    let figures = figures.collect::<Result<Vec<Figure>, Trouble>>().expect("no model fails");
+    let fit =
+        fit(&Fit { capacity: config.capacity, figures: &figures, kernel_says_rotational: None });
+    let fitted = fit.expect("all was measured");
+    let found = fitted.model.value("flush_time").expect("it has it");
+    assert!(found.abs_diff(flush_time.0) <= flush_time.0 / 20, "{found}");
+    assert!(fitted.sources["flush_time"].starts_with("measured:"), "{fitted:?}");
+    for row in compare(&fitted.model, &figures) {
+        let is_flush = matches!(row.real.step.kind, Kind::Flush { .. });
+        assert!(!is_flush || row.error_permille.abs() < 50, "{row:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, BytesPerSec};
 
 /// The parameters of [`SsdConfig`], in its order.
-pub const SPECS: [Spec; 16] = [
+pub const SPECS: [Spec; 17] = [
     Spec::new("capacity", Unit::Size, MIB, PIB, "its size, a multiple of 512 B"),
     Spec::new("units", Unit::Count, 1, 4_096, "units that work at once"),
     Spec::new("stripe", Unit::Size, 512, 16 * MIB, "bytes that lie together on one unit"),
@@ -41,11 +41,12 @@ pub const SPECS: [Spec; 16] = [
     Spec::new("block", Unit::Size, 0, GIB, "bytes that are mapped together; 0 B: single pages"),
     Spec::new("open_blocks", Unit::Count, 0, 4_096, "blocks written into without closing one"),
     Spec::new("merge_time", Unit::Time, 0, TEN_SECONDS, "time to close a block"),
+    Spec::new("flush_time", Unit::Time, 0, TEN_SECONDS, "time of a flush after its programs").or(0),
     Spec::new("depth", Unit::Count, 1, DEPTH_MAX, "commands held at once"),
 ];
 
 /// The values of a configuration, in the order of [`SPECS`].
-pub const fn values(config: &SsdConfig) -> [u64; 16] {
+pub const fn values(config: &SsdConfig) -> [u64; 17] {
     [
         config.capacity.0,
         config.units as u64,
@@ -62,12 +63,13 @@ pub const fn values(config: &SsdConfig) -> [u64; 16] {
         config.block.0,
         config.open_blocks as u64,
         config.merge_time.0,
+        config.flush_time.0,
         config.depth as u64,
     ]
 }
 
 /// The configuration with these values, which are within the bounds of [`SPECS`].
-pub(super) fn config(values: [u64; 16]) -> SsdConfig {
+pub(super) fn config(values: [u64; 17]) -> SsdConfig {
     let [
         capacity,
         units,
@@ -84,6 +86,7 @@ pub(super) fn config(values: [u64; 16]) -> SsdConfig {
         block,
         open_blocks,
         merge_time,
+        flush_time,
         depth,
     ] = values;
     SsdConfig {
@@ -102,6 +105,7 @@ pub(super) fn config(values: [u64; 16]) -> SsdConfig {
         block: Bytes(block),
         open_blocks: open_blocks as usize,
         merge_time: Nanos(merge_time),
+        flush_time: Nanos(flush_time),
         depth: depth as u32,
     }
 }

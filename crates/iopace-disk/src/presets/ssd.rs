@@ -12,6 +12,8 @@ const GC: &str = "typical of the class: pages copied for each page of steady ran
 
 const BY_PAGE: &str = "a disk with memory for its table maps every page by itself";
 
+const NO_FLUSH: &str = "makers do not state it; none with memory that survives a power cut";
+
 const NO_EFFECT: &str = "no effect without `block`";
 
 const SATA_CONFIG: SsdConfig = SsdConfig {
@@ -30,6 +32,7 @@ const SATA_CONFIG: SsdConfig = SsdConfig {
     block: Bytes::ZERO,
     open_blocks: 0,
     merge_time: Nanos::ZERO,
+    flush_time: Nanos::ZERO,
     depth: 31,
 };
 
@@ -57,6 +60,7 @@ pub(super) const SATA: Preset = Preset {
             BY_PAGE,
             NO_EFFECT,
             NO_EFFECT,
+            NO_FLUSH,
             TAGS,
         ],
     ),
@@ -80,6 +84,7 @@ const NVME_CONFIG: SsdConfig = SsdConfig {
     block: Bytes::ZERO,
     open_blocks: 0,
     merge_time: Nanos::ZERO,
+    flush_time: Nanos::ZERO,
     depth: 256,
 };
 
@@ -106,6 +111,7 @@ pub(super) const NVME: Preset = Preset {
             BY_PAGE,
             NO_EFFECT,
             NO_EFFECT,
+            NO_FLUSH,
             "far below what NVMe allows; enough for the stated throughput",
         ],
     ),
@@ -130,6 +136,7 @@ const USB_KEY_CONFIG: SsdConfig = SsdConfig {
     block: Bytes(4 * 1024 * 1024),
     open_blocks: 3,
     merge_time: Nanos::from_millis(200),
+    flush_time: Nanos::ZERO,
     depth: 1,
 };
 
@@ -160,6 +167,7 @@ pub(super) const USB_KEY: Preset = Preset {
              cards since 2010",
             "typical of the class: a handful; makers do not state it",
             "typical of the class: 100 to 300 ms to copy and erase; with program_time 6 MB/s",
+            NO_FLUSH,
             "USB mass storage (bulk only) takes one command at a time",
         ],
     ),

@@ -36,6 +36,9 @@ pub struct SsdConfig {
     pub open_blocks: usize,
     /// Time to close a block.
     pub merge_time: Nanos,
+    /// Time of a flush after its programs: tables and journals. Nothing if nothing was written
+    /// since the last one.
+    pub flush_time: Nanos,
     /// Commands held at once.
     pub depth: u32,
 }

@@ -26,6 +26,7 @@ fn tiny() -> SsdConfig {
         block: Bytes::ZERO,
         open_blocks: 0,
         merge_time: Nanos::ZERO,
+        flush_time: Nanos::ZERO,
         depth: 32,
     }
 }
@@ -98,6 +99,21 @@ fn a_write_is_done_in_the_cache_a_flush_and_fua_in_the_flash() {
     assert_eq!(times[&1], Nanos::from_millis(1));
     let times = run(&mut disk, later + Nanos::from_secs(1), &[command(3, Op::Flush, 0, 0)]);
     assert_eq!(times[&3], Nanos::ZERO, "nothing is left");
+}
+
+#[test]
+fn a_flush_takes_its_time_if_anything_was_written() {
+    let mut disk = Ssd::new(SsdConfig { flush_time: Nanos::from_millis(3), ..tiny() });
+    let flush = |id| command(id, Op::Flush, 0, 0);
+    let write = |id| command(id, Op::Write, 0, 16_384);
+    let times = run(&mut disk, Instant(0), &[flush(0), write(1), flush(2), flush(3), write(4)]);
+    assert_eq!(times[&0], Nanos::ZERO, "nothing was written");
+    assert_eq!(times[&2], Nanos::from_millis(4));
+    assert_eq!(times[&3], Nanos::from_millis(4), "what it covers is durable with the one before");
+    assert_eq!(times[&4], Nanos::ZERO);
+    let later = |secs| Instant::ZERO + Nanos::from_secs(secs);
+    assert_eq!(run(&mut disk, later(1), &[flush(5)])[&5], Nanos::from_millis(3), "for write 4");
+    assert_eq!(run(&mut disk, later(2), &[flush(6)])[&6], Nanos::ZERO);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | `read_time` | a random read at depth 1 less the others |
 //! | `units` | the power of two with the nearest sweep over depth, by running the model |
 //! | `program_time` | sequential writes: a stripe on every unit in that time |
+//! | `flush_time` | a flush after one random write, over the model without it |
 //! | `gc_permille` | random writes at depth 32, where the model is too fast without |
 
 use super::{Model, Set, compare, mean_error, modelled, moved, scaled};
@@ -83,6 +84,7 @@ fn assumed(set: &Set<'_>, sources: &mut Sources) -> SsdConfig {
         block: Bytes::ZERO,
         open_blocks: 0,
         merge_time: Nanos::ZERO,
+        flush_time: Nanos::ZERO,
         depth: if gains { DEPTH_MAX } else { 1 },
     }
 }
@@ -162,6 +164,19 @@ fn writes(config: &mut SsdConfig, set: &Set<'_>, sources: &mut Sources) {
         config.program_time.0 = scaled(stripes, 1_000_000_000, config.rate_bus.0);
         sources.push(("program_time", "assumed: writes as fast as it reads"));
     }
+    collection(config, set, sources);
+    // Last, as it is what the rest does not explain.
+    if let Some(real) = set.flush(1) {
+        let at = modelled(Model::Ssd(*config), real);
+        config.flush_time.0 = real.value.saturating_sub(at);
+        sources.push(("flush_time", "measured: a flush after one write, over the model's"));
+    } else {
+        sources.push(("flush_time", "assumed: none; flushes were not measured"));
+    }
+}
+
+/// What random writes cost beside their own programs.
+fn collection(config: &mut SsdConfig, set: &Set<'_>, sources: &mut Sources) {
     let Some(real) = set.random_write(32) else {
         sources.push(("gc_permille", "assumed: no copying"));
         return;
