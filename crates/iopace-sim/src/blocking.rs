@@ -40,6 +40,11 @@ impl Blocking {
         self.done.push(*finished);
     }
 
+    /// At the end: the completions that it has not looked at.
+    pub(crate) fn end(self) -> Vec<Finished> {
+        self.done
+    }
+
     /// The completions that it takes: all there are, once everything is out.
     pub(crate) fn reap(&mut self) -> Vec<Finished> {
         if self.sleeps || !self.due.is_empty() {

@@ -57,6 +57,8 @@ pub struct Draft {
 /// A group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupDraft {
+    /// The group it is in, by place: one before it.
+    pub parent: Option<usize>,
     /// Lines of its files: file and text.
     pub lines: Vec<(&'static str, String)>,
 }
@@ -88,6 +90,27 @@ pub struct TaskDraft {
     pub flush_every: u64,
     /// Through the page cache.
     pub buffered: bool,
+    /// It sleeps until its request has a slot.
+    pub blocking: bool,
+    /// It begins when all of the waves before have ended.
+    pub wave: u64,
+    /// When it ends, in milliseconds from the beginning of its wave.
+    pub stop_ms: Option<u64>,
+    /// What it moves at most, in MiB.
+    pub total_mib: Option<u64>,
+    /// Requests come by the clock.
+    pub rate: Option<RateDraft>,
+}
+
+/// Requests by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateDraft {
+    /// So many a second.
+    pub per_second: u64,
+    /// Drawn at random, not at equal distances.
+    pub is_poisson: bool,
+    /// It waits for its own as a program does.
+    pub is_ceiling: bool,
 }
 
 impl TaskDraft {
@@ -148,12 +171,19 @@ impl Draft {
             steps: Vec::new(),
         };
         for _ in 0..random.below(5) {
-            let group = GroupDraft::draw(random, is_slow);
+            let mut group = GroupDraft::draw(random, is_slow);
+            let parents = draft.groups.len() as u64;
+            if parents > 0 && once_in(random, 2) {
+                group.parent = Some(random.below(parents) as usize);
+            }
             draft.groups.push(group);
         }
         for number in 0..1 + random.below(6) {
             let task = TaskDraft::draw(random, number, &draft);
             draft.tasks.push(task);
+        }
+        if once_in(random, 5) {
+            draft.divide_into_waves(random);
         }
         if once_in(random, 3) {
             for _ in 0..1 + random.below(4) {
@@ -164,6 +194,24 @@ impl Draft {
             draft.steps.sort_unstable();
         }
         draft
+    }
+
+    /// Some tasks begin when the others have ended, before half of the run.
+    fn divide_into_waves(&mut self, random: &mut Random) {
+        let end = self.duration_ms / 4;
+        for task in &mut self.tasks {
+            task.start_ms %= end;
+            match random.below(2) {
+                0 => task.stop_ms = Some(end),
+                _ => task.wave = 1,
+            }
+        }
+    }
+
+    /// The path of a group.
+    pub fn path(&self, group: usize) -> String {
+        let parent = self.groups[group].parent.map(|parent| self.path(parent));
+        format!("{}/g{group}", parent.unwrap_or_default())
     }
 }
 
@@ -194,7 +242,7 @@ impl GroupDraft {
             let target = if is_slow { 30_000 } else { 500 };
             lines.push(("io.latency", format!("disk target={target}us")));
         }
-        GroupDraft { lines }
+        GroupDraft { parent: None, lines }
     }
 }
 
@@ -207,6 +255,12 @@ impl TaskDraft {
             0 => None,
             count => usize::try_from(random.below(count + 1)).ok().filter(|n| *n as u64 != count),
         };
+        let is_slow = draft.duration_ms > 3_200;
+        // Whether a task sleeps is read off its group: it is the only one there.
+        let is_alone = |task: &TaskDraft| task.group != group;
+        let may_block = group.is_some() && draft.tasks.iter().all(is_alone);
+        let is_taken = draft.tasks.iter().any(|task| task.blocking && task.group == group);
+        let group = if is_taken { None } else { group };
         let start_ms = if once_in(random, 3) { random.below(draft.duration_ms / 2) } else { 0 };
         TaskDraft {
             name: format!("t{number}"),
@@ -221,13 +275,21 @@ impl TaskDraft {
             fua: once_in(random, 6),
             flush_every: if once_in(random, 4) { 1 + random.below(20) } else { 0 },
             buffered: draft.dirty_mib.is_some() && once_in(random, 2),
+            blocking: may_block && once_in(random, 2),
+            wave: 0,
+            stop_ms: None,
+            total_mib: once_in(random, 8).then(|| 1 + random.below(8)),
+            rate: once_in(random, 6).then(|| RateDraft::draw(random, is_slow)),
         }
         .plain()
     }
 
     /// Without what its kind does not take, so that nothing is there to be shrunk in vain.
-    fn plain(self) -> TaskDraft {
+    fn plain(mut self) -> TaskDraft {
         if self.is_plain() {
+            if self.rate.is_some() {
+                (self.think_us, self.blocking) = (0, false);
+            }
             return self;
         }
         let TaskDraft { name, kind, group, start_ms, place_gib, .. } = self;
@@ -244,6 +306,21 @@ impl TaskDraft {
             fua: false,
             flush_every: 0,
             buffered: false,
+            blocking: false,
+            wave: 0,
+            stop_ms: None,
+            total_mib: None,
+            rate: None,
         }
+    }
+}
+
+impl RateDraft {
+    /// What comes whether or not the last is done must be less than the slowest disk does.
+    fn draw(random: &mut Random, is_slow: bool) -> RateDraft {
+        let is_ceiling = once_in(random, 2);
+        let most = if is_ceiling { 100 } else { 4 };
+        let per_second = random.between(1, most) * if is_slow { 1 } else { 20 };
+        RateDraft { per_second, is_poisson: once_in(random, 2), is_ceiling }
     }
 }

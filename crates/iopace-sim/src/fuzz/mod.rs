@@ -1,8 +1,8 @@
 //! Searches for faults: random scenarios, put to a test; what fails is shrunk to a small file.
 //!
 //! # Model
-//! A number gives a [`Draft`]: a disk with or without faults, memory, groups with weights, classes,
-//! limits and guarantees, tasks of many kinds, a policy for each stage, and schedulers exchanged
+//! A number gives a [`Draft`]: a disk with or without faults, memory, nested groups with weights,
+//! classes, limits and guarantees, tasks of many kinds, in waves, by the clock or asleep for slots, a policy for each stage, and schedulers exchanged
 //! under load. [`trial::put`] runs it in two phases, faults on and faults off, and says what does
 //! not hold. A failure is shrunk ([`shrink`]) as long as a simpler draft fails in the same way, and
 //! becomes the text of a scenario file.
@@ -13,8 +13,8 @@
 //!    original did.
 //!
 //! # Limits
-//! Overflows are seen only in builds that check for them (`cargo test`). Groups are not nested, and
-//! tasks that wait for slots as in 2009 are not drawn.
+//! Overflows are seen only in builds that check for them (`cargo test`). Slots are given as usual,
+//! not as in 2009.
 //!
 //! # Sources
 //! Two phases: VOPR, the simulator of TigerBeetle. Shrinking by dropping parts, greedily: A. Zeller

@@ -94,6 +94,7 @@ fn simpler(draft: &Draft, law: &str) -> Vec<Draft> {
         offer(&|d| d.dirty_mib = None);
     }
     for place in 0..draft.groups.len() {
+        offer(&|d| d.groups[place].parent = None);
         for line in 0..draft.groups[place].lines.len() {
             offer(&|d| _ = d.groups[place].lines.remove(line));
         }
@@ -107,9 +108,14 @@ fn simpler(draft: &Draft, law: &str) -> Vec<Draft> {
 }
 
 /// What makes a task simpler.
-const TASK_CHANGES: [fn(&mut TaskDraft); 11] = [
+const TASK_CHANGES: [fn(&mut TaskDraft); 16] = [
     |task| task.group = None,
     |task| task.start_ms = 0,
+    |task| task.rate = None,
+    |task| task.total_mib = None,
+    |task| task.stop_ms = None,
+    |task| task.wave = 0,
+    |task| task.blocking = false,
     |task| task.buffered = false,
     |task| task.fua = false,
     |task| task.flush_every = 0,
@@ -124,12 +130,22 @@ const TASK_CHANGES: [fn(&mut TaskDraft); 11] = [
 fn halve(draft: &mut Draft) {
     draft.duration_ms /= 2;
     let end = draft.duration_ms;
-    draft.tasks.iter_mut().for_each(|task| task.start_ms /= 2);
+    for task in &mut draft.tasks {
+        task.start_ms /= 2;
+        task.stop_ms = task.stop_ms.map(|stop| stop / 2);
+    }
     draft.steps.iter_mut().for_each(|(at, _)| *at = (*at / 2).clamp(1, end - 1));
 }
 
 fn drop_group(draft: &mut Draft, place: usize) {
-    draft.groups.remove(place);
+    let parent = draft.groups.remove(place).parent;
+    for group in &mut draft.groups {
+        group.parent = match group.parent {
+            Some(group) if group == place => parent,
+            Some(group) if group > place => Some(group - 1),
+            other => other,
+        };
+    }
     for task in &mut draft.tasks {
         task.group = match task.group {
             Some(group) if group == place => None,

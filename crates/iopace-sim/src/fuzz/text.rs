@@ -45,12 +45,12 @@ pub fn toml(draft: &Draft, why: &str) -> String {
         let _ = write!(text, "\n[scheduler]\nname = \"{name}\"\n");
     }
     for (place, group) in draft.groups.iter().enumerate() {
-        let _ = write!(text, "\n[group.\"/g{place}\"]\n");
+        let _ = write!(text, "\n[group.\"{}\"]\n", draft.path(place));
         for (file, line) in &group.lines {
             let _ = writeln!(text, "\"{file}\" = \"{line}\"");
         }
     }
-    draft.tasks.iter().for_each(|one| task(&mut text, one));
+    draft.tasks.iter().for_each(|one| task(&mut text, draft, one));
     steps(&mut text, draft);
     text
 }
@@ -71,7 +71,7 @@ fn steps(text: &mut String, draft: &Draft) {
     }
 }
 
-fn task(text: &mut String, task: &TaskDraft) {
+fn task(text: &mut String, draft: &Draft, task: &TaskDraft) {
     let TaskDraft { name, kind, place_gib, .. } = task;
     let _ = write!(
         text,
@@ -79,10 +79,16 @@ fn task(text: &mut String, task: &TaskDraft) {
          size = \"1GiB\"\n"
     );
     if let Some(group) = task.group {
-        let _ = writeln!(text, "group = \"/g{group}\"");
+        let _ = writeln!(text, "group = \"{}\"", draft.path(group));
     }
     if task.start_ms > 0 {
         let _ = writeln!(text, "start = \"{}ms\"", task.start_ms);
+    }
+    if let Some(stop) = task.stop_ms {
+        let _ = writeln!(text, "stop = \"{stop}ms\"");
+    }
+    if task.wave > 0 {
+        let _ = writeln!(text, "wave = {}", task.wave);
     }
     if !task.is_plain() {
         return;
@@ -100,10 +106,20 @@ fn task(text: &mut String, task: &TaskDraft) {
     if task.think_us > 0 {
         let _ = writeln!(text, "think = \"{}us\"", task.think_us);
     }
-    for (key, is_set) in [("fua", task.fua), ("buffered", task.buffered)] {
+    if let Some(total) = task.total_mib {
+        let _ = writeln!(text, "total = \"{total}MiB\"");
+    }
+    let flags = [("fua", task.fua), ("buffered", task.buffered), ("blocking", task.blocking)];
+    for (key, is_set) in flags {
         if is_set {
             let _ = writeln!(text, "{key} = true");
         }
+    }
+    if let Some(rate) = task.rate {
+        let _ = writeln!(text, "rate = \"{}/s\"", rate.per_second);
+        let arrival = if rate.is_poisson { "poisson" } else { "constant" };
+        let _ = writeln!(text, "arrival = \"{arrival}\"");
+        let _ = writeln!(text, "ceiling = {}", rate.is_ceiling);
     }
 }
 
