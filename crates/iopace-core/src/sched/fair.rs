@@ -31,12 +31,12 @@
 //!
 //! *Disks with a head*, which the model finds out (a random request costs 0.4 ms more than a
 //! sequential one), unless the disk is known to have none, as a file server, whose random reads are
-//! slow and many at once: a task is served in one go for `quantum_ms` or `quantum_kb`, by position, and
-//! the disk is kept for it while it thinks for less than a seek takes: a stream keeps its speed,
-//! and a random reader with one request at a time its share (it would get one request per turn).
-//! The time that the disk is kept idle for it is charged to it. A go that ends in such a pause ends
-//! with its next request, if the task would have the next go as well. On flash none of this: the
-//! next request is always that of the entity with the least F, and nothing is held back.
+//! slow and many at once: a task is served in one go for `quantum_ms` or `quantum_kb`, by position,
+//! and the disk is kept for it while it thinks for less than a seek takes: a stream keeps its
+//! speed, and a random reader with one request at a time its share (it would get one request per
+//! turn). The time that the disk is kept idle for it is charged to it. A go that ends in such a
+//! pause ends with its next request, if the task would have the next go as well. On flash none of
+//! this: the next request is always that of the entity with the least F, and nothing is held back.
 //!
 //! # Properties
 //! 1. Groups with work share device time by weight, within 2 % over 10 s, at every level.

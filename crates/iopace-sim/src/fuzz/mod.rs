@@ -2,10 +2,10 @@
 //!
 //! # Model
 //! A number gives a [`Draft`]: a disk with or without faults, memory, nested groups with weights,
-//! classes, limits and guarantees, tasks of many kinds, in waves, by the clock or asleep for slots, a policy for each stage, and schedulers exchanged
-//! under load. [`trial::put`] runs it in two phases, faults on and faults off, and says what does
-//! not hold. A failure is shrunk ([`shrink`]) as long as a simpler draft fails in the same way, and
-//! becomes the text of a scenario file.
+//! classes, limits and guarantees, tasks of many kinds, in waves, by the clock or asleep for slots,
+//! a policy for each stage, and schedulers exchanged under load. [`trial::put`] runs it in two
+//! phases, faults on and faults off, and says what does not hold. A failure is shrunk ([`shrink`])
+//! as long as a simpler draft fails in the same way, and becomes the text of a scenario file.
 //!
 //! # Properties
 //! 1. The same seed and number of runs give the same outcome, whatever the number of processors.

@@ -38,8 +38,8 @@ const LOOKS: u64 = 400;
 /// The law that everybody who asks gets something.
 pub const STARVES: &str = "starves";
 
-/// Under `fair`, who is due less than one part in so many may wait for a go longer than a quarter of
-/// a run: the quarter is 60 goes on a disk with a head.
+/// Under `fair`, who is due less than one part in so many may wait for a go longer than a quarter
+/// of a run: that is 60 goes on a disk with a head.
 const LIGHT: u128 = 40;
 
 /// With less memory than a portion touches, one goes in alone: three pages.
