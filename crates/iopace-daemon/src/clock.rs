@@ -3,6 +3,12 @@
 use iopace_core::time::{Instant, Nanos};
 use std::sync::OnceLock;
 
+/// A time in the attributes of a file. It is handed on; no clock is read.
+pub use std::time::SystemTime as FileTime;
+
+/// The time from which those of files count.
+pub const EPOCH: FileTime = FileTime::UNIX_EPOCH;
+
 static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
 
 /// The present time since the first call in this process.

@@ -161,3 +161,7 @@ pub const MADE_UNUSED: Nanos = Nanos::from_millis(10_000);
 
 /// Most processes in one answer of the control socket: some 100 bytes each.
 pub const PROCESSES_LISTED_MAX: usize = 4_096;
+
+/// Part of the descriptors that files known to the kernel may take, in percent: the rest is for
+/// files that are open, and for those that become known while the kernel forgets others.
+pub const FUSE_TRIM_PERCENT: usize = 70;

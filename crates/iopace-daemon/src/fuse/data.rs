@@ -109,7 +109,8 @@ pub(crate) trait Data: Send + Sync + 'static {
     /// Makes the file or directory durable: its data, and its attributes too unless `data_only`.
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty);
 
-    /// Copies up to `len` bytes from one open file to another (`copy_file_range`).
+    /// Copies up to `len` bytes from one open file to another (`copy_file_range`), or fewer; no
+    /// reply holds a number of 4 GiB or more.
     fn copy(
         &self,
         from: Caller,

@@ -3,11 +3,12 @@
 use super::super::data::Caller;
 use super::inode::{Inode, ROOT, descriptors};
 use super::{Tree, refused};
+use crate::clock::{EPOCH, FileTime};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::process::{Gid, Uid};
 use std::io;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What is to change.
 #[derive(Debug, Default)]
@@ -127,7 +128,7 @@ pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
         atime: from_time(stat.st_atime, stat.st_atime_nsec),
         mtime: from_time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: from_time(stat.st_ctime, stat.st_ctime_nsec),
-        crtime: SystemTime::UNIX_EPOCH,
+        crtime: EPOCH,
         kind: to_kind(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
         perm: (stat.st_mode & 0o7777) as u16,
         nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
@@ -153,27 +154,22 @@ pub(super) fn to_kind(kind: rustix::fs::FileType) -> FileType {
     }
 }
 
-/// A time of the system; outside what a `SystemTime` holds it is the epoch.
-fn from_time(seconds: i64, nanos: u64) -> SystemTime {
+/// A time of the system; outside what a `FileTime` holds it is the epoch.
+fn from_time(seconds: i64, nanos: u64) -> FileTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
-    let base = if seconds < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(whole)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(whole)
-    };
-    base.and_then(|base| base.checked_add(Duration::from_nanos(nanos)))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
+    let base = if seconds < 0 { EPOCH.checked_sub(whole) } else { EPOCH.checked_add(whole) };
+    base.and_then(|base| base.checked_add(Duration::from_nanos(nanos))).unwrap_or(EPOCH)
 }
 
 /// What `utimensat` wants.
 fn to_time(wanted: Option<TimeOrNow>) -> Timespec {
     let nothing = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
     let time = match wanted {
-        None => return nothing(rustix::fs::UTIME_OMIT.into()),
-        Some(TimeOrNow::Now) => return nothing(rustix::fs::UTIME_NOW.into()),
+        None => return nothing(rustix::fs::UTIME_OMIT),
+        Some(TimeOrNow::Now) => return nothing(rustix::fs::UTIME_NOW),
         Some(TimeOrNow::SpecificTime(time)) => time,
     };
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
+    match time.duration_since(EPOCH) {
         Ok(since) => Timespec {
             tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: since.subsec_nanos().into(),
@@ -196,10 +192,10 @@ pub(super) fn nothing() -> FileAttr {
         ino: INodeNo(0),
         size: 0,
         blocks: 0,
-        atime: SystemTime::UNIX_EPOCH,
-        mtime: SystemTime::UNIX_EPOCH,
-        ctime: SystemTime::UNIX_EPOCH,
-        crtime: SystemTime::UNIX_EPOCH,
+        atime: EPOCH,
+        mtime: EPOCH,
+        ctime: EPOCH,
+        crtime: EPOCH,
         kind: FileType::RegularFile,
         perm: 0,
         nlink: 0,

@@ -15,9 +15,8 @@ thread_local! {
     static PREPARED: Cell<Option<CapabilitySets>> = const { Cell::new(None) };
 }
 
-/// Gives this thread a umask of its own and puts it into the folder of descriptors.
-///
-/// It also gives up the right to pass quotas (`CAP_SYS_RESOURCE`): space is taken for others.
+/// Gives this thread a umask of its own and puts it into the folder of descriptors; it also
+/// respects quotas from then on.
 ///
 /// # Errors
 ///
@@ -32,12 +31,24 @@ pub(super) fn prepare_thread() -> io::Result<CapabilitySets> {
         return Err(io::Error::last_os_error());
     }
     rustix::process::fchdir(descriptors()?)?;
+    let sets = respect_quotas()?;
+    PREPARED.set(Some(sets));
+    Ok(sets)
+}
+
+/// Has this thread give up the right to pass the quotas of those whose files it writes
+/// (`CAP_SYS_RESOURCE`). Every thread that writes data is to call it once; those that the kernel's
+/// requests come to have done so when they first created something.
+///
+/// # Errors
+///
+/// The system refuses.
+pub(crate) fn respect_quotas() -> io::Result<CapabilitySets> {
     let mut sets = rustix::thread::capabilities(None)?;
     if sets.effective.contains(CapabilitySet::SYS_RESOURCE) {
         sets.effective.remove(CapabilitySet::SYS_RESOURCE);
         rustix::thread::set_capabilities(None, sets)?;
     }
-    PREPARED.set(Some(sets));
     Ok(sets)
 }
 

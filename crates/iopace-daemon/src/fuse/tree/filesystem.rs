@@ -1,23 +1,21 @@
 //! The requests of the kernel: each is handed on and its reply given.
 
-use super::super::data::Caller;
 use super::attr::{Wanted, nothing, strip_modes, strip_privileges};
 use super::names::{Entry, New};
-use super::xattr::Value;
+use super::replies::{attr, caller, done, entry, give, value};
 use super::{Served, Tree};
+use crate::clock::FileTime;
 use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_WRITE_BYTES_MAX};
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents,
-    PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyBmap, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::AtFlags;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 /// What we ask of the kernel, each of it where it is there.
 ///
@@ -36,54 +34,8 @@ const CAPABILITIES: [InitFlags; 10] = [
     InitFlags::FUSE_MAX_PAGES,
 ];
 
-impl Served {
-    /// Who asks, for something that is passed through.
-    fn passed(&self, request: &Request) -> Caller {
-        let from = caller(request);
-        self.0.data.passed_through(from);
-        from
-    }
-
-    fn entry(&self, found: io::Result<Entry>, reply: ReplyEntry) {
-        let options = &self.0.options;
-        match found {
-            Ok(Entry { inode, attr }) => {
-                let generation = Generation(inode.generation);
-                reply.entry_with_ttls(&options.attributes, &options.names, &attr, generation);
-            }
-            Err(error) => reply.error(error.into()),
-        }
-    }
-
-    fn attr(&self, found: io::Result<fuser::FileAttr>, reply: ReplyAttr) {
-        match found {
-            Ok(attr) => reply.attr(&self.0.options.attributes, &attr),
-            Err(error) => reply.error(error.into()),
-        }
-    }
-}
-
-fn caller(request: &Request) -> Caller {
-    Caller { pid: request.pid(), uid: request.uid(), gid: request.gid() }
-}
-
-fn empty(done: io::Result<()>, reply: ReplyEmpty) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error.into()),
-    }
-}
-
-fn value(found: io::Result<Value>, reply: ReplyXattr) {
-    match found {
-        Ok(Value::Size(size)) => reply.size(size as u32),
-        Ok(Value::Bytes(bytes)) => reply.data(&bytes),
-        Err(error) => reply.error(error.into()),
-    }
-}
-
 impl Filesystem for Served {
-    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for capability in CAPABILITIES {
             // What an old kernel does not have it does without.
             let _ = config.add_capabilities(capability);
@@ -110,23 +62,17 @@ impl Filesystem for Served {
             // Number 0 says that there is nothing, and for how long.
             reply.entry(&absent, &nothing(), Generation(0));
         } else {
-            self.entry(found, reply);
+            entry(&self.0.options, found, reply);
         }
     }
 
-    fn forget(&self, _request: &Request, id: INodeNo, lookups: u64) {
+    fn forget(&self, _: &Request, id: INodeNo, lookups: u64) {
         self.0.forget(id.0, lookups);
     }
 
-    fn getattr(
-        &self,
-        request: &Request,
-        id: INodeNo,
-        _handle: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
+    fn getattr(&self, request: &Request, id: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.passed(request);
-        self.attr(self.0.inode(id).and_then(|inode| self.0.attributes(&inode)), reply);
+        attr(&self.0.options, self.0.inode(id).and_then(|inode| self.0.attributes(&inode)), reply);
     }
 
     fn setattr(
@@ -139,24 +85,21 @@ impl Filesystem for Served {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
+        _: Option<FileTime>,
         handle: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
+        _: Option<FileTime>,
+        _: Option<FileTime>,
+        _: Option<FileTime>,
+        _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
         let wanted = Wanted { mode, uid, gid, size, atime, mtime, handle };
-        self.attr(self.0.set_attributes(self.passed(request), id, &wanted), reply);
+        attr(&self.0.options, self.0.set_attributes(self.passed(request), id, &wanted), reply);
     }
 
     fn readlink(&self, request: &Request, id: INodeNo, reply: ReplyData) {
         self.passed(request);
-        match self.0.target(id) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.target(id), reply, |reply, target| reply.data(&target));
     }
 
     fn mknod(
@@ -170,7 +113,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = New::Node { mode, device };
-        self.entry(self.0.make(self.passed(request), umask, parent, name, new), reply);
+        entry(&self.0.options, self.0.make(self.passed(request), umask, parent, name, new), reply);
     }
 
     fn mkdir(
@@ -183,7 +126,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = New::Directory { mode };
-        self.entry(self.0.make(self.passed(request), umask, parent, name, new), reply);
+        entry(&self.0.options, self.0.make(self.passed(request), umask, parent, name, new), reply);
     }
 
     fn symlink(
@@ -195,17 +138,17 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = New::Symlink { target };
-        self.entry(self.0.make(self.passed(request), 0, parent, name, new), reply);
+        entry(&self.0.options, self.0.make(self.passed(request), 0, parent, name, new), reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.passed(request);
-        empty(self.0.remove(parent, name, AtFlags::empty()), reply);
+        done(self.0.remove(parent, name, AtFlags::empty()), reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.passed(request);
-        empty(self.0.remove(parent, name, AtFlags::REMOVEDIR), reply);
+        done(self.0.remove(parent, name, AtFlags::REMOVEDIR), reply);
     }
 
     fn rename(
@@ -219,8 +162,8 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let from = self.passed(request);
-        let done = self.0.rename(from, (parent, name), (new_parent, new_name), flags.bits());
-        empty(done, reply);
+        let names = ((parent, name), (new_parent, new_name));
+        done(self.0.rename(from, names.0, names.1, flags.bits()), reply);
     }
 
     fn link(
@@ -232,15 +175,12 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         self.passed(request);
-        self.entry(self.0.link(id, parent, name), reply);
+        entry(&self.0.options, self.0.link(id, parent, name), reply);
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.passed(request);
-        match self.0.open(id, flags) {
-            Ok(handle) => reply.opened(handle.id, handle.flags),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.open(id, flags), reply, |reply, handle| reply.opened(handle.id, handle.flags));
     }
 
     fn create(
@@ -268,12 +208,12 @@ impl Filesystem for Served {
     fn read(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         len: u32,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        _: OpenFlags,
+        _: Option<LockOwner>,
         reply: ReplyData,
     ) {
         match self.0.file(handle) {
@@ -285,13 +225,13 @@ impl Filesystem for Served {
     fn write(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
         flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let from = caller(request);
@@ -308,25 +248,18 @@ impl Filesystem for Served {
         }
     }
 
-    fn flush(
-        &self,
-        _request: &Request,
-        _id: INodeNo,
-        handle: FileHandle,
-        _lock_owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        empty(self.0.flush(handle), reply);
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        done(self.0.flush(handle), reply);
     }
 
     fn release(
         &self,
-        _request: &Request,
-        _id: INodeNo,
+        _: &Request,
+        _: INodeNo,
         handle: FileHandle,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        _flush: bool,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
         reply: ReplyEmpty,
     ) {
         self.0.release(handle);
@@ -336,7 +269,7 @@ impl Filesystem for Served {
     fn fsync(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         data_only: bool,
         reply: ReplyEmpty,
@@ -347,50 +280,43 @@ impl Filesystem for Served {
         }
     }
 
-    fn opendir(&self, request: &Request, id: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, request: &Request, id: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.passed(request);
-        match self.0.open_directory(id) {
-            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.open_directory(id), reply, |reply, handle| {
+            reply.opened(handle, FopenFlags::empty());
+        });
     }
 
     fn readdir(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
         self.passed(request);
-        match self.0.list(handle, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.list(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
     }
 
     fn readdirplus(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
         self.passed(request);
-        match self.0.list_found(handle, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.list_found(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
     }
 
     fn releasedir(
         &self,
-        _request: &Request,
-        _id: INodeNo,
+        _: &Request,
+        _: INodeNo,
         handle: FileHandle,
-        _flags: OpenFlags,
+        _: OpenFlags,
         reply: ReplyEmpty,
     ) {
         self.0.release_directory(handle);
@@ -400,7 +326,7 @@ impl Filesystem for Served {
     fn fsyncdir(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         data_only: bool,
         reply: ReplyEmpty,
@@ -435,11 +361,11 @@ impl Filesystem for Served {
         name: &OsStr,
         value: &[u8],
         flags: i32,
-        _position: u32,
+        _: u32,
         reply: ReplyEmpty,
     ) {
         self.passed(request);
-        empty(self.0.set_xattr(id, name, value, flags), reply);
+        done(self.0.set_xattr(id, name, value, flags), reply);
     }
 
     fn getxattr(&self, request: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -453,35 +379,13 @@ impl Filesystem for Served {
 
     fn removexattr(&self, request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.passed(request);
-        empty(self.0.remove_xattr(id, name), reply);
-    }
-
-    fn access(&self, _request: &Request, _id: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn bmap(&self, _request: &Request, _id: INodeNo, _size: u32, _index: u64, reply: ReplyBmap) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn poll(
-        &self,
-        _request: &Request,
-        _id: INodeNo,
-        _handle: FileHandle,
-        _notifier: PollNotifier,
-        _events: PollEvents,
-        _flags: PollFlags,
-        reply: ReplyPoll,
-    ) {
-        // The kernel answers from then on: files are always ready.
-        reply.error(Errno::ENOSYS);
+        done(self.0.remove_xattr(id, name), reply);
     }
 
     fn ioctl(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         flags: IoctlFlags,
         command: u32,
@@ -491,52 +395,48 @@ impl Filesystem for Served {
     ) {
         self.passed(request);
         let directory = flags.contains(IoctlFlags::FUSE_IOCTL_DIR);
-        match self.0.control((handle, directory), command, input, room) {
-            Ok(output) => reply.ioctl(0, &output),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.control((handle, directory), command, input, room), reply, |reply, output| {
+            reply.ioctl(0, &output);
+        });
     }
 
     fn fallocate(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         len: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        empty(self.0.allocate(self.passed(request), handle, (offset, len), mode), reply);
+        done(self.0.allocate(self.passed(request), handle, (offset, len), mode), reply);
     }
 
     fn lseek(
         &self,
         request: &Request,
-        _id: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
         self.passed(request);
-        match self.0.seek(handle, offset, whence) {
-            Ok(offset) => reply.offset(offset),
-            Err(error) => reply.error(error.into()),
-        }
+        give(self.0.seek(handle, offset, whence), reply, |reply, offset| reply.offset(offset));
     }
 
     fn copy_file_range(
         &self,
         request: &Request,
-        _source_id: INodeNo,
+        _: INodeNo,
         source: FileHandle,
         source_offset: u64,
-        _to_id: INodeNo,
+        _: INodeNo,
         to: FileHandle,
         to_offset: u64,
         len: u64,
-        _flags: CopyFileRangeFlags,
+        _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
         let from = caller(request);

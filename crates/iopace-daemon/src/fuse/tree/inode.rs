@@ -5,11 +5,12 @@
 
 use super::super::data::FileState;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The kernel's number of the root of a mount.
 pub(super) const ROOT: u64 = 1;
@@ -22,6 +23,9 @@ const FOREIGN_BITS: u32 = 48;
 
 /// Most other devices with numbers of their own; files of any further are counted.
 const FOREIGN_DEVICES: usize = (1 << (62 - FOREIGN_BITS)) - 1;
+
+/// So many that are gone may stand in the order of those known, besides as many as are known.
+const ORDER_SLACK: usize = 1024;
 
 /// `/proc/self/fd`, opened once: the mount may hide `/proc`.
 static DESCRIPTORS: OnceLock<OwnedFd> = OnceLock::new();
@@ -93,13 +97,26 @@ impl Inode {
 struct Known {
     inode: Arc<Inode>,
     lookups: u64,
+    /// The directory and the name that it was last found by; none if it never was.
+    place: Option<Place>,
+}
+
+/// A directory and a name in it.
+pub(super) type Place = (u64, Box<OsStr>);
+
+/// All that the kernel knows, and in which order it got to.
+#[derive(Debug, Default)]
+struct Table {
+    known: HashMap<u64, Known>,
+    /// Some may be gone again, and some here twice.
+    order: VecDeque<u64>,
 }
 
 /// All inodes that the kernel knows, by their number in this mount.
 #[derive(Debug)]
 pub(super) struct Inodes {
     root: Arc<Inode>,
-    known: Mutex<HashMap<u64, Known>>,
+    table: Mutex<Table>,
     numbers: Mutex<Numbers>,
 }
 
@@ -124,7 +141,7 @@ impl Inodes {
             path: root,
             state: FileState::default(),
         });
-        Ok(Inodes { root, known: Mutex::default(), numbers: Mutex::default() })
+        Ok(Inodes { root, table: Mutex::default(), numbers: Mutex::default() })
     }
 
     /// The inode with this number; `ESTALE` if the kernel should not know it.
@@ -132,47 +149,78 @@ impl Inodes {
         if id == ROOT {
             return Ok(Arc::clone(&self.root));
         }
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.get(&id) {
+        match self.table().known.get(&id) {
             Some(one) => Ok(Arc::clone(&one.inode)),
             None => Err(io::Error::from_raw_os_error(libc::ESTALE)),
         }
     }
 
-    /// The inode behind `path`, of which the kernel is told now.
-    pub(super) fn found(&self, path: OwnedFd, stat: &Stat) -> Arc<Inode> {
+    /// The inode behind `path`, of which the kernel is told now, and by which name.
+    pub(super) fn found(&self, path: OwnedFd, stat: &Stat, place: Place) -> Arc<Inode> {
         let id = self.id_of(stat.st_dev, stat.st_ino);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = known.entry(id).or_insert_with(|| Known {
-            inode: Arc::new(Inode {
-                device: stat.st_dev,
-                number: stat.st_ino,
-                id,
-                generation: self.generation(),
-                kind: FileType::from_raw_mode(stat.st_mode),
-                path,
-                state: FileState::default(),
-            }),
-            lookups: 0,
+        let mut table = self.table();
+        if let Some(one) = table.known.get_mut(&id) {
+            one.lookups += 1;
+            one.place = Some(place);
+            return Arc::clone(&one.inode);
+        }
+        let inode = Arc::new(Inode {
+            device: stat.st_dev,
+            number: stat.st_ino,
+            id,
+            generation: self.generation(),
+            kind: FileType::from_raw_mode(stat.st_mode),
+            path,
+            state: FileState::default(),
         });
-        one.lookups += 1;
-        Arc::clone(&one.inode)
+        let known = Known { inode: Arc::clone(&inode), lookups: 1, place: Some(place) };
+        table.known.insert(id, known);
+        table.order.push_back(id);
+        if table.order.len() > 2 * table.known.len() + ORDER_SLACK {
+            let Table { known, order } = &mut *table;
+            order.retain(|id| known.contains_key(id));
+        }
+        inode
     }
 
     /// The kernel forgets `lookups` of the times that it was told; returns what it knows no more.
     pub(super) fn forget(&self, id: u64, lookups: u64) -> Option<Arc<Inode>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = known.get_mut(&id)?;
+        let mut table = self.table();
+        let one = table.known.get_mut(&id)?;
         one.lookups = one.lookups.saturating_sub(lookups);
         if one.lookups > 0 {
             return None;
         }
-        known.remove(&id).map(|one| one.inode)
+        table.known.remove(&id).map(|one| one.inode)
+    }
+
+    /// Up to `count` of those that the kernel has known longest, and that nobody has open: what it
+    /// may be asked to forget. Not directories, in which somebody may be.
+    pub(super) fn oldest(&self, count: usize) -> Vec<Place> {
+        let mut table = self.table();
+        let mut places = Vec::new();
+        for _ in 0..table.order.len() {
+            let Some(id) = table.order.pop_front() else { break };
+            let Some(one) = table.known.get_mut(&id) else { continue };
+            let is_used = Arc::strong_count(&one.inode) > 1;
+            if !is_used && one.inode.kind != FileType::Directory {
+                places.extend(one.place.take());
+            }
+            table.order.push_back(id);
+            if places.len() == count {
+                break;
+            }
+        }
+        places
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many inodes the kernel knows, besides the root.
     pub(super) fn len(&self) -> usize {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.table().known.len()
     }
 
     /// The number in this mount of a file of a device.
@@ -240,7 +288,7 @@ mod tests {
         let find = || {
             let path: OwnedFd = File::open(folder.path().join("a")).unwrap().into();
             let stat = rustix::fs::fstat(&path).unwrap();
-            inodes.found(path, &stat)
+            inodes.found(path, &stat, (ROOT, OsStr::new("a").into()))
         };
         let (first, again) = (find(), find());
         assert!(Arc::ptr_eq(&first, &again));

@@ -3,22 +3,25 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `filesystem` | the requests of the kernel, one function each |
+//! | `filesystem`, `replies` | the requests of the kernel, one function each |
 //! | `names` | what a directory holds: lookup, create, remove, rename |
 //! | `dir` | listing a directory |
 //! | `attr`, `xattr` | attributes, plain and extended |
 //! | `open`, `space` | open files, and where they have space |
 //! | `inode` | the files that the kernel knows |
+//! | `trim` | having the kernel forget some |
 //! | `credentials` | acting for a caller |
 
 mod attr;
-mod credentials;
+pub(crate) mod credentials;
 mod dir;
 mod filesystem;
 pub(crate) mod inode;
 mod names;
 mod open;
+mod replies;
 mod space;
+pub(crate) mod trim;
 mod xattr;
 
 #[cfg(test)]
@@ -32,6 +35,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use trim::Trim;
+
+/// What a process may have at least, on any system: what counts until the limit is raised.
+const DESCRIPTORS: usize = 1024;
 
 /// How long the kernel may go without asking.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +49,8 @@ pub(crate) struct Options {
     pub(crate) attributes: Duration,
     /// A name that is not there does not appear for this long, unless through the mount.
     pub(crate) absent: Duration,
+    /// Descriptors that this process may have; each file that the kernel knows takes one.
+    pub(crate) descriptors: usize,
     /// Nobody else changes files: cached data stays valid while a file is not open.
     pub(crate) alone: bool,
 }
@@ -50,13 +59,25 @@ impl Options {
     /// For a mount over the directory itself: nobody else gets at it.
     pub(crate) fn alone() -> Options {
         let long = Duration::from_secs(3600);
-        Options { names: long, attributes: long, absent: long, alone: true }
+        Options {
+            names: long,
+            attributes: long,
+            absent: long,
+            descriptors: DESCRIPTORS,
+            alone: true,
+        }
     }
 
     /// For a mount elsewhere: others may change the directory below.
     pub(crate) fn shared() -> Options {
         let short = Duration::from_secs(1);
-        Options { names: short, attributes: short, absent: Duration::ZERO, alone: false }
+        Options {
+            names: short,
+            attributes: short,
+            absent: Duration::ZERO,
+            descriptors: DESCRIPTORS,
+            alone: false,
+        }
     }
 }
 
@@ -71,6 +92,7 @@ pub(crate) struct Tree {
     acts_for_others: bool,
     /// The device number of the mount itself, if it can be met below the directory.
     own_device: OnceLock<u64>,
+    trim: Trim,
 }
 
 impl Tree {
@@ -93,6 +115,7 @@ impl Tree {
             listings: Mutex::default(),
             acts_for_others: credentials::may_act_for_others(),
             own_device: OnceLock::new(),
+            trim: Trim::new(trim::files_for(options.descriptors)),
         })
     }
 

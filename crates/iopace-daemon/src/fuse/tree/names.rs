@@ -52,13 +52,14 @@ impl Tree {
                 return Err(refused(libc::ELOOP));
             }
         }
-        self.known(path)
+        self.known(path, parent, name)
     }
 
     /// The file behind a descriptor, of which the kernel is told now.
-    pub(super) fn known(&self, path: OwnedFd) -> io::Result<Entry> {
+    pub(super) fn known(&self, path: OwnedFd, parent: &Inode, name: &OsStr) -> io::Result<Entry> {
         let stat = rustix::fs::fstat(&path)?;
-        let inode = self.inodes.found(path, &stat);
+        let inode = self.inodes.found(path, &stat, (parent.id, name.into()));
+        self.trim_if_many();
         let attr = to_attr(&inode, &stat);
         Ok(Entry { inode, attr })
     }

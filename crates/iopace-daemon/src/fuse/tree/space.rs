@@ -85,10 +85,12 @@ fn control(
     command: u32,
     data: &mut [u8; ATTRIBUTES_BYTES],
 ) -> io::Result<()> {
+    #[expect(clippy::cast_lossless, reason = "some systems have a signed type here")]
+    let command = command as libc::Ioctl;
     // SAFETY: the caller allows four commands only, which read or write at most a `struct fsxattr`
     // (28 bytes; the other two an `int`, whatever the command's number says), and `data` is that
     // long and lives through the call.
-    let done = unsafe { libc::ioctl(file.as_raw_fd(), command as libc::Ioctl, data.as_mut_ptr()) };
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), command, data.as_mut_ptr()) };
     if done < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -176,6 +176,7 @@ impl Mounted {
         let directory = File::open(&below).unwrap().into();
         let tree = Arc::new(Tree::new(directory, Arc::clone(&data) as _, options).unwrap());
         let session = mount_tree(&tree, &mount);
+        tree.trim_with(session.notifier()).unwrap();
         Some(Mounted { data, tree, session: Some(session), below, mount, plain, folder })
     }
 }

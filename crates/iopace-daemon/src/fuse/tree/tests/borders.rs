@@ -106,3 +106,41 @@ fn locks_hold_among_the_users_of_a_mount() {
     drop(one);
     flock(&two, FlockOperation::NonBlockingLockShared).unwrap();
 }
+
+#[test]
+fn two_mounts_of_a_directory_see_the_same_files() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let directory = File::open(&mounted.below).unwrap().into();
+    let data = Arc::clone(&mounted.data) as _;
+    let tree = Arc::new(Tree::new(directory, data, Options::shared()).unwrap());
+    let other = mounted.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let session = mount_tree(&tree, &other);
+    let text = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
+    fs::write(mounted.mount.join("f"), "one").unwrap();
+    let first = text(&other.join("f"));
+    fs::write(other.join("f"), "and two").unwrap();
+    // What is known of a file may be a second old.
+    super::until("the other sees it", || text(&mounted.mount.join("f")) == "and two");
+    let created = File::create_new(other.join("g")).and(File::create_new(mounted.mount.join("g")));
+    let number = |folder: &std::path::Path| fs::metadata(folder.join("f")).unwrap().ino();
+    let numbers = [number(&other), number(&mounted.mount)];
+    session.umount_and_join().unwrap();
+    assert_eq!(first, "one");
+    assert_eq!(created.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(numbers[0], numbers[1]);
+}
+
+#[test]
+fn a_number_is_not_given_away_while_the_kernel_knows_it() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    fs::write(mounted.below.join("old"), "old").unwrap();
+    let number = fs::metadata(mounted.mount.join("old")).unwrap().ino();
+    // On ext4 the next file gets the number that was freed last.
+    fs::remove_file(mounted.below.join("old")).unwrap();
+    for name in 0..50 {
+        let path = mounted.below.join(format!("new{name}"));
+        fs::write(&path, "new").unwrap();
+        assert_ne!(fs::metadata(&path).unwrap().ino(), number);
+    }
+}

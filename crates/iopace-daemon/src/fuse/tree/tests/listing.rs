@@ -1,13 +1,13 @@
 //! Large directories, listed while they change.
 
-use super::Mounted;
+use super::{Mounted, Options};
 use rustix::fs::{Dir, OFlags, SeekFrom};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Files in the directory.
+/// Names in the directory.
 const FILES: usize = 10_000;
 
 fn directory(path: &Path) -> File {
@@ -27,8 +27,11 @@ fn names(dir: &mut Dir) -> impl Iterator<Item = String> + '_ {
 #[test]
 fn a_large_directory_is_listed_whole_while_it_changes() {
     let Some(mounted) = Mounted::elsewhere() else { return };
+    // Names of one file, as those are made and removed in a fraction of the time.
+    let file = mounted.plain.join("file");
+    File::create(&file).unwrap();
     for at in 0..FILES {
-        File::create(mounted.below.join(format!("keep{at}"))).unwrap();
+        fs::hard_link(&file, mounted.below.join(format!("keep{at}"))).unwrap();
     }
     let mut dir = Dir::read_from(directory(&mounted.mount)).unwrap();
     let mut listed = Vec::new();
@@ -107,4 +110,29 @@ fn what_was_listed_is_forgotten_when_it_goes() {
     super::until("all are forgotten", || mounted.tree.inodes_known() == 0);
     super::until("all are told", || mounted.data.forgotten.lock().unwrap().len() == 300);
     assert_eq!(mounted.tree.files_open(), 0);
+}
+
+#[test]
+fn the_kernel_forgets_when_it_knows_too_many() {
+    let options = Options { descriptors: 400, ..Options::alone() };
+    let Some(mounted) = Mounted::start(options, true) else { return };
+    let at = |name: usize| mounted.mount.join(format!("d/{name}"));
+    fs::create_dir(mounted.mount.join("d")).unwrap();
+    let open: Vec<_> = (0..50).map(|name| File::create(at(name)).unwrap()).collect();
+    for name in 50..1_500 {
+        fs::write(at(name), "x").unwrap();
+        // Whoever makes more in no time waits for nothing; here it may take a moment.
+        if name % 200 == 0 {
+            super::until("some are forgotten", || mounted.tree.inodes_known() <= 280);
+        }
+    }
+    super::until("most are forgotten", || mounted.tree.inodes_known() <= 280);
+    for (name, file) in open.iter().enumerate() {
+        assert!(fs::canonicalize(at(name)).is_ok());
+        file.set_len(10).unwrap();
+        let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+        assert_eq!(fs::read_link(link).unwrap(), at(name), "its name was taken away");
+    }
+    assert_eq!(fs::read_dir(mounted.mount.join("d")).unwrap().count(), 1_500);
+    assert_eq!(fs::read(at(1_000)).unwrap(), b"x");
 }
