@@ -37,9 +37,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use trim::Trim;
 
-/// What a process may have at least, on any system: what counts until the limit is raised.
-const DESCRIPTORS: usize = 1024;
-
 /// How long the kernel may go without asking.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
@@ -63,7 +60,7 @@ impl Options {
             names: long,
             attributes: long,
             absent: long,
-            descriptors: DESCRIPTORS,
+            descriptors: trim::descriptors(),
             alone: true,
         }
     }
@@ -75,7 +72,7 @@ impl Options {
             names: short,
             attributes: short,
             absent: Duration::ZERO,
-            descriptors: DESCRIPTORS,
+            descriptors: trim::descriptors(),
             alone: false,
         }
     }

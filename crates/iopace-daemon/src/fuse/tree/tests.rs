@@ -30,6 +30,7 @@ struct Plain {
     reshaped: Mutex<Vec<(u64, u64, u64)>>,
     forgotten: Mutex<Vec<u64>>,
     durable: AtomicUsize,
+    passed: AtomicUsize,
 }
 
 impl Plain {
@@ -113,7 +114,9 @@ impl Data for Plain {
         }
     }
 
-    fn passed_through(&self, _from: Caller) {}
+    fn passed_through(&self, _from: Caller) {
+        self.passed.fetch_add(1, Ordering::Relaxed);
+    }
 
     fn reshaped(&self, inode: &Inode, range: (u64, u64)) {
         self.reshaped.lock().unwrap().push((inode.number, range.0, range.1));

@@ -36,16 +36,29 @@ impl Trim {
     }
 }
 
-/// Raises the number of descriptors of this process as far as it may, and returns it.
+/// Raises the number of descriptors of this process as far as it may, and returns it. Trees that
+/// are made from then on make use of them.
 ///
 /// # Errors
 ///
 /// The system does not let the limit be raised up to what it says is allowed.
 pub(crate) fn raise_descriptors() -> io::Result<usize> {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    rustix::process::setrlimit(Resource::Nofile, raised)?;
-    Ok(limit.maximum.map_or(usize::MAX, |maximum| maximum as usize))
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
+    let most: Option<u64> = most.and_then(|text| text.trim().parse().ok());
+    let all = Rlimit { current: most, maximum: most };
+    // Without the right to raise it, there is what we were given.
+    if most.is_none() || rustix::process::setrlimit(Resource::Nofile, all).is_err() {
+        let given = rustix::process::getrlimit(Resource::Nofile).maximum;
+        let raised = Rlimit { current: given, maximum: given };
+        rustix::process::setrlimit(Resource::Nofile, raised)?;
+    }
+    Ok(descriptors())
+}
+
+/// How many descriptors this process may have now.
+pub(super) fn descriptors() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// How many files the kernel may know with so many descriptors.

@@ -155,3 +155,21 @@ fn changes_of_space_are_told() {
     File::create(&path).unwrap();
     assert_eq!(told(), [(number, 0, u64::MAX)]);
 }
+
+#[test]
+fn a_write_takes_one_request() {
+    use std::sync::atomic::Ordering;
+    let Some(mounted) = Mounted::over_itself() else { return };
+    let path = mounted.mount.join("f");
+    fs::write(&path, vec![1; 400 * 1024]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    mounted.data.passed.store(0, Ordering::Relaxed);
+    for at in 0..100 {
+        file.write_all_at(&[2; 4096], at * 4096).unwrap();
+        file.read_exact_at(&mut [0; 4096], at * 4096).unwrap();
+    }
+    // Without FUSE_HANDLE_KILLPRIV_V2 (Linux 5.11) the kernel asks for `security.capability` before
+    // each write.
+    let passed = mounted.data.passed.load(Ordering::Relaxed);
+    assert!(passed < 5, "{passed} requests besides 100 writes");
+}
