@@ -185,9 +185,9 @@ impl Daemon {
         for connection in self.connections().values() {
             connection.stop_reading();
         }
-        let mut report = ShutdownReport::default();
         // Whoever still uses files of a mount is answered until it ends or is cut.
-        report.mounts = self.mounts.end(MOUNT_PATIENCE);
+        let mounts = self.mounts.end(MOUNT_PATIENCE);
+        let mut report = ShutdownReport { mounts, ..ShutdownReport::default() };
         let step = Duration::from_millis(5);
         let mut left = (DRAIN_TIMEOUT + Duration::from_secs(1)).as_millis() / step.as_millis();
         while left > 0 && self.connections_count() > 0 {

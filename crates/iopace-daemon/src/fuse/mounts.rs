@@ -242,7 +242,7 @@ fn ended_outside(daemon: &Arc<Daemon>, at: &Path, device: &str) {
     let session = mounts.all().iter_mut().find(is_ours).and_then(|mount| mount.session.take());
     let Some(session) = session else { return };
     tracing::info!("{} was unmounted", at.display());
-    session.is_over();
+    session.let_go();
     if let Some(Err(error)) = daemon.device(device).map(|device| device.flush_all()) {
         tracing::error!(%error, "{device}: not everything could be made durable");
     }

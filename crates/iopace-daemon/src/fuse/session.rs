@@ -132,7 +132,7 @@ impl Session {
         config.acl = acl;
         config.n_threads = Some(options.threads.max(1));
         config.clone_fd = true;
-        let (sender, ended) = mpsc::channel();
+        let (sender, ended) = mpsc::sync_channel(1);
         let served = fuser::Session::from_fd(filesystem, device, acl, config);
         let started = served.and_then(|session| {
             let name = mountpoint.to_owned();
@@ -194,7 +194,7 @@ impl Session {
     }
 
     /// It has ended by somebody else's hand: there is nothing to unmount.
-    pub(crate) fn is_over(mut self) {
+    pub(crate) fn let_go(mut self) {
         self.is_over = true;
     }
 
@@ -207,7 +207,7 @@ impl Session {
 
     /// `None`: it has not returned in time.
     fn unmount_within(&self, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = mpsc::sync_channel(1);
         let place = self.place.clone();
         let unmounting = thread::Builder::new().name("unmount".into()).spawn(move || {
             let _ = sender.send(place.unmount(lazily));

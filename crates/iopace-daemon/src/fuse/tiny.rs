@@ -15,13 +15,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(1);
 
 /// The files of `root`.
 pub(crate) struct Tiny {
-    root: OwnedFd,
+    root: File,
     /// Reads are not answered, as if the disk had stalled.
     pub(crate) stalls: bool,
     inner: Mutex<Inner>,
@@ -37,7 +37,7 @@ struct Inner {
 
 impl Tiny {
     pub(crate) fn new(root: OwnedFd) -> Tiny {
-        Tiny { root, stalls: false, inner: Mutex::default() }
+        Tiny { root: File::from(root), stalls: false, inner: Mutex::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -52,12 +52,12 @@ impl Tiny {
         let stat = statat(self.root(), name, AtFlags::SYMLINK_NOFOLLOW)?;
         let ino = stat.st_ino;
         self.inner().names.insert(ino, name.to_owned());
-        Ok(attributes(ino, &stat))
+        attributes(ino, &stat, &self.root)
     }
 
     fn of(&self, ino: INodeNo) -> io::Result<FileAttr> {
         if ino == INodeNo::ROOT {
-            return Ok(attributes(ino.0, &fstat(self.root())?));
+            return attributes(ino.0, &fstat(self.root())?, &self.root);
         }
         let name = self.inner().names.get(&ino.0).cloned();
         self.attributes(&name.ok_or(io::ErrorKind::NotFound)?)
@@ -78,14 +78,15 @@ impl Tiny {
     }
 }
 
-fn attributes(ino: u64, stat: &Stat) -> FileAttr {
+/// All times are those of the directory: nobody here asks for them.
+fn attributes(ino: u64, stat: &Stat, root: &File) -> io::Result<FileAttr> {
     let kind = match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
         rustix::fs::FileType::Directory => FileType::Directory,
         rustix::fs::FileType::Symlink => FileType::Symlink,
         _ => FileType::RegularFile,
     };
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_mtime.unsigned_abs());
-    FileAttr {
+    let time = root.metadata()?.modified()?;
+    Ok(FileAttr {
         ino: INodeNo(ino),
         size: stat.st_size.unsigned_abs(),
         blocks: stat.st_blocks.unsigned_abs(),
@@ -101,7 +102,7 @@ fn attributes(ino: u64, stat: &Stat) -> FileAttr {
         rdev: 0,
         blksize: 4096,
         flags: 0,
-    }
+    })
 }
 
 fn number(error: io::Error) -> Errno {

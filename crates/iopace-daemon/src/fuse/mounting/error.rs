@@ -83,7 +83,10 @@ pub enum MountError {
     )]
     Locked(PathBuf),
     /// Two mounts of one daemon at one place.
-    #[error("two mounts are to be at {at}: choose another mount point for one of them", at = .0.display())]
+    #[error(
+        "two mounts are to be at {at}: choose another mount point for one of them",
+        at = .0.display()
+    )]
     TwoMounts(PathBuf),
     /// The kernel and the file system could not agree.
     #[error("{at}: FUSE does not start: {1}", at = .0.display())]

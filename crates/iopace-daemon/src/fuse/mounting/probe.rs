@@ -21,7 +21,7 @@ pub enum Answer {
 /// Asks the mount at `mountpoint` for the attributes of its root, for at most `patience`. A thread
 /// that gets no answer stays behind; it uses nothing but its stack.
 pub fn probe(mountpoint: &Path, patience: Duration) -> Answer {
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(1);
     let path: PathBuf = mountpoint.to_owned();
     let asked = thread::Builder::new().name("probe".into()).spawn(move || {
         // What the kernel remembers of a dead mount would be as good as an answer.

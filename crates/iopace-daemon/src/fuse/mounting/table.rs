@@ -138,7 +138,7 @@ mod tests {
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n\
 40 27 8:17 / /srv rw shared:7 master:3 - xfs /dev/sdb1 rw\n\
 41 40 0:52 / /srv rw,relatime - fuse.iopace /srv rw,user_id=0,group_id=0,allow_other\n\
-42 27 0:53 / /mnt/a\\040b\\134c rw - fuse.iopace /home/x rw,user_id=1000,group_id=1000\n\
+42 27 0:53 / /mnt/a\\040b\\134c rw - fuse.iopace /data/x rw,user_id=1000,group_id=1000\n\
 garbled\n";
 
     #[test]

@@ -139,7 +139,7 @@ impl Tree {
 }
 
 /// The kernel sends single names only. Anything else would lead out of the directory.
-fn check(name: &OsStr) -> io::Result<()> {
+pub(super) fn check(name: &OsStr) -> io::Result<()> {
     let name = name.as_bytes();
     if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
         return Err(refused(libc::EINVAL));

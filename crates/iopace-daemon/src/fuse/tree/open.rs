@@ -3,7 +3,7 @@
 use super::super::data::{Caller, Opened, WriteMode};
 use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
-use super::names::Entry;
+use super::names::{Entry, check};
 use super::{Tree, refused};
 use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
 use rustix::fs::{Mode, OFlags};
@@ -57,6 +57,7 @@ impl Tree {
         (parent, name): (INodeNo, &OsStr),
         flags: i32,
     ) -> io::Result<(Entry, Handle)> {
+        check(name)?;
         let parent = self.inode(parent)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let kept = asked & KEPT;

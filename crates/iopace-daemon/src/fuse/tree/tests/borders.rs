@@ -144,3 +144,51 @@ fn a_number_is_not_given_away_while_the_kernel_knows_it() {
         assert_ne!(fs::metadata(&path).unwrap().ino(), number);
     }
 }
+
+#[test]
+fn what_is_not_passed_through_says_so() {
+    use rustix::fs::{FallocateFlags, OFlags};
+    use std::os::unix::fs::OpenOptionsExt;
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let mut options = File::options();
+    options.read(true).write(true);
+    let file = options.clone().create(true).truncate(false).open(mounted.mount.join("f")).unwrap();
+    file.set_len(64 * 1024).unwrap();
+    let unnamed = options.custom_flags(OFlags::TMPFILE.bits().cast_signed()).open(&mounted.mount);
+    assert_eq!(unnamed.unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+    for flags in [FallocateFlags::COLLAPSE_RANGE, FallocateFlags::INSERT_RANGE] {
+        let refused = rustix::fs::fallocate(&file, flags, 0, 4096).unwrap_err();
+        assert_eq!(refused, rustix::io::Errno::OPNOTSUPP);
+    }
+    let refused = rustix::fs::ioctl_ficlone(&file, &file).unwrap_err();
+    assert!([libc::EOPNOTSUPP, libc::EINVAL].contains(&refused.raw_os_error()), "{refused}");
+    let refused = rustix::io::ioctl_fionread(&file);
+    assert_eq!(refused.unwrap_or(64 * 1024), 64 * 1024, "answered by the kernel itself");
+    let refused = rustix::fs::ioctl_blksszget(&file).unwrap_err();
+    assert_eq!(refused, rustix::io::Errno::NOTTY);
+}
+
+#[test]
+fn pipes_and_sockets_meet_at_the_mount() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let Some(mounted) = Mounted::over_itself() else { return };
+    let path = mounted.mount.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(b"through").unwrap();
+    drop(client);
+    let mut text = String::new();
+    listener.accept().unwrap().0.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "through");
+    let path = mounted.mount.join("pipe");
+    let mode = rustix::fs::Mode::RWXU;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+    let mut pipe = File::options().read(true).write(true).open(&path).unwrap();
+    pipe.write_all(b"pipe").unwrap();
+    let mut text = [0; 4];
+    File::open(&path).unwrap().read_exact(&mut text).unwrap();
+    assert_eq!(&text, b"pipe");
+    rustix::fs::setxattr(&path, "trusted.a", b"1", rustix::fs::XattrFlags::CREATE).unwrap();
+}
