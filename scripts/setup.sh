@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests and benchmarks talk to: NBD clients, fio, a C linker. On Debian and
-# Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on, and
-# what needs it is skipped aloud later. Quick when all is there. Changes nothing else.
+# Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker. On Debian
+# and Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on,
+# and what needs it is skipped aloud later. Quick when all is there. Changes nothing else.
 set -euo pipefail
 
 # What is looked for, and the package it is in.
@@ -14,6 +14,9 @@ wanted=(
     "nbdkit:nbdkit"
     "qemu-img:qemu-utils"
     "qemu-io:qemu-utils"
+    "fusermount3:fuse3"
+    "getfattr:attr"
+    "getfacl:acl"
 )
 
 packages_missing() {
