@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod group;
+mod mount;
 mod pace;
 mod replay;
 mod sched;
@@ -14,10 +15,11 @@ pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
+pub use mount::{MountArgs, UnmountArgs};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
-pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
+pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, OutputArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TableFormat, TablesArgs, TraceFormat};
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
@@ -31,6 +33,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   iopace serve disk.img                      serve an image file over NBD
+  iopace mount /srv                          schedule whatever is done in a directory
   iopace sched insert -a rr disk             put a scheduler in, under load if need be
   iopace sched status                        what it does
   iopace pace status                         who is slowed down, and why
@@ -55,6 +58,11 @@ pub struct Cli {
 pub enum Command {
     /// Serve disks over NBD
     Serve(Box<ServeArgs>),
+    /// Put iopace in front of a directory, or list where it is
+    Mount(Box<MountArgs>),
+    /// End a mount when all that was written is durable
+    #[command(visible_alias = "umount")]
+    Unmount(UnmountArgs),
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),
@@ -221,6 +229,15 @@ mod tests {
             "group move --export d --connection 7 /a",
             "group set /a io.max",
             "group create",
+            "mount --list /srv",
+            "mount --config a.toml /srv",
+            "mount --config a.toml --sched rr",
+            "mount /srv --private --allow-other",
+            "mount /srv --foreground --log x",
+            "mount /srv --cache 1M",
+            "mount --name x",
+            "unmount",
+            "unmount /srv --wait 0",
         ];
         for line in wrong {
             let words = ["iopace"].into_iter().chain(line.split(' '));

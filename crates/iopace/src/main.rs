@@ -13,6 +13,7 @@ mod generate;
 mod group;
 mod log;
 mod models;
+mod mount;
 mod output;
 mod pace;
 mod paths;
@@ -23,6 +24,7 @@ mod serve;
 mod sim;
 mod target;
 mod units;
+mod unmount;
 mod window;
 
 use clap::Parser;
@@ -32,6 +34,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Mount(args) => mount::run(&args),
+        Command::Unmount(args) => unmount::run(&args),
         Command::Sched(command) => sched::run(&command),
         Command::Pace(command) => pace::run(&command),
         Command::Window(command) => window::run(&command),

@@ -30,6 +30,15 @@ pub fn runtime_dir() -> PathBuf {
     PathBuf::from(format!("/tmp/iopace-{own}"))
 }
 
+/// Where a daemon of that user may have made its directory: our own place first.
+pub fn runtime_dirs(uid: Option<u32>) -> Vec<PathBuf> {
+    let uid = uid.unwrap_or(geteuid().as_raw());
+    let mut dirs = vec![runtime_dir(), "/run/iopace".into()];
+    dirs.push(PathBuf::from(format!("/run/user/{uid}/iopace")));
+    dirs.push(PathBuf::from(format!("/tmp/iopace-{uid}")));
+    dirs
+}
+
 /// The control sockets to ask: the named one, or all in the default place, the usual one first.
 pub fn controls(named: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = named {

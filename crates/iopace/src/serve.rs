@@ -12,7 +12,8 @@ use crate::units;
 use iopace_daemon::config::{DaemonConfig, Listen};
 use iopace_daemon::control::{Controlled, Server};
 use iopace_daemon::daemon::{Daemon, ShutdownReport};
-use plan::{Control, Plan};
+use plan::Control;
+pub use plan::Plan;
 use signals::Signals;
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
@@ -30,6 +31,18 @@ const KILLED: u8 = 130;
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let plan = Plan::make(args)?;
     log::start(plan.log_format, args.verbose, args.quiet);
+    run_plan(plan, |daemon, control| print(&welcome(daemon, control)))
+}
+
+/// Carries out a plan until a signal comes, or all that it mounted is unmounted. `ready` is told
+/// when everything is served, with the control socket; its failure is the end.
+///
+/// # Errors
+/// It could not be started, or ended with something not durable.
+pub fn run_plan(
+    plan: Plan,
+    ready: impl FnOnce(&Daemon, Option<&Path>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("no event loop: {error}")))?;
     // Signals are listened to before there is anything to remove.
@@ -40,9 +53,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let directory =
         if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
-    let (config, control) = bind(plan, directory.as_ref())?;
+    let (mut config, control) = bind(plan, directory.as_ref())?;
+    config.runtime = directory.as_ref().map(|directory| directory.path().to_owned());
     let daemon = Daemon::start(config).map_err(Failure::new)?;
-    if let Err(failure) = print(&welcome(&daemon, control.as_ref().map(Server::path))) {
+    if let Err(failure) = ready(&daemon, control.as_ref().map(Server::path)) {
         daemon.shutdown();
         return Err(failure);
     }
@@ -54,9 +68,10 @@ fn bind(
     plan: Plan,
     directory: Option<&SocketDir>,
 ) -> Result<(DaemonConfig, Option<Server>), Failure> {
+    let makes_socket = plan.makes_socket();
     let Plan { mut config, control, socket_name, .. } = plan;
     let beside = |name: String| directory.map(|directory| directory.path().join(name));
-    if config.listen.is_empty() {
+    if makes_socket {
         config.listen.extend(beside(format!("{socket_name}.sock")).map(Listen::Unix));
     }
     let bind = |path: &Path| Server::bind(path).map_err(Failure::new);
@@ -108,7 +123,7 @@ fn welcome(daemon: &Daemon, control: Option<&Path>) -> String {
 }
 
 /// A name as a shell takes it.
-fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
     if name.chars().all(plain) && !name.starts_with('-') {
         return name.to_owned();
@@ -127,15 +142,22 @@ fn end(
     let ended = runtime.block_on(async {
         let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(daemon);
         let mut first = "";
-        let stop = async { first = signals.next().await };
+        let mounted_only = daemon.config().devices.is_empty();
+        let stop = async {
+            tokio::select! {
+                signal = signals.next() => first = signal,
+                () = daemon.mounts().all_ended(), if mounted_only => first = "unmounted",
+            }
+        };
         match control {
             Some(server) => server.run(subject, stop).await.map_err(Failure::new)?,
             None => stop.await,
         }
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         tracing::info!("{first}: finishing what was begun; a second signal ends at once");
-        let daemon = Arc::clone(daemon);
+        let ending = Arc::clone(daemon);
         tokio::select! {
-            report = tokio::task::spawn_blocking(move || daemon.shutdown()) => {
+            report = tokio::task::spawn_blocking(move || ending.shutdown()) => {
                 report.map_err(|error| Failure::new(format!("the shutdown failed: {error}")))
             }
             second = signals.next() => Err(Failure {
@@ -145,7 +167,8 @@ fn end(
         }
     });
     if ended.as_ref().is_err_and(|failure| failure.status == KILLED) {
-        // The shutdown may not have come that far.
+        // The shutdown may not have come that far. A mount without a daemon would be a trap.
+        daemon.mounts().cut();
         for listen in &daemon.config().listen {
             if let Listen::Unix(path) = listen {
                 let _ = std::fs::remove_file(path);
@@ -158,6 +181,15 @@ fn end(
 }
 
 fn judge(report: &ShutdownReport) -> Result<(), Failure> {
+    for (mountpoint, ended) in &report.mounts {
+        let mountpoint = mountpoint.display();
+        if ended.was_cut {
+            tracing::warn!("{mountpoint} was cut: what still used it gets errors");
+        }
+        if ended.is_stuck {
+            tracing::error!("{mountpoint}: requests are stuck at the disk below");
+        }
+    }
     if report.cut_count > 0 {
         tracing::warn!("{} clients did not take their answers and were cut", report.cut_count);
     }

@@ -18,9 +18,11 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help", help(&["--help"]));
     insta::assert_snapshot!("help_group", help(&["group", "--help"]));
     insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
+    insta::assert_snapshot!("help_mount", help(&["mount", "--help"]));
     insta::assert_snapshot!("help_pace", help(&["pace", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
+    insta::assert_snapshot!("help_unmount", help(&["unmount", "--help"]));
     insta::assert_snapshot!("help_window", help(&["window", "--help"]));
 }
 

@@ -171,10 +171,10 @@ pub enum LogFormat {
     Json,
 }
 
-fn slots() -> RangedI64ValueParser<u32> {
+pub(super) fn slots() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(NR_REQUESTS_MIN)..=i64::from(NR_REQUESTS_MAX))
 }
 
-fn depth() -> RangedI64ValueParser<u32> {
+pub(super) fn depth() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(WINDOW_DEPTH_MAX))
 }

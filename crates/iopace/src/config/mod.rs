@@ -5,6 +5,7 @@
 
 mod error;
 mod groups;
+mod mounts;
 mod policies;
 mod resolve;
 #[cfg_attr(not(test), allow(dead_code, reason = "the table of a mount has them"))]
@@ -17,7 +18,7 @@ use crate::cli::LogFormat;
 use crate::output::nearest;
 use groups::GroupTable;
 use iopace_core::units::Bytes;
-use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice};
+use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,6 +31,8 @@ use toml::Spanned;
 pub struct Settings {
     /// The devices.
     pub devices: Vec<DeviceConfig>,
+    /// The directories to be mounted.
+    pub mounts: Vec<MountConfig>,
     /// The exports; empty: one per device.
     pub exports: Vec<ExportConfig>,
     /// The groups.
@@ -75,12 +78,14 @@ struct File {
     #[serde(default)]
     device: Vec<Spanned<DeviceTable>>,
     #[serde(default)]
+    mount: Vec<Spanned<mounts::MountTable>>,
+    #[serde(default)]
     export: Vec<Spanned<ExportTable>>,
     #[serde(default)]
     group: BTreeMap<Spanned<String>, GroupTable>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DeviceTable {
     name: Option<Spanned<String>>,

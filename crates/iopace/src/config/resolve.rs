@@ -1,6 +1,6 @@
 //! From the tables of the file to the daemon's own configuration, with every value checked.
 
-use super::{DeviceTable, ExportTable, File, Mistake, Settings, groups, policies};
+use super::{DeviceTable, ExportTable, File, Mistake, Settings, groups, mounts, policies};
 use crate::cli::LogFormat;
 use crate::output::nearest;
 use crate::units::parse_size;
@@ -21,9 +21,9 @@ const CONNECTIONS_MAX: usize = 65_536;
 const MEMORY_MIN: Bytes = Bytes::from_mib(64);
 
 pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, Mistake> {
-    if file.device.is_empty() {
+    if file.device.is_empty() && file.mount.is_empty() {
         let message = "there is nothing to serve: add a [[device]] table with a `file`, or with a \
-                       model as `emulate`";
+                       model as `emulate`, or a [[mount]] table with a `dir`";
         return Err((end..end, message.into()));
     }
     let mut devices: Vec<DeviceConfig> = Vec::new();
@@ -39,7 +39,9 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         }
         devices.push(device);
     }
-    let (groups, tree) = groups::resolve(file.group, &devices)?;
+    let mounts = mounts::resolve(file.mount, &devices, base)?;
+    let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
+    let (groups, tree) = groups::resolve(file.group, &all.cloned().collect::<Vec<_>>())?;
     let exports = file.export.into_iter();
     let exports = exports.map(|table| resolve_export(table.into_inner(), &devices, &tree));
     let exports = exports.collect::<Result<Vec<_>, Mistake>>()?;
@@ -52,6 +54,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
     });
     Ok(Settings {
         devices,
+        mounts,
         exports,
         groups,
         socket: file.socket.map(|path| base.join(path)),
@@ -75,7 +78,7 @@ const IO_ENGINES: [(&str, IoEngineChoice); 3] = [
 const LOG_FORMATS: [(&str, LogFormat); 2] =
     [("human", LogFormat::Human), ("json", LogFormat::Json)];
 
-fn resolve_device(
+pub(super) fn resolve_device(
     table: DeviceTable,
     span: Range<usize>,
     base: &Path,

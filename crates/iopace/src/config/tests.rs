@@ -23,14 +23,20 @@ fn the_example_of_the_manual_is_right_and_complete() {
     let (paced, _) = rest.split_once("```").expect("an end");
     let device = &parse_text(paced).expect("right").devices[0];
     assert_eq!(device.dirty_limit, Some(Bytes::from_mib(256)));
+    let manual = include_str!("../../../../docs/mount.md");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (mounted, _) = rest.split_once("```").expect("an end");
+    let settings = parse_text(mounted).expect("right");
+    assert_eq!((settings.mounts.len(), settings.devices.len()), (2, 1));
     // Whatever the parser knows stands in the examples.
-    for table in ["", "[[device]]\nfile = \"d\"\n", "[[export]]\n"] {
+    let tables = ["", "[[device]]\nfile = \"d\"\n", "[[export]]\n", "[[mount]]\ndir = \"/srv\"\n"];
+    for table in tables {
         let message = toml::from_str::<File>(&format!("{table}zzzzzzzzzzzz = 1\n"));
         let message = message.expect_err("unknown").message().to_owned();
         let known = message.split('`').skip(3).step_by(2);
         for word in known.filter(|word| *word != "no-control") {
             let there = [format!("\n{word} = "), format!("\n[[{word}]]"), format!("\n[{word}.")];
-            let text = format!("\n{example}\n{paced}");
+            let text = format!("\n{example}\n{paced}\n{mounted}");
             assert!(there.iter().any(|there| text.contains(there)), "{word}");
         }
     }

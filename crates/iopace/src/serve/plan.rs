@@ -1,12 +1,12 @@
 //! What is to be served: the command line and the configuration file, turned into one
 //! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
 
-use crate::cli::{DeviceArgs, IoEngine, LogFormat, ServeArgs};
+use crate::cli::{DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
 use crate::config::{self, NamedScheduler, Settings};
 use crate::output::Failure;
 use iopace_core::{pace, sched, window};
 use iopace_daemon::config::{
-    Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, check_dirty,
+    Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
 };
 use std::fs;
 use std::net::SocketAddr;
@@ -19,6 +19,8 @@ pub struct Plan {
     pub config: DaemonConfig,
     /// Where it is controlled.
     pub control: Control,
+    /// Whether a socket for NBD clients is made where none is named.
+    pub has_default_socket: bool,
     /// Name of the default socket, without its ending.
     pub socket_name: String,
     /// How the log looks.
@@ -48,7 +50,46 @@ impl Plan {
                 Settings { devices: devices(&args.files, &args.device)?, ..Settings::default() }
             }
         };
-        let sockets = &args.sockets;
+        let log_format = args.log_format;
+        Plan::of(settings, &args.sockets, args.io_engine, log_format)
+    }
+
+    /// A directory, or the mounts and devices of a configuration file.
+    ///
+    /// # Errors
+    /// What was asked, what is wrong and what would be right.
+    pub fn mount(args: &MountArgs) -> Result<Plan, Failure> {
+        let settings = match (&args.config, &args.dir) {
+            // The daemon leaves the directory that relative paths start at.
+            (Some(path), _) => read(&std::path::absolute(path).unwrap_or(path.clone()))?,
+            (None, dir) => {
+                let mounts = dir.iter().map(|dir| mount(dir, args)).collect::<Result<_, _>>()?;
+                Settings { mounts, ..Settings::default() }
+            }
+        };
+        if settings.mounts.is_empty() {
+            return Err(Failure::usage(
+                "there is nothing to mount: name a directory (iopace mount /srv), or add a \
+                 [[mount]] table with a `dir` to the configuration",
+            ));
+        }
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
+        let sockets = SocketArgs {
+            socket: args.socket.as_ref().map(absolute),
+            listen: args.listen.clone(),
+            allow_remote: false,
+            control: args.control.as_ref().map(absolute),
+            no_control: args.no_control,
+        };
+        Plan::of(settings, &sockets, None, args.log_format)
+    }
+
+    fn of(
+        settings: Settings,
+        sockets: &SocketArgs,
+        engine: Option<IoEngine>,
+        log_format: Option<LogFormat>,
+    ) -> Result<Plan, Failure> {
         let named = sockets.socket.is_some() || !sockets.listen.is_empty();
         let (socket, tcp) = if named {
             (sockets.socket.clone(), sockets.listen.clone())
@@ -65,32 +106,67 @@ impl Plan {
             (None, false, None) => Control::Default,
         };
         let defaults = DaemonConfig::default();
-        let engine = args.io_engine.map(choice).or(settings.io_engine);
-        let socket_name = match &*settings.devices {
-            [device] => device.name.clone(),
+        let engine = engine.map(choice).or(settings.io_engine);
+        let socket_name = match (&*settings.devices, &*settings.mounts) {
+            ([device], []) => device.name.clone(),
+            ([], [mount]) => mount.device.name.clone(),
             _ => "iopace".into(),
         };
+        let has_default_socket = !settings.devices.is_empty();
         Ok(Plan {
             config: DaemonConfig {
                 devices: settings.devices,
+                mounts: settings.mounts,
                 exports: settings.exports,
                 groups: settings.groups,
                 listen: unix.chain(tcp.into_iter().map(Listen::Tcp)).collect(),
                 control: None,
+                runtime: None,
+                log: None,
                 io_engine: engine.unwrap_or(defaults.io_engine),
                 connections_max: settings.connections_max.unwrap_or(defaults.connections_max),
                 memory_max: settings.memory_max.unwrap_or(defaults.memory_max),
             },
             control,
+            has_default_socket,
             socket_name,
-            log_format: args.log_format.or(settings.log_format).unwrap_or_default(),
+            log_format: log_format.or(settings.log_format).unwrap_or_default(),
         })
     }
 
     /// Whether a socket is to be made in the default directory.
     pub fn needs_directory(&self) -> bool {
-        self.config.listen.is_empty() || self.control == Control::Default
+        self.makes_socket() || self.control == Control::Default || !self.config.mounts.is_empty()
     }
+
+    /// Whether a socket for NBD clients is made in the default directory.
+    pub fn makes_socket(&self) -> bool {
+        self.config.listen.is_empty() && self.has_default_socket
+    }
+}
+
+/// One directory, as the command line has it.
+fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
+    let absolute = |path: &Path| {
+        std::path::absolute(path)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    };
+    let words = args.device.as_device();
+    let mut mount = MountConfig::new(absolute(dir)?);
+    let name = args.name.clone().unwrap_or(mount.device.name);
+    mount.device = device(name, mount.device.backend, &words, scheduler(&words)?)?;
+    check_dirty(words.dirty_limit, words.dirty_background).map_err(Failure::usage)?;
+    if let Backend::Directory { model, cache, .. } = &mut mount.device.backend {
+        *model = words.emulate;
+        *cache = words.cache;
+    }
+    mount.mountpoint = args.mountpoint.as_deref().map(absolute).transpose()?;
+    mount.allow_other = match (args.allow_other, args.private) {
+        (false, false) => None,
+        (allowed, _) => Some(allowed),
+    };
+    mount.rules.clone_from(&args.rule);
+    Ok(mount)
 }
 
 fn read(path: &Path) -> Result<Settings, Failure> {
@@ -105,25 +181,7 @@ fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Fa
     let scheduler = scheduler(args)?;
     check_dirty(args.dirty_limit, args.dirty_background).map_err(Failure::usage)?;
     let make = |name: String, file: Option<&PathBuf>| {
-        config::valid_name(&name).map_err(|error| {
-            Failure::usage(format!("the device's name would be '{name}': {error}"))
-        })?;
-        let device = DeviceConfig::new(name, backend(file, args));
-        let named = "one of the registry, by the command line";
-        let pace = args.pace.as_deref().map(|name| pace::find(name).expect(named));
-        let window = args.window_policy.as_deref().map(|name| window::find(name).expect(named));
-        Ok(DeviceConfig {
-            pace: pace.unwrap_or(device.pace),
-            window: window.unwrap_or(device.window),
-            dirty_limit: args.dirty_limit,
-            dirty_background: args.dirty_background,
-            read_only: args.read_only,
-            direct: args.direct,
-            scheduler: scheduler.clone(),
-            nr_requests: args.nr_requests,
-            window_depth: args.window,
-            ..device
-        })
+        device(name, backend(file, args), args, scheduler.clone())
     };
     match (&args.emulate, files) {
         (Some(model), []) => {
@@ -149,6 +207,32 @@ fn devices(files: &[PathBuf], args: &DeviceArgs) -> Result<Vec<DeviceConfig>, Fa
             names.into_iter().zip(files).map(|(name, file)| make(name, Some(file))).collect()
         }
     }
+}
+
+fn device(
+    name: String,
+    backend: Backend,
+    args: &DeviceArgs,
+    scheduler: Option<NamedScheduler>,
+) -> Result<DeviceConfig, Failure> {
+    config::valid_name(&name)
+        .map_err(|error| Failure::usage(format!("the device's name would be '{name}': {error}")))?;
+    let device = DeviceConfig::new(name, backend);
+    let named = "one of the registry, by the command line";
+    let pace = args.pace.as_deref().map(|name| pace::find(name).expect(named));
+    let window = args.window_policy.as_deref().map(|name| window::find(name).expect(named));
+    Ok(DeviceConfig {
+        pace: pace.unwrap_or(device.pace),
+        window: window.unwrap_or(device.window),
+        dirty_limit: args.dirty_limit,
+        dirty_background: args.dirty_background,
+        read_only: args.read_only,
+        direct: args.direct,
+        scheduler,
+        nr_requests: args.nr_requests,
+        window_depth: args.window,
+        ..device
+    })
 }
 
 fn backend(file: Option<&PathBuf>, args: &DeviceArgs) -> Backend {

@@ -1,0 +1,208 @@
+//! `iopace mount` and `iopace unmount` as they are asked for.
+
+use super::serve::{DeviceArgs, LogFormat, depth, slots};
+use super::{DiskParser, FormatArgs, pace_policies, schedulers, window_policies};
+use crate::units;
+use clap::{ArgAction, Args, ValueHint};
+use iopace_core::units::Bytes;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  iopace mount /srv
+      Whatever is done in /srv is scheduled and paced from here on; paths do not change.
+  iopace mount /srv /mnt/srv --sched fair
+      The same files at another place; /srv itself stays as it is.
+  iopace mount --config iopace.toml
+      The [[mount]] tables of a file, by one daemon.
+  iopace mount
+      What is mounted.
+  iopace unmount /srv
+      Ends it when everything is durable.
+
+It becomes a daemon, unless --foreground is said; its log goes to a file beside its sockets, in
+$XDG_RUNTIME_DIR/iopace, else /run/iopace (root), else /tmp/iopace-UID. SIGTERM and SIGINT end it
+in order; a second signal ends it at once (status 130). Neither leaves a dead mount behind.";
+
+/// `iopace mount`
+#[derive(Debug, Args)]
+#[command(after_help = MOUNT_EXAMPLES)]
+pub struct MountArgs {
+    /// The directory; without it, what is mounted is listed
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+
+    /// Where to mount it [default: over DIR itself]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub mountpoint: Option<PathBuf>,
+
+    /// Show what is mounted
+    #[arg(long, conflicts_with_all = ["dir", "config"])]
+    pub list: bool,
+
+    /// Read the settings from a TOML file instead
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
+        ["dir", "name", "rule", "allow_other", "private", "emulate", "cache", "read_only", "sched",
+         "set", "nr_requests", "window", "window_policy", "pace", "dirty_limit",
+         "dirty_background"])]
+    pub config: Option<PathBuf>,
+
+    /// Name of its device [default: the last part of DIR]
+    #[arg(long, requires = "dir")]
+    pub name: Option<String>,
+
+    /// Who pays: a rule, the first that fits holds; see docs/mount.md
+    #[arg(long, value_name = "RULE", requires = "dir")]
+    pub rule: Vec<String>,
+
+    /// Let other users see the mount [default for root]
+    #[arg(long, requires = "dir", conflicts_with = "private")]
+    pub allow_other: bool,
+
+    /// Let nobody else see it [default for everybody but root]
+    #[arg(long, requires = "dir")]
+    pub private: bool,
+
+    /// Stay in the foreground, with the log on standard error
+    #[arg(long)]
+    pub foreground: bool,
+
+    /// How to print the list
+    #[command(flatten)]
+    pub format: FormatArgs,
+
+    /// The disk below
+    #[command(flatten)]
+    pub device: MountDeviceArgs,
+
+    /// Unix socket for NBD clients of devices in the configuration file
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Sockets")]
+    #[arg(requires = "config")]
+    pub socket: Option<PathBuf>,
+
+    /// TCP address for NBD clients of devices in the configuration file
+    #[arg(long, value_name = "ADDR", help_heading = "Sockets", requires = "config")]
+    pub listen: Vec<SocketAddr>,
+
+    /// Control socket for 'iopace sched' [default: iopace.ctl where sockets are made]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Sockets")]
+    pub control: Option<PathBuf>,
+
+    /// No control socket
+    #[arg(long, conflicts_with = "control", help_heading = "Sockets")]
+    pub no_control: bool,
+
+    /// File for the log [default: beside the sockets, named after the device]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Log")]
+    #[arg(conflicts_with = "foreground")]
+    pub log: Option<PathBuf>,
+
+    /// How the log looks
+    #[arg(long, value_name = "FORMAT", help_heading = "Log")]
+    pub log_format: Option<LogFormat>,
+
+    /// Say more; twice: everything
+    #[arg(short, long, action = ArgAction::Count, help_heading = "Log")]
+    pub verbose: u8,
+
+    /// Say warnings only; twice: errors only
+    #[arg(short, long, action = ArgAction::Count, conflicts_with = "verbose", help_heading = "Log")]
+    pub quiet: u8,
+}
+
+/// Options of the device of a mount: those of `iopace serve` that a directory has.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Disk")]
+pub struct MountDeviceArgs {
+    /// As slow as a modelled disk; see 'iopace models', or a model file (*.toml)
+    #[arg(long, value_name = "MODEL", value_parser = DiskParser, hide_possible_values = true)]
+    #[arg(requires = "dir")]
+    pub emulate: Option<String>,
+
+    /// Page cache of the modelled disk [default: 256MiB]
+    #[arg(long, value_name = "SIZE", requires = "emulate", value_parser = units::parse_size)]
+    pub cache: Option<Bytes>,
+
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Insert this scheduler at the start; see 'iopace sched list'
+    #[arg(long, value_name = "NAME", value_parser = schedulers())]
+    pub sched: Option<String>,
+
+    /// Set a parameter of that scheduler, as wait_ms=5
+    #[arg(long, value_name = "NAME=VALUE", requires = "sched", value_parser = units::parse_setting)]
+    pub set: Vec<(String, u64)>,
+
+    /// Request slots of the device [default: 128]
+    #[arg(long, value_name = "COUNT", value_parser = slots())]
+    pub nr_requests: Option<u32>,
+
+    /// Most requests at the disk [default: 32, or the model's own]
+    #[arg(long, value_name = "DEPTH", value_parser = depth())]
+    pub window: Option<u32>,
+
+    /// Who decides how many of these the disk holds [default: latency]
+    #[arg(long, value_name = "POLICY", value_parser = window_policies())]
+    pub window_policy: Option<String>,
+
+    /// How writers of buffered data are paced [default: rate]
+    #[arg(long, value_name = "POLICY", value_parser = pace_policies())]
+    pub pace: Option<String>,
+
+    /// Most dirty memory, as 256MiB [default: what the kernel leaves]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub dirty_limit: Option<Bytes>,
+
+    /// Dirty memory above which write-back begins [default: half of the limit]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub dirty_background: Option<Bytes>,
+}
+
+impl MountDeviceArgs {
+    /// The same in the words of `iopace serve`.
+    pub fn as_device(&self) -> DeviceArgs {
+        let args = self.clone();
+        DeviceArgs {
+            emulate: args.emulate,
+            size: None,
+            cache: args.cache,
+            read_only: args.read_only,
+            direct: false,
+            sched: args.sched,
+            set: args.set,
+            nr_requests: args.nr_requests,
+            window: args.window,
+            window_policy: args.window_policy,
+            pace: args.pace,
+            dirty_limit: args.dirty_limit,
+            dirty_background: args.dirty_background,
+        }
+    }
+}
+
+const UNMOUNT_EXAMPLES: &str = "\
+Whoever still uses files there is named; the mount is out of sight at once then, and ends when they
+have closed them. What a killed daemon left behind is cleared away.
+
+Exit status: 0 everything is durable and the daemon has let go, 1 not yet, or failed.";
+
+/// `iopace unmount`
+#[derive(Debug, Args)]
+#[command(after_help = UNMOUNT_EXAMPLES)]
+pub struct UnmountArgs {
+    /// Where it is mounted
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// Cut it from whoever still uses it: their requests fail
+    #[arg(long)]
+    pub force: bool,
+
+    /// Seconds to wait until all is durable
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub wait: u64,
+}

@@ -1,0 +1,93 @@
+//! The `[[mount]]` tables: a directory, where it is mounted, and the words of its device.
+
+use super::resolve::resolve_device;
+use super::{DeviceTable, Mistake};
+use iopace_daemon::config::{Backend, DeviceConfig, MountConfig};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MountTable {
+    dir: PathBuf,
+    mountpoint: Option<PathBuf>,
+    allow_other: Option<bool>,
+    #[serde(default)]
+    rules: Vec<String>,
+    name: Option<Spanned<String>>,
+    emulate: Option<Spanned<String>>,
+    cache: Option<Spanned<String>>,
+    #[serde(default)]
+    read_only: bool,
+    pace: Option<Spanned<String>>,
+    window_policy: Option<Spanned<String>>,
+    dirty_limit: Option<Spanned<String>>,
+    dirty_background: Option<Spanned<String>>,
+    sched: Option<Spanned<String>>,
+    #[serde(default)]
+    set: BTreeMap<Spanned<String>, Spanned<u64>>,
+    nr_requests: Option<Spanned<u32>>,
+    window: Option<Spanned<u32>>,
+}
+
+pub(super) fn resolve(
+    tables: Vec<Spanned<MountTable>>,
+    devices: &[DeviceConfig],
+    base: &Path,
+) -> Result<Vec<MountConfig>, Mistake> {
+    let mut mounts: Vec<MountConfig> = Vec::new();
+    for table in tables {
+        let span = table.span();
+        let table = table.into_inner();
+        if let (Some(cache), None) = (&table.cache, &table.emulate) {
+            let message = "`cache` is for modelled disks: add a model as `emulate`, or leave this \
+                           out";
+            return Err((cache.span(), message.into()));
+        }
+        let directory = base.join(&table.dir);
+        let mut mount = MountConfig::new(&directory);
+        mount.mountpoint = table.mountpoint.as_ref().map(|path| base.join(path));
+        mount.allow_other = table.allow_other;
+        mount.rules.clone_from(&table.rules);
+        // The name is the directory's as it stands: "data.old" is not "data".
+        let named = table.name.is_some();
+        let default = mount.device.name;
+        let device = DeviceTable {
+            name: table.name,
+            file: Some(directory.clone()),
+            emulate: table.emulate,
+            cache: table.cache,
+            read_only: table.read_only,
+            pace: table.pace,
+            window_policy: table.window_policy,
+            dirty_limit: table.dirty_limit,
+            dirty_background: table.dirty_background,
+            sched: table.sched,
+            set: table.set,
+            nr_requests: table.nr_requests,
+            window: table.window,
+            ..DeviceTable::default()
+        };
+        mount.device = resolve_device(device, span.clone(), base)?;
+        if !named {
+            mount.device.name = default;
+        }
+        mount.device.backend = match mount.device.backend {
+            Backend::Emulated { model, cache, .. } => {
+                Backend::Directory { path: directory, model: Some(model), cache }
+            }
+            _ => Backend::Directory { path: directory, model: None, cache: None },
+        };
+        let name = &mount.device.name;
+        let others = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
+        if others.map(|other| &other.name).any(|other| other == name) {
+            let message =
+                format!("two devices are named '{name}': give one of them another `name`");
+            return Err((span, message));
+        }
+        mounts.push(mount);
+    }
+    Ok(mounts)
+}

@@ -1,0 +1,101 @@
+//! `iopace mount`: a directory behind iopace, by a daemon or in the foreground.
+
+mod detach;
+mod list;
+
+use crate::cli::MountArgs;
+use crate::log;
+use crate::output::{Failure, print};
+use crate::paths::{SocketDir, runtime_dir};
+use crate::serve::{Plan, quoted, run_plan};
+use iopace_daemon::daemon::Daemon;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Mounts, or lists what is mounted.
+///
+/// # Errors
+/// It could not be mounted, or ended with something not durable.
+pub fn run(args: &MountArgs) -> Result<(), Failure> {
+    if args.dir.is_none() && args.config.is_none() {
+        return list::run(args.format.format);
+    }
+    if let Some(front) = detach::Front::found() {
+        let log = front.log().to_owned();
+        let mut plan = Plan::mount(args).map_err(|failure| front.tell(failure))?;
+        plan.config.log = Some(log.clone());
+        log::start(plan.log_format, args.verbose, args.quiet);
+        leave_directory();
+        return front.run(|told| {
+            run_plan(plan, |daemon, control| told(&welcome(daemon, control, Some(&log))))
+        });
+    }
+    let plan = Plan::mount(args)?;
+    if args.foreground {
+        log::start(plan.log_format, args.verbose, args.quiet);
+        leave_directory();
+        return run_plan(plan, |daemon, control| {
+            print(&welcome(daemon, control, None))?;
+            ready();
+            Ok(())
+        });
+    }
+    let directory = SocketDir::open(&runtime_dir())?;
+    let log = match &args.log {
+        Some(path) => std::path::absolute(path)
+            .map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))?,
+        None => directory.path().join(format!("{}.log", plan.socket_name)),
+    };
+    detach::start(&log)
+}
+
+/// The working directory may lie under the mount: a daemon that is in it would keep it busy itself.
+fn leave_directory() {
+    if let Err(error) = std::env::set_current_dir("/") {
+        tracing::warn!(%error, "the working directory stays as it is");
+    }
+}
+
+/// Tells a service manager, if there is one, that everything is mounted.
+fn ready() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
+/// Each mount with its directory, then where the log is and what to do next.
+fn welcome(daemon: &Daemon, control: Option<&Path>, log: Option<&PathBuf>) -> String {
+    let mut text = String::new();
+    for (mountpoint, device) in daemon.mounts().list() {
+        let all = &daemon.config().mounts;
+        let config = all.iter().find(|mount| mount.device.name == device).expect("one of ours");
+        let over = match &config.mountpoint {
+            Some(_) => format!("{} at {}", config.directory.display(), mountpoint.display()),
+            None => mountpoint.display().to_string(),
+        };
+        let read_only = if config.device.read_only { ", read-only" } else { "" };
+        let _ = writeln!(text, "mounted {over} as '{device}'{read_only}");
+    }
+    for uri in daemon.uris() {
+        let _ = writeln!(text, "{uri}");
+    }
+    if let Some(log) = log {
+        let _ = writeln!(text, "log: {}", log.display());
+    }
+    if let Some(control) = control.filter(|control| control.parent() != Some(&*runtime_dir())) {
+        let _ = writeln!(text, "control: {}", control.display());
+    }
+    match (log, daemon.mounts().list().first()) {
+        (Some(_), Some((mountpoint, _))) => {
+            let _ = writeln!(text, "end: iopace unmount {}", quoted_path(mountpoint));
+        }
+        _ => text.push_str("stop: Ctrl-C\n"),
+    }
+    text
+}
+
+/// A path as a shell takes it.
+pub fn quoted_path(path: &Path) -> String {
+    let shown = path.display().to_string();
+    if shown.split('/').all(|part| quoted(part) == part) { shown } else { quoted(&shown) }
+}

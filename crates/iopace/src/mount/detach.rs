@@ -1,0 +1,145 @@
+//! Becoming a daemon: the command starts itself anew in a session of its own, and waits until that
+//! one says that all is mounted, or why not.
+//!
+//! The two are joined by a pipe, the daemon's standard output. What comes over it before it is
+//! closed is one letter and a text: `R` and what to print, or `F`, a digit (the exit status) and
+//! the message. Nothing at all means that the daemon is gone.
+
+use crate::output::{Failure, print};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::setsid;
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Says to the new process that it is the daemon, and where its log goes.
+const DAEMON: &str = "IOPACE_MOUNT_DAEMON_LOG";
+
+/// How much of a log is shown when a daemon is gone without a word.
+const LOG_SHOWN: usize = 2_000;
+
+/// The daemon's view of the command in front.
+#[derive(Debug)]
+pub struct Front {
+    log: PathBuf,
+}
+
+impl Front {
+    /// The command in front, if this process is the daemon.
+    pub fn found() -> Option<Front> {
+        let log = PathBuf::from(env::var_os(DAEMON)?);
+        // Not the leader of a group as yet, being started by another: this cannot fail.
+        let _ = setsid();
+        Some(Front { log })
+    }
+
+    /// Where the log goes.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Says why nothing is mounted.
+    pub fn tell(&self, failure: Failure) -> Failure {
+        let _ = say(&format!("F{}{}", failure.status, failure.message));
+        failure
+    }
+
+    /// Serves; what is served is given the means to say that all is ready.
+    pub fn run(
+        self,
+        serve: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut is_ready = false;
+        let served = serve(&mut |text| {
+            // Nobody waits any more: who pressed Ctrl-C does not want a mount.
+            let told = say(&format!("R{text}")).and_then(|()| quiet());
+            told.map_err(|_| Failure::new("the command that asked for the mount is gone"))?;
+            is_ready = true;
+            super::ready();
+            Ok(())
+        });
+        match served {
+            Err(failure) if !is_ready => Err(self.tell(failure)),
+            served => served,
+        }
+    }
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Closes the pipe: from here on nobody listens.
+fn quiet() -> io::Result<()> {
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(&nowhere)?)
+}
+
+/// Opens the log of a daemon anew and locks it for as long as the daemon has it open. If another
+/// daemon has it, its name gets our number.
+fn open_log(path: &Path) -> Result<(File, PathBuf), Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(format!(
+            "the log {} cannot be written: {error}; name another with --log, or say --foreground",
+            path.display()
+        ))
+    };
+    let ours = path.with_extension(format!("{}.log", std::process::id()));
+    for path in [path, &ours] {
+        let file = File::options().create(true).append(true).mode(0o600).open(path);
+        let file = file.map_err(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK) {
+            file.set_len(0).map_err(failed)?;
+            return Ok((file, path.to_owned()));
+        }
+    }
+    Err(failed(io::Error::from(io::ErrorKind::ResourceBusy)))
+}
+
+/// Starts the daemon with the words of this command, and waits until all is mounted.
+///
+/// # Errors
+/// What the daemon says, or that it is gone.
+pub fn start(log: &Path) -> Result<(), Failure> {
+    let (file, log) = open_log(log)?;
+    let (log, shown) = (log.as_path(), log.display());
+    let program = env::current_exe();
+    let child = program.and_then(|program| {
+        Command::new(program)
+            .args(env::args_os().skip(1))
+            .env(DAEMON, log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(file)
+            .spawn()
+    });
+    let mut child =
+        child.map_err(|error| Failure::new(format!("no process for the daemon: {error}")))?;
+    let mut said = Vec::new();
+    let out = child.stdout.take().expect("piped");
+    // As much as is ever said; a daemon that says more is none of ours.
+    let _ = out.take(1 << 20).read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    if let Some(text) = said.strip_prefix('R') {
+        return print(text);
+    }
+    let ended = child.wait();
+    let failed = said.strip_prefix('F').and_then(|text| text.split_at_checked(1));
+    if let Some((status, message)) = failed {
+        // It stands here, so the log need not keep it.
+        let _ = fs::remove_file(log);
+        return Err(Failure { message: message.into(), status: status.parse().unwrap_or(1) });
+    }
+    let ended = ended.map_or("gone".into(), |status| status.to_string());
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let from = text.len().saturating_sub(LOG_SHOWN);
+    let last = text.get(from..).unwrap_or_default();
+    Err(Failure::new(format!(
+        "the daemon ended at its start ({ended}); its log {shown} ends:\n{last}"
+    )))
+}

@@ -1,0 +1,76 @@
+//! What is mounted, by whom, and whether it answers.
+
+use crate::output::{Failure, Format, finish, print, print_json, right, table};
+use crate::paths::runtime_dirs;
+use comfy_table::Cell;
+use iopace_daemon::fuse::mounting::probe::{Answer, probe};
+use iopace_daemon::fuse::mounting::table::Entry;
+use iopace_daemon::fuse::{mounts, record};
+use iopace_daemon::limits::PROBE_PATIENCE;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::thread;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    mountpoint: PathBuf,
+    directory: PathBuf,
+    device: Option<String>,
+    pid: Option<u32>,
+    control: Option<PathBuf>,
+    log: Option<PathBuf>,
+    state: &'static str,
+}
+
+/// Prints the mounts of iopace.
+///
+/// # Errors
+/// The table of mounts cannot be read.
+pub fn run(format: Format) -> Result<(), Failure> {
+    let entries = mounts::ours().map_err(|error| {
+        Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
+    })?;
+    // All at the same time: each may take its time to answer.
+    let rows: Vec<Row> = thread::scope(|scope| {
+        let asked: Vec<_> = entries.iter().map(|entry| scope.spawn(|| row(entry))).collect();
+        asked.into_iter().filter_map(|one| one.join().ok()).collect()
+    });
+    match format {
+        Format::Json => print_json(&rows),
+        Format::Table if rows.is_empty() => print("nothing is mounted by iopace\n"),
+        Format::Table => print(&show(&rows)),
+    }
+}
+
+fn row(entry: &Entry) -> Row {
+    let seen = record::find(&runtime_dirs(entry.uid()), entry);
+    let record = seen.map(|seen| seen.record);
+    let state = match probe(&entry.mountpoint, PROBE_PATIENCE) {
+        Answer::Dead => "dead",
+        Answer::Silent => "silent",
+        Answer::Alive => "serving",
+    };
+    Row {
+        mountpoint: entry.mountpoint.clone(),
+        directory: entry.source.clone(),
+        device: record.as_ref().map(|record| record.device.clone()),
+        pid: record.as_ref().map(|record| record.pid),
+        control: record.as_ref().and_then(|record| record.control.clone()),
+        log: record.and_then(|record| record.log),
+        state,
+    }
+}
+
+fn show(rows: &[Row]) -> String {
+    let mut table = table(["mountpoint", "directory", "device", "pid", "state"]);
+    for row in rows {
+        table.add_row([
+            Cell::new(row.mountpoint.display()),
+            Cell::new(row.directory.display()),
+            Cell::new(row.device.as_deref().unwrap_or("?")),
+            right(row.pid.map_or("?".into(), |pid| pid.to_string())),
+            Cell::new(row.state),
+        ]);
+    }
+    finish(&table, 0)
+}

@@ -1,0 +1,168 @@
+//! `iopace unmount`: out of sight, durable, and let go by its daemon.
+
+use crate::cli::UnmountArgs;
+use crate::mount::quoted_path;
+use crate::output::{Failure, print};
+use crate::paths::runtime_dirs;
+use crate::units;
+use iopace_daemon::control::Client;
+use iopace_daemon::fuse::mounting::probe::{Answer, probe};
+use iopace_daemon::fuse::mounting::table::{self, Entry};
+use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unmount};
+use iopace_daemon::fuse::record::{self, Record, Seen};
+use iopace_daemon::limits::PROBE_PATIENCE;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How often it is looked whether the daemon has let go.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Unmounts and waits.
+///
+/// # Errors
+/// Nothing is mounted there, it may not be unmounted, or it is not durable in time.
+pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
+    let table = table::read().map_err(|error| {
+        Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
+    })?;
+    let path = table::resolve(&args.dir, &table)
+        .map_err(|error| Failure::new(format!("{}: {error}", args.dir.display())))?;
+    let patience = Duration::from_secs(args.wait);
+    match table::at(&table, &path).filter(|entry| entry.is_ours()) {
+        Some(entry) => unmount_seen(entry, args.force, patience),
+        None => match detached(&path) {
+            Some((connection, seen)) => {
+                if args.force {
+                    cut(&path, connection)?;
+                }
+                wait(&path, Some(&seen), patience)
+            }
+            None => Err(Failure::new(none_there(&path, &table))),
+        },
+    }
+}
+
+/// A mount that is out of sight already, but still served by its daemon.
+fn detached(path: &Path) -> Option<(u32, Seen)> {
+    let held = record::held(&runtime_dirs(None));
+    held.into_iter().find(|(_, seen)| seen.record.mountpoint == path)
+}
+
+fn none_there(path: &Path, table: &[Entry]) -> String {
+    let ours = table.iter().filter(|entry| entry.is_ours());
+    let ours: Vec<String> = ours.map(|entry| entry.mountpoint.display().to_string()).collect();
+    let known = match &*ours {
+        [] => "nothing is mounted by iopace".into(),
+        ours => format!("there are: {}", ours.join(", ")),
+    };
+    format!("{}: iopace is not mounted there; {known}", path.display())
+}
+
+fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Failure> {
+    let path = &entry.mountpoint;
+    let seen = record::find(&runtime_dirs(entry.uid()), entry);
+    if force {
+        let lazily = within(path, true, patience);
+        cut(path, entry.connection())?;
+        refused(path, lazily)?;
+        return wait(path, seen.as_ref(), patience);
+    }
+    if probe(path, PROBE_PATIENCE) == Answer::Dead {
+        refused(path, within(path, true, patience))?;
+        return print(&format!(
+            "{}: its daemon was killed; the mount is cleared away\n",
+            path.display()
+        ));
+    }
+    match within(path, false, patience) {
+        Some(Err(UnmountError::Busy)) => {
+            let users = busy::list(&busy::users(entry.device));
+            eprintln!("{} is in use by {users}: unmounted lazily", path.display());
+            refused(path, within(path, true, patience))?;
+        }
+        done => refused(path, done)?,
+    }
+    wait(path, seen.as_ref(), patience)
+}
+
+/// Unmounting writes back what was changed through mappings; `None`: it takes too long.
+fn within(path: &Path, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let path: PathBuf = path.to_owned();
+    thread::spawn(move || sender.send(unmount(&path, lazily)));
+    receiver.recv_timeout(patience).ok()
+}
+
+fn refused(path: &Path, done: Option<Result<(), UnmountError>>) -> Result<(), Failure> {
+    let shown = path.display();
+    match done {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(Failure::new(format!("{shown}: cannot be unmounted: {error}"))),
+        None => Err(Failure::new(format!(
+            "{shown}: does not end in time; cut it with 'iopace unmount --force {}'",
+            quoted_path(path)
+        ))),
+    }
+}
+
+fn cut(path: &Path, connection: u32) -> Result<(), Failure> {
+    match abort::abort(connection) {
+        // Nobody used it: it has ended by itself.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("{}: cannot be cut: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Waits until the daemon has made everything durable and let go of the directory.
+fn wait(path: &Path, seen: Option<&Seen>, patience: Duration) -> Result<(), Failure> {
+    let shown = path.display();
+    let Some(seen) = seen else {
+        return print(&format!("{shown}: unmounted; its daemon cannot be seen from here\n"));
+    };
+    let shows = std::io::stderr().is_terminal();
+    let steps = patience.as_millis() / STEP.as_millis();
+    for step in 0..steps {
+        if !seen.is_held() {
+            if shows && step > 0 {
+                eprint!("\r\x1b[K");
+            }
+            return print(&format!("{shown}: unmounted\n"));
+        }
+        // Once in a second.
+        if shows && step % 20 == 10 {
+            eprint!("\r\x1b[K{}", progress(&seen.record));
+            let _ = std::io::stderr().flush();
+        }
+        thread::sleep(STEP);
+    }
+    if shows {
+        eprint!("\r\x1b[K");
+    }
+    Err(Failure::new(format!(
+        "{shown}: unmounted, but its daemon (pid {}) has not let go after {} s: {}; wait on with \
+         the same command, or cut it with 'iopace unmount --force {}'",
+        seen.record.pid,
+        patience.as_secs(),
+        progress(&seen.record),
+        quoted_path(path)
+    )))
+}
+
+/// What is still to be written, as far as the daemon says.
+fn progress(record: &Record) -> String {
+    let device = record.control.as_ref().map(|path| Client::new(path).device(&record.device));
+    match device {
+        Some(Ok(device)) => match device.pace {
+            Some(pace) if pace.picture.dirty_bytes > 0 => {
+                format!("{} are still to be written", units::size(pace.picture.dirty_bytes))
+            }
+            _ => "files of it are still open".into(),
+        },
+        _ => "it is still in use, or being made durable".into(),
+    }
+}

@@ -1,0 +1,298 @@
+//! A mount's life by the command line: as a daemon, in the foreground, busy, killed, refused.
+
+mod common;
+
+use common::{Place, Ran};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// A directory to be mounted, with a file; whatever happens, nothing stays mounted.
+struct Bench {
+    place: Place,
+    uid: Option<u32>,
+}
+
+const DEADLINE: u32 = 400;
+
+impl Bench {
+    /// `None`, aloud, where nothing can be mounted.
+    fn new() -> Option<Bench> {
+        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+            println!("skipped: mounting needs root and /dev/fuse");
+            return None;
+        }
+        let place = Place::new();
+        fs::create_dir(place.path("data")).expect("made");
+        fs::write(place.path("data/file"), "content").expect("written");
+        fs::create_dir(place.path("view")).expect("made");
+        Some(Bench { place, uid: None })
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let mut command = self.place.command(words);
+        if let Some(uid) = self.uid {
+            command.uid(uid).gid(uid);
+        }
+        Ran::from(command.stdin(Stdio::null()).output().expect("started"))
+    }
+
+    /// Mounts, and says which process serves it.
+    fn mount(&self, words: &[&str]) -> Pid {
+        let words: Vec<&str> = ["mount"].iter().chain(words).copied().collect();
+        let ran = self.run(&words);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        assert!(ran.out.starts_with("mounted ") && ran.out.contains("\nlog: "), "{ran:?}");
+        let list = self.list();
+        let pid = list.last().expect("listed")["pid"].as_i64().expect("a pid");
+        Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid")
+    }
+
+    /// Our mounts of this test.
+    fn list(&self) -> Vec<serde_json::Value> {
+        let all = self.run(&["mount", "--format", "json"]).json();
+        let under = self.place.path("");
+        let here = |row: &&serde_json::Value| {
+            Path::new(row["mountpoint"].as_str().expect("a path")).starts_with(&under)
+        };
+        all.as_array().expect("a list").iter().filter(here).cloned().collect()
+    }
+
+    fn seen(&self) -> usize {
+        let under = self.place.path("").display().to_string();
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("read");
+        table.lines().filter(|line| line.contains(&under)).count()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path(name)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for name in ["view", "data", "data/sub"] {
+            let lazily = rustix::mount::UnmountFlags::DETACH;
+            while rustix::mount::unmount(self.path(name), lazily).is_ok() {}
+        }
+    }
+}
+
+/// Waits until it is so; a test that waits 20 s has failed.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..DEADLINE {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it does not come to this: {what}");
+}
+
+fn is_gone(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
+}
+
+#[test]
+fn a_daemon_serves_until_it_is_unmounted() {
+    let Some(bench) = Bench::new() else { return };
+    let pid = bench.mount(&["data"]);
+    assert_eq!(fs::read_to_string(bench.path("data/file")).expect("read"), "content");
+    fs::write(bench.path("data/new"), "more").expect("written");
+    let row = &bench.list()[0];
+    assert_eq!((&row["state"], &row["device"]), (&"serving".into(), &"data".into()));
+    let text = bench.run(&["mount"]).out;
+    assert!(text.starts_with("mountpoint ") && text.contains(" serving"), "{text}");
+    let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).expect("read");
+    assert_eq!(cwd, Path::new("/"), "it does not keep itself busy");
+    let session = rustix::process::getsid(Some(pid)).expect("asked");
+    assert_eq!(session, pid, "a session of its own");
+
+    let again = bench.run(&["mount", "data"]);
+    assert_eq!(again.status, Some(1));
+    assert!(again.error.contains("iopace is mounted there already"), "{again:?}");
+
+    let ran = bench.run(&["unmount", "data"]);
+    assert_eq!((ran.status, ran.error.as_str()), (Some(0), ""), "{ran:?}");
+    until("the daemon ends", || is_gone(pid));
+    assert_eq!(bench.seen(), 0);
+    assert_eq!(fs::read_to_string(bench.path("data/new")).expect("read"), "more");
+    let left: Vec<_> = fs::read_dir(bench.place.sockets()).expect("there").flatten().collect();
+    let names: Vec<_> = left.iter().map(fs::DirEntry::file_name).collect();
+    assert_eq!(names, ["data.log"], "only the log stays");
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_cleared_away() {
+    let Some(bench) = Bench::new() else { return };
+    for words in [&["mount", "data"][..], &["unmount", "data"]] {
+        let pid = bench.mount(&["data"]);
+        let kept = bench.path(&format!("data/{}", words[0]));
+        fs::write(&kept, "acknowledged").expect("written");
+        kill_process(pid, Signal::KILL).expect("killed");
+        until("it is dead", || fs::read(bench.path("data/file")).is_err());
+        assert_eq!(bench.list()[0]["state"], "dead");
+        let ran = bench.run(words);
+        assert_eq!(ran.status, Some(0), "{words:?}: {ran:?}");
+        assert_eq!(fs::read_to_string(&kept).expect("read"), "acknowledged");
+        if words[0] == "mount" {
+            assert_eq!(bench.run(&["unmount", "data"]).status, Some(0));
+        }
+        assert_eq!(bench.seen(), 0);
+    }
+}
+
+#[test]
+fn a_user_is_named_and_served_until_it_ends() {
+    let Some(bench) = Bench::new() else { return };
+    let pid = bench.mount(&["data", "view", "--name", "d"]);
+    let file = File::options().read(true).write(true).open(bench.path("view/file"));
+    let file = file.expect("opened");
+    let ran = bench.run(&["unmount", "view", "--wait", "1"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    let me = format!("(pid {})", std::process::id());
+    assert!(ran.error.contains("is in use by ") && ran.error.contains(&me), "{ran:?}");
+    assert!(ran.error.contains("--force"), "{ran:?}");
+    assert_eq!(bench.seen(), 0, "out of sight");
+    file.write_all_at(b"C", 0).expect("still served");
+    drop(file);
+    let ran = bench.run(&["umount", "view"]);
+    // Either it was still being ended, or there is nothing left to wait for.
+    assert!(ran.status == Some(0) || ran.error.contains("not mounted there"), "{ran:?}");
+    until("the daemon ends", || is_gone(pid));
+    assert_eq!(fs::read_to_string(bench.path("data/file")).expect("read"), "Content");
+}
+
+#[test]
+fn force_cuts_a_user_off() {
+    let Some(bench) = Bench::new() else { return };
+    let pid = bench.mount(&["data"]);
+    let file = File::open(bench.path("data/file")).expect("opened");
+    let ran = bench.run(&["unmount", "--force", "data"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    until("the daemon ends", || is_gone(pid));
+    assert!(file.read_at(&mut [0; 1 << 16], 0).is_err());
+    assert_eq!(bench.seen(), 0);
+}
+
+#[test]
+fn a_daemon_notices_that_somebody_else_unmounts_it() {
+    let Some(bench) = Bench::new() else { return };
+    let pid = bench.mount(&["data"]);
+    let done = Command::new("umount").arg(bench.path("data")).status().expect("started");
+    assert!(done.success());
+    until("the daemon ends", || is_gone(pid));
+    let log = fs::read_to_string(bench.place.sockets().join("data.log")).expect("read");
+    assert!(log.contains("was unmounted"), "{log}");
+}
+
+#[test]
+fn signals_end_it_and_leave_no_mount() {
+    let Some(bench) = Bench::new() else { return };
+    for busy in [false, true] {
+        let mut command = bench.place.command(&["mount", "data", "--foreground"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+        let pid = Pid::from_child(&child);
+        until("it is mounted", || bench.seen() == 1);
+        let file = busy.then(|| File::open(bench.path("data/file")).expect("opened"));
+        // The signal may come before it says that it is ready: it ends all the same.
+        kill_process(pid, Signal::INT).expect("signalled");
+        if busy {
+            until("it is out of sight", || bench.seen() == 0);
+            kill_process(pid, Signal::INT).expect("signalled");
+        }
+        let ran = Ran::from(child.wait_with_output().expect("waited"));
+        let right = if busy { Some(130) } else { Some(0) };
+        assert_eq!(ran.status, right, "{ran:?}");
+        assert_eq!(bench.seen(), 0);
+        drop(file);
+    }
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_by_the_command_in_front() {
+    let Some(bench) = Bench::new() else { return };
+    fs::create_dir(bench.path("data/sub")).expect("made");
+    let runtime = bench.path("");
+    let runtime = runtime.to_str().expect("text");
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["mount", "none"], 1, "there is no such directory"),
+        (&["mount", "data/file"], 1, "is not a directory"),
+        (&["mount", "data", "data/sub"], 1, "the mount would show itself"),
+        (&["mount", "/"], 1, "cannot be mounted over, as /dev"),
+        (&["mount", runtime], 1, "XDG_RUNTIME_DIR"),
+        (&["mount", "data", "--log", "data/log"], 1, "another place with --log"),
+        (&["mount", "data", "--sched", "rr", "--set", "x=1"], 2, "no parameter 'x'"),
+        (&["unmount", "data"], 1, "iopace is not mounted there"),
+    ];
+    for (words, status, text) in cases {
+        let ran = bench.run(words);
+        assert_eq!(ran.status, Some(status), "{words:?}: {ran:?}");
+        assert!(ran.error.contains(text), "{words:?}: {ran:?}");
+        assert!(ran.error.starts_with("error: ") && ran.out.is_empty(), "{words:?}: {ran:?}");
+    }
+    assert_eq!(bench.seen(), 0);
+    let _pid = bench.mount(&["data", "view"]);
+    let locked = bench.run(&["mount", "data"]);
+    assert!(locked.error.contains("another process has it locked"), "{locked:?}");
+    let inside = bench.run(&["mount", "view/sub", "--name", "s"]);
+    assert_eq!(inside.status, Some(1), "{inside:?}");
+    assert_eq!(bench.run(&["unmount", "view"]).status, Some(0));
+}
+
+#[test]
+fn a_file_with_two_mounts_is_one_daemon() {
+    let Some(bench) = Bench::new() else { return };
+    fs::create_dir(bench.path("other")).expect("made");
+    bench.place.write(
+        "iopace.toml",
+        "[[mount]]\ndir = \"data\"\n[[mount]]\ndir = \"other\"\nmountpoint = \"view\"\n",
+    );
+    let pid = bench.mount(&["--config", "iopace.toml"]);
+    assert_eq!(bench.list().len(), 2);
+    assert!(bench.list().iter().all(|row| row["pid"] == bench.list()[0]["pid"]));
+    assert_eq!(bench.run(&["unmount", "data"]).status, Some(0));
+    assert!(!is_gone(pid), "the other one is still mounted");
+    assert_eq!(bench.run(&["unmount", "view"]).status, Some(0));
+    until("the daemon ends", || is_gone(pid));
+}
+
+#[test]
+fn everybody_else_mounts_by_the_helper() {
+    let Some(mut bench) = Bench::new() else { return };
+    let helper = Command::new("fusermount3").arg("-V").stdout(Stdio::null()).status();
+    if helper.is_err() {
+        return println!("skipped: there is no fusermount3");
+    }
+    const NOBODY: u32 = 65_534;
+    let mode = fs::metadata("/dev/fuse").expect("there").permissions().mode();
+    if mode & 0o006 != 0o006 {
+        return println!("skipped: others may not open /dev/fuse");
+    }
+    for path in ["", "data", "view", "data/file"] {
+        std::os::unix::fs::chown(bench.path(path), Some(NOBODY), Some(NOBODY)).expect("given");
+    }
+    bench.uid = Some(NOBODY);
+    let binary = env!("CARGO_BIN_EXE_iopace");
+    let mut reach = Command::new(binary);
+    if reach.arg("--version").uid(NOBODY).stdout(Stdio::null()).status().is_err() {
+        return println!("skipped: the binary cannot be reached by others");
+    }
+    let allowed = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
+    if !allowed.lines().any(|line| line.trim() == "user_allow_other") {
+        let other = bench.run(&["mount", "data", "view", "--allow-other"]);
+        assert!(other.error.contains("/etc/fuse.conf has the line"), "{other:?}");
+    }
+    let pid = bench.mount(&["data", "view"]);
+    let list = bench.list();
+    assert_eq!(list[0]["directory"], bench.path("data").to_str().expect("text"));
+    assert_eq!(bench.run(&["unmount", "view"]).status, Some(0));
+    until("the daemon ends", || is_gone(pid));
+    assert_eq!(bench.seen(), 0);
+}
