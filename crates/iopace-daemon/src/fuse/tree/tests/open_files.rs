@@ -173,3 +173,46 @@ fn a_write_takes_one_request() {
     let passed = mounted.data.passed.load(Ordering::Relaxed);
     assert!(passed < 5, "{passed} requests besides 100 writes");
 }
+
+#[test]
+fn many_at_once_leave_nothing_behind() {
+    for mounted in [Mounted::elsewhere(), Mounted::over_itself()].into_iter().flatten() {
+        let root = &mounted.mount;
+        std::thread::scope(|scope| {
+            for worker in 0..8usize {
+                scope.spawn(move || {
+                    for step in 0..150 {
+                        // Few names, so that all of them meet; whatever is said, nothing breaks.
+                        let name = |at: usize| root.join(format!("n{}", (worker * 7 + at) % 5));
+                        let _ = match step % 7 {
+                            0 | 1 => fs::write(name(step), "data"),
+                            2 => fs::rename(name(step), name(step + 1)),
+                            3 => fs::hard_link(name(step), name(step + 2)),
+                            4 => fs::read(name(step)).map(drop),
+                            5 => fs::read_dir(root).map(|entries| assert!(entries.count() <= 50)),
+                            _ => fs::remove_file(name(step)),
+                        };
+                    }
+                });
+            }
+        });
+        for entry in fs::read_dir(root).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        until("nothing is known", || mounted.tree.inodes_known() == 0);
+        until("nothing is open", || mounted.tree.files_open() == 0);
+        assert_eq!(fs::read_dir(&mounted.below).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn programs_run_from_a_mount_and_cannot_be_written_meanwhile() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let path = mounted.mount.join("sleep");
+    fs::copy("/bin/sleep", &path).unwrap();
+    let mut child = std::process::Command::new(&path).arg("30").spawn().unwrap();
+    let written = OpenOptions::new().write(true).open(&path);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(written.unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
+}
