@@ -7,9 +7,11 @@ use super::mounting::table::{self, Entry};
 use super::mounting::{How, MountError, UnmountError, abort, mount, unmount};
 use crate::limits::{CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
 use fuser::{Config, Filesystem, SessionACL};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -98,6 +100,9 @@ pub struct Ended {
 #[derive(Debug)]
 pub(crate) struct Session {
     place: Place,
+    /// The open `/dev/fuse`: it says at once when the mount has ended, while its numbers may be
+    /// those of another mount since.
+    device: OwnedFd,
     /// Says when the last thread that served has ended.
     ended: Receiver<()>,
     is_over: bool,
@@ -132,6 +137,7 @@ impl Session {
         config.acl = acl;
         config.n_threads = Some(options.threads.max(1));
         config.clone_fd = true;
+        let kept = device.try_clone().map_err(failed)?;
         let (sender, ended) = mpsc::sync_channel(1);
         let served = fuser::Session::from_fd(filesystem, device, acl, config);
         let started = served.and_then(|session| {
@@ -145,7 +151,7 @@ impl Session {
             })
         });
         match started {
-            Ok(_) => Ok(Session { place, ended, is_over: false }),
+            Ok(_) => Ok(Session { place, device: kept, ended, is_over: false }),
             Err(error) => {
                 place.cut();
                 Err(failed(error))
@@ -162,9 +168,9 @@ impl Session {
     /// what has not ended then is cut, so that nobody hangs.
     pub(crate) fn end(mut self, patience: Duration) -> Ended {
         let mut ended = Ended::default();
-        // The kernel may have given its number to another mount at the same place since.
-        if self.wait(Duration::ZERO) {
+        if self.is_disconnected() {
             self.is_over = true;
+            ended.is_stuck = !self.wait(patience);
             return ended;
         }
         // Unmounting writes back what was changed through mappings: that takes as long as the disk.
@@ -218,6 +224,12 @@ impl Session {
         }
     }
 
+    /// Whether it was unmounted and nobody uses it any more, or it was cut.
+    fn is_disconnected(&self) -> bool {
+        let mut asked = [PollFd::new(&self.device, PollFlags::empty())];
+        poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// Waits until nobody can reach it any more; false if that takes longer.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         // Disconnected: it has ended and said so before, or its thread is gone.
@@ -227,7 +239,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.is_over && !self.wait(Duration::ZERO) {
+        if !self.is_over && !self.is_disconnected() {
             self.place.cut();
         }
     }
