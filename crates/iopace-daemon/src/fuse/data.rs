@@ -6,8 +6,6 @@ use super::regions::Region;
 use super::tree::inode::Inode;
 use crate::io::file::File;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
-use rustix::io::ReadWriteFlags;
-use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Who asks, as the kernel says.
@@ -66,25 +64,6 @@ impl Opened {
         durable: bool,
     ) -> Arc<Opened> {
         Arc::new(Opened { file: Arc::new(File::of_tree(file, direct)), inode, durable })
-    }
-
-    /// Writes as much of `data` as the system takes at once, in the way that the kernel wants.
-    ///
-    /// # Errors
-    ///
-    /// What `pwritev2` says.
-    pub(crate) fn write_at(&self, data: &[u8], offset: u64, mode: WriteMode) -> io::Result<usize> {
-        let mut flags = ReadWriteFlags::empty();
-        if mode.append {
-            flags |= ReadWriteFlags::APPEND;
-        }
-        if mode.durable && !self.durable {
-            flags |= ReadWriteFlags::SYNC;
-        }
-        if flags.is_empty() {
-            return Ok(rustix::io::pwrite(&self.file, data, offset)?);
-        }
-        Ok(rustix::io::pwritev2(&self.file, &[IoSlice::new(data)], offset, flags)?)
     }
 }
 

@@ -5,7 +5,6 @@ use super::tree::{Options, Served};
 use super::who::{Rule, Rules, Who};
 use crate::config::MountConfig;
 use crate::daemon::{Daemon, StartError};
-use fuser::Filesystem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ pub(super) fn filesystem(
     (mount, is_over_itself): (&MountConfig, bool),
     backing: &Backing,
     root: OwnedFd,
-) -> Result<impl Filesystem + use<>, StartError> {
+) -> Result<Served, StartError> {
     let rules = mount.rules.iter().map(|rule| rule.parse()).collect::<Result<Vec<Rule>, _>>();
     let rules = rules.and_then(|rules| Rules::new(rules, "/"));
     let rules = rules.map_err(|error| StartError::Setting(error.to_string()))?;

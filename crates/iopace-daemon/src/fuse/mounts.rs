@@ -9,6 +9,8 @@ use super::mounting::table::{self, Entry};
 use super::mounting::{MountError, inherited_flags, shown};
 use super::record::{Kept, Record};
 use super::session::{Ended, Found, Options, Place, Session, clear};
+use super::tree::credentials::respect_quotas;
+use super::tree::trim::raise_descriptors;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
 use crate::daemon::{Daemon, StartError};
 use crate::device::Device;
@@ -68,6 +70,12 @@ impl Default for Mounts {
 
 /// Looks at every directory that is to be mounted and opens it, before there is anything to undo.
 pub(crate) fn prepare(config: &DaemonConfig) -> Result<Vec<Prepared>, StartError> {
+    if !config.mounts.is_empty() {
+        // Before there is any other thread, so that it holds for all of them.
+        if let Err(error) = raise_descriptors().and_then(|_| respect_quotas()) {
+            tracing::warn!(%error, "limits of this process stay as they are");
+        }
+    }
     let mut all: Vec<Prepared> = Vec::new();
     for mount in &config.mounts {
         let prepared = Prepared::open(mount, config)?;
@@ -212,7 +220,15 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
             ended_outside(&daemon, &at, &name);
         }
     };
-    let session = Session::start(served, &mountpoint, &options, on_end)?;
+    let tree = Arc::clone(&served.0);
+    let on_start = |notifier, place: &Place| {
+        let (major, minor) = place.device;
+        tree.mounted_as(rustix::fs::makedev(major, minor));
+        if let Err(error) = tree.trim_with(notifier) {
+            tracing::warn!(%error, "the kernel is not asked to forget files");
+        }
+    };
+    let session = Session::start(served, &mountpoint, &options, on_start, on_end)?;
     let place = session.place().clone();
     let record = daemon.config().runtime.as_ref().map(|runtime| {
         let record = Record {

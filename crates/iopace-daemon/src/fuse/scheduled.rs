@@ -194,13 +194,14 @@ impl Data for Scheduled {
         };
         let pays = self.who.of(from);
         let who = (pays.task(), pays.group());
+        let durable = mode.durable || file.durable;
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.append = mode.append;
-        if file.file.is_direct() || mode.durable {
+        if file.file.is_direct() || durable {
             let extent = self.place(file, offset, u64::from(len));
             let ticket = self.hold(from, Reply::Write(reply, len));
             let mut job = self.job(who, Op::Write, extent, (target, ticket));
-            job.fua = mode.durable;
+            job.fua = durable;
             job.buffer = Buffer::from(data);
             self.submit(job);
             return;

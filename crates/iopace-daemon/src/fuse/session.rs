@@ -6,10 +6,9 @@ use super::mounting::probe::{Answer, probe};
 use super::mounting::table::{self, Entry};
 use super::mounting::{How, MountError, UnmountError, abort, mount, unmount};
 use crate::limits::{CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
-use fuser::{Config, Filesystem, SessionACL};
+use fuser::{Config, Filesystem, Notifier, SessionACL};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -109,15 +108,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Mounts `filesystem` at a directory given in full, and serves it. `on_end` is called by a
+    /// Mounts `filesystem` at a directory given in full, and serves it. `on_start` is given what it
+    /// takes to notify the kernel, and the place, before anything is served; `on_end` is called by a
     /// thread of its own when nobody can reach the file system any more, whoever unmounted it.
     pub(crate) fn start<F: Filesystem>(
         filesystem: F,
         mountpoint: &Path,
         options: &Options,
+        on_start: impl FnOnce(Notifier, &Place),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Session, MountError> {
-        raise_files_limit();
         let mut how = How {
             fs_name: options.fs_name.clone(),
             allow_other: options.allow_other,
@@ -141,6 +141,7 @@ impl Session {
         let (sender, ended) = mpsc::sync_channel(1);
         let served = fuser::Session::from_fd(filesystem, device, acl, config);
         let started = served.and_then(|session| {
+            on_start(session.notifier(), &place);
             let name = mountpoint.to_owned();
             thread::Builder::new().name("fuse".into()).spawn(move || {
                 if let Err(error) = session.run() {
@@ -272,21 +273,6 @@ pub(crate) fn clear(mountpoint: &Path) -> Result<Found, MountError> {
         unmount(mountpoint, true)
             .map_err(|error| MountError::Helper(mountpoint.to_owned(), error.to_string()))?;
         found = Found::Recovered;
-    }
-}
-
-/// A descriptor is held for each file that the kernel remembers: as many as are allowed.
-fn raise_files_limit() {
-    let now = getrlimit(Resource::Nofile);
-    let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
-    let most = most.and_then(|text| text.trim().parse().ok()).max(now.maximum);
-    let tried = Rlimit { current: most, maximum: most };
-    // Root may go beyond the hard limit, up to what the kernel has; others up to the hard limit.
-    if setrlimit(Resource::Nofile, tried).is_err() {
-        let allowed = Rlimit { current: now.maximum, maximum: now.maximum };
-        if let Err(error) = setrlimit(Resource::Nofile, allowed) {
-            tracing::warn!(%error, "the limit of open files stays as it is");
-        }
     }
 }
 

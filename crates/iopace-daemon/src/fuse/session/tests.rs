@@ -43,7 +43,8 @@ impl Bench {
     }
 
     fn start(&self, filesystem: Tiny) -> Session {
-        Session::start(filesystem, self.mountpoint.path(), &self.options(), || ()).expect("mounted")
+        Session::start(filesystem, self.mountpoint.path(), &self.options(), |_, _| (), || ())
+            .expect("mounted")
     }
 
     fn file(&self) -> PathBuf {
@@ -84,7 +85,8 @@ fn a_mount_is_served_and_ends() {
 fn over_the_directory_itself_paths_do_not_change() {
     let Some(bench) = Bench::new() else { return };
     let place = bench.directory.path();
-    let session = Session::start(Tiny::new(bench.root()), place, &bench.options(), || ());
+    let session =
+        Session::start(Tiny::new(bench.root()), place, &bench.options(), |_, _| (), || ());
     let session = session.expect("mounted");
     fs::write(place.join("new"), "through the mount").expect("written");
     assert_eq!(session.end(HANG), Ended::default());
@@ -240,7 +242,8 @@ fn a_place_that_cannot_be_mounted_says_why() {
         (bench.directory.path().join("file"), "is not a directory"),
     ];
     for (path, reason) in cases {
-        let refused = Session::start(Tiny::new(bench.root()), &path, &bench.options(), || ());
+        let refused =
+            Session::start(Tiny::new(bench.root()), &path, &bench.options(), |_, _| (), || ());
         let error = refused.expect_err("no directory").to_string();
         assert!(error.contains(reason) && error.contains(&*path.to_string_lossy()), "{error}");
     }

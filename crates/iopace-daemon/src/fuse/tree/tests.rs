@@ -16,13 +16,22 @@ use crate::buffer::Buffer;
 use fuser::{
     BackgroundSession, Config, MountOption, ReplyData, ReplyEmpty, ReplyWrite, Session, SessionACL,
 };
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
+
+/// Writes as much of `data` as the system takes at once, in the way that the kernel wants.
+fn write_at(file: &Opened, data: &[u8], offset: u64, mode: WriteMode) -> io::Result<usize> {
+    let mut flags = ReadWriteFlags::empty();
+    flags.set(ReadWriteFlags::APPEND, mode.append);
+    flags.set(ReadWriteFlags::SYNC, mode.durable && !file.durable);
+    Ok(rustix::io::pwritev2(&file.file, &[IoSlice::new(data)], offset, flags)?)
+}
 
 /// Reads and writes at once, in the thread that is asked.
 #[derive(Default)]
@@ -55,7 +64,7 @@ impl Plain {
         let mut done = 0;
         while done < data.len() {
             let rest = &aligned.as_slice()[done..];
-            done += match file.write_at(rest, offset + done as u64, mode) {
+            done += match write_at(file, rest, offset + done as u64, mode) {
                 Ok(0) => break,
                 Ok(more) => more,
                 Err(_) if done > 0 => break,
