@@ -98,7 +98,13 @@ fn the_flags_of_the_directory_are_inherited() {
     let Some(bench) = Bench::new() else { return };
     let flags = inherited();
     let options = Options { flags, ..bench.options() };
-    let session = Session::start(Tiny::new(bench.root()), bench.mountpoint.path(), &options, || ());
+    let session = Session::start(
+        Tiny::new(bench.root()),
+        bench.mountpoint.path(),
+        &options,
+        |_, _| (),
+        || (),
+    );
     let table = fs::read_to_string("/proc/self/mountinfo").expect("read");
     let mountpoint = format!(" {} ", bench.mountpoint.path().display());
     let line = table.lines().find(|line| line.contains(&mountpoint)).expect("mounted");
