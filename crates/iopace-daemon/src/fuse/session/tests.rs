@@ -132,8 +132,13 @@ fn somebody_else_may_unmount() {
     let on_end = move || {
         count.fetch_add(1, SeqCst);
     };
-    let session =
-        Session::start(Tiny::new(bench.root()), bench.mountpoint.path(), &bench.options(), on_end);
+    let session = Session::start(
+        Tiny::new(bench.root()),
+        bench.mountpoint.path(),
+        &bench.options(),
+        |_, _| (),
+        on_end,
+    );
     let session = session.expect("mounted");
     assert!(!session.wait(Duration::from_millis(50)), "nobody has unmounted it");
     unmount(bench.mountpoint.path(), false).expect("unmounted");
