@@ -1,6 +1,7 @@
 //! What a daemon is told at its start. Plain values: the command line and the configuration file
 //! are both turned into this, so both have the same words and the same defaults.
 
+use crate::fuse::who::Rules;
 use crate::limits;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
@@ -170,7 +171,7 @@ pub struct MountConfig {
     /// Whether other users than ours may see it; `None`: if we are root.
     pub allow_other: Option<bool>,
     /// Who pays: rules, the first that fits holds.
-    pub rules: Vec<String>,
+    pub rules: Rules,
 }
 
 impl MountConfig {
@@ -184,7 +185,7 @@ impl MountConfig {
             directory,
             mountpoint: None,
             allow_other: None,
-            rules: Vec::new(),
+            rules: Rules::default(),
         }
     }
 }

@@ -173,7 +173,8 @@ impl Machine {
         }
     }
 
-    /// The content of the extent is void: it is in no cache, and what was dirty is not written back.
+    /// The content of the extent is void: it is in no cache, and what was dirty is not written
+    /// back.
     pub fn void(&mut self, now: Instant, extent: Extent) {
         if let Some(cache) = &mut self.cache {
             cache.trim(extent);

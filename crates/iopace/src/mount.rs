@@ -8,6 +8,7 @@ use crate::log;
 use crate::output::{Failure, print};
 use crate::paths::{SocketDir, runtime_dir};
 use crate::serve::{Plan, quoted, run_plan};
+use iopace_daemon::control::api::MountReport;
 use iopace_daemon::daemon::Daemon;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ fn ready() {
 /// Each mount with its directory, then where the log is and what to do next.
 fn welcome(daemon: &Daemon, control: Option<&Path>, log: Option<&PathBuf>) -> String {
     let mut text = String::new();
-    for (mountpoint, device) in daemon.mounts().list() {
+    for MountReport { mountpoint, device, .. } in daemon.mounts().reports() {
         let all = &daemon.config().mounts;
         let config = all.iter().find(|mount| mount.device.name == device).expect("one of ours");
         let over = match &config.mountpoint {
@@ -85,8 +86,9 @@ fn welcome(daemon: &Daemon, control: Option<&Path>, log: Option<&PathBuf>) -> St
     if let Some(control) = control.filter(|control| control.parent() != Some(&*runtime_dir())) {
         let _ = writeln!(text, "control: {}", control.display());
     }
-    match (log, daemon.mounts().list().first()) {
-        (Some(_), Some((mountpoint, _))) => {
+    match (log, daemon.mounts().reports().first()) {
+        (Some(_), Some(MountReport { mountpoint, device, .. })) => {
+            let _ = writeln!(text, "next: iopace pace status {}", quoted(device));
             let _ = writeln!(text, "end: iopace unmount {}", quoted_path(mountpoint));
         }
         _ => text.push_str("stop: Ctrl-C\n"),

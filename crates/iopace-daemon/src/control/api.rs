@@ -25,9 +25,11 @@
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
 
 mod groups;
+mod mounts;
 mod policies;
 
 pub use groups::*;
+pub use mounts::MountReport;
 pub use policies::*;
 
 use serde::{Deserialize, Serialize};

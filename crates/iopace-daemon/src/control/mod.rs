@@ -21,7 +21,7 @@ pub use server::{Server, serve};
 use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::groups::Groups;
-use api::ExportReport;
+use api::{ExportReport, MountReport};
 use std::sync::Arc;
 
 /// What can be controlled: the daemon, or a stand-in of a test.
@@ -43,6 +43,9 @@ pub trait Controlled: Send + Sync + 'static {
 
     /// Bytes of requests and replies held beyond what each client may hold by itself.
     fn memory_used_bytes(&self) -> u64;
+
+    /// The directories that are mounted.
+    fn mounts(&self) -> Vec<MountReport>;
 }
 
 impl Controlled for Daemon {
@@ -75,6 +78,10 @@ impl Controlled for Daemon {
 
     fn memory_used_bytes(&self) -> u64 {
         Daemon::memory_used_bytes(self)
+    }
+
+    fn mounts(&self) -> Vec<MountReport> {
+        Daemon::mounts(self).reports()
     }
 }
 

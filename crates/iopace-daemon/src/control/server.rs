@@ -1,7 +1,9 @@
 //! The daemon's end of the control socket.
 
 use super::Controlled;
-use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
+use super::api::{
+    Change, DaemonReport, DeviceReport, EventReport, MountReport, Problem, SchedulerSpec,
+};
 use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
 use super::policies;
@@ -52,7 +54,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
                                  /v1/policies, /v1/events, /v1/groups, /v1/groups/files, \
-                                 /v1/groups/stat, /v1/connections, /v1/processes; POST \
+                                 /v1/groups/stat, /v1/connections, /v1/processes, /v1/mounts; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
                                  /v1/groups/move; DELETE /v1/groups";
@@ -198,6 +200,7 @@ fn router(subject: Arc<dyn Controlled>) -> Router {
         .route("/v1/devices/{name}/scheduler", post(change_scheduler))
         .route("/v1/schedulers", get(schedulers))
         .route("/v1/events", get(events))
+        .route("/v1/mounts", get(mounts))
         .merge(policies::router())
         .merge(groups::router())
         .fallback(no_such_route)
@@ -225,6 +228,10 @@ async fn devices(State(shared): Subject) -> Answer<Vec<DeviceReport>> {
 
 async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceReport>, Refused> {
     Ok(Answer(report::device(find(&shared, name)?)))
+}
+
+async fn mounts(State(shared): Subject) -> Answer<Vec<MountReport>> {
+    Answer(shared.subject.mounts())
 }
 
 async fn schedulers() -> Answer<Vec<SchedulerSpec>> {

@@ -5,7 +5,7 @@ mod groups;
 mod policies;
 
 use super::Controlled;
-use super::api::{Action, Change, DeviceReport, ExportReport};
+use super::api::{Action, Change, DeviceReport, ExportReport, MountReport};
 use super::client::{Client, ClientError};
 use super::server::{BODY_BYTES_MAX, Server};
 use crate::device::Device;
@@ -45,6 +45,21 @@ impl Controlled for Subject {
 
     fn memory_used_bytes(&self) -> u64 {
         0
+    }
+
+    fn mounts(&self) -> Vec<MountReport> {
+        let (mountpoint, device) = ("/srv".into(), "disk".into());
+        let (known_count, open_count, kept_count) = (30, 2, 1);
+        let (waiting_count, passed_through_count) = (0, 400);
+        vec![MountReport {
+            mountpoint,
+            device,
+            known_count,
+            open_count,
+            kept_count,
+            waiting_count,
+            passed_through_count,
+        }]
     }
 }
 

@@ -19,6 +19,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// A directory with its device.
@@ -27,6 +28,8 @@ pub(crate) struct Backing {
     pub(crate) device: Arc<dyn Device>,
     placement: Placement,
     held: Arc<Held>,
+    /// Requests that were passed through.
+    passed_count: Arc<AtomicU64>,
     /// Looks after it once it is mounted.
     watch: OnceLock<Watch>,
 }
@@ -58,7 +61,8 @@ impl Backing {
             }
         };
         let held = Arc::new(Held::default());
-        Ok(Backing { device, placement, held, watch: OnceLock::new() })
+        let passed_count = Arc::default();
+        Ok(Backing { device, placement, held, passed_count, watch: OnceLock::new() })
     }
 
     /// The file system over it; `root` is the directory itself.
@@ -73,8 +77,27 @@ impl Backing {
         let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
         let _ = self.watch.set(Watch::start(held, regions, Arc::clone(&who), device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
-        let data = Scheduled::new(device, self.placement.clone(), who, held);
+        let passed_count = Arc::clone(&self.passed_count);
+        let data = Scheduled::new(device, self.placement.clone(), who, held, passed_count);
         Tree::new(root, Arc::new(data), options)
+    }
+
+    /// How many files are kept open until what was written to them is on the disk.
+    pub(crate) fn kept_count(&self) -> usize {
+        match &self.placement {
+            Placement::Real(regions) => regions.kept_count(),
+            Placement::Emulated(_) => 0,
+        }
+    }
+
+    /// How many requests wait for their answer.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.held.count()
+    }
+
+    /// How many requests were passed through without a look at limits: names, attributes, locks.
+    pub(crate) fn passed_count(&self) -> u64 {
+        self.passed_count.load(Relaxed)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::backing::Backing;
 use super::tree::{Options, Served};
-use super::who::{Rule, Rules, Who};
+use super::who::Who;
 use crate::config::MountConfig;
 use crate::daemon::{Daemon, StartError};
 use std::os::fd::OwnedFd;
@@ -16,10 +16,7 @@ pub(super) fn filesystem(
     backing: &Backing,
     root: OwnedFd,
 ) -> Result<Served, StartError> {
-    let rules = mount.rules.iter().map(|rule| rule.parse()).collect::<Result<Vec<Rule>, _>>();
-    let rules = rules.and_then(|rules| Rules::new(rules, "/"));
-    let rules = rules.map_err(|error| StartError::Setting(error.to_string()))?;
-    let who = Who::new(daemon.groups(), rules);
+    let who = Who::new(daemon.groups(), mount.rules.clone());
     let who = who.map_err(|error| StartError::Group(error.to_string()))?;
     let options = if is_over_itself { Options::alone() } else { Options::shared() };
     let tree = backing.tree(root, who, options);

@@ -90,6 +90,11 @@ impl Held {
         Ticket { waiting, held: Arc::downgrade(self), number, is_answered: false }
     }
 
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().all.len()
+    }
+
     /// Answers those that have waited since the look before the last and whose thread is being
     /// killed, as `is_killed` says. How many that were.
     pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {

@@ -2,10 +2,10 @@
 //!
 //! # Model
 //! A file lies in chunks of 64 KiB, 64 KiB, 128 KiB and so on up to 4 MiB, then of 8 MiB each. A
-//! chunk gets its place when it is touched first, behind the one that got its place before it: files
-//! that are written or first read one after the other lie side by side, a file that is there already
-//! lies in one piece, and files that grow at the same time lie in turns. Space of removed files is
-//! used again once the disk was filled.
+//! chunk gets its place when it is touched first, behind the one that got its place before it:
+//! files that are written or first read one after the other lie side by side, a file that is there
+//! already lies in one piece, and files that grow at the same time lie in turns. Space of removed
+//! files is used again once the disk was filled.
 //!
 //! # Limits
 //! Metadata has no place and costs no disk. A request that crosses the end of a chunk counts as if
@@ -196,7 +196,9 @@ mod tests {
     proptest! {
         /// Files never share a place unless the disk is full, and all space comes back.
         #[test]
-        fn no_two_files_in_one_place(steps in prop::collection::vec((0..6_usize, 0..40_u64, any::<bool>()), 1..60)) {
+        fn no_two_files_in_one_place(
+            steps in prop::collection::vec((0..6_usize, 0..40_u64, any::<bool>()), 1..60)
+        ) {
             let layout = Layout::new(Bytes(1 << 30));
             let files: Vec<Chunks> = (0..6).map(|_| Chunks::default()).collect();
             for (file, mib, is_cut) in steps {

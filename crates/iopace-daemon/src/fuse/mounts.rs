@@ -9,9 +9,11 @@ use super::mounting::table::{self, Entry};
 use super::mounting::{MountError, inherited_flags, shown};
 use super::record::{Kept, Record};
 use super::session::{Ended, Found, Options, Place, Session, clear};
+use super::tree::Tree;
 use super::tree::credentials::respect_quotas;
 use super::tree::trim::raise_descriptors;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
+use crate::control::api::MountReport;
 use crate::daemon::{Daemon, StartError};
 use crate::device::Device;
 use crate::timer::Timers;
@@ -55,7 +57,8 @@ struct Mount {
     /// `None` once it is ending.
     session: Option<Session>,
     /// Looks after it as long as it is there.
-    _backing: Backing,
+    backing: Backing,
+    tree: Arc<Tree>,
     /// Removed when all is durable.
     _record: Option<Kept>,
     /// Nobody else mounts the directory as long as this is open.
@@ -221,10 +224,11 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
         }
     };
     let tree = Arc::clone(&served.0);
+    let seen = Arc::clone(&tree);
     let on_start = |notifier, place: &Place| {
         let (major, minor) = place.device;
-        tree.mounted_as(rustix::fs::makedev(major, minor));
-        if let Err(error) = tree.trim_with(notifier) {
+        seen.mounted_as(rustix::fs::makedev(major, minor));
+        if let Err(error) = seen.trim_with(notifier) {
             tracing::warn!(%error, "the kernel is not asked to forget files");
         }
     };
@@ -245,7 +249,7 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (device, session) = (config.device.name, Some(session));
-    all.push(Mount { place, device, session, _backing: backing, _record: record, _lock: lock });
+    all.push(Mount { place, device, session, backing, tree, _record: record, _lock: lock });
     mounts.live.send_modify(|live| *live += 1);
     Ok(())
 }
@@ -271,10 +275,19 @@ impl Mounts {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is mounted, and by which device: mount points with names.
-    pub fn list(&self) -> Vec<(PathBuf, String)> {
+    /// What is mounted, and how it stands.
+    pub fn reports(&self) -> Vec<MountReport> {
         let all = self.all();
-        all.iter().map(|mount| (mount.place.mountpoint.clone(), mount.device.clone())).collect()
+        let reports = all.iter().map(|mount| MountReport {
+            mountpoint: mount.place.mountpoint.clone(),
+            device: mount.device.clone(),
+            known_count: mount.tree.inodes_known(),
+            open_count: mount.tree.files_open(),
+            kept_count: mount.backing.kept_count(),
+            waiting_count: mount.backing.waiting_count(),
+            passed_through_count: mount.backing.passed_count(),
+        });
+        reports.collect()
     }
 
     /// Resolves when the last mount has ended by somebody else's hand and is durable; never if

@@ -1,10 +1,10 @@
 //! Where the dirty memory of files lies, as the engine of their device sees it.
 //!
-//! Pages that were just written have no place on the disk yet. So every file that is written gets a
-//! region of addresses of its own, far behind those of any disk; what is dirty of a file lies side by
-//! side there, and write-back finds the file from the address. Regions are 4 TiB: in a longer file
-//! two pages share an address, which makes the count of dirty memory a little less exact and no data
-//! less safe (a sync of a file is the kernel's own in the end).
+//! Pages that were just written have no place on the disk yet. So every file that is written gets
+//! a region of addresses of its own, far behind those of any disk; what is dirty of a file lies
+//! side by side there, and write-back finds the file from the address. Regions are 4 TiB: in a
+//! longer file two pages share an address, which makes the count of dirty memory a little less
+//! exact and no data less safe (a sync of a file is the kernel's own in the end).
 
 use crate::io::file::File;
 use crate::io::target::{Places, Target};

@@ -1,7 +1,7 @@
 //! The data of files through a device: who asks, where it lies, and may it go on now.
 //!
 //! ```text
-//!  read   in the page cache below: answered here.  Else: a request where the file lies (extents.rs)
+//!  read   in the page cache below: answered here; else a request where the file lies (extents.rs)
 //!  write  buffered: stage pace, then into the page cache below; dirty in the region of its file
 //!         direct:   a request
 //!  sync   a flush of the file's region: waits for the write-back of this file and of no other
@@ -53,7 +53,7 @@ pub(crate) struct Scheduled {
     who: Arc<Who>,
     held: Arc<Held>,
     /// Requests that were passed through.
-    passed_count: AtomicU64,
+    passed_count: Arc<AtomicU64>,
 }
 
 impl Scheduled {
@@ -63,13 +63,9 @@ impl Scheduled {
         placement: Placement,
         who: Arc<Who>,
         held: Arc<Held>,
+        passed_count: Arc<AtomicU64>,
     ) -> Scheduled {
-        Scheduled { device, placement, who, held, passed_count: AtomicU64::new(0) }
-    }
-
-    /// How many requests were passed through without a look at limits: names, attributes, locks.
-    pub(crate) fn passed_count(&self) -> u64 {
-        self.passed_count.load(Relaxed)
+        Scheduled { device, placement, who, held, passed_count }
     }
 
     /// Reads from the page cache below, if all of it is there: how much that is.

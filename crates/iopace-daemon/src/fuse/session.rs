@@ -108,9 +108,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Mounts `filesystem` at a directory given in full, and serves it. `on_start` is given what it
-    /// takes to notify the kernel, and the place, before anything is served; `on_end` is called by a
-    /// thread of its own when nobody can reach the file system any more, whoever unmounted it.
+    /// Mounts `filesystem` at a directory given in full, and serves it. `on_start` is given what
+    /// it takes to notify the kernel, and the place, before anything is served; `on_end` is called
+    /// by a thread of its own when nobody can reach the file system any more, whoever unmounted it.
     pub(crate) fn start<F: Filesystem>(
         filesystem: F,
         mountpoint: &Path,

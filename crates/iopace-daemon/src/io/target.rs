@@ -1,7 +1,7 @@
 //! A file of a tree as the place where a request is carried out: many files behind one engine.
 //!
-//! What the engine sees as the extent of a request is where the file lies on the disk, or a place of
-//! our own making; what is read and written is the file at its own offset.
+//! What the engine sees as the extent of a request is where the file lies on the disk, or a place
+//! of our own making; what is read and written is the file at its own offset.
 
 use super::file::File;
 use crate::buffer::Buffer;

@@ -5,6 +5,7 @@ use super::{DiskParser, FormatArgs, pace_policies, schedulers, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueHint};
 use iopace_core::units::Bytes;
+use iopace_daemon::fuse::who::Rule;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -43,7 +44,7 @@ pub struct MountArgs {
 
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
-        ["dir", "name", "rule", "allow_other", "private", "emulate", "cache", "read_only", "sched",
+        ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache", "read_only", "sched",
          "set", "nr_requests", "window", "window_policy", "pace", "dirty_limit",
          "dirty_background"])]
     pub config: Option<PathBuf>,
@@ -52,9 +53,13 @@ pub struct MountArgs {
     #[arg(long, requires = "dir")]
     pub name: Option<String>,
 
-    /// Who pays: a rule, the first that fits holds; see docs/mount.md
+    /// Who pays, as program=rsync:/backup: the first rule that fits; see docs/mount.md
     #[arg(long, value_name = "RULE", requires = "dir")]
-    pub rule: Vec<String>,
+    pub rule: Vec<Rule>,
+
+    /// Who pays where no rule fits, as /vms; made if it is missing [default: /]
+    #[arg(long, value_name = "GROUP", requires = "dir")]
+    pub group: Option<String>,
 
     /// Let other users see the mount [default for root]
     #[arg(long, requires = "dir", conflicts_with = "private")]

@@ -8,7 +8,6 @@ mod groups;
 mod mounts;
 mod policies;
 mod resolve;
-#[cfg_attr(not(test), allow(dead_code, reason = "the table of a mount has them"))]
 mod rules;
 
 pub use error::ConfigError;

@@ -1,7 +1,9 @@
 //! The `[[mount]]` tables: a directory, where it is mounted, and the words of its device.
 
 use super::resolve::resolve_device;
+use super::rules::{self, RuleTable};
 use super::{DeviceTable, Mistake};
+use iopace_core::group::tree::Tree;
 use iopace_daemon::config::{Backend, DeviceConfig, MountConfig};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ pub(super) struct MountTable {
     mountpoint: Option<PathBuf>,
     allow_other: Option<bool>,
     #[serde(default)]
-    rules: Vec<String>,
+    rule: Vec<Spanned<RuleTable>>,
+    group: Option<Spanned<String>>,
     name: Option<Spanned<String>>,
     emulate: Option<Spanned<String>>,
     cache: Option<Spanned<String>>,
@@ -32,12 +35,15 @@ pub(super) struct MountTable {
     window: Option<Spanned<u32>>,
 }
 
+/// The rules of a mount and its default group, as they are written.
+pub(super) type Payers = (Vec<Spanned<RuleTable>>, Option<Spanned<String>>);
+
 pub(super) fn resolve(
     tables: Vec<Spanned<MountTable>>,
     devices: &[DeviceConfig],
     base: &Path,
-) -> Result<Vec<MountConfig>, Mistake> {
-    let mut mounts: Vec<MountConfig> = Vec::new();
+) -> Result<(Vec<MountConfig>, Vec<Payers>), Mistake> {
+    let (mut mounts, mut payers): (Vec<MountConfig>, Vec<Payers>) = (Vec::new(), Vec::new());
     for table in tables {
         let span = table.span();
         let table = table.into_inner();
@@ -50,7 +56,7 @@ pub(super) fn resolve(
         let mut mount = MountConfig::new(&directory);
         mount.mountpoint = table.mountpoint.as_ref().map(|path| base.join(path));
         mount.allow_other = table.allow_other;
-        mount.rules.clone_from(&table.rules);
+        payers.push((table.rule, table.group));
         // The name is the directory's as it stands: "data.old" is not "data".
         let named = table.name.is_some();
         let default = mount.device.name;
@@ -89,5 +95,17 @@ pub(super) fn resolve(
         }
         mounts.push(mount);
     }
-    Ok(mounts)
+    Ok((mounts, payers))
+}
+
+/// Who pays for each mount, now that the groups are known.
+pub(super) fn resolve_payers(
+    mounts: &mut [MountConfig],
+    payers: Vec<Payers>,
+    tree: &Tree,
+) -> Result<(), Mistake> {
+    for (mount, (table, group)) in mounts.iter_mut().zip(payers) {
+        mount.rules = rules::resolve(table, group, tree)?;
+    }
+    Ok(())
 }

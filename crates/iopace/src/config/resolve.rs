@@ -39,9 +39,10 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         }
         devices.push(device);
     }
-    let mounts = mounts::resolve(file.mount, &devices, base)?;
+    let (mut mounts, payers) = mounts::resolve(file.mount, &devices, base)?;
     let all = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
     let (groups, tree) = groups::resolve(file.group, &all.cloned().collect::<Vec<_>>())?;
+    mounts::resolve_payers(&mut mounts, payers, &tree)?;
     let exports = file.export.into_iter();
     let exports = exports.map(|table| resolve_export(table.into_inner(), &devices, &tree));
     let exports = exports.collect::<Result<Vec<_>, Mistake>>()?;

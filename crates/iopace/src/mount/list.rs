@@ -3,12 +3,14 @@
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::paths::runtime_dirs;
 use comfy_table::Cell;
+use iopace_daemon::control::Client;
+use iopace_daemon::control::api::MountReport;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
 use iopace_daemon::fuse::mounting::table::Entry;
 use iopace_daemon::fuse::{mounts, record};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 #[derive(Debug, Serialize)]
@@ -20,6 +22,28 @@ struct Row {
     control: Option<PathBuf>,
     log: Option<PathBuf>,
     state: &'static str,
+    /// What its daemon says, if that can be asked.
+    #[serde(flatten)]
+    report: Option<Counts>,
+}
+
+#[derive(Debug, Serialize)]
+struct Counts {
+    known_count: usize,
+    open_count: usize,
+    kept_count: usize,
+    waiting_count: usize,
+    passed_through_count: u64,
+}
+
+impl Counts {
+    fn ask(control: &Path, mountpoint: &Path) -> Option<Counts> {
+        let all = Client::new(control).mounts().ok()?;
+        let report = all.into_iter().find(|mount| mount.mountpoint == mountpoint)?;
+        let MountReport { known_count, open_count, kept_count, waiting_count, .. } = report;
+        let passed_through_count = report.passed_through_count;
+        Some(Counts { known_count, open_count, kept_count, waiting_count, passed_through_count })
+    }
 }
 
 /// Prints the mounts of iopace.
@@ -50,19 +74,23 @@ fn row(entry: &Entry) -> Row {
         Answer::Silent => "silent",
         Answer::Alive => "serving",
     };
+    let control = record.as_ref().and_then(|record| record.control.clone());
+    let report = control.as_deref().and_then(|control| Counts::ask(control, &entry.mountpoint));
     Row {
         mountpoint: entry.mountpoint.clone(),
         directory: entry.source.clone(),
         device: record.as_ref().map(|record| record.device.clone()),
         pid: record.as_ref().map(|record| record.pid),
-        control: record.as_ref().and_then(|record| record.control.clone()),
+        control,
         log: record.and_then(|record| record.log),
         state,
+        report,
     }
 }
 
 fn show(rows: &[Row]) -> String {
-    let mut table = table(["mountpoint", "directory", "device", "pid", "state"]);
+    let mut table =
+        table(["mountpoint", "directory", "device", "pid", "state", "open files", "waiting"]);
     for row in rows {
         table.add_row([
             Cell::new(row.mountpoint.display()),
@@ -70,7 +98,13 @@ fn show(rows: &[Row]) -> String {
             Cell::new(row.device.as_deref().unwrap_or("?")),
             right(row.pid.map_or("?".into(), |pid| pid.to_string())),
             Cell::new(row.state),
+            count(row, |report| report.open_count),
+            count(row, |report| report.waiting_count),
         ]);
     }
     finish(&table, 0)
+}
+
+fn count(row: &Row, what: impl Fn(&Counts) -> usize) -> Cell {
+    right(row.report.as_ref().map_or("?".into(), |report| what(report).to_string()))
 }

@@ -8,6 +8,7 @@ use iopace_core::{pace, sched, window};
 use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
 };
+use iopace_daemon::fuse::who::Rules;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -165,7 +166,9 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
         (false, false) => None,
         (allowed, _) => Some(allowed),
     };
-    mount.rules.clone_from(&args.rule);
+    let group = args.group.as_deref().unwrap_or("/");
+    mount.rules = Rules::new(args.rule.clone(), group)
+        .map_err(|error| Failure::usage(format!("--rule, --group: {error}")))?;
     Ok(mount)
 }
 

@@ -2,8 +2,8 @@
 
 use super::{Client, ClientError, encode};
 use crate::control::api::{
-    ConnectionReport, CreateGroup, FileReport, GroupReport, Move, ProcessesReport, Removed,
-    StatReport, WriteFile, Written,
+    ConnectionReport, CreateGroup, FileReport, GroupReport, MountReport, Move, ProcessesReport,
+    Removed, StatReport, WriteFile, Written,
 };
 use hyper::Method;
 
@@ -90,5 +90,13 @@ impl Client {
     /// See [`ClientError`].
     pub fn processes(&self) -> Result<ProcessesReport, ClientError> {
         self.get("/v1/processes")
+    }
+
+    /// The directories that are mounted.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn mounts(&self) -> Result<Vec<MountReport>, ClientError> {
+        self.get("/v1/mounts")
     }
 }

@@ -50,6 +50,7 @@ pub(crate) struct Inode {
     /// The device that it is on, as `st_dev`.
     pub(crate) device: u64,
     /// Its number there, as `st_ino`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests look at it"))]
     pub(crate) number: u64,
     /// Its number in this mount.
     pub(super) id: u64,

@@ -92,6 +92,13 @@ pub(crate) struct Tree {
     trim: Trim,
 }
 
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (known, open) = (self.inodes_known(), self.files_open());
+        f.debug_struct("Tree").field("known", &known).field("open", &open).finish_non_exhaustive()
+    }
+}
+
 impl Tree {
     /// Passes through `directory`, which may be hidden below the mount.
     ///

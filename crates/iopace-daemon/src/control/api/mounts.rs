@@ -1,0 +1,23 @@
+//! What the control socket says of mounts.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A directory that is mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountReport {
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// Its device.
+    pub device: String,
+    /// Files and directories that the kernel knows; each holds a descriptor of the daemon.
+    pub known_count: usize,
+    /// Files that are open.
+    pub open_count: usize,
+    /// Files that are kept open until what was written to them is on the disk.
+    pub kept_count: usize,
+    /// Reads, writes and syncs that wait for their answer.
+    pub waiting_count: usize,
+    /// Requests that went straight to the directory: names, attributes, locks, space.
+    pub passed_through_count: u64,
+}
