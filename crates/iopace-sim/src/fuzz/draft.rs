@@ -193,7 +193,33 @@ impl Draft {
             }
             draft.steps.sort_unstable();
         }
+        draft.settle();
         draft
+    }
+
+    /// Takes out what no scenario may have: a bound within a group that has one of the same kind,
+    /// as it could be the larger one, and a task that sleeps for slots in a group not its own.
+    pub fn settle(&mut self) {
+        const BOUNDS: [&str; 3] = ["io.max", "io.min", "io.nr_group_requests"];
+        // What is bounded: "disk riops", or the slots.
+        fn kind<'a>((file, text): &(&'a str, String)) -> (&'a str, String) {
+            (*file, text.split_once('=').map_or(String::new(), |(kind, _)| kind.into()))
+        }
+        for place in 0..self.groups.len() {
+            let (mut bounded, mut above) = (Vec::new(), self.groups[place].parent);
+            while let Some(parent) = above {
+                bounded.extend(self.groups[parent].lines.iter().map(kind));
+                above = self.groups[parent].parent;
+            }
+            let is_free =
+                |line: &(&str, String)| !BOUNDS.contains(&line.0) || !bounded.contains(&kind(line));
+            self.groups[place].lines.retain(is_free);
+        }
+        let groups: Vec<Option<usize>> = self.tasks.iter().map(|task| task.group).collect();
+        for task in &mut self.tasks {
+            let sharing = groups.iter().filter(|group| **group == task.group).count();
+            task.blocking &= task.group.is_some() && sharing == 1;
+        }
     }
 
     /// Some tasks begin when the others have ended, before half of the run.

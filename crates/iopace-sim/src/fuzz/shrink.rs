@@ -62,6 +62,7 @@ fn simpler(draft: &Draft, law: &str) -> Vec<Draft> {
     let mut offer = |change: &dyn Fn(&mut Draft)| {
         let mut simple = draft.clone();
         change(&mut simple);
+        simple.settle();
         if simple != *draft {
             all.push(simple);
         }
