@@ -75,8 +75,7 @@ pub enum Op {
     Read,
     /// Write the extent.
     Write,
-    /// Make every write that was finished before this request arrived durable: of the device, or
-    /// of the extent if it is not empty.
+    /// Make all writes finished before it arrived durable: of its extent, or all if that is empty.
     Flush,
     /// The extent's content is no longer needed.
     Trim,

@@ -4,14 +4,15 @@
 //! and carried out after the lock is released: no I/O, no system call and no reply happens under
 //! it.
 
+use super::alarm::Alarm;
+use super::events::EventLog;
 use super::portion::Portion;
-use super::{DeviceStatus, GroupStatus, HalfDirty, LoggedEvent, MemoryStatus, MemoryUse};
+use super::{DeviceStatus, GroupStatus, HalfDirty, MemoryStatus, MemoryUse};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::io::IoDone;
 use crate::io::target::Target;
 use crate::job::{Job, disk_error};
-use crate::limits::EVENTS_KEPT;
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
 use iopace_core::engine::{
@@ -21,10 +22,8 @@ use iopace_core::pace::Thresholds;
 use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
-use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use slab::Slab;
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// What the engine said, to be carried out.
@@ -47,69 +46,6 @@ impl Drained {
         for (job, outcome) in self.finished.drain(..) {
             job.finish(outcome, touched);
         }
-    }
-}
-
-/// Events of a device: the latest are kept, all are logged.
-#[derive(Debug)]
-pub(crate) struct EventLog {
-    device: String,
-    kept: VecDeque<LoggedEvent>,
-}
-
-impl EventLog {
-    pub(crate) fn new(device: String) -> EventLog {
-        EventLog { device, kept: VecDeque::new() }
-    }
-
-    pub(crate) fn add(&mut self, event: Event) {
-        let device = &self.device;
-        match &event {
-            Event::SchedulerExchanged { .. } => tracing::debug!(%device, "{event}"),
-            Event::SchedulerFailed { dump, .. } => {
-                tracing::error!(%device, "{event}");
-                tracing::error!(%device, "state of the failed scheduler: {dump}");
-            }
-        }
-        if self.kept.len() == EVENTS_KEPT {
-            self.kept.pop_front();
-        }
-        self.kept.push_back(LoggedEvent { at: clock::now(), event });
-    }
-
-    pub(crate) fn kept(&self) -> Vec<LoggedEvent> {
-        self.kept.iter().cloned().collect()
-    }
-}
-
-/// When a device asked to be called back; asks the timers only when that gets earlier.
-pub(crate) struct Alarm {
-    timers: Arc<Timers>,
-    key: OnceLock<usize>,
-    armed: Mutex<Instant>,
-}
-
-impl Alarm {
-    pub(crate) fn new(timers: Arc<Timers>) -> Alarm {
-        Alarm { timers, key: OnceLock::new(), armed: Mutex::new(Instant::NEVER) }
-    }
-
-    /// Makes the device known to the timers, once.
-    pub(crate) fn register(&self, device: Weak<dyn super::Device>) {
-        self.key.get_or_init(|| self.timers.register(device));
-    }
-
-    pub(crate) fn set(&self, at: Instant) {
-        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
-        if at < *armed {
-            *armed = at;
-            self.timers.arm(*self.key.get().expect("registered at the start"), at);
-        }
-    }
-
-    /// The timers' call has come.
-    pub(crate) fn rang(&self) {
-        *self.armed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::NEVER;
     }
 }
 

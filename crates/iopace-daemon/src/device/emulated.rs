@@ -4,7 +4,9 @@
 //! The machine decides *when* a request is done; the data is moved at that moment, just before the
 //! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
 
-use super::core::{Alarm, EventLog, is_exchange};
+use super::alarm::Alarm;
+use super::core::is_exchange;
+use super::events::EventLog;
 use super::{Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, MemoryStatus, thresholds};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};

@@ -1,7 +1,9 @@
 //! A device: an engine, what stands behind it, and the pump between them.
 
+mod alarm;
 pub(crate) mod core;
 pub mod emulated;
+mod events;
 pub mod file;
 mod limited;
 pub(crate) mod portion;

@@ -44,9 +44,9 @@ pub struct MountArgs {
 
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
-        ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache", "read_only", "sched",
-         "set", "nr_requests", "window", "window_policy", "pace", "dirty_limit",
-         "dirty_background"])]
+        ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache",
+         "read_only", "sched", "set", "nr_requests", "window", "window_policy", "pace",
+         "dirty_limit", "dirty_background"])]
     pub config: Option<PathBuf>,
 
     /// Name of its device [default: the last part of DIR]
