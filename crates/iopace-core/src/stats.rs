@@ -40,6 +40,29 @@ impl Histogram {
         self.count
     }
 
+    /// All of them together; at most 2^64 ns are told.
+    pub fn sum(&self) -> Nanos {
+        Nanos(u64::try_from(self.sum_ns).unwrap_or(u64::MAX))
+    }
+
+    /// How many were shorter than so many powers of two of nanoseconds, one after the other: exact,
+    /// as the buckets end there.
+    ///
+    /// # Panics
+    /// If a power is above 40.
+    pub fn below_powers(&self, powers: impl IntoIterator<Item = u32>) -> Vec<u64> {
+        let (mut from, mut seen) = (0, 0);
+        let mut all = Vec::new();
+        for power in powers {
+            let end = Self::index((1u64 << power) - 1) + 1;
+            let between = self.buckets.get(from..end).unwrap_or_default();
+            seen += between.iter().map(|count| u64::from(*count)).sum::<u64>();
+            from = from.max(end);
+            all.push(seen);
+        }
+        all
+    }
+
     /// The longest one.
     pub fn max(&self) -> Nanos {
         Nanos(self.max_ns)
@@ -208,6 +231,16 @@ mod tests {
             }
         }
         assert_eq!(Histogram::index(u64::MAX), SUB_BUCKETS * POWERS - 1);
+    }
+
+    #[test]
+    fn powers_of_two_are_counted_exactly() {
+        let mut histogram = Histogram::default();
+        for value in [0, 1, 15, 16, 31, 32, 1 << 20, (1 << 20) - 1, 1 << 35] {
+            histogram.record(Nanos(value));
+        }
+        assert_eq!(histogram.below_powers([4, 5, 20, 21, 35, 36]), [3, 5, 7, 8, 8, 9]);
+        assert_eq!(histogram.sum().0, 95 + (2 << 20) - 1 + (1 << 35));
     }
 
     #[test]

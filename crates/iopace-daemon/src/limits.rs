@@ -165,3 +165,7 @@ pub const PROCESSES_LISTED_MAX: usize = 4_096;
 /// Part of the descriptors that files known to the kernel may take, in percent: the rest is for
 /// files that are open, and for those that become known while the kernel forgets others.
 pub const FUSE_TRIM_PERCENT: usize = 70;
+
+/// Groups with metrics of their own: each is some 40 lines for every device. More are for
+/// `iopace group stat`.
+pub const METRICS_GROUPS_MAX: usize = 2_000;

@@ -10,6 +10,7 @@ pub mod api;
 pub mod change;
 pub mod client;
 mod groups;
+pub mod metrics;
 mod policies;
 mod query;
 pub mod report;

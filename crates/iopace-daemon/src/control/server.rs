@@ -6,6 +6,7 @@ use super::api::{
 };
 use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
+use super::metrics;
 use super::policies;
 use super::report;
 use crate::clock;
@@ -201,6 +202,7 @@ fn router(subject: Arc<dyn Controlled>) -> Router {
         .route("/v1/schedulers", get(schedulers))
         .route("/v1/events", get(events))
         .route("/v1/mounts", get(mounts))
+        .route("/metrics", get(openmetrics))
         .merge(policies::router())
         .merge(groups::router())
         .fallback(no_such_route)
@@ -228,6 +230,15 @@ async fn devices(State(shared): Subject) -> Answer<Vec<DeviceReport>> {
 
 async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceReport>, Refused> {
     Ok(Answer(report::device(find(&shared, name)?)))
+}
+
+async fn openmetrics(State(shared): Subject) -> Result<Response, Refused> {
+    let text = metrics::text(&*shared.subject);
+    let text = text.map_err(|error| {
+        let error = format!("the metrics cannot be written: {error}");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
+    })?;
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
 async fn mounts(State(shared): Subject) -> Answer<Vec<MountReport>> {

@@ -2,6 +2,7 @@
 
 mod fake;
 mod groups;
+mod metrics;
 mod policies;
 
 use super::Controlled;

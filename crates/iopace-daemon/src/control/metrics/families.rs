@@ -1,0 +1,140 @@
+//! The metrics that there are: names, units, labels and what they say. Stable: a name is never
+//! given another meaning.
+
+use iopace_core::stats::Histogram;
+use iopace_core::time::Nanos;
+
+/// What kind of metric it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, from zero at the start of the daemon.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Times in buckets.
+    Histogram,
+}
+
+/// Samples of one name.
+#[derive(Debug)]
+pub struct Family {
+    /// Without the unit and `_total`, which the format adds.
+    pub name: &'static str,
+    /// What kind it is.
+    pub kind: Kind,
+    /// The unit, if it has one.
+    pub unit: Option<&'static str>,
+    /// Its labels, in their order.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// A value of a sample.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// Of a counter.
+    Count(u64),
+    /// Of a counter in seconds.
+    Seconds(Nanos),
+    /// Of a gauge.
+    Level(u64),
+    /// Of a gauge that only carries labels.
+    One,
+    /// Of a histogram.
+    Times(Box<Histogram>),
+}
+
+macro_rules! families {
+    ($($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*], $help:literal;)*) => {
+        $(pub(super) static $name: Family = Family {
+            name: $metric,
+            kind: Kind::$kind,
+            unit: $unit,
+            labels: &[$($label),*],
+            help: $help,
+        };)*
+
+        /// All of them, in the order of the text.
+        pub static FAMILIES: &[&Family] = &[$(&$name),*];
+    };
+}
+
+const BYTES: Option<&str> = Some("bytes");
+const SECONDS: Option<&str> = Some("seconds");
+
+families! {
+    BUILD: Gauge "iopace_build" None, ["version"],
+        "Always 1; the version of the daemon";
+    UPTIME: Gauge "iopace_uptime" SECONDS, [],
+        "Since the daemon was started";
+    CONNECTIONS: Gauge "iopace_connections" None, [],
+        "NBD clients that are connected";
+    MEMORY: Gauge "iopace_client_memory" BYTES, [],
+        "Held for requests and replies beyond what each client may hold by itself";
+
+    DEVICE: Gauge "iopace_device" None, ["device", "kind", "scheduler", "pace", "window"],
+        "Always 1; what the device is, and the policies at work";
+    DEVICE_REQUESTS: Counter "iopace_device_requests" None, ["device", "op"],
+        "Requests finished, failed ones included; op is read, write (with trims and zeroes) or flush";
+    DEVICE_FAILURES: Counter "iopace_device_failures" None, ["device", "op"],
+        "Requests that ended with an error";
+    DEVICE_BYTES: Counter "iopace_device_moved" BYTES, ["device", "op"],
+        "Bytes of requests that were carried out";
+    DEVICE_LATENCY: Histogram "iopace_device_latency" SECONDS, ["device", "op"],
+        "From arrival to completion";
+    DEVICE_STAGE: Counter "iopace_device_stage" SECONDS, ["device", "stage"],
+        "Time of finished requests in each stage: pace, admit, sched, window, disk";
+    DEVICE_NOW: Gauge "iopace_device_requests_now" None, ["device", "state"],
+        "Requests at this moment: paced, waiting for a slot, queued in the scheduler, at the disk";
+    DEVICE_SLOTS: Gauge "iopace_device_slots" None, ["device"],
+        "Request slots (nr_requests)";
+    DEVICE_WINDOW: Gauge "iopace_device_window" None, ["device"],
+        "Most requests at the disk, as stage window decides now";
+    DEVICE_REFUSED: Counter "iopace_device_refused" None, ["device"],
+        "Requests refused because the table was full";
+    DEVICE_CACHED: Counter "iopace_device_cached_reads" None, ["device"],
+        "Reads answered from the page cache without a request";
+    DEVICE_BUFFERED: Counter "iopace_device_buffered_writes" None, ["device"],
+        "Writes taken by the page cache";
+    DEVICE_EXCHANGES: Counter "iopace_device_scheduler_exchanges" None, ["device"],
+        "Schedulers exchanged on purpose";
+    DEVICE_FAIL_OVERS: Counter "iopace_device_scheduler_failures" None, ["device"],
+        "Schedulers that failed and were replaced by fifo";
+    DEVICE_DIRTY: Gauge "iopace_device_dirty" BYTES, ["device"],
+        "Dirty memory";
+    DEVICE_DIRTY_LIMIT: Gauge "iopace_device_dirty_limit" BYTES, ["device"],
+        "The most that may be dirty";
+    DEVICE_SET_POINT: Gauge "iopace_device_dirty_setpoint" BYTES, ["device"],
+        "Where dirty memory is held when writers are paced";
+    DEVICE_FREE_RUN: Gauge "iopace_device_dirty_freerun" BYTES, ["device"],
+        "Below this nobody is paced";
+    DEVICE_WRITE_BACK: Gauge "iopace_device_write_back_rate" Some("bytes_per_second"), ["device"],
+        "Measured bandwidth of write-back";
+    DEVICE_BASE_RATE: Gauge "iopace_device_base_rate" Some("bytes_per_second"), ["device"],
+        "What a task may dirty at the set point";
+    DEVICE_TASK_RATE: Gauge "iopace_device_task_rate" Some("bytes_per_second"), ["device"],
+        "What a task may dirty now: the base rate times the position";
+    DEVICE_PAUSES: Histogram "iopace_device_pause" SECONDS, ["device"],
+        "Pauses of buffered writes";
+
+    GROUP_REQUESTS: Counter "iopace_group_requests" None, ["group", "device", "op"],
+        "Requests finished of the group and all below it; op is read, write, trim or flush";
+    GROUP_BYTES: Counter "iopace_group_moved" BYTES, ["group", "device", "op"],
+        "Bytes of requests that were carried out, of the group and all below it";
+    GROUP_FAILURES: Counter "iopace_group_failures" None, ["group", "device"],
+        "Requests that ended with an error";
+    GROUP_STAGE: Counter "iopace_group_stage" SECONDS, ["group", "device", "stage"],
+        "Time of finished requests in each stage";
+    GROUP_LATENCY: Histogram "iopace_group_latency" SECONDS, ["group", "device"],
+        "From arrival to completion, of requests that a task waits for";
+    GROUP_DIRTY: Gauge "iopace_group_dirty" BYTES, ["group", "device"],
+        "Dirty memory of the group without those below it";
+
+    MOUNT_FILES: Gauge "iopace_mount_files" None, ["mountpoint", "device", "state"],
+        "Files: known to the kernel, open, kept open for write-back";
+    MOUNT_WAITING: Gauge "iopace_mount_waiting_requests" None, ["mountpoint", "device"],
+        "Reads, writes and syncs that wait for their answer";
+    MOUNT_PASSED: Counter "iopace_mount_passed_through" None, ["mountpoint", "device"],
+        "Requests that went straight to the directory: names, attributes, locks, space";
+}
