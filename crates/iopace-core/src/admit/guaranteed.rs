@@ -18,8 +18,9 @@
 //! is owed.
 //!
 //! Between groups with equally many slots for their weight, as when a limit of their parent and not
-//! the slots is what is scarce, the one with fewer bytes admitted for its weight is first
-//! (start-time fair queueing): one request at a time gets its share beside sixty-four.
+//! the slots is what is scarce, so that nobody has any, the one with fewer bytes admitted for its
+//! weight is first (start-time fair queueing): one request at a time gets its share beside
+//! sixty-four, and the smaller weight its part.
 //!
 //! # Properties
 //! 1. Never more than `nr_requests` slots are taken, nor more than a cap, through all ancestors.

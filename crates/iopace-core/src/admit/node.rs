@@ -18,7 +18,7 @@ const OPERATION_BYTES: u64 = 4096;
 pub(super) struct Key {
     /// 0 while a guarantee is owed to it or somebody below it, else 1.
     pub(super) rank: u8,
-    /// Slots taken, the next one included, by weight.
+    /// Slots taken, by weight.
     pub(super) usage: u64,
     /// Bytes admitted by weight, since it last began to wait: decides between equal usage.
     pub(super) service: u64,
@@ -118,7 +118,8 @@ pub(super) fn cost(ask: &Ask) -> u64 {
     ask.bytes.get() + OPERATION_BYTES
 }
 
-/// Slots by weight, the next one included.
+/// Slots by weight. Whoever has none has used nothing, whatever its weight: were the next one
+/// counted in, the larger weight would always be first where slots are not what is scarce.
 fn usage(taken: u32, weight: Weight) -> u64 {
-    (u64::from(taken) + 1) * SHARE_ONE / u64::from(weight.get())
+    u64::from(taken) * SHARE_ONE / u64::from(weight.get())
 }

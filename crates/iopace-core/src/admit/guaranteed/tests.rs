@@ -317,6 +317,21 @@ fn one_request_at_a_time_gets_half_of_a_shared_limit_beside_sixty_four() {
     assert!((490..=510).contains(&share), "{share} of 1000");
 }
 
+/// The limit is what is scarce, not the slots: the larger weight must not always be first.
+#[test]
+fn a_shared_limit_is_divided_by_weight() {
+    let sustained = Rates { iops: per_second(1_000), ..Rates::default() };
+    let limited = Settings { max: Limits { sustained, ..Limits::default() }, ..settings(100) };
+    for (small, depth, parts) in [(20, 1, 163..=170), (20, 8, 163..=170), (300, 1, 745..=755)] {
+        let groups = [(1, 0, limited), (2, 1, settings(100)), (3, 1, settings(small))];
+        let mut world = World::new(128, &groups);
+        world.serve(Instant(10 * SEC), &[(2, Lane::Write, 4096, 8), (3, Lane::Write, 4096, depth)]);
+        let [large, small] = [2, 3].map(|id| world.admitted_bytes.get(&id).copied().unwrap_or(0));
+        let share = small * 1_000 / (large + small);
+        assert!(parts.contains(&share), "{share} of 1000");
+    }
+}
+
 #[test]
 fn a_narrowed_group_is_wide_again_at_once() {
     let mut world = World::new(64, &[(1, 0, settings(100))]);
