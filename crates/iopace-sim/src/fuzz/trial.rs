@@ -177,15 +177,20 @@ fn nobody_starves(scenario: &Scenario, report: &RunReport) -> Result<(), Fault> 
     if last == "elevator" || chooses_itself(scenario) {
         return Ok(());
     }
-    let class = |id| scenario.groups.effective(id, DEVICE).class;
-    let has_rt = scenario.tasks.iter().any(|task| class(task.group) == Class::RealTime);
+    // At its level of the tree a group of that class goes before its siblings, with all below it.
+    let is_rt = |group| {
+        let groups = &scenario.groups;
+        let all = std::iter::successors(Some(group), |id| groups.parent(*id));
+        { all }.any(|id| groups.effective(id, DEVICE).class == Class::RealTime)
+    };
+    let has_rt = scenario.tasks.iter().any(|task| is_rt(task.group));
     let from = scenario.duration.0 / 4 * 3;
     let first = usize::try_from(from / BIN.0).expect("a short run");
     for task in &scenario.tasks {
         let is_asking = task.start.0 <= from && task.stop.0 >= scenario.duration.0;
         let is_asking = is_asking && task.total.is_none();
         let is_light = last == "fair" && is_light(scenario, task.group);
-        if !is_asking || is_light || (has_rt && class(task.group) != Class::RealTime) {
+        if !is_asking || is_light || (has_rt && !is_rt(task.group)) {
             continue;
         }
         let timeline = report.tasks.get(&task.name).map(|task| task.timeline.as_slice());
