@@ -21,6 +21,8 @@ pub struct DaemonConfig {
     pub log: Option<PathBuf>,
     /// What clients see. Empty: one export per device, of the same name.
     pub exports: Vec<ExportConfig>,
+    /// The directory below which each export is shown as a file, for loop devices.
+    pub fuse: Option<PathBuf>,
     /// Groups to be made at the start, with what is set for them.
     pub groups: Vec<GroupConfig>,
     /// Where NBD clients connect.
@@ -43,6 +45,7 @@ impl Default for DaemonConfig {
             runtime: None,
             log: None,
             exports: Vec::new(),
+            fuse: None,
             groups: Vec::new(),
             listen: Vec::new(),
             control: None,

@@ -3,6 +3,7 @@
 use crate::config::{DaemonConfig, ExportConfig, Listen};
 use crate::device::Device;
 use crate::dirty::Manager;
+use crate::fuse::image::{self, Images};
 use crate::fuse::mounts::{self, Mounts};
 use crate::fuse::session::Ended;
 use crate::groups::Groups;
@@ -40,6 +41,8 @@ pub struct Daemon {
     dirty: Manager,
     /// The directories that it is mounted over.
     mounts: Mounts,
+    /// The exports as files.
+    images: Images,
     connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
     last_connection: AtomicU64,
     acceptors: Mutex<Vec<Acceptor>>,
@@ -65,6 +68,7 @@ impl Daemon {
     /// What was asked, what is wrong and what would be right; nothing is left behind then.
     pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
         let mut prepared = mounts::prepare(&config)?;
+        let shown = image::prepare(&config)?;
         let memory = Arc::new(Memory::new(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let drainer = Drainer::start(Arc::clone(&memory)).map_err(StartError::Threads)?;
@@ -86,13 +90,16 @@ impl Daemon {
             timers,
             dirty,
             mounts: Mounts::default(),
+            images: Images::default(),
             connections: Mutex::default(),
             last_connection: AtomicU64::new(0),
             acceptors: Mutex::default(),
             addresses: Mutex::default(),
         });
         daemon.listen(&listen)?;
-        if let Err(error) = mounts::start(&daemon, prepared) {
+        let started = mounts::start(&daemon, prepared)
+            .and_then(|()| shown.map_or(Ok(()), |place| image::start(&daemon, place)));
+        if let Err(error) = started {
             daemon.shutdown();
             return Err(error);
         }
@@ -128,6 +135,11 @@ impl Daemon {
     /// The directories that it is mounted over.
     pub fn mounts(&self) -> &Mounts {
         &self.mounts
+    }
+
+    /// The exports as files, if they are shown.
+    pub fn images(&self) -> &Images {
+        &self.images
     }
 
     /// Who pays.
@@ -186,7 +198,12 @@ impl Daemon {
             connection.stop_reading();
         }
         // Whoever still uses files of a mount is answered until it ends or is cut.
-        let mounts = self.mounts.end(MOUNT_PATIENCE);
+        let mounts = thread::scope(|scope| {
+            let images = scope.spawn(|| self.images.end(MOUNT_PATIENCE));
+            let mut mounts = self.mounts.end(MOUNT_PATIENCE);
+            mounts.extend(images.join().ok().flatten());
+            mounts
+        });
         let mut report = ShutdownReport { mounts, ..ShutdownReport::default() };
         let step = Duration::from_millis(5);
         let mut left = (DRAIN_TIMEOUT + Duration::from_secs(1)).as_millis() / step.as_millis();
@@ -204,6 +221,7 @@ impl Daemon {
             }
         }
         self.mounts.forget();
+        self.images.forget();
         self.dirty.stop();
         self.timers.stop();
         report

@@ -162,6 +162,12 @@ pub const MADE_UNUSED: Nanos = Nanos::from_millis(10_000);
 /// Most processes in one answer of the control socket: some 100 bytes each.
 pub const PROCESSES_LISTED_MAX: usize = 4_096;
 
+/// Free loop devices that are tried: each may be taken by somebody else before us.
+pub const LOOP_TRIES_MAX: usize = 16;
+
+/// Loop devices that are looked at: more than `max_part` and common setups ever have.
+pub const LOOPS_MAX: u32 = 1_024;
+
 /// Part of the descriptors that files known to the kernel may take, in percent: the rest is for
 /// files that are open, and for those that become known while the kernel forgets others.
 pub const FUSE_TRIM_PERCENT: usize = 70;

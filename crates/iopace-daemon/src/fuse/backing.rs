@@ -75,7 +75,9 @@ impl Backing {
             Placement::Emulated(_) => None,
         };
         let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
-        let _ = self.watch.set(Watch::start(held, regions, Arc::clone(&who), device)?);
+        let callers = Arc::clone(&who);
+        let sweep = move || callers.sweep();
+        let _ = self.watch.set(Watch::start(held, regions, sweep, device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
         let passed_count = Arc::clone(&self.passed_count);
         let data = Scheduled::new(device, self.placement.clone(), who, held, passed_count);

@@ -21,6 +21,30 @@ pub(crate) enum Reply {
     Write(ReplyWrite, u32),
     /// To a sync.
     Done(ReplyEmpty),
+    /// To a request that went in pieces: each of them has this.
+    Piece(Arc<Whole>),
+}
+
+/// A request in pieces. It ends well with the last of them, or badly with the first that fails.
+#[derive(Debug)]
+pub(crate) struct Whole(Mutex<(usize, Option<ReplyEmpty>)>);
+
+impl Whole {
+    /// One of so many pieces.
+    pub(crate) fn new(count: usize, reply: ReplyEmpty) -> Arc<Whole> {
+        Arc::new(Whole(Mutex::new((count, Some(reply)))))
+    }
+
+    fn done(&self, result: Result<(), Errno>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 -= 1;
+        let is_over = state.0 == 0 || result.is_err();
+        let Some(reply) = state.1.take_if(|_| is_over) else { return };
+        match result {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
+        }
+    }
 }
 
 impl Reply {
@@ -29,6 +53,7 @@ impl Reply {
             Reply::Data(reply) => reply.error(errno),
             Reply::Write(reply, _) => reply.error(errno),
             Reply::Done(reply) => reply.error(errno),
+            Reply::Piece(whole) => whole.done(Err(errno)),
         }
     }
 }
@@ -131,6 +156,7 @@ impl Ticket {
             (Outcome::Ok, Reply::Data(reply)) => reply.data(data.as_slice()),
             (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
+            (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),
             (_, Reply::Write(reply, _)) if progress.written > 0 => {
                 reply.written(u32::try_from(progress.written).expect("a part of the write"));
             }

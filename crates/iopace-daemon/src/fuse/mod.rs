@@ -16,6 +16,7 @@ pub(crate) mod data;
 mod extents;
 mod filesystem;
 pub(crate) mod held;
+pub mod image;
 mod layout;
 pub mod mounting;
 pub mod mounts;

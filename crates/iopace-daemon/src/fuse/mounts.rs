@@ -138,13 +138,13 @@ impl Prepared {
 }
 
 /// A path in full; what is mounted there need not answer.
-fn place(path: &Path) -> Result<PathBuf, MountError> {
+pub(super) fn place(path: &Path) -> Result<PathBuf, MountError> {
     let table = table::read().map_err(MountError::Table)?;
     table::resolve(path, &table).map_err(|error| MountError::open(path.to_owned(), error))
 }
 
 /// What we need ourselves must not lie under the mount.
-fn check_own(mountpoint: &Path, config: &DaemonConfig) -> Result<(), MountError> {
+pub(super) fn check_own(mountpoint: &Path, config: &DaemonConfig) -> Result<(), MountError> {
     let under = |path: &Path| {
         // The last part need not exist yet.
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());

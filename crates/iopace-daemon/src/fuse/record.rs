@@ -38,7 +38,16 @@ pub(crate) struct Kept {
 impl Kept {
     /// Writes the record of the mount with that connection number into `runtime`.
     pub(crate) fn write(runtime: &Path, connection: u32, record: &Record) -> io::Result<Kept> {
-        let path = runtime.join(name(connection));
+        Kept::write_as(runtime, &name(connection), record)
+    }
+
+    /// Writes a record of that name into `runtime`.
+    pub(crate) fn write_as(
+        runtime: &Path,
+        name: &str,
+        record: &impl Serialize,
+    ) -> io::Result<Kept> {
+        let path = runtime.join(name);
         // The file that a killed daemon left: numbers are given again.
         let _ = fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -98,21 +107,33 @@ pub fn find(runtimes: &[PathBuf], entry: &Entry) -> Option<Seen> {
 /// are seen or not.
 pub fn held(runtimes: &[PathBuf]) -> Vec<(u32, Seen)> {
     let mut all: Vec<(u32, Seen)> = Vec::new();
-    let entries = runtimes.iter().filter_map(|runtime| fs::read_dir(runtime).ok()).flatten();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("mount-")?.strip_suffix(".json")?.parse().ok());
-        let Some(connection) = number else { continue };
-        let Ok(file) = File::open(entry.path()) else { continue };
-        let Ok(record) = serde_json::from_reader(&file) else { continue };
-        let seen = Seen { record, file };
+    for (connection, seen) in runtimes.iter().flat_map(|runtime| every(runtime)) {
         if seen.is_held() && all.iter().all(|(known, _)| *known != connection) {
             all.push((connection, seen));
         }
     }
     all
+}
+
+/// Removes what a killed daemon has left of the record of a mount.
+pub(crate) fn remove_left(runtime: &Path, mountpoint: &Path) {
+    for (connection, seen) in every(runtime) {
+        if seen.record.mountpoint == mountpoint && !seen.is_held() {
+            let _ = fs::remove_file(runtime.join(name(connection)));
+        }
+    }
+}
+
+/// All records there, with the numbers of their connections.
+fn every(runtime: &Path) -> Vec<(u32, Seen)> {
+    let read = |entry: fs::DirEntry| -> Option<(u32, Seen)> {
+        let name = entry.file_name();
+        let number = name.to_str()?.strip_prefix("mount-")?.strip_suffix(".json")?;
+        let file = File::open(entry.path()).ok()?;
+        let record = serde_json::from_reader(&file).ok()?;
+        Some((number.parse().ok()?, Seen { record, file }))
+    };
+    fs::read_dir(runtime).into_iter().flatten().flatten().filter_map(read).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use super::held::Held;
 use super::regions::Regions;
-use super::who::Who;
 use crate::device::Device;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -26,14 +25,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts it.
+    /// Starts it. `sweep` is called about once a second.
     ///
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(
         held: Arc<Held>,
         regions: Option<Arc<Regions>>,
-        who: Arc<Who>,
+        sweep: impl Fn() + Send + 'static,
         device: Weak<dyn Device>,
     ) -> io::Result<Watch> {
         let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
@@ -50,7 +49,7 @@ impl Watch {
                 }
                 is_odd = !is_odd;
                 if is_odd {
-                    who.sweep();
+                    sweep();
                 }
             }
         };

@@ -8,6 +8,7 @@ use crate::nbd::connection::Connection;
 use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// An export and its group.
 pub(super) struct Export {
@@ -51,6 +52,11 @@ impl Groups {
         state.exports.iter().map(|export| state.tree.path(export.group)).collect()
     }
 
+    /// How often an export has got another group: as long as this stays, none has.
+    pub(crate) fn exports_moved(&self) -> u64 {
+        self.exports_moved.load(SeqCst)
+    }
+
     /// Another group pays for an export and for those of its connections that follow it.
     ///
     /// # Errors
@@ -70,6 +76,7 @@ impl Groups {
         for member in members.values().filter(follow) {
             member.move_to(tree, group);
         }
+        self.exports_moved.fetch_add(1, SeqCst);
         Ok(())
     }
 

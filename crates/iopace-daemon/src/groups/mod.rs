@@ -35,6 +35,7 @@ use made::Made;
 use members::{Export, Member};
 use processes::Processes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The groups of a daemon.
@@ -44,6 +45,8 @@ pub struct Groups {
     names: Vec<String>,
     proc: Arc<dyn Proc>,
     state: Mutex<State>,
+    /// How often an export has got another group.
+    exports_moved: AtomicU64,
 }
 
 struct State {
@@ -105,7 +108,13 @@ impl Groups {
             told: BTreeSet::new(),
         };
         let proc = Arc::new(Kernel);
-        let groups = Groups { devices, names, proc, state: Mutex::new(state) };
+        let groups = Groups {
+            devices,
+            names,
+            proc,
+            state: Mutex::new(state),
+            exports_moved: AtomicU64::new(0),
+        };
         let mut state = groups.lock();
         let ids: Vec<GroupId> = state.tree.iter().collect();
         for id in ids {

@@ -6,7 +6,7 @@ pub mod held;
 pub mod listener;
 mod outbox;
 pub mod payer;
-mod pieces;
+pub(crate) mod pieces;
 pub mod reply;
 mod session;
 mod spin;

@@ -6,7 +6,7 @@ use iopace_core::units::Bytes;
 /// The longest request that goes to the device as one: that of a read or write. Longer ones
 /// (zeroes, trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever
 /// shares it would wait for minutes.
-pub(super) const PIECE_BYTES: u64 = 32 << 20;
+pub(crate) const PIECE_BYTES: u64 = 32 << 20;
 
 /// Most pieces of one request, but for a rest: sixteen of the longest leave the connection the
 /// places that it has for requests.
@@ -14,7 +14,7 @@ const PIECES_MAX: u64 = 32;
 
 /// An extent cut at multiples of [`PIECE_BYTES`], of more than one if there were too many: what
 /// zeroes at unaligned cuts would leave of a block could not be given back.
-pub(super) fn pieces(extent: Extent) -> Vec<Extent> {
+pub(crate) fn pieces(extent: Extent) -> Vec<Extent> {
     let (mut from, end) = (extent.offset().get(), extent.end().get());
     let step = PIECE_BYTES * extent.len().get().div_ceil(PIECE_BYTES * PIECES_MAX).max(1);
     let mut pieces = Vec::new();

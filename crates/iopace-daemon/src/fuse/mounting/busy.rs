@@ -26,10 +26,23 @@ impl fmt::Display for User {
 
 /// The processes that use the file system with this device number, at most ten of them.
 pub fn users(device: (u32, u32)) -> Vec<User> {
+    all(|pid| uses(pid, device))
+}
+
+/// The processes that have this very path open, as a device node; at most ten of them.
+pub fn openers(path: &Path) -> Vec<User> {
+    all(|pid| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut open = open.take(BUSY_FILES_MAX);
+        open.any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == path))
+    })
+}
+
+fn all(is_user: impl Fn(u32) -> bool) -> Vec<User> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let pids = pids.filter(|pid| *pid != std::process::id()).take(BUSY_PROCESSES_MAX);
-    let users = pids.filter(|pid| uses(*pid, device)).map(|pid| {
+    let users = pids.filter(|pid| is_user(*pid)).map(|pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
         User { pid, name: name.map_or("?".into(), |name| name.trim_end().into()) }
     });

@@ -64,7 +64,8 @@ impl Cache {
         let Some(place) = shard.places.get(&key).copied() else { return Found::Unknown };
         let entry = &mut shard.entries[place];
         entry.used = true;
-        let pays = Pays { task: entry.facts.process.into(), claim: entry.claim.clone() };
+        let (facts, claim) = (&entry.facts, entry.claim.clone());
+        let pays = Pays { task: facts.process.into(), is_kernel: facts.is_kernel(), claim };
         if now < entry.due {
             return Found::Paid(pays);
         }

@@ -4,6 +4,9 @@ use super::class::Class;
 use super::{cgroup, rules::Rules};
 use crate::process::{Proc, Process};
 
+/// The parent of all threads of the kernel.
+const KTHREADD: u32 = 2;
+
 /// What was found in `/proc` about a thread and its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
@@ -41,6 +44,11 @@ impl Facts {
         };
         // The number may have gone to another one while this was read.
         (proc.stat(thread)?.start == thread_start).then_some(facts)
+    }
+
+    /// Whether it is a thread of the kernel: a child of `kthreadd`, which is always number 2.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.parent == KTHREADD
     }
 
     /// Whether this is of the same process with the same of everything that decides who pays. Its

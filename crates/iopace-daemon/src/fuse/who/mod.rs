@@ -52,6 +52,7 @@ const PROCESS_BIT: u64 = 1 << 63;
 #[derive(Clone, Debug)]
 pub(crate) struct Pays {
     task: TaskId,
+    is_kernel: bool,
     claim: Claim,
 }
 
@@ -59,6 +60,11 @@ impl Pays {
     /// The process.
     pub(crate) fn task(&self) -> TaskId {
         self.task
+    }
+
+    /// Whether it is a thread of the kernel itself.
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.is_kernel
     }
 
     /// The group.
@@ -133,7 +139,8 @@ impl Who {
 
     /// One that cannot be seen, or is gone before anybody has seen it.
     fn nobody(&self, pid: u32) -> Pays {
-        Pays { task: Process { pid, start: 0 }.into(), claim: self.default.clone() }
+        let task = Process { pid, start: 0 }.into();
+        Pays { task, is_kernel: false, claim: self.default.clone() }
     }
 
     /// Finds the group and keeps it.
@@ -158,7 +165,7 @@ impl Who {
         let wanted = Wanted { base: base.group(), below: &below, class };
         self.groups.settle(&newcomer, &wanted, |claim| {
             self.cache.insert(key, Arc::clone(&facts), claim.clone(), now);
-            Pays { task: facts.process.into(), claim }
+            Pays { task: facts.process.into(), is_kernel: facts.is_kernel(), claim }
         })
     }
 

@@ -1,0 +1,134 @@
+//! What is known of exports that are attached to loop devices: a file for each in the runtime
+//! directory, locked by its daemon.
+
+use crate::fuse::record::{self, Kept};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// What a daemon says of an export that it has attached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The loop device.
+    pub loop_device: PathBuf,
+    /// The file in the mount that is behind it.
+    pub image: PathBuf,
+    /// Where the exports are mounted.
+    pub mountpoint: PathBuf,
+    /// What the user named: an image file or block device; `None` for a disk in memory.
+    pub source: Option<PathBuf>,
+    /// The name of the device in the daemon.
+    pub device: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// The daemon's process.
+    pub pid: u32,
+    /// The daemon's control socket.
+    pub control: Option<PathBuf>,
+    /// The daemon's log, if it goes to a file.
+    pub log: Option<PathBuf>,
+}
+
+impl Record {
+    /// Keeps it in `runtime` as long as what is given back is there.
+    pub(crate) fn keep(&self, runtime: &Path) -> io::Result<Kept> {
+        let name = self.loop_device.file_name().unwrap_or_default().to_string_lossy();
+        Kept::write_as(runtime, &format!("attach-{name}-{}.json", self.pid), self)
+    }
+}
+
+/// A record, and whether its daemon lives.
+#[derive(Debug)]
+pub struct Seen {
+    /// What the daemon said.
+    pub record: Record,
+    path: PathBuf,
+    file: File,
+}
+
+impl Seen {
+    /// Whether the daemon lives and has not let go of it.
+    pub fn is_held(&self) -> bool {
+        match flock(&self.file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                let _ = flock(&self.file, FlockOperation::Unlock);
+                false
+            }
+            Err(_) => true,
+        }
+    }
+
+    /// Removes what a daemon that is gone has left: this, the record of its mount, and its control
+    /// socket, if nobody else listens there by now.
+    pub fn remove(&self) {
+        let Record { control, mountpoint, .. } = &self.record;
+        if let Some(control) = control.as_ref().filter(|path| UnixStream::connect(path).is_err()) {
+            let _ = fs::remove_file(control);
+        }
+        if let Some(runtime) = self.path.parent() {
+            record::remove_left(runtime, mountpoint);
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// All records in `runtime`, by the name of the loop device.
+pub fn all(runtime: &Path) -> Vec<Seen> {
+    let read = |path: PathBuf| -> Option<Seen> {
+        let name = path.file_name()?.to_str()?;
+        name.strip_prefix("attach-")?.strip_suffix(".json")?;
+        let file = File::open(&path).ok()?;
+        // Nobody else has a word in what is detached.
+        let is_own = file.metadata().ok()?.uid() == rustix::process::geteuid().as_raw();
+        let record = serde_json::from_reader(&file).ok()?;
+        is_own.then_some(Seen { record, path, file })
+    };
+    let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
+    let mut all: Vec<Seen> = entries.filter_map(|entry| read(entry.path())).collect();
+    all.sort_by(|a, b| a.record.loop_device.cmp(&b.record.loop_device));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_seen_until_it_is_dropped() {
+        let runtime = tempfile::tempdir().expect("a directory");
+        let record = Record {
+            loop_device: "/dev/loop7".into(),
+            image: "/run/iopace/attach-3/disk".into(),
+            mountpoint: "/run/iopace/attach-3".into(),
+            source: Some("/srv/disk.img".into()),
+            device: "disk".into(),
+            size_bytes: 1 << 20,
+            read_only: false,
+            pid: 3,
+            control: None,
+            log: None,
+        };
+        assert!(all(runtime.path()).is_empty());
+        fs::write(runtime.path().join("attach-x.json"), "{").expect("written");
+        let kept = record.keep(runtime.path()).expect("written");
+        let seen = all(runtime.path());
+        assert_eq!(seen.len(), 1, "what cannot be read is left out");
+        assert_eq!(seen[0].record, record);
+        assert!(seen[0].is_held() && seen[0].is_held(), "asking changes nothing");
+        drop(kept);
+        assert!(!seen[0].is_held() && all(runtime.path()).is_empty());
+        // A killed daemon leaves the file, without its lock.
+        let left = serde_json::to_string(&record).expect("text");
+        fs::write(runtime.path().join("attach-loop7-3.json"), left).expect("written");
+        let seen = all(runtime.path());
+        assert!(!seen[0].is_held());
+        seen[0].remove();
+        assert!(all(runtime.path()).is_empty());
+    }
+}

@@ -1,0 +1,303 @@
+//! The exports of a daemon as files below a directory: from its beginning to its end.
+
+use super::attached::Record;
+use super::file::ImageFile;
+use super::filesystem::ImageTree;
+use super::loops::{self, Attached, How};
+use super::payers::Payers;
+use crate::config::DaemonConfig;
+use crate::daemon::{Daemon, StartError};
+use crate::fuse::held::Held;
+use crate::fuse::mounting::MountError;
+use crate::fuse::mounts::{check_own, place};
+use crate::fuse::record::{self, Kept};
+use crate::fuse::session::{Ended, Found, Options, Place, Session, clear};
+use crate::fuse::watch::Watch;
+use iopace_core::request::TaskId;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// What the table of mounts names instead of a directory.
+const SOURCE: &str = "iopace-exports";
+
+/// The exports as files, if they are shown.
+#[derive(Debug)]
+pub struct Images {
+    shown: Mutex<Option<Shown>>,
+    /// Whether they are shown.
+    live: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    place: Place,
+    /// `None` once it is ending.
+    session: Option<Session>,
+    /// Looks after it as long as it is there.
+    _watch: Watch,
+    _record: Option<Kept>,
+    loops: Vec<(PathBuf, PathBuf, Option<Kept>)>,
+}
+
+impl Default for Images {
+    fn default() -> Images {
+        Images { shown: Mutex::default(), live: watch::Sender::new(false) }
+    }
+}
+
+/// Looks at the directory where the exports are to be shown, before there is anything to undo.
+pub(crate) fn prepare(config: &DaemonConfig) -> Result<Option<PathBuf>, StartError> {
+    let Some(path) = &config.fuse else { return Ok(None) };
+    let mountpoint = place(path)?;
+    if clear(&mountpoint)? == Found::Recovered {
+        let shown = mountpoint.display();
+        tracing::warn!("{shown}: the mount of a daemon that was killed is cleared away");
+    }
+    check_own(&mountpoint, config)?;
+    if !mountpoint.is_dir() {
+        return Err(MountError::NotADirectory(mountpoint).into());
+    }
+    // Writing back what is in memory must not need memory that is only there once it is written.
+    // All threads that are started from here on have this too; it takes CAP_SYS_RESOURCE.
+    if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
+        tracing::debug!(%error, "without the kernel's reserves of memory");
+    }
+    Ok(Some(mountpoint))
+}
+
+/// Shows the exports there.
+pub(crate) fn start(daemon: &Arc<Daemon>, mountpoint: PathBuf) -> Result<(), StartError> {
+    let held = Arc::new(Held::default());
+    let files = files(daemon, &held)?;
+    let looked = Arc::clone(&files);
+    let sweep = move || looked.iter().for_each(|file| file.payers().sweep());
+    let any = Arc::downgrade(&daemon.devices()[0]);
+    let watch = Watch::start(held, None, sweep, any).map_err(StartError::Threads)?;
+    let made = std::fs::metadata(&mountpoint).and_then(|found| found.modified());
+    let made = made.map_err(|error| StartError::open(&mountpoint, &error))?;
+    let this: Weak<Daemon> = Arc::downgrade(daemon);
+    let on_end = move || {
+        if let Some(daemon) = this.upgrade() {
+            ended_outside(&daemon);
+        }
+    };
+    let images = daemon.images();
+    // Held while it is mounted, so that an end that comes at once finds it here.
+    let mut shown = images.lock();
+    let tree = ImageTree::new(files, made);
+    let session = Session::start(tree, &mountpoint, &Options::new(SOURCE), |_, _| {}, on_end)?;
+    let place = session.place().clone();
+    let record = daemon.config().runtime.as_ref().and_then(|runtime| {
+        let record = record::Record {
+            mountpoint,
+            directory: SOURCE.into(),
+            device: daemon.exports().next()?.device.clone(),
+            pid: std::process::id(),
+            control: daemon.config().control.clone(),
+            log: daemon.config().log.clone(),
+        };
+        let kept = Kept::write(runtime, place.connection, &record);
+        kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
+    });
+    let (session, loops) = (Some(session), Vec::new());
+    *shown = Some(Shown { place, session, _watch: watch, _record: record, loops });
+    images.live.send_replace(true);
+    Ok(())
+}
+
+fn files(daemon: &Arc<Daemon>, held: &Arc<Held>) -> Result<Arc<[ImageFile]>, StartError> {
+    let exports = daemon.exports().enumerate().map(|(at, export)| {
+        let name = export.name.as_str();
+        if name.is_empty() || name.len() > 255 || name.contains('/') || [".", ".."].contains(&name)
+        {
+            return Err(StartError::Setting(format!(
+                "export '{name}' cannot be shown as a file of that name: give it another"
+            )));
+        }
+        let kernel = TaskId(daemon.next_connection());
+        let payers = Payers::new(daemon.groups(), at, kernel)?;
+        let device = daemon.export_device(at as u64);
+        Ok(ImageFile::new((name, export.read_only), device, payers, held))
+    });
+    exports.collect()
+}
+
+/// The mount has ended. If it was not we who ended it, the daemon goes on for its other clients.
+fn ended_outside(daemon: &Arc<Daemon>) {
+    let images = daemon.images();
+    // While `end` waits for it, the session is there no more.
+    let session = images.lock().as_mut().and_then(|shown| shown.session.take());
+    let Some(session) = session else { return };
+    let at = session.place().mountpoint.clone();
+    session.let_go();
+    let at = at.display();
+    tracing::info!("{at} was unmounted: exports are shown there no more, NBD clients are served");
+    for device in daemon.devices() {
+        if let Err(error) = device.flush_all() {
+            let name = &device.info().name;
+            tracing::error!(%error, "{name}: not everything could be made durable");
+        }
+    }
+    *images.lock() = None;
+    images.live.send_replace(false);
+}
+
+impl Images {
+    fn lock(&self) -> MutexGuard<'_, Option<Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the exports are shown, if they are.
+    pub fn mountpoint(&self) -> Option<PathBuf> {
+        self.lock().as_ref().map(|shown| shown.place.mountpoint.clone())
+    }
+
+    /// Resolves when the exports were shown and somebody has unmounted them.
+    pub async fn ended(&self) {
+        let mut live = self.live.subscribe();
+        if live.wait_for(|live| *live).await.is_ok() {
+            let _ = live.wait_for(|live| !*live).await;
+        }
+    }
+
+    /// Attaches the first export to a loop device; it is detached when the daemon ends. `source` is
+    /// what the user calls it; blocks of `block_bytes`, or of what suits the device.
+    ///
+    /// # Errors
+    /// The exports are not shown, or see [`loops::LoopError`].
+    pub fn attach(
+        &self,
+        daemon: &Daemon,
+        source: Option<PathBuf>,
+        block_bytes: Option<u32>,
+    ) -> Result<Attached, StartError> {
+        let (Some(mountpoint), Some(export)) = (self.mountpoint(), daemon.exports().next()) else {
+            return Err(StartError::Setting("no export is shown as a file".into()));
+        };
+        let info = daemon.export_device(0).info();
+        let least = info.block_bytes.0.max(512);
+        let how = How {
+            read_only: export.read_only || info.read_only,
+            block_bytes: block_bytes.unwrap_or(least),
+        };
+        if how.block_bytes < least {
+            return Err(StartError::Setting(format!(
+                "blocks of {} bytes: device '{}' takes requests of {least} bytes and their \
+                 multiples; say --block-size {least}, or leave out --direct",
+                how.block_bytes, info.name
+            )));
+        }
+        let image = mountpoint.join(&export.name);
+        let attached = loops::attach(&image, how);
+        let attached = attached.map_err(|error| StartError::Setting(error.to_string()))?;
+        let record = daemon.config().runtime.as_ref().map(|runtime| {
+            let record = Record {
+                loop_device: attached.path.clone(),
+                image: image.clone(),
+                mountpoint,
+                source,
+                device: info.name.clone(),
+                size_bytes: info.size_bytes,
+                read_only: how.read_only,
+                pid: std::process::id(),
+                control: daemon.config().control.clone(),
+                log: daemon.config().log.clone(),
+            };
+            record.keep(runtime)
+        });
+        let kept = record.transpose();
+        let failed = kept.as_ref().err().map(|error| error.to_string());
+        if let Some(shown) = &mut *self.lock() {
+            shown.loops.push((attached.path.clone(), image, kept.ok().flatten()));
+        }
+        match failed {
+            Some(error) => Err(StartError::Setting(format!("it cannot be recorded: {error}"))),
+            None => Ok(attached),
+        }
+    }
+
+    /// Detaches loop devices and unmounts, each within its patience.
+    pub(crate) fn end(&self, patience: Duration) -> Option<(PathBuf, Ended)> {
+        let mut guard = self.lock();
+        let shown = guard.as_mut()?;
+        let session = shown.session.take()?;
+        let loops: Vec<_> =
+            shown.loops.iter().map(|(path, image, _)| (path.clone(), image.clone())).collect();
+        drop(guard);
+        for (path, image) in loops {
+            release(path, image, patience);
+        }
+        let mountpoint = session.place().mountpoint.clone();
+        Some((mountpoint, session.end(patience)))
+    }
+
+    /// All is durable: the records go.
+    pub(crate) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    /// Takes the mount out of sight and cuts it, when there is no time to end in order.
+    pub fn cut(&self) {
+        if let Some(shown) = &*self.lock() {
+            shown.place.cut();
+            // What they wait for has failed by now.
+            for (path, image, _) in &shown.loops {
+                if loops::is_behind(path, image) {
+                    let _ = loops::detach(path);
+                }
+            }
+        }
+    }
+}
+
+/// Has a loop device written and detached, unless another file is behind it by now.
+fn release(path: PathBuf, image: PathBuf, patience: Duration) {
+    if !loops::is_behind(&path, &image) {
+        return;
+    }
+    let (shown, seen) = (path.display().to_string(), (path.clone(), image));
+    let done = within(patience, move || {
+        if let Err(error) = loops::sync(&path) {
+            tracing::error!(%error, "{}: not everything could be written", path.display());
+        }
+        loops::detach(&path)
+    });
+    match done {
+        Some(Ok(())) if loops::is_behind(&seen.0, &seen.1) => {
+            tracing::warn!("{shown} is still in use: who uses it gets errors soon");
+        }
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::warn!(%error, "{shown} is not detached"),
+        None => tracing::warn!("{shown} is not written in time: it is cut"),
+    }
+}
+
+/// Does it in a thread of its own; `None` if that takes longer.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let started = thread::Builder::new().name("detach".into()).spawn(move || sender.send(act()));
+    started.ok().and_then(|_| receiver.recv_timeout(patience).ok())
+}
+
+/// Clears away what a killed daemon left: a loop device without a daemon and the mount behind it.
+/// True if the loop device is free now; else somebody has it in use still.
+pub fn clear_away(record: &Record, patience: Duration) -> bool {
+    let (path, image) = (record.loop_device.clone(), record.image.clone());
+    if loops::is_behind(&path, &image) {
+        let _ = within(patience, move || loops::detach(&path));
+    }
+    while matches!(clear(&record.mountpoint), Ok(Found::Recovered)) {}
+    remove(&record.mountpoint);
+    !loops::is_behind(&record.loop_device, &record.image)
+}
+
+/// The directory of an attached export; only if it is empty, and not mounted.
+pub fn remove(mountpoint: &Path) {
+    let _ = std::fs::remove_dir(mountpoint);
+}
