@@ -1,5 +1,6 @@
 //! The command line, defined once: parsing, help, completions and man pages all come from here.
 
+mod attach;
 mod calibrate;
 mod group;
 mod mount;
@@ -10,6 +11,7 @@ mod serve;
 mod sim;
 mod window;
 
+pub use attach::{AttachArgs, DetachArgs};
 pub use calibrate::CalibrateArgs;
 pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
@@ -63,6 +65,10 @@ pub enum Command {
     /// End a mount when all that was written is durable
     #[command(visible_alias = "umount")]
     Unmount(UnmountArgs),
+    /// Make a kernel block device (/dev/loopN) of a disk behind iopace, or list them
+    Attach(Box<AttachArgs>),
+    /// Undo 'iopace attach' when all that was written is durable
+    Detach(DetachArgs),
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),

@@ -5,6 +5,7 @@
 //! right.
 #![forbid(unsafe_code)]
 
+mod attach;
 mod calibrate;
 mod cli;
 mod config;
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::Unmount(args) => unmount::run(&args),
+        Command::Attach(args) => attach::run(&args),
+        Command::Detach(args) => attach::detach::run(&args),
         Command::Sched(command) => sched::run(&command),
         Command::Pace(command) => pace::run(&command),
         Command::Window(command) => window::run(&command),

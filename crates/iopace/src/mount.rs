@@ -1,6 +1,6 @@
 //! `iopace mount`: a directory behind iopace, by a daemon or in the foreground.
 
-mod detach;
+pub mod detach;
 mod list;
 
 use crate::cli::MountArgs;
@@ -47,11 +47,11 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))?,
         None => directory.path().join(format!("{}.log", plan.socket_name)),
     };
-    detach::start(&log)
+    print(&detach::start(&log)?)
 }
 
 /// The working directory may lie under the mount: a daemon that is in it would keep it busy itself.
-fn leave_directory() {
+pub fn leave_directory() {
     if let Err(error) = std::env::set_current_dir("/") {
         tracing::warn!(%error, "the working directory stays as it is");
     }

@@ -110,6 +110,11 @@ fn welcome(daemon: &Daemon, control: Option<&Path>) -> String {
         let _ =
             writeln!(text, "serving {name}: {behind}, {size}{read_only}, scheduler {scheduler}");
     }
+    if let Some(mountpoint) = daemon.images().mountpoint() {
+        for export in daemon.exports() {
+            let _ = writeln!(text, "file: {}", mountpoint.join(&export.name).display());
+        }
+    }
     if let (Some(control), Some(device)) = (control, daemon.devices().first()) {
         let found = control.parent() == Some(&*runtime_dir());
         let place = if found { String::new() } else { format!(" --control {}", control.display()) };
@@ -143,10 +148,13 @@ fn end(
         let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(daemon);
         let mut first = "";
         let mounted_only = daemon.config().devices.is_empty();
+        // Without listeners nobody else can come.
+        let shown_only = daemon.config().fuse.is_some() && daemon.config().listen.is_empty();
         let stop = async {
             tokio::select! {
                 signal = signals.next() => first = signal,
                 () = daemon.mounts().all_ended(), if mounted_only => first = "unmounted",
+                () = daemon.images().ended(), if shown_only => first = "unmounted",
             }
         };
         match control {
@@ -169,6 +177,7 @@ fn end(
     if ended.as_ref().is_err_and(|failure| failure.status == KILLED) {
         // The shutdown may not have come that far. A mount without a daemon would be a trap.
         daemon.mounts().cut();
+        daemon.images().cut();
         for listen in &daemon.config().listen {
             if let Listen::Unix(path) = listen {
                 let _ = std::fs::remove_file(path);

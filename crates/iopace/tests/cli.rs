@@ -22,6 +22,8 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_pace", help(&["pace", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
+    insta::assert_snapshot!("help_attach", help(&["attach", "--help"]));
+    insta::assert_snapshot!("help_detach", help(&["detach", "--help"]));
     insta::assert_snapshot!("help_unmount", help(&["unmount", "--help"]));
     insta::assert_snapshot!("help_window", help(&["window", "--help"]));
 }

@@ -20,6 +20,8 @@ Examples:
       A disk of 2009 in memory, in real time. With a FILE, its data are kept there.
   iopace serve disk.img --pace rate --dirty-limit 256MiB
       Writers are slowed down before 256 MiB of what they wrote are not on the disk.
+  iopace serve disk.img --fuse /mnt/images
+      Also as the file /mnt/images/disk, for losetup; see also 'iopace attach'.
   iopace serve --config iopace.toml
       The same words in a file, with [[device]] and [[export]] tables.
 
@@ -136,6 +138,10 @@ pub struct SocketArgs {
     /// TCP address for NBD clients, as 127.0.0.1:10809; with it, a Unix socket only by --socket
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<SocketAddr>,
+
+    /// Directory below which each export is shown as a file, for loop devices
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub fuse: Option<PathBuf>,
 
     /// Let --listen take addresses that other machines reach (no encryption, no password)
     #[arg(long)]

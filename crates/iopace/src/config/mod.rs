@@ -36,6 +36,8 @@ pub struct Settings {
     pub exports: Vec<ExportConfig>,
     /// The groups.
     pub groups: Vec<GroupConfig>,
+    /// Where the exports are shown as files.
+    pub fuse: Option<PathBuf>,
     /// Unix socket for clients.
     pub socket: Option<PathBuf>,
     /// TCP addresses for clients.
@@ -63,6 +65,7 @@ type Mistake = (Range<usize>, String);
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     socket: Option<PathBuf>,
+    fuse: Option<PathBuf>,
     #[serde(default)]
     listen: Vec<Spanned<String>>,
     #[serde(default)]

@@ -58,6 +58,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         mounts,
         exports,
         groups,
+        fuse: file.fuse.map(|path| base.join(path)),
         socket: file.socket.map(|path| base.join(path)),
         listen: listen.collect::<Result<_, Mistake>>()?,
         allow_remote: file.allow_remote,

@@ -5,7 +5,7 @@
 //! closed is one letter and a text: `R` and what to print, or `F`, a digit (the exit status) and
 //! the message. Nothing at all means that the daemon is gone.
 
-use crate::output::{Failure, print};
+use crate::output::Failure;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::setsid;
@@ -101,11 +101,12 @@ fn open_log(path: &Path) -> Result<(File, PathBuf), Failure> {
     Err(failed(io::Error::from(io::ErrorKind::ResourceBusy)))
 }
 
-/// Starts the daemon with the words of this command, and waits until all is mounted.
+/// Starts the daemon with the words of this command, and waits until all is mounted: what it says
+/// then.
 ///
 /// # Errors
 /// What the daemon says, or that it is gone.
-pub fn start(log: &Path) -> Result<(), Failure> {
+pub fn start(log: &Path) -> Result<String, Failure> {
     let (file, log) = open_log(log)?;
     let (log, shown) = (log.as_path(), log.display());
     let program = env::current_exe();
@@ -126,7 +127,7 @@ pub fn start(log: &Path) -> Result<(), Failure> {
     let _ = out.take(1 << 20).read_to_end(&mut said);
     let said = String::from_utf8_lossy(&said).into_owned();
     if let Some(text) = said.strip_prefix('R') {
-        return print(text);
+        return Ok(text.to_owned());
     }
     let ended = child.wait();
     let failed = said.strip_prefix('F').and_then(|text| text.split_at_checked(1));

@@ -1,7 +1,7 @@
 //! What is to be served: the command line and the configuration file, turned into one
 //! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
 
-use crate::cli::{DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
+use crate::cli::{AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
 use crate::config::{self, NamedScheduler, Settings};
 use crate::output::Failure;
 use iopace_core::{pace, sched, window};
@@ -78,11 +78,32 @@ impl Plan {
         let sockets = SocketArgs {
             socket: args.socket.as_ref().map(absolute),
             listen: args.listen.clone(),
+            fuse: None,
             allow_remote: false,
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
         };
         Plan::of(settings, &sockets, None, args.log_format)
+    }
+
+    /// One disk that is shown as a file in the directory `fuse` and not served over NBD.
+    ///
+    /// # Errors
+    /// What was asked, what is wrong and what would be right.
+    pub fn attach(args: &AttachArgs, fuse: &Path) -> Result<Plan, Failure> {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
+        let files: Vec<PathBuf> = args.file.iter().map(absolute).collect();
+        let settings = Settings { devices: devices(&files, &args.device)?, ..Settings::default() };
+        let sockets = SocketArgs {
+            socket: None,
+            listen: Vec::new(),
+            fuse: Some(fuse.to_owned()),
+            allow_remote: false,
+            control: args.control.as_ref().map(absolute),
+            no_control: args.no_control,
+        };
+        let plan = Plan::of(settings, &sockets, args.io_engine, args.log_format)?;
+        Ok(Plan { has_default_socket: false, ..plan })
     }
 
     fn of(
@@ -119,6 +140,7 @@ impl Plan {
                 devices: settings.devices,
                 mounts: settings.mounts,
                 exports: settings.exports,
+                fuse: sockets.fuse.clone().or(settings.fuse),
                 groups: settings.groups,
                 listen: unix.chain(tcp.into_iter().map(Listen::Tcp)).collect(),
                 control: None,
@@ -137,7 +159,10 @@ impl Plan {
 
     /// Whether a socket is to be made in the default directory.
     pub fn needs_directory(&self) -> bool {
-        self.makes_socket() || self.control == Control::Default || !self.config.mounts.is_empty()
+        self.makes_socket()
+            || self.control == Control::Default
+            || !self.config.mounts.is_empty()
+            || self.config.fuse.is_some()
     }
 
     /// Whether a socket for NBD clients is made in the default directory.

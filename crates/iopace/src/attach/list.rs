@@ -1,0 +1,70 @@
+//! What is attached, by whom, and who uses it.
+
+use super::seen;
+use crate::output::{Failure, Format, finish, print, print_json, right, table};
+use crate::units;
+use comfy_table::Cell;
+use iopace_daemon::fuse::image::attached::{Record, Seen};
+use iopace_daemon::fuse::image::loops;
+use iopace_daemon::fuse::mounting::table as mounts;
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    record: Record,
+    /// Where a file system of it is mounted.
+    mounted: Vec<PathBuf>,
+    state: &'static str,
+}
+
+/// Prints what is attached.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn run(format: Format) -> Result<(), Failure> {
+    let rows: Vec<Row> = seen().into_iter().map(row).collect();
+    match format {
+        Format::Json => print_json(&rows),
+        Format::Table if rows.is_empty() => print("nothing is attached by iopace\n"),
+        Format::Table => print(&show(&rows)),
+    }
+}
+
+fn row(seen: Seen) -> Row {
+    let is_held = seen.is_held();
+    let record = seen.record;
+    let state = match (is_held, loops::is_behind(&record.loop_device, &record.image)) {
+        (true, true) => "serving",
+        (true, false) => "detached",
+        (false, _) => "dead",
+    };
+    Row { mounted: mounted(&record), record, state }
+}
+
+/// Where a file system of the device is mounted.
+pub(super) fn mounted(record: &Record) -> Vec<PathBuf> {
+    let table = mounts::read().unwrap_or_default();
+    let number = loops::number(&record.loop_device);
+    let on = table.into_iter().filter(|entry| Some(entry.device) == number);
+    on.map(|entry| entry.mountpoint).collect()
+}
+
+fn show(rows: &[Row]) -> String {
+    let mut table = table(["device", "behind it", "name", "size", "pid", "mounted at", "state"]);
+    for Row { record, mounted, state } in rows {
+        let source = record.source.as_ref().map(|path| path.display().to_string());
+        let mounted: Vec<String> = mounted.iter().map(|at| at.display().to_string()).collect();
+        table.add_row([
+            Cell::new(record.loop_device.display()),
+            Cell::new(source.unwrap_or("memory".into())),
+            Cell::new(&record.device),
+            right(units::size(record.size_bytes)),
+            right(record.pid),
+            Cell::new(mounted.join(", ")),
+            Cell::new(state),
+        ]);
+    }
+    finish(&table, 0)
+}
