@@ -189,6 +189,27 @@ else
   echo "skip kill -9: python3-libnbd is not installed (make setup)"
 fi
 
+attached() { # a disk of 2009 as a loop device, fio on it, and nothing left behind
+  local disk run=$work/run
+  mkdir -p "$run"
+  disk=$(XDG_RUNTIME_DIR=$run "$IOPACE_BIN" attach --emulate hdd-sata-250g --size 2GiB) || return 1
+  fio --name=attached --filename="$disk" --ioengine=libaio --direct=1 --rw=randrw --bs=16k \
+    --iodepth=8 --time_based --runtime=3 --size=1G
+  local status=$?
+  XDG_RUNTIME_DIR=$run "$IOPACE_BIN" detach "$disk" || status=1
+  if losetup --list --noheadings --output BACK-FILE | grep -F "$run"; then status=1; fi
+  if grep -F "$run" /proc/self/mountinfo; then status=1; fi
+  if find "$run/iopace" -mindepth 1 ! -name '*.log' | grep .; then status=1; fi
+  return $status
+}
+
+if [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] && [ -e /dev/loop-control ]; then
+  check "attach: fio on a loop device, nothing left" fio attached
+else
+  skipped=$((skipped + 1))
+  echo "skip attach: loop devices need root, /dev/fuse and /dev/loop-control"
+fi
+
 check "groups: a newcomer beside a full queue" fio python3 "$root/scripts/groups.py" slots short
 check "model against live: the order of schedulers" fio python3 "$root/scripts/model_truth.py" short
 check "pace: ten writers" fio python3 "$root/scripts/pace.py" writers short

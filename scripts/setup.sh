@@ -17,6 +17,8 @@ wanted=(
     "fusermount3:fuse3"
     "getfattr:attr"
     "getfacl:acl"
+    "mkfs.ext4:e2fsprogs"
+    "losetup:mount"
 )
 
 packages_missing() {
