@@ -207,3 +207,34 @@ fn what_cannot_be_is_refused() {
     assert!(ran.error.contains("cannot be shown as a file"), "{ran:?}");
     bench.assert_nothing_left();
 }
+
+#[test]
+fn a_killed_program_does_not_wait_for_its_limit() {
+    let Some(bench) = Bench::new() else { return };
+    let _serving = bench.place.serve(&["disk.img", "--fuse", "view"]);
+    // The first piece passes, each further one takes a minute.
+    let ran = bench.run(&["group", "set", "/", "io.max", "disk rbps=4k"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let mut dd = std::process::Command::new("dd")
+        .args(["bs=256k", "of=/dev/null", "status=none"])
+        .arg(format!("if={}", bench.path("view/disk").display()))
+        .spawn()
+        .expect("started");
+    let state = format!("/proc/{}/stat", dd.id());
+    let sleeps = || fs::read_to_string(&state).is_ok_and(|text| text.contains("(dd) S "));
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(50));
+    until("it waits for us", || {
+        (0..10).all(|_| {
+            pause();
+            sleeps()
+        })
+    });
+    dd.kill().expect("killed");
+    for _ in 0..100 {
+        if dd.try_wait().expect("asked").is_some() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("it is held for ten seconds");
+}
