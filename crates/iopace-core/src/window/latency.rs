@@ -35,14 +35,15 @@
 //! 6. Write-back never starves: a gap is at most 31 times its batch and never above 2 s.
 //! 7. A reader that never comes back, lost completions, failures and jumps of the clock do not hold
 //!    write-back back for more than 5 s.
-//! 8. What a flush waits for has an eighth of the gap: readers keep two thirds.
+//! 8. What a flush waits for has an eighth of the gap: readers keep two thirds. Who flushes is no
+//!    reader.
 //! 9. What write-back waits in line for its turn is no cost: no gap pays for it, and a batch is a
 //!    sixteenth of its wait at least (80 ms at most).
 //!
 //! # When it does not know
 //! Full depth for all until requests were alone at the device. When readers appear, write-back
-//! waits until 8 of their requests are done in quiet, for half a second at most; the first batch
-//! has 1 MiB.
+//! waits until 8 of their requests are done in quiet, for half a second at most (an eighth of that
+//! if a flush waits); the first batch has 1 MiB.
 //!
 //! # Limits
 //! The count of requests is the measure: readers whose requests change in size between batch and

@@ -12,7 +12,7 @@ use super::line::Line;
 use super::price::{Shape, Tally};
 use super::readers::Readers;
 use super::shapes::Shapes;
-use crate::request::Done;
+use crate::request::{Done, Op};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
@@ -116,10 +116,9 @@ impl Batches {
             self.written(now);
         }
         if let Phase::Quiet { since, until } = self.phase {
-            let is_known = self.readers.are_known();
-            let gap = until.since(since).0 / if in_line.is_awaited { AWAITED } else { 1 };
-            let until = since + Nanos(gap);
-            let from = if is_known { until } else { until.max(since + LEARN_TIME) };
+            let learn = if self.readers.are_known() { Nanos::ZERO } else { LEARN_TIME };
+            let gap = until.since(since).max(learn).0;
+            let from = since + Nanos(gap / if in_line.is_awaited { AWAITED } else { 1 });
             if now < from {
                 return Verdict::Wait(from, Reason::Window);
             }
@@ -144,6 +143,9 @@ impl Batches {
 
     pub(super) fn on_start(&mut self, now: Instant, started: &Started) {
         self.advance(now);
+        if started.op == Op::Flush {
+            return; // Who waits for it waits for write-back, which a gap would only delay.
+        }
         if started.sync {
             self.readers.on_start(now);
             self.advance(now);
@@ -159,6 +161,9 @@ impl Batches {
 
     pub(super) fn on_done(&mut self, now: Instant, done: &Done) {
         self.advance(now);
+        if done.op == Op::Flush {
+            return;
+        }
         if !done.sync {
             return self.write_back_done(now, done);
         }

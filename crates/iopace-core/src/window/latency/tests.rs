@@ -1,6 +1,7 @@
 use super::batches::{BULK_DEPTH, GAP_MAX, PARTS};
 use super::readers::{READER_GONE, READER_LOST};
 use super::*;
+use crate::request::{Extent, Op};
 use crate::time::Nanos;
 use crate::verdict::Reason;
 use crate::window::WRITE_BACK_DEPTH;
@@ -314,6 +315,34 @@ fn p8_what_a_flush_waits_for_has_an_eighth_of_the_gap() {
     let ((_, writes), (kept, writes_awaited)) = (run(false), run(true));
     assert!(writes_awaited > writes * 4, "{writes_awaited} {writes}");
     assert!((600..800).contains(&kept), "{kept}");
+}
+
+#[test]
+fn p8_a_task_that_only_flushes_is_no_reader() {
+    let mut window = Latency::new(8);
+    for begin in (0..100).map(|number| Instant(number * 30_000_000)) {
+        let line = WriteBack { is_awaited: true, ..in_line(0) };
+        assert_eq!(window.write_back(begin, &line, SIZE), Verdict::Pass);
+        window.on_start(begin, &started(false));
+        window.on_done(begin + ms(8), &done(false, begin.0));
+        let flush = begin + ms(8);
+        window.on_start(flush, &Started { op: Op::Flush, size: Bytes::ZERO, sync: true });
+        let flushed = Done { op: Op::Flush, extent: Extent::EMPTY, ..done(true, flush.0) };
+        window.on_done(flush + ms(1), &flushed);
+    }
+}
+
+#[test]
+fn p8_a_flush_waits_an_eighth_for_a_quiet_that_is_not_known() {
+    let mut window = Latency::new(1);
+    window.on_start(Instant::ZERO, &started(true));
+    window.on_done(Instant::ZERO + ms(10), &done(true, 0));
+    let line = WriteBack { is_awaited: true, ..in_line(0) };
+    let mut now = Instant::ZERO + ms(10);
+    while let Verdict::Wait(at, _) = window.write_back(now, &line, SIZE) {
+        now = at;
+    }
+    assert!(now < Instant::ZERO + ms(200), "{now:?}");
 }
 
 #[test]
