@@ -72,6 +72,15 @@ impl Layout {
         Extent::new(Bytes(at), Bytes(len.min(self.capacity))).expect("within the disk")
     }
 
+    /// From the first to the last byte of a file on the disk, if it has any: other files may lie in
+    /// between.
+    pub(crate) fn span(&self, chunks: &Chunks) -> Option<Extent> {
+        let chunks = chunks.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = *chunks.values().min()?;
+        let end = chunks.iter().map(|(offset, place)| place + chunk(*offset).1).max()?;
+        Extent::new(Bytes(from), Bytes(end.min(self.capacity) - from))
+    }
+
     /// Everything of a file from an offset on is void: says where that was. Whole chunks are free.
     pub(crate) fn cut(&self, chunks: &Chunks, from: u64, mut void: impl FnMut(Extent)) {
         let mut chunks = chunks.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,6 +185,20 @@ mod tests {
         assert_eq!(first, 24 * MIB, "behind the last chunk");
         assert_eq!(at(&two, 0, 0), first + SMALLEST);
         assert_eq!(at(&one, SMALLEST, SMALLEST), first + 2 * SMALLEST);
+    }
+
+    #[test]
+    fn a_span_is_from_the_first_to_the_last_chunk() {
+        let layout = Layout::new(Bytes(1 << 30));
+        let (one, two) = (Chunks::default(), Chunks::default());
+        assert_eq!(layout.span(&one), None);
+        for offset in [0, SMALLEST] {
+            layout.place(&one, 0, offset, 4096);
+            layout.place(&two, 0, offset, 4096);
+        }
+        let span = |chunks| layout.span(chunks).map(|e| (e.offset().get(), e.len().get()));
+        assert_eq!(span(&one), Some((0, 3 * SMALLEST)));
+        assert_eq!(span(&two), Some((SMALLEST, 3 * SMALLEST)));
     }
 
     #[test]

@@ -236,8 +236,7 @@ impl Data for Scheduled {
             Placement::Real(_) => {
                 file.inode.state.region.get().map_or(nothing, |region| region.whole())
             }
-            // The machine has no flush of a part: a disk of that kind has none either.
-            Placement::Emulated(_) => Extent::EMPTY,
+            Placement::Emulated(layout) => layout.span(&file.inode.state.chunks).unwrap_or(nothing),
         };
         let mut target = Target::new(Arc::clone(&file.file), 0);
         target.data_only = data_only;
