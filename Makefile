@@ -4,7 +4,7 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help setup build demo test bench tables truth fmt lint tidy docs fuzz clean
+.PHONY: help setup build demo test bench tables truth field fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ tables: ## the outcome tables of the simulator, the long ones too, and the score
 
 truth: ## model against live: the same fio jobs on both (some four minutes)
 	@scripts/model_truth.sh
+
+field: ## dd, cvs, fio, postmark, rsync, git, sqlite through a mount, before and after (minutes, as root)
+	@scripts/field.sh
 
 fmt: ## format the code
 	$(CARGO) fmt --all

@@ -216,5 +216,17 @@ check "pace: ten writers" fio python3 "$root/scripts/pace.py" writers short
 check "pace: a reader beside ten writers" fio python3 "$root/scripts/pace.py" reader short
 check "pace: a limit and weights" fio python3 "$root/scripts/pace.py" groups short
 
+field() { # a test of scripts/field, short; it says itself what it lacks
+  "$root/scripts/field.sh" "$1" --short >log 2>&1 </dev/null
+  local status=$?
+  if [ $status = 0 ] && grep -q '^skipped: ' log; then
+    skipped=$((skipped + 1))
+    echo "skip field: $(sed -n 's/^skipped: //p' log)"
+  else
+    report "field: $1" $status log
+  fi
+}
+for test in geom slots postmark rsync commits; do field $test; done
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

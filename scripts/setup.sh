@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker. On Debian
-# and Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on,
-# and what needs it is skipped aloud later. Quick when all is there. Changes nothing else.
+# Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker, and the
+# programs of the field tests. On Debian and Ubuntu, as root or where sudo asks nothing; elsewhere
+# it says what is missing and goes on, and what needs it is skipped aloud later. Quick when all is
+# there. Changes nothing else.
 set -euo pipefail
 
 # What is looked for, and the package it is in.
@@ -19,6 +20,11 @@ wanted=(
     "getfacl:acl"
     "mkfs.ext4:e2fsprogs"
     "losetup:mount"
+    "cvs:cvs"
+    "git:git"
+    "postmark:postmark"
+    "pv:pv"
+    "rsync:rsync"
 )
 
 packages_missing() {
