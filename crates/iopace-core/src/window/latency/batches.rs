@@ -116,9 +116,12 @@ impl Batches {
             self.written(now);
         }
         if let Phase::Quiet { since, until } = self.phase {
-            let learn = if self.readers.are_known() { Nanos::ZERO } else { LEARN_TIME };
-            let gap = until.since(since).max(learn).0;
-            let from = since + Nanos(gap / if in_line.is_awaited { AWAITED } else { 1 });
+            let is_known = self.readers.are_known();
+            let gap = until.since(since).0 / if in_line.is_awaited { AWAITED } else { 1 };
+            let until = since + Nanos(gap);
+            // Who waits for an fsync does not wait until it is known whether somebody reads.
+            let is_enough = is_known || in_line.is_awaited;
+            let from = if is_enough { until } else { until.max(since + LEARN_TIME) };
             if now < from {
                 return Verdict::Wait(from, Reason::Window);
             }
