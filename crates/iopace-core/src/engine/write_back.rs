@@ -152,9 +152,9 @@ impl Engine {
         self.open_gate();
     }
 
-    /// Whether nothing in an extent is dirty, but perhaps on its way to the disk.
+    /// Whether nothing in an extent is dirty or on its way to the disk.
     pub fn is_clean(&self, extent: Extent) -> bool {
-        self.memory.flusher.fresh(extent) >= extent.len()
+        self.memory.flusher.is_clean(extent)
     }
 
     /// Says which pages of an extent are clean now.

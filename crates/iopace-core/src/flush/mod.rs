@@ -190,6 +190,11 @@ impl Flusher {
         pages::bytes(all - pending.map(|(part, _)| part.end - part.start).sum::<u64>())
     }
 
+    /// Whether nothing in an extent is dirty or on its way to the disk.
+    pub fn is_clean(&self, extent: Extent) -> bool {
+        self.pages.unclean(pages::touched(extent)).next().is_none()
+    }
+
     /// A write that has passed stage pace is about to dirty so much: it counts as dirty until
     /// [`Flusher::wrote`] or [`Flusher::broken`].
     pub fn promise(&mut self, group: GroupId, size: Bytes) {
