@@ -35,6 +35,8 @@ pub struct Job {
 pub struct Progress {
     /// Bytes of a write that were written before an error.
     pub written: u64,
+    /// What was to be copied ends there: no error.
+    pub is_end: bool,
     /// The system's own error number.
     pub errno: Option<i32>,
 }
@@ -43,6 +45,7 @@ impl Progress {
     /// Takes note of an error; the first counts.
     pub(crate) fn failed(&mut self, error: &io::Error) {
         self.errno = self.errno.or(error.raw_os_error());
+        self.is_end |= error.kind() == io::ErrorKind::UnexpectedEof;
     }
 }
 
@@ -53,6 +56,8 @@ pub enum Ticket {
     Nbd(reply::Ticket),
     /// A program's, through a mount.
     Fuse(held::Ticket),
+    /// Nobody's: the kernel has written pages of a mapping, and had its answer. So much is counted.
+    Nobody(held::Room),
 }
 
 impl Job {
@@ -63,12 +68,25 @@ impl Job {
                 ticket.answer(reply::nbd_outcome(outcome), self.extent, self.buffer, touched);
             }
             Ticket::Fuse(ticket) => ticket.answer(outcome, self.progress, &self.buffer),
+            Ticket::Nobody(_) => {}
         }
     }
 
-    /// Whether nobody waits for it any more: it need not be begun.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(&self.ticket, Ticket::Fuse(ticket) if ticket.is_abandoned())
+    /// Who waits for it, if he may be killed meanwhile.
+    pub(crate) fn waiter(&self) -> Option<held::Waiter> {
+        match &self.ticket {
+            Ticket::Fuse(ticket) => Some(ticket.waiter()),
+            Ticket::Nbd(_) | Ticket::Nobody(_) => None,
+        }
+    }
+
+    /// It is carried out from now on. False if nobody waits for it any more: then it must not be,
+    /// as others may have written there in the meantime.
+    pub(crate) fn begin(&self) -> bool {
+        match &self.ticket {
+            Ticket::Fuse(ticket) => ticket.waiter().begin(),
+            Ticket::Nbd(_) | Ticket::Nobody(_) => true,
+        }
     }
 
     /// Whether it bypasses the page cache, whatever the device does.

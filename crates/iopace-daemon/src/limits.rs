@@ -125,6 +125,23 @@ pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Reads and writes that have to wait are held without a thread.
 pub const FUSE_THREADS: usize = 8;
 
+/// Of these, as many may wait for a disk that is usually quick, instead of handing the request to
+/// another thread: if it stalls, the rest serves everybody else.
+pub const FUSE_INLINE_MAX: usize = FUSE_THREADS / 2;
+
+/// A direct write through a mount is cut to this once held writes have taken all their memory: a
+/// program gets a short count then, as it may from any direct write. Whole blocks of any disk.
+pub const FUSE_SHORT_WRITE_BYTES: usize = 64 << 10;
+
+/// Bytes that the kernel has written from mappings and that stage pace has not yet counted. It
+/// bounds by itself what of mappings is dirty (1 % of what may be, `BDI_CAP_STRICTLIMIT`); what
+/// comes beyond this is left to it.
+pub const FUSE_MAPPED_BYTES_MAX: u64 = 64 << 20;
+
+/// Part of the descriptors that may be taken by files kept open for their write-back, in percent.
+/// What is dirty beyond is written back by the kernel when it likes.
+pub const FUSE_KEPT_PERCENT: usize = 10;
+
 /// Threads that move the data of files on an emulated disk at the instant that the model is done
 /// with it: more than a small real disk is ever asked at once.
 pub const MOVE_THREADS: usize = 8;

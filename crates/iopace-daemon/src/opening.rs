@@ -41,7 +41,8 @@ pub(crate) fn open_devices(
     }
     for mount in mounts {
         check_memory(mount.device_config())?;
-        let opened = mount.open_device(config.io_engine, timers)?;
+        let choice = (config.io_engine, config.memory_max.get());
+        let opened = mount.open_device(choice, timers)?;
         insert_scheduler(mount.device_config(), &*opened)?;
         devices.push(opened);
     }

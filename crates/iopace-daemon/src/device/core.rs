@@ -72,12 +72,13 @@ impl Inner {
         let (key, failed) = (tag.0 as usize, None);
         let job = &mut self.jobs[key];
         let (base, target) = (job.extent.offset(), job.target.clone());
+        let waiter = job.waiter();
         let (job, buffer) = if last {
             (Some(self.jobs.remove(key)), Buffer::default())
         } else {
             (None, std::mem::take(&mut job.buffer))
         };
-        Portion { id, key, job, buffer, base, extent, target, failed }
+        Portion { id, key, job, buffer, base, extent, target, waiter, failed }
     }
 }
 
@@ -343,6 +344,11 @@ impl Core {
                 }
                 Output::Start(start) => {
                     let job = &mut inner.jobs[start.tag.0 as usize];
+                    if !job.begin() {
+                        let outcome = Outcome::Failed(DiskError::Io);
+                        inner.engine.handle(now, Input::Done { id: start.id, outcome });
+                        continue;
+                    }
                     let buffer = std::mem::take(&mut job.buffer);
                     drained.starts.push((start, buffer, job.target.clone()));
                 }

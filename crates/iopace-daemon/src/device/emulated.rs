@@ -189,7 +189,7 @@ impl EmulatedDevice {
 
     fn answer(&self, mut job: Job, outcome: Outcome, touched: &mut Touched) {
         let mut outcome = outcome;
-        if outcome == Outcome::Ok && !job.is_abandoned() {
+        if outcome == Outcome::Ok && job.begin() {
             if job.op == Op::Read {
                 job.buffer.resize(job.extent.len().get() as usize);
             }

@@ -18,7 +18,9 @@ use crate::io::pool::Pool;
 use crate::io::target::{Places, Target};
 use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::job::Job;
-use crate::limits::{DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, INLINE_SERVICE, WRITE_THREADS};
+use crate::limits::{
+    DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, FUSE_INLINE_MAX, INLINE_SERVICE, WRITE_THREADS,
+};
 use crate::measured::kernel_says_rotational;
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
@@ -31,7 +33,7 @@ use iopace_core::units::Bytes;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
@@ -66,6 +68,8 @@ pub struct FileDevice {
     cached_reads: AtomicU64,
     /// Mean service time of the disk in nanoseconds, each sample weighing 1/8.
     service_ns: AtomicU64,
+    /// Threads of a mount that carry out a request by themselves at this moment.
+    inline_count: AtomicUsize,
 }
 
 impl FileDevice {
@@ -152,6 +156,7 @@ impl FileDevice {
                 writers,
                 cached_reads: AtomicU64::new(0),
                 service_ns: AtomicU64::new(0),
+                inline_count: AtomicUsize::new(0),
             }
         });
         failed.map_or(Ok(device), Err)
@@ -210,8 +215,15 @@ impl FileDevice {
             requests.push(IoRequest { id, key, op, extent, fua, write_back, target, buffer });
         }
         if may_block && requests.len() == 1 && self.is_quick() && is_transfer(&requests[0]) {
-            let request = requests.pop().expect("there is one");
-            return self.completed(&mut vec![request.carry_out(&self.file)]);
+            // The disk may stall just now: then some threads of a mount are left for the others.
+            let others = self.inline_count.fetch_add(1, Relaxed);
+            if self.places.is_none() || others < FUSE_INLINE_MAX {
+                let request = requests.pop().expect("there is one");
+                let done = request.carry_out(&self.file);
+                self.inline_count.fetch_sub(1, Relaxed);
+                return self.completed(&mut vec![done]);
+            }
+            self.inline_count.fetch_sub(1, Relaxed);
         }
         self.disk.start_all(&mut requests);
     }

@@ -4,6 +4,7 @@
 //! engine lets only one portion of a write go at a time.
 
 use crate::buffer::Buffer;
+use crate::fuse::held::Waiter;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Job;
@@ -29,6 +30,8 @@ pub(crate) struct Portion {
     pub(super) extent: Extent,
     /// The file that the write is for, if it is not the device's own.
     pub(super) target: Option<Target>,
+    /// Who waits for the write, if he may be killed meanwhile.
+    pub(super) waiter: Option<Waiter>,
     /// How it went: what was written before an error.
     pub(super) failed: Option<(u64, io::Error)>,
 }
@@ -36,7 +39,7 @@ pub(crate) struct Portion {
 impl Portion {
     /// Writes it, if anybody still waits for it.
     pub(crate) fn write(&mut self, file: &File) {
-        if self.job.as_ref().is_some_and(Job::is_abandoned) {
+        if self.waiter.as_ref().is_some_and(|waiter| !waiter.begin()) {
             self.failed = Some((0, io::ErrorKind::Interrupted.into()));
             return;
         }

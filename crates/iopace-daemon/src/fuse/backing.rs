@@ -30,19 +30,22 @@ pub(crate) struct Backing {
     held: Arc<Held>,
     /// Requests that were passed through.
     passed_count: Arc<AtomicU64>,
+    /// Bytes that held writes may take.
+    memory_max: u64,
     /// Looks after it once it is mounted.
     watch: OnceLock<Watch>,
 }
 
 impl Backing {
-    /// Puts a device before a directory; `directory` is open for reading.
+    /// Puts a device before a directory; `directory` is open for reading. Held writes may take so
+    /// many bytes.
     ///
     /// # Errors
     /// No threads, or an unknown model.
     pub(crate) fn open(
         mount: &MountConfig,
         directory: OwnedFd,
-        choice: IoEngineChoice,
+        (choice, memory_max): (IoEngineChoice, u64),
         timers: &Arc<Timers>,
     ) -> Result<Backing, StartError> {
         let (config, path) = (&mount.device, &mount.directory);
@@ -61,8 +64,8 @@ impl Backing {
             }
         };
         let held = Arc::new(Held::default());
-        let passed_count = Arc::default();
-        Ok(Backing { device, placement, held, passed_count, watch: OnceLock::new() })
+        let (passed_count, watch) = (Arc::default(), OnceLock::new());
+        Ok(Backing { device, placement, held, passed_count, memory_max, watch })
     }
 
     /// The file system over it; `root` is the directory itself.
@@ -79,7 +82,7 @@ impl Backing {
         let sweep = move || callers.sweep();
         let _ = self.watch.set(Watch::start(held, regions, sweep, device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
-        let passed_count = Arc::clone(&self.passed_count);
+        let (held, passed_count) = ((held, self.memory_max), Arc::clone(&self.passed_count));
         let data = Scheduled::new(device, self.placement.clone(), who, held, passed_count);
         Tree::new(root, Arc::new(data), options)
     }

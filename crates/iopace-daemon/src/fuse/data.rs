@@ -41,6 +41,8 @@ pub(crate) struct WriteMode {
     pub(crate) append: bool,
     /// Durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
+    /// Pages of a mapping, which the kernel writes by itself, through any descriptor of the file.
+    pub(crate) mapped: bool,
 }
 
 /// A regular file or a directory that is open.

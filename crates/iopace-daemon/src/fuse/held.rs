@@ -7,6 +7,7 @@
 
 use crate::buffer::Buffer;
 use crate::job::Progress;
+use crate::memory::Memory;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{DiskError, Outcome};
 use std::collections::BTreeMap;
@@ -63,13 +64,78 @@ impl Reply {
 struct Waiting {
     /// The thread that waits for it.
     pid: u32,
+    stand: Mutex<Stand>,
+}
+
+#[derive(Debug)]
+struct Stand {
     /// `None` once it is answered.
-    reply: Mutex<Option<Reply>>,
+    reply: Option<Reply>,
+    begun: Begun,
+}
+
+/// Whether it is being carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    No,
+    /// Since the last look: perhaps the system was not called yet.
+    Now,
+    /// Since before the last look: whoever comes later comes later below as well.
+    Earlier,
 }
 
 impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Stand> {
+        self.stand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self) -> Option<Reply> {
-        self.reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().reply.take()
+    }
+
+    /// Takes the reply to give it up, unless it was just begun: others who write to the same place
+    /// once the program is gone must not be overtaken.
+    fn give_up(&self) -> Option<Reply> {
+        let mut stand = self.lock();
+        if stand.begun == Begun::Now {
+            stand.begun = Begun::Earlier;
+            return None;
+        }
+        stand.reply.take()
+    }
+}
+
+/// Who waits for a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter(Arc<Waiting>);
+
+impl Waiter {
+    /// The request, or a part of it, is carried out now. False if nobody waits for it any more:
+    /// then it must not be.
+    pub(crate) fn begin(&self) -> bool {
+        let mut stand = self.0.lock();
+        stand.begun = Begun::Now;
+        stand.reply.is_some()
+    }
+}
+
+/// Memory that a held request has taken, given back with it.
+#[derive(Debug)]
+pub struct Room {
+    memory: Arc<Memory>,
+    bytes: u64,
+}
+
+impl Room {
+    /// Takes so many bytes, if they are there.
+    pub(crate) fn take(memory: &Arc<Memory>, bytes: u64) -> Option<Room> {
+        memory.try_take(bytes).then(|| Room { memory: Arc::clone(memory), bytes })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.memory.give(self.bytes);
     }
 }
 
@@ -98,6 +164,8 @@ pub struct Ticket {
     held: Weak<Held>,
     number: u64,
     is_answered: bool,
+    /// What its data takes.
+    _room: Option<Room>,
 }
 
 impl Held {
@@ -105,14 +173,17 @@ impl Held {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request that will be answered later; `pid` is the thread that waits for it.
-    pub(crate) fn hold(self: &Arc<Self>, pid: u32, reply: Reply) -> Ticket {
-        let waiting = Arc::new(Waiting { pid, reply: Mutex::new(Some(reply)) });
+    /// A request that will be answered later; `pid` is the thread that waits for it, `room` what
+    /// its data takes.
+    pub(crate) fn hold(self: &Arc<Self>, pid: u32, reply: Reply, room: Option<Room>) -> Ticket {
+        let stand = Mutex::new(Stand { reply: Some(reply), begun: Begun::No });
+        let waiting = Arc::new(Waiting { pid, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
         table.all.insert(number, Arc::clone(&waiting));
-        Ticket { waiting, held: Arc::downgrade(self), number, is_answered: false }
+        let held = Arc::downgrade(self);
+        Ticket { waiting, held, number, is_answered: false, _room: room }
     }
 
     /// How many wait.
@@ -121,7 +192,7 @@ impl Held {
     }
 
     /// Answers those that have waited since the look before the last and whose thread is being
-    /// killed, as `is_killed` says. How many that were.
+    /// killed or gone, as `is_killed` says. How many that were.
     pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
         let mut table = self.lock();
         let old = table.old;
@@ -132,7 +203,7 @@ impl Held {
         let mut count = 0;
         for waiting in all {
             if is_killed(waiting.pid)
-                && let Some(reply) = waiting.take()
+                && let Some(reply) = waiting.give_up()
             {
                 reply.error(Errno::EINTR);
                 count += 1;
@@ -143,9 +214,9 @@ impl Held {
 }
 
 impl Ticket {
-    /// Whether it was answered already: its thread is being killed.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.waiting.reply.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    /// Who waits for it.
+    pub(crate) fn waiter(&self) -> Waiter {
+        Waiter(Arc::clone(&self.waiting))
     }
 
     /// Answers it, unless that was done already.
@@ -157,7 +228,7 @@ impl Ticket {
             (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
             (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),
-            (_, Reply::Write(reply, _)) if progress.written > 0 => {
+            (_, Reply::Write(reply, _)) if progress.written > 0 || progress.is_end => {
                 reply.written(u32::try_from(progress.written).expect("a part of the write"));
             }
             (outcome, reply) => reply.error(errno(outcome, progress)),

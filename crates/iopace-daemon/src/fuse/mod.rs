@@ -21,7 +21,7 @@ mod layout;
 pub mod mounting;
 pub mod mounts;
 pub mod record;
-mod regions;
+pub(crate) mod regions;
 mod scheduled;
 pub(crate) mod session;
 mod tree;

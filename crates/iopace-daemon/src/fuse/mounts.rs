@@ -119,10 +119,10 @@ impl Prepared {
         Ok(Prepared { config, directory, mountpoint, root, lock, flags, backing })
     }
 
-    /// Puts a device before the directory.
+    /// Puts a device before the directory. Held writes may take so many bytes.
     pub(crate) fn open_device(
         &mut self,
-        choice: IoEngineChoice,
+        choice: (IoEngineChoice, u64),
         timers: &Arc<Timers>,
     ) -> Result<Arc<dyn Device>, StartError> {
         let directory = self.lock.try_clone().map_err(StartError::Threads)?;

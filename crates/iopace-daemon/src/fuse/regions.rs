@@ -8,10 +8,14 @@
 
 use crate::io::file::File;
 use crate::io::target::{Places, Target};
+use crate::limits::FUSE_KEPT_PERCENT;
 use iopace_core::request::Extent;
 use iopace_core::units::Bytes;
+use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The first address: no disk has 4 EiB.
@@ -75,6 +79,8 @@ impl Drop for Region {
 pub(crate) struct Regions {
     /// Stands for files that are gone.
     root: Arc<File>,
+    /// Most files that are kept open.
+    kept_max: usize,
     state: Mutex<State>,
 }
 
@@ -91,7 +97,10 @@ struct State {
 impl Regions {
     /// None yet.
     pub(crate) fn new(root: Arc<File>) -> Arc<Regions> {
-        Arc::new(Regions { root, state: Mutex::default() })
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let kept_max = usize::try_from(descriptors / 100).unwrap_or(usize::MAX / 100);
+        let kept_max = kept_max.max(1) * FUSE_KEPT_PERCENT;
+        Arc::new(Regions { root, kept_max, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -111,10 +120,25 @@ impl Regions {
     }
 
     /// Something of the file is dirty or will be: it is kept open until that is written back.
-    pub(crate) fn keep(&self, region: &Arc<Region>, file: &Arc<File>) {
-        if !region.is_kept.swap(true, SeqCst) {
-            let mut state = self.lock();
-            state.kept.insert(region.number, (Arc::clone(file), Arc::clone(region)));
+    ///
+    /// `open` opens it anew: each open file hears once of an error of write-back, and the program's
+    /// own must hear of it from `fsync`. If that is not possible the kernel writes it back.
+    pub(crate) fn keep(&self, region: &Arc<Region>, open: impl FnOnce() -> io::Result<fs::File>) {
+        fence(SeqCst);
+        if region.is_kept.swap(true, SeqCst) {
+            return;
+        }
+        let is_full = self.lock().kept.len() >= self.kept_max;
+        match if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { open() } {
+            Ok(file) => {
+                let entry = (Arc::new(File::of_tree(file, false)), Arc::clone(region));
+                let before = self.lock().kept.insert(region.number, entry);
+                drop(before);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a file is not kept for its write-back");
+                region.is_kept.store(false, SeqCst);
+            }
         }
     }
 
@@ -130,33 +154,43 @@ impl Regions {
         self.lock().kept.len()
     }
 
-    /// Lets go of files that nobody else has open and of which nothing is dirty, as `are_clean`
-    /// says; some of them each time, in turn.
+    /// Lets go of files that no request is on its way to and of which nothing is dirty, as
+    /// `are_clean` says; some of them each time, in turn.
     pub(crate) fn sweep(&self, are_clean: impl Fn(&[Extent]) -> Vec<bool>) {
         let mut state = self.lock();
         let from = state.swept;
         let ahead = state.kept.range(from..).chain(state.kept.range(..from)).take(SWEEP_MAX);
-        let seen: Vec<(u32, bool, Extent)> = ahead
-            .map(|(number, (file, region))| (*number, Arc::strong_count(file) == 1, region.whole()))
-            .collect();
+        let seen: Vec<(u32, bool, Extent)> =
+            ahead.map(|(number, (_, region))| (*number, is_idle(region), region.whole())).collect();
         state.swept = seen.last().map_or(0, |(number, ..)| number + 1);
         drop(state);
-        let closed: Vec<(u32, Extent)> =
-            seen.into_iter().filter(|(_, alone, _)| *alone).map(|(n, _, e)| (n, e)).collect();
-        let extents: Vec<Extent> = closed.iter().map(|(_, extent)| *extent).collect();
+        let idle: Vec<(u32, Extent)> =
+            seen.into_iter().filter(|(_, idle, _)| *idle).map(|(n, _, e)| (n, e)).collect();
+        let extents: Vec<Extent> = idle.iter().map(|(_, extent)| *extent).collect();
         let clean = are_clean(&extents);
         let mut dropped = Vec::new();
         let mut state = self.lock();
-        for ((number, _), is_clean) in closed.into_iter().zip(clean) {
-            if is_clean && let Some((file, region)) = state.kept.remove(&number) {
-                region.is_kept.store(false, SeqCst);
-                dropped.push((file, region));
+        for ((number, _), is_clean) in idle.into_iter().zip(clean) {
+            let Some((_, region)) = state.kept.get(&number).filter(|_| is_clean) else { continue };
+            // A writer makes itself known before it looks whether the file is kept: either it is
+            // seen here, or it sees that the file is not.
+            region.is_kept.store(false, SeqCst);
+            fence(SeqCst);
+            if is_idle(region) {
+                dropped.extend(state.kept.remove(&number));
+            } else {
+                region.is_kept.store(true, SeqCst);
             }
         }
         drop(state);
         // Only now: what is let go takes the lock.
         drop(dropped);
     }
+}
+
+/// Whether only its file and the list of those that are kept know it: no request.
+fn is_idle(region: &Arc<Region>) -> bool {
+    Arc::strong_count(region) <= 2
 }
 
 impl Places for Regions {
@@ -180,19 +214,19 @@ mod tests {
         Regions::new(Arc::new(File::of_tree(file, false)))
     }
 
-    fn file() -> Arc<File> {
-        Arc::new(File::of_tree(tempfile::tempfile().expect("a temporary file"), false))
+    fn keep(regions: &Regions, region: &Arc<Region>) {
+        regions.keep(region, tempfile::tempfile);
     }
 
     #[test]
     fn addresses_lead_back_to_their_files() {
         let regions = regions();
         let (one, two) = (regions.add(), regions.add());
-        let (file_one, file_two) = (file(), file());
-        regions.keep(&one, &file_one);
-        regions.keep(&two, &file_two);
+        keep(&regions, &one);
+        keep(&regions, &two);
         let target = regions.target(two.extent(12_288, 4096));
-        assert!(Arc::ptr_eq(&target.file, &file_two) && target.offset == 12_288);
+        let kept = Arc::clone(&regions.lock().kept[&two.number].0);
+        assert!(Arc::ptr_eq(&target.file, &kept) && target.offset == 12_288);
         assert!(!one.whole().overlaps(two.whole()));
         assert_eq!(one.between(8192, u64::MAX).end(), one.whole().end());
         assert_eq!(one.between(8192, 12_288), one.extent(8192, 4096));
@@ -201,20 +235,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clean_and_closed_is_let_go_and_its_number_too() {
+    fn what_is_clean_and_idle_is_let_go_and_its_number_too() {
         let regions = regions();
         let region = regions.add();
-        let open = file();
-        regions.keep(&region, &open);
+        keep(&regions, &region);
+        let requests = (Arc::clone(&region), Arc::clone(&region));
         regions.sweep(|all| vec![true; all.len()]);
-        assert_eq!(regions.kept_count(), 1, "it is open");
-        drop(open);
+        assert_eq!(regions.kept_count(), 1, "a request is on its way");
+        drop(requests);
         regions.sweep(|all| vec![false; all.len()]);
         assert_eq!(regions.kept_count(), 1, "something is dirty");
         regions.sweep(|all| vec![true; all.len()]);
         assert_eq!(regions.kept_count(), 0);
-        let again = file();
-        regions.keep(&region, &again);
+        keep(&regions, &region);
         assert_eq!(regions.kept_count(), 1, "written again");
         regions.drop_kept(&region);
         let target = regions.target(region.extent(0, 4096));

@@ -77,10 +77,19 @@ impl Drop for Watch {
     }
 }
 
-/// Whether a thread is being killed and waits only for us.
+/// Whether a thread is being killed and waits only for us, or is gone: what it has left behind is
+/// read-ahead, whose pages are locked for everybody else until it is answered.
 fn is_killed(pid: u32) -> bool {
-    pid != 0
-        && std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| has_kill(&text))
+    if pid == 0 {
+        return false;
+    }
+    match std::fs::read_to_string(format!("/proc/{pid}/status")) {
+        Ok(status) => has_kill(&status),
+        Err(error) => {
+            let gone = error.raw_os_error() == Some(libc::ESRCH);
+            gone || error.kind() == io::ErrorKind::NotFound
+        }
+    }
 }
 
 fn has_kill(status: &str) -> bool {
@@ -107,5 +116,8 @@ mod tests {
         assert!(!has_kill(&status(none, "0000000000004000")));
         assert!(!has_kill("garbage") && !is_killed(0));
         assert!(!is_killed(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        child.wait().expect("it ends");
+        assert!(is_killed(child.id()), "nobody waits any more");
     }
 }

@@ -120,8 +120,9 @@ impl Disk {
             self.flusher.submit(requests.extract_if(.., |request| request.write_back).collect());
         }
         let is_slow = |request: &IoRequest| {
-            let is_copy = request.target.as_ref().is_some_and(|target| target.source.is_some());
-            is_copy || !matches!(request.op, Op::Read | Op::Write)
+            let has_no_data = |target: &Target| target.source.is_some() || target.is_written;
+            request.target.as_ref().is_some_and(has_no_data)
+                || !matches!(request.op, Op::Read | Op::Write)
         };
         if requests.iter().any(is_slow) {
             let (slow, fast) = std::mem::take(requests).into_iter().partition(is_slow);

@@ -5,6 +5,7 @@
 
 use super::file::File;
 use crate::buffer::Buffer;
+use crate::fuse::regions::Region;
 use iopace_core::request::{Extent, Op};
 use iopace_core::units::Bytes;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -26,12 +27,25 @@ pub struct Target {
     is_gone: bool,
     /// The file to copy from and the offset there, of a write without data of its own.
     pub(crate) source: Option<(Arc<File>, u64)>,
+    /// Of a write: its data is in the page cache already; what is left is to wait and to count.
+    pub(crate) is_written: bool,
+    /// Where the file is dirty; it stays known as long as a request is on its way there.
+    pub(crate) region: Option<Arc<Region>>,
 }
 
 impl Target {
     /// A file from an offset on.
     pub(crate) fn new(file: Arc<File>, offset: u64) -> Target {
-        Target { file, offset, append: false, data_only: false, is_gone: false, source: None }
+        Target {
+            file,
+            offset,
+            append: false,
+            data_only: false,
+            is_gone: false,
+            source: None,
+            is_written: false,
+            region: None,
+        }
     }
 
     /// What stands for a file that is gone.
@@ -85,6 +99,12 @@ impl Target {
     }
 
     /// Reads into the buffer from its byte `at` on, up to its end or that of the file.
+    ///
+    /// Fewer bytes mean the end of the file to the kernel's page cache, which would show zeroes
+    /// behind them. So what was read before an error counts only where the cache is bypassed.
+    ///
+    /// # Errors
+    /// What the system said.
     pub(crate) fn read_from(&self, mut at: usize, buffer: &mut Buffer) -> io::Result<()> {
         while at < buffer.len() {
             let into = &mut buffer.as_mut_slice()[at..];
@@ -92,7 +112,7 @@ impl Target {
                 Ok(0) => break,
                 Ok(count) => at += count,
                 Err(Errno::INTR) => {}
-                Err(_) if at > 0 => break,
+                Err(_) if at > 0 && self.is_direct() => break,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -110,6 +130,8 @@ impl Target {
         data: &[u8],
     ) -> Result<(), (u64, io::Error)> {
         match &self.source {
+            _ if self.is_written && !durable => Ok(()),
+            _ if self.is_written => self.file.flush_all().map_err(|error| (0, error)),
             Some(source) => self.copy_from(source, at, len),
             None => {
                 let mut flags =

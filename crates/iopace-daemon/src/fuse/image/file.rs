@@ -83,7 +83,7 @@ impl ImageFile {
     }
 
     fn hold(&self, from: Caller, reply: Reply) -> Ticket {
-        Ticket::Fuse(self.held.hold(from.pid, reply))
+        Ticket::Fuse(self.held.hold(from.pid, reply, None))
     }
 
     /// Hands requests to the device, all with the same payer.

@@ -123,9 +123,13 @@ impl Tree {
     pub(super) fn write_mode(flags: OpenFlags, write: WriteFlags) -> WriteMode {
         // A page of a mapping has its place, whatever descriptor it comes through.
         if write.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            return WriteMode::default();
+            return WriteMode { mapped: true, ..WriteMode::default() };
         }
-        WriteMode { append: flags.0 & libc::O_APPEND != 0, durable: flags.0 & libc::O_DSYNC != 0 }
+        WriteMode {
+            append: flags.0 & libc::O_APPEND != 0,
+            durable: flags.0 & libc::O_DSYNC != 0,
+            mapped: false,
+        }
     }
 }
 

@@ -34,7 +34,15 @@ impl Tree {
         strip_privileges(from, &opened.inode)?;
         rustix::fs::fallocate(&opened.file, flags, offset, len)?;
         let moves = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
-        let end = if flags.intersects(moves) { u64::MAX } else { offset.saturating_add(len) };
+        let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+        let end = if flags.intersects(moves) {
+            u64::MAX
+        } else if flags.intersects(clears) {
+            offset.saturating_add(len)
+        } else {
+            // Space for what is there or will be: nothing is void.
+            offset
+        };
         self.data.reshaped(&opened.inode, (offset, end));
         Ok(())
     }
