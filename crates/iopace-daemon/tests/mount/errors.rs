@@ -1,0 +1,214 @@
+//! What the file system below refuses is refused in the same way, and nobody else hears of it.
+
+use crate::Mounted;
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, Request,
+};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Of the bad file, what can be read.
+const GOOD: u64 = 64 << 10;
+const SIZE: u64 = 256 << 10;
+
+/// A file system with one good and one bad file.
+struct Bad;
+
+fn attributes(ino: u64) -> FileAttr {
+    let is_root = ino == 1;
+    FileAttr {
+        ino: INodeNo(ino),
+        size: if is_root { 0 } else { SIZE },
+        blocks: 1,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: if is_root { FileType::Directory } else { FileType::RegularFile },
+        perm: 0o755,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+impl Filesystem for Bad {
+    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let number = match name.to_str() {
+            Some("good") => 2,
+            Some("bad") => 3,
+            _ => return reply.error(Errno::ENOENT),
+        };
+        reply.entry(&Duration::from_secs(60), &attributes(number), Generation(0));
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&Duration::from_secs(60), &attributes(ino.0));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(1), FopenFlags::empty());
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let len = u64::from(size).min(SIZE.saturating_sub(offset));
+        if ino.0 == 3 && offset + len > GOOD {
+            return reply.error(Errno::EIO);
+        }
+        reply.data(&vec![7; len as usize]);
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if ino.0 == 3 { reply.error(Errno::EIO) } else { reply.ok() }
+    }
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_and_never_zeroes() {
+    let mut session = None;
+    let prepare = |below: &Path| {
+        session = Some(fuser::spawn_mount(Bad, below, &Config::default()).expect("it mounts"));
+    };
+    let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
+    let bad = File::open(mounted.at("bad")).expect("opens");
+    // Several times: the page cache must not remember anything else.
+    for _ in 0..3 {
+        let mut data = vec![0; SIZE as usize];
+        let mut done = 0;
+        let end = loop {
+            match bad.read_at(&mut data[done..], done as u64) {
+                Ok(0) => break None,
+                Ok(count) => done += count,
+                Err(error) => break error.raw_os_error(),
+            }
+        };
+        assert_eq!(end, Some(libc_eio()), "{done} bytes were read");
+        assert!(done as u64 <= GOOD && data[..done].iter().all(|byte| *byte == 7), "{done}");
+        assert_eq!(bad.metadata().expect("there").len(), SIZE);
+        let tail = bad.read_at(&mut data, GOOD + 4096).map_err(|error| error.raw_os_error());
+        assert_eq!(tail, Err(Some(libc_eio())));
+    }
+    let mut first = [0; 4096];
+    assert_eq!(bad.read_at(&mut first, 0).expect("the good part"), 4096);
+    assert_eq!(first, [7; 4096]);
+    assert!(fs::read(mounted.at("good")).expect("others go on") == vec![7; SIZE as usize]);
+    let synced = bad.sync_all().map_err(|error| error.raw_os_error());
+    assert_eq!(synced, Err(Some(libc_eio())));
+    drop(bad);
+    drop(mounted);
+    drop(session);
+}
+
+fn libc_eio() -> i32 {
+    rustix::io::Errno::IO.raw_os_error()
+}
+
+/// A file system of so many bytes in memory.
+fn small(at: &Path, size: u32) {
+    let data = format!("size={size}");
+    let data = std::ffi::CString::new(data).expect("no zero in it");
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", at, "tmpfs", flags, data.as_c_str()).expect("a tmpfs");
+}
+
+#[test]
+fn a_full_disk_is_full_as_without_us() {
+    let Some(mounted) = Mounted::over(|below| small(below, 4 << 20), |_| {}) else { return };
+    let plain = mounted.folder.path().join("plain");
+    fs::create_dir(&plain).expect("made");
+    small(&plain, 4 << 20);
+    let fill = |folder: &Path| -> (u64, Option<i32>) {
+        let file = File::create(folder.join("a")).expect("created");
+        let (data, mut done) = (vec![1; 300_000], 0);
+        loop {
+            match rustix::io::pwrite(&file, &data, done) {
+                Ok(count) => done += count as u64,
+                Err(error) => {
+                    file.sync_all().expect("what was written is there");
+                    return (done, Some(error.raw_os_error()));
+                }
+            }
+        }
+    };
+    let (here, there) = (fill(&mounted.at("")), fill(&plain));
+    let unmounted = rustix::mount::unmount(&plain, rustix::mount::UnmountFlags::DETACH);
+    assert_eq!(here, there);
+    assert_eq!(fs::metadata(mounted.at("a")).expect("there").len(), here.0);
+    fs::remove_file(mounted.at("a")).expect("removed");
+    fs::write(mounted.at("b"), vec![2; 1 << 20]).expect("there is room again");
+    unmounted.expect("unmounted");
+}
+
+/// An ext4 file system in a file whose own file system is too small for it.
+fn thin(folder: &Path, below: &Path) -> io::Result<bool> {
+    let host = folder.join("host");
+    fs::create_dir(&host)?;
+    small(&host, 24 << 20);
+    let image = host.join("image");
+    File::create(&image)?.set_len(256 << 20)?;
+    let run = |program: &str, words: &[&OsStr]| {
+        let ran = Command::new(program).args(words).output();
+        ran.is_ok_and(|ran| ran.status.success())
+    };
+    let (image, below) = (image.as_os_str(), below.as_os_str());
+    let made = run("mkfs.ext4", &["-q".as_ref(), "-O".as_ref(), "^has_journal".as_ref(), image]);
+    Ok(made && run("mount", &["-o".as_ref(), "loop,errors=continue".as_ref(), image, below]))
+}
+
+#[test]
+fn fsync_tells_every_open_file_once_that_write_back_has_failed() {
+    let (mut is_there, mut host) = (false, None);
+    let prepare = |below: &Path| {
+        let folder = below.parent().expect("the test's own");
+        is_there = thin(folder, below).expect("prepared");
+        host = Some(folder.join("host"));
+    };
+    let mounted = Mounted::over(prepare, |_| {});
+    let both = |mounted: &Mounted| {
+        let ours = fail_and_sync(&mounted.at("a"));
+        (ours, fail_and_sync(&mounted.below("b")))
+    };
+    let results = mounted.as_ref().filter(|_| is_there).map(both);
+    drop(mounted);
+    if let Some(host) = host {
+        let _ = rustix::mount::unmount(&host, rustix::mount::UnmountFlags::DETACH);
+    }
+    let Some((ours, plain)) = results else {
+        println!("skipped: this needs mkfs.ext4 and a loop device");
+        return;
+    };
+    assert!(ours[0].is_some(), "the writer hears of it");
+    assert!(ours[1].is_some(), "and whoever else has it open");
+    // Which error it is depends on when the host became full.
+    let failed = |all: [Option<i32>; 3]| all.map(|errno| errno.is_some());
+    assert_eq!(failed(ours), failed(plain), "as without us: {ours:?}, {plain:?}");
+}
+
+/// Error numbers of `fsync`: of who wrote, of another, of who wrote again.
+fn fail_and_sync(path: &Path) -> [Option<i32>; 3] {
+    let writer = File::create(path).expect("created");
+    let other = File::options().write(true).open(path).expect("opens");
+    writer.write_all_at(&vec![1; 48 << 20], 0).expect("the page cache takes it");
+    // Time for write-back to fail before anybody asks.
+    std::thread::sleep(Duration::from_secs(1));
+    [&writer, &other, &writer].map(|file| file.sync_data().err()?.raw_os_error())
+}

@@ -1,0 +1,151 @@
+//! A directory mounted through a device: real programs' calls on real files.
+
+mod errors;
+mod fsx;
+mod many;
+mod stalled;
+#[path = "../support/mod.rs"]
+mod support;
+
+use iopace_daemon::config::{Backend, DaemonConfig, MountConfig};
+use iopace_daemon::daemon::Daemon;
+use iopace_daemon::device::Device;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A test that waits longer than this hangs, and fails.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A directory `below`, mounted at `at`; unmounted when it goes, also when the test has failed.
+struct Mounted {
+    folder: tempfile::TempDir,
+    daemon: Option<Arc<Daemon>>,
+    /// Tells the watchdog that the test is over.
+    _watch: mpsc::Sender<()>,
+}
+
+impl Mounted {
+    /// `None`, aloud, where nothing can be mounted.
+    fn new(change: impl FnOnce(&mut MountConfig)) -> Option<Mounted> {
+        Mounted::over(|_| {}, |config| change(&mut config.mounts[0]))
+    }
+
+    /// The same; what is below is made by `prepare`.
+    fn over(
+        prepare: impl FnOnce(&Path),
+        change: impl FnOnce(&mut DaemonConfig),
+    ) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
+            println!("skipped: mounting needs /dev/fuse and root");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (below, at) = (folder.path().join("below"), folder.path().join("at"));
+        fs::create_dir(&below).expect("made");
+        fs::create_dir(&at).expect("made");
+        prepare(&below);
+        let mount = MountConfig { mountpoint: Some(at), ..MountConfig::new(below) };
+        let mut config = DaemonConfig { mounts: vec![mount], ..DaemonConfig::default() };
+        change(&mut config);
+        let daemon = Daemon::start(config).expect("it mounts");
+        // A test that waits for its own mount could not even be killed.
+        let (watch, over) = mpsc::channel::<()>();
+        let watched = Arc::clone(&daemon);
+        thread::spawn(move || {
+            if over.recv_timeout(HANG) == Err(mpsc::RecvTimeoutError::Timeout) {
+                watched.mounts().cut();
+            }
+        });
+        Some(Mounted { folder, daemon: Some(daemon), _watch: watch })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join("at").join(name)
+    }
+
+    fn below(&self, name: &str) -> PathBuf {
+        self.folder.path().join("below").join(name)
+    }
+
+    fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().expect("it runs")
+    }
+
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.daemon().devices()[0]
+    }
+
+    /// A group with this `io.max` on the device, which is named `below`.
+    fn limit(&self, group: &str, max: &str) {
+        let groups = self.daemon().groups();
+        if groups.find(group).is_err() {
+            groups.create(group, false).expect("made");
+        }
+        groups.write(group, "io.max", &format!("below {max}")).expect("written");
+    }
+
+    /// A shell command that pays as the group from its first request on.
+    fn run_in(&self, group: &str, command: &str) -> Child {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("read go; exec {command}")])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        self.daemon().groups().move_process(child.id(), group).expect("it is there");
+        child.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+        child
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.shutdown();
+        }
+        // Nothing is left if that went well.
+        let lazily = rustix::mount::UnmountFlags::DETACH;
+        let _ = rustix::mount::unmount(self.folder.path().join("at"), lazily);
+        let _ = rustix::mount::unmount(self.folder.path().join("below"), lazily);
+    }
+}
+
+/// Looks from time to time until it holds.
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < HANG, "{what} does not come");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An emulated disk instead of the one below.
+fn emulate(mount: &mut MountConfig, name: &str) {
+    let path = mount.directory.clone();
+    mount.device.backend = Backend::Directory { path, model: Some(name.into()), cache: None };
+}
+
+#[test]
+fn what_is_written_is_read_and_durable_below() {
+    let Some(mounted) = Mounted::new(|_| {}) else { return };
+    let data: Vec<u8> = (0..5_000_000_u32).map(|number| (number / 7) as u8).collect();
+    let mut file = fs::File::create(mounted.at("a")).expect("created");
+    file.write_all(&data).expect("written");
+    file.sync_all().expect("durable");
+    drop(file);
+    assert!(fs::read(mounted.at("a")).expect("read") == data);
+    assert!(fs::read(mounted.below("a")).expect("read") == data);
+    let mut small = [0; 10];
+    fs::File::open(mounted.at("a")).expect("open").read_exact(&mut small).expect("read");
+    assert_eq!(small, data[..10]);
+    let status = mounted.device().status();
+    assert!(status.buffered_writes_count >= 5, "{}", status.buffered_writes_count);
+    assert_eq!(status.memory.expect("buffered").dirty.device.get(), 0, "all is written back");
+}
