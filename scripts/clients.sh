@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Real NBD clients against the real binary: libnbd (nbdinfo, nbdcopy, nbdsh), qemu-img, qemu-io and
-# fio, on files and emulated disks. One line per test; the last line counts them.
+# fio, on files and emulated disks; and real programs on mounts (mounts.sh). One line per test; the last line counts them.
 # IOPACE_BIN: the binary, else it is built. EXCHANGES: exchanges of schedulers under fio per backend
 # (default 300; 10000 for the full run).
 set -uo pipefail
@@ -227,6 +227,18 @@ field() { # a test of scripts/field, short; it says itself what it lacks
   fi
 }
 for test in geom slots postmark rsync commits; do field $test; done
+
+for test in git sqlite tar rsync killed; do
+  case $test in sqlite) tool=sqlite3 ;; killed) tool=python3 ;; *) tool=$test ;; esac
+  if [ ! -e /dev/fuse ] || [ "$(id -u)" != 0 ]; then
+    skipped=$((skipped + 1))
+    echo "skip mount: $test: mounting needs /dev/fuse and root"
+    continue
+  fi
+  check "mount: $test" $tool "$root/scripts/mounts.sh" $test
+  [ $test = killed ] ||
+    check "mount: $test, emulated" $tool "$root/scripts/mounts.sh" $test --emulate ssd-nvme
+done
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
