@@ -247,9 +247,8 @@ fn compare(seed: u64, steps: u64, change: impl FnOnce(&mut iopace_daemon::config
             let step = Step::random(&mut random);
             done.push(step);
             let (here, there) = (step.run(&ours), step.run(&plain));
-            let shown = |result: io::Result<(u64, Vec<u8>)>| {
-                result.map_err(|error| error.raw_os_error()).map(|(number, data)| (number, data))
-            };
+            let shown =
+                |result: io::Result<(u64, Vec<u8>)>| result.map_err(|error| error.raw_os_error());
             let (here, there) = (shown(here), shown(there));
             if here != there {
                 let recent = &done[done.len().saturating_sub(8)..];
