@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Real NBD clients against the real binary: libnbd (nbdinfo, nbdcopy, nbdsh), qemu-img, qemu-io and
-# fio, on files and emulated disks; and real programs on mounts (mounts.sh). One line per test; the last line counts them.
+# fio, on files and emulated disks; and real programs on mounts (mounts.sh, field.sh). One line per
+# test; the last line counts them.
 # IOPACE_BIN: the binary, else it is built. EXCHANGES: exchanges of schedulers under fio per backend
 # (default 300; 10000 for the full run).
 set -uo pipefail

@@ -54,12 +54,14 @@ run_sqlite() {
 run_tar() {
   mkdir -p t/u && for i in $(seq 100); do seq "$i" 3000 >"t/u/$i" || return 1; done
   ln -s u t/link && ln t/u/1 t/hard && truncate -s 5M t/sparse && chmod 640 t/u/2 &&
-    find t -exec touch -hd 2001-02-03T04:05:06.789 {} + && tar -cSf x.tar t && mkdir out && tar -xSf x.tar -C out &&
+    find t -exec touch -hd 2001-02-03T04:05:06.789 {} + && tar -cSf x.tar t && mkdir out &&
+    tar -xSf x.tar -C out &&
     tar -df x.tar -C out && diff -r t out/t && stat -c '%n %a %h %s %y' out/t/u/[1-3] out/t/hard
 }
 run_rsync() {
   mkdir from && for i in $(seq 30); do seq "$i" 2000 >"from/$i" || return 1; done
-  rsync -a --fsync from/ to/ && seq 9 >from/5 && rm from/6 && rsync -a --delete --checksum from/ to/ &&
+  rsync -a --fsync from/ to/ && seq 9 >from/5 && rm from/6 &&
+    rsync -a --delete --checksum from/ to/ &&
     rsync -a --inplace --no-whole-file from/ to/ && diff -r from to && ls to
 }
 
@@ -67,7 +69,8 @@ run_rsync() {
 killed() {
   mount_it || return 1
   daemon=$("$IOPACE_BIN" mount --format json |
-    python3 -c 'import json,sys; print(next(m["pid"] for m in json.load(sys.stdin) if m["mountpoint"] == sys.argv[1]))' \
+    python3 -c 'import json, sys
+print(next(m["pid"] for m in json.load(sys.stdin) if m["mountpoint"] == sys.argv[1]))' \
       "$work/at") || return 1
   for writer in 1 2 3 4; do
     python3 - "$writer" <<'PY' &

@@ -5,7 +5,7 @@
 //! it.
 
 use super::alarm::Alarm;
-use super::events::EventLog;
+use super::events::{EventLog, is_exchange};
 use super::portion::Portion;
 use super::{DeviceStatus, GroupStatus, HalfDirty, MemoryStatus, MemoryUse};
 use crate::buffer::Buffer;
@@ -80,11 +80,6 @@ impl Inner {
         };
         Portion { id, key, job, buffer, base, extent, target, waiter, failed }
     }
-}
-
-/// Whether the change concerns the scheduler: the only kind that is long enough to be measured.
-pub(crate) fn is_exchange(control: &Control) -> bool {
-    matches!(control, Control::Insert(..) | Control::Configure(..) | Control::Destroy)
 }
 
 /// The engine of a device whose disk is outside.

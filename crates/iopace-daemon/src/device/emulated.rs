@@ -5,8 +5,7 @@
 //! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
 
 use super::alarm::Alarm;
-use super::core::is_exchange;
-use super::events::EventLog;
+use super::events::{EventLog, is_exchange};
 use super::{Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, MemoryStatus, thresholds};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};

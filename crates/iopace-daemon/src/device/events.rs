@@ -3,6 +3,7 @@
 use super::LoggedEvent;
 use crate::clock;
 use crate::limits::EVENTS_KEPT;
+use iopace_core::engine::Control;
 use iopace_core::trace::Event;
 use std::collections::VecDeque;
 
@@ -36,4 +37,9 @@ impl EventLog {
     pub(crate) fn kept(&self) -> Vec<LoggedEvent> {
         self.kept.iter().cloned().collect()
     }
+}
+
+/// Whether the change concerns the scheduler: the only kind that is long enough to be measured.
+pub(crate) fn is_exchange(control: &Control) -> bool {
+    matches!(control, Control::Insert(..) | Control::Configure(..) | Control::Destroy)
 }

@@ -3,7 +3,7 @@
 mod alarm;
 pub(crate) mod core;
 pub mod emulated;
-mod events;
+pub(crate) mod events;
 pub mod file;
 mod limited;
 pub(crate) mod portion;

@@ -46,7 +46,9 @@ pub(super) enum Value {
 }
 
 macro_rules! families {
-    ($($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*], $help:literal;)*) => {
+    (
+        $($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*], $help:literal;)*
+    ) => {
         $(pub(super) static $name: Family = Family {
             name: $metric,
             kind: Kind::$kind,
@@ -76,7 +78,7 @@ families! {
     DEVICE: Gauge "iopace_device" None, ["device", "kind", "scheduler", "pace", "window"],
         "Always 1; what the device is, and the policies at work";
     DEVICE_REQUESTS: Counter "iopace_device_requests" None, ["device", "op"],
-        "Requests finished, failed ones included; op is read, write (with trims and zeroes) or flush";
+        "Requests finished, also with an error; op is read, write (trims, zeroes too) or flush";
     DEVICE_FAILURES: Counter "iopace_device_failures" None, ["device", "op"],
         "Requests that ended with an error";
     DEVICE_BYTES: Counter "iopace_device_moved" BYTES, ["device", "op"],

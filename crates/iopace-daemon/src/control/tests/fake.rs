@@ -1,6 +1,6 @@
 //! A device with a real engine and no disk.
 
-use crate::device::core::is_exchange;
+use crate::device::events::is_exchange;
 use crate::device::{
     Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, LoggedEvent, MemoryStatus,
 };

@@ -69,7 +69,8 @@ fn names_are_those_of_prometheus() {
 fn what_a_device_says_is_there() {
     let text = scrape(&["disk"]);
     for line in [
-        "iopace_device{device=\"disk\",kind=\"emulated\",scheduler=\"fifo\",pace=\"none\",window=\"fixed\"} 1",
+        "iopace_device{device=\"disk\",kind=\"emulated\",scheduler=\"fifo\",\
+         pace=\"none\",window=\"fixed\"} 1",
         "iopace_device_cached_reads_total{device=\"disk\"} 3",
         "iopace_device_buffered_writes_total{device=\"disk\"} 4",
         "iopace_device_dirty_limit_bytes{device=\"disk\"} 20971520",
