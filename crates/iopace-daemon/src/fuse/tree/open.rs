@@ -93,6 +93,10 @@ impl Tree {
         } else if self.options.alone {
             flags |= FopenFlags::FOPEN_KEEP_CACHE;
         }
+        if !kept.intersects(OFlags::RDWR | OFlags::WRONLY) {
+            // Closing what was only read can fail nowhere: a request less.
+            flags |= FopenFlags::FOPEN_NOFLUSH;
+        }
         let opened = Opened::new(file, inode, direct, durable);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
