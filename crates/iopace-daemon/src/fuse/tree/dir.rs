@@ -8,7 +8,9 @@ use super::attr::{nothing, to_kind};
 use super::inode::Inode;
 use super::names::Entry;
 use super::{Tree, refused};
-use fuser::{FileAttr, FileHandle, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use fuser::{
+    FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus,
+};
 use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -120,6 +122,16 @@ impl Tree {
         let listing = Arc::new(Listing { opened, place: Mutex::default() });
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(FileHandle(listings.insert(listing) as u64))
+    }
+
+    /// What the kernel may keep of a listing: all of it, where nobody else creates or removes. It
+    /// drops that with the first change that is made through the mount.
+    pub(super) fn directory_flags(&self) -> FopenFlags {
+        if self.options.alone {
+            FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
+        } else {
+            FopenFlags::empty()
+        }
     }
 
     /// The open directory with this number.

@@ -53,6 +53,37 @@ fn a_large_directory_is_listed_whole_while_it_changes() {
 }
 
 #[test]
+fn what_the_kernel_keeps_of_a_listing_goes_with_the_next_change() {
+    let Some(mounted) = Mounted::over_itself() else { return };
+    let at = |number: usize| mounted.mount.join(format!("name{number}"));
+    for number in 0..500 {
+        File::create(at(number)).unwrap();
+    }
+    let mut dir = Dir::read_from(directory(&mounted.mount)).unwrap();
+    let mut listed = |count: usize, gone: usize, there: usize| {
+        dir.rewind();
+        let open: BTreeSet<_> = names(&mut dir).collect();
+        let again = fs::read_dir(&mounted.mount).unwrap();
+        let again: BTreeSet<_> =
+            again.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(open, again);
+        assert_eq!(again.len(), count);
+        assert!(!again.contains(&format!("name{gone}")));
+        assert!(again.contains(&format!("name{there}")));
+    };
+    listed(500, 500, 0);
+    listed(500, 500, 0);
+    File::create(at(500)).unwrap();
+    listed(501, 501, 500);
+    fs::remove_file(at(7)).unwrap();
+    listed(500, 7, 500);
+    fs::rename(at(8), at(900)).unwrap();
+    listed(500, 8, 900);
+    fs::create_dir(at(901)).unwrap();
+    listed(501, 8, 901);
+}
+
+#[test]
 fn a_place_in_a_directory_is_found_again() {
     let Some(mounted) = Mounted::over_itself() else { return };
     for at in 0..2_000 {
