@@ -84,6 +84,14 @@ pub const FILE_WINDOW_DEFAULT: u32 = 32;
 /// reading its socket meanwhile.
 pub const INLINE_SERVICE: Duration = Duration::from_micros(100);
 
+/// The same for a mount, whose threads are several: a hop costs two of them being woken, and the
+/// kernel has work of io_uring done by the thread that asked, which it wakes for that too.
+pub const INLINE_SERVICE_MOUNT: Duration = Duration::from_millis(1);
+
+/// Most threads of a mount that wait for the disk at the same time in this way: the others go on,
+/// also when the disk suddenly does not.
+pub const INLINE_THREADS: usize = FUSE_THREADS / 2;
+
 /// Events kept for `sched status`; older ones are in the log.
 pub const EVENTS_KEPT: usize = 64;
 
@@ -124,10 +132,6 @@ pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// attributes) themselves and wait for the disk meanwhile: as many of these go on side by side.
 /// Reads and writes that have to wait are held without a thread.
 pub const FUSE_THREADS: usize = 8;
-
-/// Of these, as many may wait for a disk that is usually quick, instead of handing the request to
-/// another thread: if it stalls, the rest serves everybody else.
-pub const FUSE_INLINE_MAX: usize = FUSE_THREADS / 2;
 
 /// A direct write through a mount is cut to this once held writes have taken all their memory: a
 /// program gets a short count then, as it may from any direct write. Whole blocks of any disk.

@@ -18,9 +18,7 @@ use crate::io::pool::Pool;
 use crate::io::target::{Places, Target};
 use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::job::Job;
-use crate::limits::{
-    DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, FUSE_INLINE_MAX, INLINE_SERVICE, WRITE_THREADS,
-};
+use crate::limits::{self, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
 use crate::measured::kernel_says_rotational;
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
@@ -68,7 +66,7 @@ pub struct FileDevice {
     cached_reads: AtomicU64,
     /// Mean service time of the disk in nanoseconds, each sample weighing 1/8.
     service_ns: AtomicU64,
-    /// Threads of a mount that carry out a request by themselves at this moment.
+    /// Threads that wait for the disk themselves, see [`FileDevice::start`].
     inline_count: AtomicUsize,
 }
 
@@ -214,22 +212,24 @@ impl FileDevice {
             let target = places.map_or(target, |places| Some(places.target(extent)));
             requests.push(IoRequest { id, key, op, extent, fua, write_back, target, buffer });
         }
-        if may_block && requests.len() == 1 && self.is_quick() && is_transfer(&requests[0]) {
-            // The disk may stall just now: then some threads of a mount are left for the others.
-            let others = self.inline_count.fetch_add(1, Relaxed);
-            if self.places.is_none() || others < FUSE_INLINE_MAX {
-                let request = requests.pop().expect("there is one");
-                let done = request.carry_out(&self.file);
-                self.inline_count.fetch_sub(1, Relaxed);
-                return self.completed(&mut vec![done]);
-            }
+        if may_block && requests.len() == 1 && is_transfer(&requests[0]) && self.may_wait() {
+            let request = requests.pop().expect("there is one");
+            let mut done = vec![request.carry_out(&self.file)];
             self.inline_count.fetch_sub(1, Relaxed);
+            return self.completed(&mut done);
         }
         self.disk.start_all(&mut requests);
     }
 
-    fn is_quick(&self) -> bool {
-        u128::from(self.service_ns.load(Relaxed)) < INLINE_SERVICE.as_nanos()
+    /// Whether this thread may wait for the disk: it is quick, and enough others do not.
+    fn may_wait(&self) -> bool {
+        let (quick, most) = match self.places {
+            Some(_) => (limits::INLINE_SERVICE_MOUNT, limits::INLINE_THREADS),
+            None => (limits::INLINE_SERVICE, usize::MAX),
+        };
+        let one_more = |count| (count < most).then_some(count + 1);
+        u128::from(self.service_ns.load(Relaxed)) < quick.as_nanos()
+            && self.inline_count.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
     fn learn(&self, service: Nanos) {

@@ -47,7 +47,8 @@ pub(super) enum Value {
 
 macro_rules! families {
     (
-        $($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*], $help:literal;)*
+        $($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*],
+            $help:literal;)*
     ) => {
         $(pub(super) static $name: Family = Family {
             name: $metric,
