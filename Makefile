@@ -22,7 +22,7 @@ demo: ## one minute: two clients on one emulated disk, with and without a schedu
 test: ## everything that has to hold
 	@scripts/test.sh
 
-bench: ## speed beside nbdkit and qemu-nbd, and the cost of the policy
+bench: ## speed beside nbdkit, qemu-nbd, passthrough_hp and bindfs, and the cost of the policy
 	@scripts/bench.sh
 
 tables: ## the outcome tables of the simulator, the long ones too, and the scorecard (minutes)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Speed beside nbdkit and qemu-nbd in the same run, and the cost of the policy; writes
-# docs/benchmarks.md. ROUNDS (3), SECONDS_EACH (2).
+# Speed beside nbdkit and qemu-nbd, and of mounts beside passthrough_hp and bindfs, in the same run,
+# and the cost of the policy; writes docs/benchmarks.md. ROUNDS (3), SECONDS_EACH (2).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in fio nbdkit qemu-nbd python3; do
@@ -8,11 +8,12 @@ for tool in fio nbdkit qemu-nbd python3; do
 done
 cargo build --release -q -p iopace
 export IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
-cost=$(mktemp) groups=$(mktemp) pace=$(mktemp)
-trap 'rm -f "$cost" "$groups" "$pace"' EXIT
+cost=$(mktemp) groups=$(mktemp) pace=$(mktemp) mounts=$(mktemp)
+trap 'rm -f "$cost" "$groups" "$pace" "$mounts"' EXIT
 scripts/policy_cost.sh >"$cost"
 { python3 scripts/groups.py limits && echo && python3 scripts/groups.py slots; } | tee "$groups"
 for part in writers reader groups; do
   FIGURES=docs/figures python3 scripts/pace.py "$part" && echo
 done | tee "$pace"
-python3 scripts/bench.py "$cost" "$groups" "$pace" docs/benchmarks.md
+PASSTHROUGH_HP=$(scripts/passthrough_hp.sh) python3 scripts/bench_mount.py "$mounts"
+python3 scripts/bench.py "$cost" "$groups" "$pace" "$mounts" docs/benchmarks.md

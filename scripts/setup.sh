@@ -16,6 +16,7 @@ wanted=(
     "qemu-img:qemu-utils"
     "qemu-io:qemu-utils"
     "fusermount3:fuse3"
+    "bindfs:bindfs"
     "getfattr:attr"
     "getfacl:acl"
     "mkfs.ext4:e2fsprogs"
@@ -32,6 +33,8 @@ packages_missing() {
     for entry in "${wanted[@]}"; do
         command -v "${entry%%:*}" >/dev/null || echo "${entry##*:}"
     done
+    # For passthrough_hp, which mounts are measured beside.
+    pkg-config --exists fuse3 2>/dev/null || echo libfuse3-dev
     # nbdsh comes with libnbd-bin, the module that it runs on does not. The package is for the
     # system's Python; one that somebody put before it in PATH does not have it.
     if ! PATH=/usr/bin:/bin:$PATH python3 -c 'import nbd' >/dev/null 2>&1; then
