@@ -2,7 +2,7 @@
 # Builds libfuse's example passthrough_hp, which no package has as a program, and prints its path;
 # prints nothing, and says why, where it cannot. The source is that of the Debian package fuse3,
 # fetched by apt-get with lists of its own: what the system is set up with stays as it is.
-# One line is changed: with NO_WRITEBACK_CACHE set it does not ask for the kernel's write-back cache.
+# One line is changed: with NO_WRITEBACK_CACHE set it does not ask for the write-back cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 into="${CARGO_TARGET_DIR:-target}/peers"
@@ -24,9 +24,11 @@ cd "$into"
 { apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only fuse3; } >&2 ||
   say 'its source cannot be fetched'
 rm -rf source && mkdir source
-tar -xf "$(ls fuse3_*.orig.tar.* | grep -v asc$)" -C source --strip-components=1 || say 'its source is not as expected'
+tar -xf "$(ls fuse3_*.orig.tar.* | grep -v asc$)" -C source --strip-components=1 ||
+  say 'its source is not as expected'
 code=source/example/passthrough_hp.cc
-sed -i 's/if (fs.timeout && conn->capable & FUSE_CAP_WRITEBACK_CACHE)/if (!getenv("NO_WRITEBACK_CACHE") \&\& fs.timeout \&\& conn->capable \& FUSE_CAP_WRITEBACK_CACHE)/' "$code"
+asked='fs.timeout \&\& conn->capable \& FUSE_CAP_WRITEBACK_CACHE'
+sed -i "s/if (${asked//\\\\/})/if (!getenv(\"NO_WRITEBACK_CACHE\") \\&\\& $asked)/" "$code"
 grep -q NO_WRITEBACK_CACHE "$code" || say 'its source is not as expected'
 # shellcheck disable=SC2046
 c++ -O2 -w -o "$program" "$code" $(pkg-config fuse3 --cflags --libs) -lpthread >&2 ||
