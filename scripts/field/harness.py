@@ -36,7 +36,7 @@ def start(command, **more):
     return process
 
 
-def stop(process, how=signal.SIGTERM, wait=20):
+def stop(process, how=signal.SIGTERM, wait=5):
     """Ends a program that we started, with all that it started."""
     for number in (how, signal.SIGTERM, signal.SIGKILL):
         try:
@@ -115,7 +115,7 @@ class Mount:
             self.process.wait(2)
         except subprocess.TimeoutExpired:
             pass
-        stop(self.process)
+        stop(self.process, wait=20)
         if os.path.ismount(self.path):
             subprocess.run(["umount", "-l", self.path], check=False)
             raise Failed("the mount was left behind")

@@ -73,7 +73,8 @@ def once(folder, pace, words, sizes, has_writer, limit):
         # From here on it reads, as in the source: the dd is started now.
         mount.iopace("pace", "configure", "-a", pace)
         began = time.monotonic()
-        dd = Dd("if=/dev/zero", f"of={mount.path}/out", "bs=1M", "count=10000") if has_writer else None
+        writes = ["if=/dev/zero", f"of={mount.path}/out", "bs=1M", "count=10000"]
+        dd = Dd(*writes) if has_writer else None
         text = read_until(process.stdout, text, b"Done\nDeleting", began + limit)
         seconds = time.monotonic() - began
         rate = dd.rate() if dd else None
@@ -85,7 +86,7 @@ def once(folder, pace, words, sizes, has_writer, limit):
 
 
 def postmark(folder, short):
-    sizes, limit = (SIZES_SHORT, 5) if short else (SIZES, 14)
+    sizes, limit = (SIZES_SHORT, 5) if short else (SIZES, 8)
     table = Table(
         "Postmark's reads beside a dd (congestion control, 2006)",
         "control", "dd beside it", "source: reads, of alone",

@@ -78,7 +78,7 @@ def once(folder, condition, delay, runtime):
 
 
 def slots(folder, short):
-    delay, runtime = (2, 6) if short else (4, 11)
+    delay, runtime = (2, 6) if short else (3, 10)
     store = os.path.join(folder, "store")
     os.makedirs(store)
     os.chmod(folder, 0o777)

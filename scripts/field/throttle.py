@@ -65,7 +65,8 @@ def once(folder, words, writers, settle, seconds):
         if rsync.poll() not in (None, 0):
             with open(log) as text:
                 raise Failed(f"rsync: status {rsync.returncode}: {text.read().strip()}")
-        total = sum(os.path.getsize(os.path.join(store, f"dd{number}")) for number in range(writers))
+        paths = [os.path.join(store, f"dd{number}") for number in range(writers)]
+        total = sum(os.path.getsize(path) for path in paths)
         took = time.monotonic() - dds[0].began
         pauses = mount.pauses()
         for process in [rsync, *dds]:
@@ -77,7 +78,7 @@ def once(folder, words, writers, settle, seconds):
 
 
 def throttle(folder, short):
-    writers, settle, seconds = (10, 2, 4) if short else (50, 6, 18)
+    writers, settle, seconds = (10, 2, 4) if short else (50, 5, 15)
     with open(os.path.join(folder, "source"), "wb") as file:
         for _ in range(64 if short else 512):
             file.write(os.urandom(MIB))
