@@ -110,7 +110,7 @@ HEADER = ("iopace", "alone: p50 ms", "p99", "beside: p50 ms", "p99", "longest", 
 
 
 def emulated(folder, short):
-    seconds = 4 if short else 7
+    seconds = 2 if short else 7
     store = os.path.join(folder, "store")
     say("a tree, a database and a large file")
     prepare(store, (64 if short else 512) * MIB)

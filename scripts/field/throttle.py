@@ -78,7 +78,7 @@ def once(folder, words, writers, settle, seconds):
 
 
 def throttle(folder, short):
-    writers, settle, seconds = (10, 2, 4) if short else (50, 5, 15)
+    writers, settle, seconds = (10, 1, 3) if short else (50, 5, 15)
     with open(os.path.join(folder, "source"), "wb") as file:
         for _ in range(64 if short else 512):
             file.write(os.urandom(MIB))
