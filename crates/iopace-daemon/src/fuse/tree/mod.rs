@@ -111,6 +111,7 @@ impl Tree {
         options: Options,
     ) -> io::Result<Tree> {
         inode::descriptors()?;
+        inode::make_room(&directory, options.descriptors);
         Ok(Tree {
             data,
             options,
