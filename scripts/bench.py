@@ -228,17 +228,18 @@ the time of the better peer over that of iopace, round by round: above 1, iopace
 - **hp**: libfuse's `passthrough_hp` (3.14) as it comes: the kernel writes back later from its own cache, names and
   attributes are kept for a day, data goes by `splice`. *Equal options* compares with **hp-through** instead, the same
   without write-back in the kernel. No option gives iopace that: a write would come without the process it is of.
-- **bindfs**: `--multithreaded`, time-outs of an hour and `kernel_cache`; it sets the time-outs for names back to 0.
+- **bindfs**: `--multithreaded`, time-outs of an hour and `kernel_cache`.
 
 {mounts}
-Where iopace is slower:
+Where iopace is slower, and why as far as that is known:
 
 - *Writes of 4 KiB against hp as it comes.* With the kernel's write-back cache a program writes into memory and one
   request in 256 reaches the server. iopace has each write at once, with who wrote it: that is what it paces by.
 - *Direct reads and writes.* bindfs opens the file below without `O_DIRECT`: its figures are those of the page cache
-  below, not of the disk. hp fails at direct writes (`EINVAL`: its memory is not aligned).
-- *Reads of data that is cached below.* hp moves pages by `splice`; iopace copies them once more, as the library that
+  below, not of the disk. hp fails at direct writes (`EINVAL`).
+- *Reads of data that is cached below.* Supposed, not shown: hp moves pages by `splice`; iopace copies them once more, as the library that
   speaks to the kernel has no `splice`.
+- *Many files one after the other.* iopace, as hp, holds a descriptor for each file that the kernel knows.
 
 ## The policy alone
 

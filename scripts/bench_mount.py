@@ -35,8 +35,8 @@ def servers(data, at, own):
     """Each is a command, its environment and where it shows the directory.
 
     hp writes back later from the kernel's cache, keeps names and attributes for a day and moves
-    data by splice(2); hp-through is the same without the first. bindfs looks at each name anew,
-    whatever it is told; O_DIRECT is not direct below it.
+    data by splice(2); hp-through is the same without the first. With
+    bindfs, O_DIRECT is not direct below.
     """
     run = os.path.join(own, "run")
     os.makedirs(run, exist_ok=True)
