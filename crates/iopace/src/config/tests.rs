@@ -35,7 +35,8 @@ fn the_example_of_the_manual_is_right_and_complete() {
         let message = message.expect_err("unknown").message().to_owned();
         let known = message.split('`').skip(3).step_by(2);
         for word in known.filter(|word| *word != "no-control") {
-            let there = [format!("\n{word} = "), format!("\n[[{word}]]"), format!("\n[{word}.")];
+            let [key, section] = [format!("\n{word} = "), format!("\n[{word}.")];
+            let there = [key, section, format!("\n[[{word}]]"), format!("\n[[mount.{word}]]")];
             let text = format!("\n{example}\n{paced}\n{mounted}");
             assert!(there.iter().any(|there| text.contains(there)), "{word}");
         }
