@@ -3,7 +3,7 @@
 use super::file::ImageFile;
 use crate::clock::FileTime;
 use crate::fuse::data::Caller;
-use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_WRITE_BYTES_MAX};
+use crate::limits::{FUSE_WRITE_BYTES_MAX, IMAGE_BACKGROUND_MAX};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
@@ -93,7 +93,7 @@ impl Filesystem for ImageTree {
             let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_write(FUSE_WRITE_BYTES_MAX);
-        let _ = config.set_max_background(FUSE_BACKGROUND_MAX);
+        let _ = config.set_max_background(IMAGE_BACKGROUND_MAX);
         Ok(())
     }
 
