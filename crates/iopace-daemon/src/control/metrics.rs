@@ -17,7 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// The content type of [`text`].
+/// The content type of [`text()`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bounds of the buckets of a histogram, as powers of two of nanoseconds: 16 µs to 17 s. Below, it
