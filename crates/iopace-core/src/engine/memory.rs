@@ -46,7 +46,9 @@ pub(super) struct Memory {
     pub(super) looked_at: Instant,
     pub(super) syncing: VecDeque<Syncing<Mark>>,
     pub(super) syncing_parts: Vec<Syncing<ExtentMark>>,
+    /// What stage window decides about, and how many requests beside it small syncs wait for.
     pub(super) in_line: window::WriteBack,
+    pub(super) urgent_count: u32,
     /// Whether something has happened that may let write-back go on.
     pub(super) is_asked: bool,
     /// When stage window has to be asked again for write-back.
@@ -81,6 +83,7 @@ impl Memory {
             syncing: VecDeque::new(),
             syncing_parts: Vec::new(),
             in_line: window::WriteBack::default(),
+            urgent_count: 0,
             is_asked: false,
             again: Instant::NEVER,
             chunk_at: Instant::ZERO,

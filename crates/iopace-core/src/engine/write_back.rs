@@ -85,9 +85,10 @@ impl Engine {
         self.memory.is_asked = false;
         self.memory.again = Instant::NEVER;
         self.learn_chunk();
-        self.memory.in_line.is_awaited =
-            !self.memory.syncing.is_empty() || !self.memory.syncing_parts.is_empty();
-        while self.memory.in_line.requests_count < WRITE_BACK_REQUESTS_MAX as u32 {
+        self.write_back_urgent();
+        self.memory.in_line.is_awaited = !self.memory.syncing.is_empty()
+            || self.memory.syncing_parts.iter().any(|part| !part.mark.is_small());
+        while self.has_place() {
             let memory = &mut self.memory;
             let (background, pressed) = (memory.held.background, memory.door.is_gated());
             let len = memory.write_back_len;
@@ -102,20 +103,41 @@ impl Engine {
                     return;
                 }
             }
-            memory.flusher.take(&run);
             memory.in_line.requests_count += 1;
             memory.in_line.size += size;
-            let submit = Submit {
-                tag: Tag(u64::MAX),
-                task: run.owner.task,
-                group: run.owner.group,
-                op: Op::Write,
-                extent: within(run.extent, memory.capacity),
-                fua: false,
-                sync: false,
-            };
-            self.enter(submit, |entry| entry.run = Some(run));
+            self.put_into_line(run);
         }
+    }
+
+    /// What small syncs wait for goes into line like a read: a task waits for it, and stage window
+    /// decides about it when it goes to the device.
+    fn write_back_urgent(&mut self) {
+        while self.has_place()
+            && let Some(run) = self.memory.flusher.urgent(self.memory.write_back_len)
+        {
+            self.memory.urgent_count += 1;
+            self.put_into_line(run);
+        }
+    }
+
+    /// Whether there is a place in line for one more.
+    fn has_place(&self) -> bool {
+        let count = self.memory.in_line.requests_count + self.memory.urgent_count;
+        count < WRITE_BACK_REQUESTS_MAX as u32
+    }
+
+    fn put_into_line(&mut self, run: Run) {
+        self.memory.flusher.take(&run);
+        let submit = Submit {
+            tag: Tag(u64::MAX),
+            task: run.owner.task,
+            group: run.owner.group,
+            op: Op::Write,
+            extent: within(run.extent, self.memory.capacity),
+            fua: false,
+            sync: run.is_urgent,
+        };
+        self.enter(submit, |entry| entry.run = Some(run));
     }
 
     /// Learns from the measured bandwidth how much is worth a turn: half a second of it, as in the
@@ -141,8 +163,12 @@ impl Engine {
     /// A run is on the disk, or failed.
     pub(super) fn written_back(&mut self, run: &Run, ok: bool) {
         let (now, group, memory) = (self.now, run.owner.group, &mut self.memory);
-        memory.in_line.requests_count -= 1;
-        memory.in_line.size = memory.in_line.size - run.extent.len();
+        if run.is_urgent {
+            memory.urgent_count -= 1;
+        } else {
+            memory.in_line.requests_count -= 1;
+            memory.in_line.size = memory.in_line.size - run.extent.len();
+        }
         let cleaned = memory.flusher.done(run, ok);
         // All of it was written, also pages that were dirtied again meanwhile and counted again.
         memory.pace.cleaned(now, group, run.extent.len(), &memory.flusher.dirty(group));

@@ -20,6 +20,10 @@
 //! same owner that follow them on the device; and then the pages behind those, until a chunk of
 //! that owner is written, so that streams stay streams on the disk.
 //!
+//! *A small sync* of an extent is served by itself: what it waits for is given apart from all turns
+//! and chunks, which it leaves where they are, and goes as a request that a task waits for, as if
+//! the task had written through. A larger one would keep others waiting: it has turns.
+//!
 //! *Age.* A page keeps the age of its first write. What is written directly behind a page that the
 //! same owner dirtied within the last second gets the age and the place of that page (it is due up
 //! to a second early, never late), unless a sync has come between.
@@ -44,6 +48,7 @@
 //! 6. A stream is written back in contiguous runs, a chunk at a time, whoever else is dirty.
 //! 7. A group whose write-back is held up does not hold up that of others.
 //! 8. Failed write-back is told once, and its pages are clean.
+//! 9. What a small sync waits for waits for no turn, no chunk and no gap.
 //!
 //! # When it does not know
 //! Before the bandwidth of the disk is measured, a chunk is 4 MiB.
@@ -86,6 +91,10 @@ pub const MERGE_AGE: Nanos = Nanos::from_secs(1);
 /// of the kernel (MIN_WRITEBACK_PAGES).
 pub const CHUNK: Bytes = Bytes::from_mib(4);
 
+/// A sync of an extent is small if it asks for so much at most, in pages wherever they are: it may
+/// take as many seeks. A commit of a database is some pages, a file that is made durable some tens.
+pub const SMALL_SYNC_MAX: Bytes = Bytes::from_kib(256);
+
 /// Who dirtied a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
@@ -102,6 +111,8 @@ pub struct Run {
     pub owner: Owner,
     /// Where: whole pages.
     pub extent: Extent,
+    /// Whether a small sync waits for it: a task waits, as for a read.
+    pub is_urgent: bool,
 }
 
 /// Everything that was dirty at some moment.
@@ -114,6 +125,14 @@ pub struct ExtentMark {
     mark: Mark,
     /// What is not known to be clean since.
     rest: PageRange,
+    is_small: bool,
+}
+
+impl ExtentMark {
+    /// Whether it waits for so little that [`Flusher::urgent`] gives it.
+    pub fn is_small(&self) -> bool {
+        self.is_small
+    }
 }
 
 /// What has happened so far, in pages.
@@ -243,7 +262,7 @@ impl Flusher {
         before.unwrap_or_else(|| {
             let number = self.next_number;
             self.next_number += 1;
-            Stamp { number, since: now, owner, is_asked: false }
+            Stamp { number, since: now, owner, is_asked: false, is_urgent: false }
         })
     }
 

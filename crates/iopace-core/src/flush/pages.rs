@@ -24,6 +24,8 @@ pub(super) struct Stamp {
     pub(super) owner: Owner,
     /// Whether somebody waits for its write-back alone.
     pub(super) is_asked: bool,
+    /// Whether that is a small sync, whose pages go by themselves.
+    pub(super) is_urgent: bool,
 }
 
 /// How a page that is not clean stands.
@@ -78,6 +80,8 @@ pub(super) struct Pages {
     by_group: BTreeSet<(GroupId, u64, u64)>,
     /// Those of `by_group` that somebody asked for.
     asked: BTreeSet<(GroupId, u64, u64)>,
+    /// Those of `dirty` that a small sync waits for.
+    urgent: BTreeSet<(u64, u64)>,
 }
 
 impl Pages {
@@ -167,6 +171,9 @@ impl Pages {
                 if stamp.is_asked {
                     self.asked.insert(group_key);
                 }
+                if stamp.is_urgent {
+                    self.urgent.insert(key);
+                }
                 self.by_group.insert(group_key);
                 self.dirty.insert(key)
             }
@@ -182,6 +189,7 @@ impl Pages {
             State::Dirty(stamp) => {
                 let group_key = (stamp.owner.group, stamp.number, first);
                 self.asked.remove(&group_key);
+                self.urgent.remove(&key);
                 self.by_group.remove(&group_key);
                 self.dirty.remove(&key)
             }
@@ -196,6 +204,12 @@ impl Pages {
     /// The oldest page of a group that somebody asked for.
     pub(super) fn asked_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
         self.first_of(&self.asked, group)
+    }
+
+    /// The oldest page that a small sync waits for.
+    pub(super) fn urgent(&self) -> Option<(u64, Stamp)> {
+        let &(_, page) = self.urgent.first()?;
+        Some((page, self.dirty_at(page)?))
     }
 
     fn first_of(

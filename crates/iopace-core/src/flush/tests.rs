@@ -71,7 +71,7 @@ fn p2_a_page_written_again_on_its_way_is_one_frame_and_two_pages_of_work() {
     assert_eq!(flusher.done(&run, true), Bytes(2 * PAGE));
     assert_eq!(dirty_pages(&flusher, 2), (2, 2, 0));
     let second = take(&mut flusher, T0).expect("dirty again");
-    assert_eq!(second, Run { owner: owner(2, 2), extent: extent(1, 2) });
+    assert_eq!(second, Run { owner: owner(2, 2), extent: extent(1, 2), is_urgent: false });
     assert_eq!(flusher.done(&second, true), Bytes(2 * PAGE));
     let stats = flusher.stats();
     assert_eq!((stats.dirtied_pages, stats.written_back_pages), (6, 6));
@@ -108,6 +108,52 @@ fn p3_a_sync_is_not_held_up_by_whoever_goes_on_writing() {
     flusher.done(&run, true);
     assert!(flusher.is_synced(mark));
     assert_eq!(flusher.candidate(at_ms(3), all, false, all), None);
+}
+
+#[test]
+fn p9_what_a_small_sync_waits_for_waits_for_no_turn_and_no_chunk() {
+    let mut flusher = Flusher::new();
+    let (all, most) = (Bytes(1 << 30), Bytes(16 * PAGE));
+    flusher.wrote(T0, owner(1, 0), extent(0, 1000), Bytes::ZERO);
+    let bulk = flusher.candidate(T0, Bytes::ZERO, false, most).expect("above background");
+    flusher.take(&bulk);
+    flusher.wrote(T0, owner(2, 0), extent(2000, 2), Bytes::ZERO);
+    flusher.wrote(T0, owner(2, 0), extent(2100, 40), Bytes::ZERO);
+    assert_eq!(flusher.urgent(most), None);
+    let mut mark = flusher.sync_extent(extent(2000, 10));
+    assert!(mark.is_small());
+    let run = flusher.urgent(most).expect("asked for");
+    assert_eq!((run.extent, run.is_urgent), (extent(2000, 2), true));
+    flusher.take(&run);
+    assert_eq!(flusher.urgent(most), None);
+    // The chunk goes on where it was.
+    let next = flusher.candidate(T0, Bytes::ZERO, false, most).expect("above background");
+    assert_eq!((next.extent, next.is_urgent), (extent(16, 16), false));
+    // Written again on its way: the next sync waits for that too.
+    flusher.wrote(T0, owner(2, 0), extent(2001, 1), Bytes::ZERO);
+    let mut again = flusher.sync_extent(extent(2000, 10));
+    assert_eq!(flusher.urgent(most), None);
+    assert_eq!(flusher.done(&run, true), Bytes(PAGE));
+    assert!(flusher.is_extent_synced(&mut mark) && !flusher.is_extent_synced(&mut again));
+    let run = flusher.urgent(all).expect("asked for again");
+    assert_eq!(run.extent, extent(2001, 1));
+    flusher.take(&run);
+    flusher.done(&run, true);
+    assert!(flusher.is_extent_synced(&mut again));
+    let out = flusher.stats();
+    assert_eq!((out.dirtied_pages, out.written_back_pages), (1043, 3));
+}
+
+#[test]
+fn p9_a_larger_sync_has_turns() {
+    let mut flusher = Flusher::new();
+    let count = SMALL_SYNC_MAX.get() / PAGE;
+    flusher.wrote(T0, owner(1, 0), extent(0, count + 1), Bytes::ZERO);
+    assert!(!flusher.sync_extent(extent(0, count + 1)).is_small());
+    assert_eq!(flusher.urgent(SMALL_SYNC_MAX), None);
+    assert!(flusher.sync_extent(extent(1, count)).is_small());
+    let run = flusher.urgent(Bytes(1 << 30)).expect("asked for");
+    assert_eq!(run.extent, extent(1, count));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::pages::{self, Stamp, State};
 use super::turns::Position;
-use super::{DIRTY_EXPIRE, ExtentMark, Flusher, Mark, PAGE, Run};
+use super::{DIRTY_EXPIRE, ExtentMark, Flusher, Mark, PAGE, Run, SMALL_SYNC_MAX};
 use crate::request::{Extent, GroupId};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -25,12 +25,17 @@ impl Flusher {
         self.marked = self.next_number;
         let range = pages::touched(extent);
         let mut groups = BTreeSet::new();
+        let pending =
+            self.pages.unclean(range.clone()).filter(|(_, state)| state.pending().is_some());
+        let count = pending.map(|(part, _)| part.end - part.start).sum::<u64>();
+        let is_small = count <= SMALL_SYNC_MAX.get() / PAGE;
         for (part, state) in self.pages.pieces(range.clone()) {
             let Some((state, stamp)) = state.and_then(|state| Some((state, state.pending()?)))
             else {
                 continue;
             };
-            let stamp = Stamp { is_asked: true, ..stamp };
+            let is_urgent = stamp.is_urgent || is_small;
+            let stamp = Stamp { is_asked: true, is_urgent, ..stamp };
             let asked = match state {
                 State::Dirty(_) => State::Dirty(stamp),
                 State::Writing { number, .. } => State::Writing { number, again: Some(stamp) },
@@ -41,7 +46,7 @@ impl Flusher {
         for group in groups {
             self.file(group);
         }
-        ExtentMark { mark: Mark(self.next_number), rest: range }
+        ExtentMark { mark: Mark(self.next_number), rest: range, is_small }
     }
 
     /// Whether all that was dirty at the mark is on the disk, void or lost.
@@ -94,7 +99,24 @@ impl Flusher {
             }
             end = next_end.min(first + most);
         }
-        Some(Run { owner: stamp.owner, extent: pages::extent_of(&(first..end)) })
+        let extent = pages::extent_of(&(first..end));
+        Some(Run { owner: stamp.owner, extent, is_urgent: false })
+    }
+
+    /// The oldest run that a small sync waits for, of `run_max` at most (a page at least).
+    pub fn urgent(&self, run_max: Bytes) -> Option<Run> {
+        let (first, stamp) = self.pages.urgent()?;
+        let most = (run_max.get() / PAGE).max(1);
+        let mut end = first;
+        while end - first < most {
+            let Some((State::Dirty(next), next_end)) = self.pages.at(end) else { break };
+            if next.owner != stamp.owner || !next.is_urgent {
+                break;
+            }
+            end = next_end.min(first + most);
+        }
+        let extent = pages::extent_of(&(first..end));
+        Some(Run { owner: stamp.owner, extent, is_urgent: true })
     }
 
     /// Where to go on with a group that has something due: behind what was taken last, or with what
@@ -128,7 +150,8 @@ impl Flusher {
         self.turns.file(group, oldest);
     }
 
-    /// That run, as [`Flusher::candidate`] gave it at this instant, is on its way.
+    /// That run, as [`Flusher::candidate`] or [`Flusher::urgent`] gave it at this instant, is on its
+    /// way.
     pub fn take(&mut self, run: &Run) {
         let range = pages::touched(run.extent);
         let count = range.end - range.start;
@@ -142,7 +165,9 @@ impl Flusher {
         }
         assert_eq!(taken, count, "a run that is taken is dirty: {run:?}");
         let (id, chunk) = (run.owner.group, self.chunk_pages);
-        self.turns.took(self.clock, chunk, id, (range.start, count));
+        if !run.is_urgent {
+            self.turns.took(self.clock, chunk, id, (range.start, count));
+        }
         let group = self.turns.get_mut(id);
         group.dirty -= count;
         group.writing += count;
@@ -150,7 +175,9 @@ impl Flusher {
             position.owner == run.owner && position.page == range.start && position.used < chunk
         });
         let used = used.map_or(0, |position| position.used) + count;
-        group.position = Some(Position { owner: run.owner, page: range.end, used });
+        if !run.is_urgent {
+            group.position = Some(Position { owner: run.owner, page: range.end, used });
+        }
         self.totals.dirty -= count;
         self.totals.writing += count;
         self.stats.runs_count += 1;
@@ -164,7 +191,9 @@ impl Flusher {
     pub fn done(&mut self, run: &Run, ok: bool) -> Bytes {
         let range = pages::touched(run.extent);
         let count = range.end - range.start;
-        self.turns.ended(run.owner.group, range.start);
+        if !run.is_urgent {
+            self.turns.ended(run.owner.group, range.start);
+        }
         let (mut again_groups, mut clean) = (BTreeSet::new(), 0);
         for (part, state) in self.pages.pieces(range) {
             let Some(State::Writing { again, .. }) = state else {

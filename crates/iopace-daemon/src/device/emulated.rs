@@ -10,8 +10,7 @@ use super::{Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, MemorySta
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
-use crate::io::file::File;
-use crate::io::pool::Pool;
+use crate::io::{file::File, pool::Pool};
 use crate::job::{Job, disk_error};
 use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
 use crate::nbd::reply::Touched;
@@ -25,17 +24,15 @@ use iopace_core::sched::{self, fifo};
 use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
-use iopace_disk::Disk;
 use iopace_disk::machine::{Io, Machine, MachineOutput};
 use iopace_disk::model_file::ModelFile;
 use iopace_disk::page_cache::PageCacheConfig;
-use iopace_disk::presets;
+use iopace_disk::{Disk, presets};
 use slab::Slab;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::{fs, io};
 
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
 const ALLOCATION_PIECES_MAX: usize = 1_024;
@@ -330,6 +327,11 @@ impl Device for EmulatedDevice {
         let now = clock::now();
         inner.machine.void(now, extent);
         self.drain(inner, now, false);
+    }
+
+    fn are_clean(&self, extents: &[Extent]) -> Vec<bool> {
+        let inner = self.lock();
+        extents.iter().map(|extent| inner.machine.engine().is_clean(*extent)).collect()
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {

@@ -72,13 +72,24 @@ impl Layout {
         Extent::new(Bytes(at), Bytes(len.min(self.capacity))).expect("within the disk")
     }
 
-    /// From the first to the last byte of a file on the disk, if it has any: other files may lie in
-    /// between.
-    pub(crate) fn span(&self, chunks: &Chunks) -> Option<Extent> {
+    /// From the first to the last chunk of a file that has something to write back, if any has:
+    /// other files may lie in between.
+    pub(crate) fn unclean(
+        &self,
+        chunks: &Chunks,
+        are_clean: impl FnOnce(&[Extent]) -> Vec<bool>,
+    ) -> Option<Extent> {
         let chunks = chunks.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = *chunks.values().min()?;
-        let end = chunks.iter().map(|(offset, place)| place + chunk(*offset).1).max()?;
-        Extent::new(Bytes(from), Bytes(end.min(self.capacity) - from))
+        let extents = chunks.iter().filter_map(|(offset, place)| {
+            let end = (place + chunk(*offset).1).min(self.capacity);
+            Extent::new(Bytes(*place), Bytes(end.saturating_sub(*place)))
+        });
+        let extents: Vec<Extent> = extents.collect();
+        let clean = are_clean(&extents);
+        let unclean = || extents.iter().zip(&clean).filter(|(_, is_clean)| !**is_clean);
+        let from = unclean().map(|(extent, _)| extent.offset()).min()?;
+        let end = unclean().map(|(extent, _)| extent.end()).max()?;
+        Extent::new(from, end - from)
     }
 
     /// Everything of a file from an offset on is void: says where that was. Whole chunks are free.
@@ -188,17 +199,23 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_from_the_first_to_the_last_chunk() {
+    fn what_a_sync_covers_is_from_the_first_to_the_last_chunk_with_something_to_write_back() {
         let layout = Layout::new(Bytes(1 << 30));
         let (one, two) = (Chunks::default(), Chunks::default());
-        assert_eq!(layout.span(&one), None);
+        assert_eq!(layout.unclean(&one, |chunks| vec![false; chunks.len()]), None);
         for offset in [0, SMALLEST] {
             layout.place(&one, 0, offset, 4096);
             layout.place(&two, 0, offset, 4096);
         }
-        let span = |chunks| layout.span(chunks).map(|e| (e.offset().get(), e.len().get()));
-        assert_eq!(span(&one), Some((0, 3 * SMALLEST)));
-        assert_eq!(span(&two), Some((SMALLEST, 3 * SMALLEST)));
+        let unclean = |chunks, clean: &[bool]| {
+            let extent = layout.unclean(chunks, |_| clean.to_vec());
+            extent.map(|e| (e.offset().get(), e.len().get()))
+        };
+        assert_eq!(unclean(&one, &[false, false]), Some((0, 3 * SMALLEST)));
+        assert_eq!(unclean(&two, &[false, false]), Some((SMALLEST, 3 * SMALLEST)));
+        assert_eq!(unclean(&two, &[false, true]), Some((SMALLEST, SMALLEST)));
+        assert_eq!(unclean(&two, &[true, false]), Some((3 * SMALLEST, SMALLEST)));
+        assert_eq!(unclean(&two, &[true, true]), None);
     }
 
     #[test]

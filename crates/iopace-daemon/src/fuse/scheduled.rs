@@ -322,7 +322,10 @@ impl Data for Scheduled {
             Placement::Real(_) => {
                 file.inode.state.region.get().map_or(nothing, |region| region.whole())
             }
-            Placement::Emulated(layout) => layout.span(&file.inode.state.chunks).unwrap_or(nothing),
+            Placement::Emulated(layout) => {
+                let are_clean = |chunks: &[Extent]| self.device.are_clean(chunks);
+                layout.unclean(&file.inode.state.chunks, are_clean).unwrap_or(nothing)
+            }
         };
         let mut target = Target::new(Arc::clone(&file.file), 0);
         target.data_only = data_only;

@@ -315,6 +315,36 @@ fn what_is_void_is_not_written_back() {
     assert_eq!(engine.live_count(), 0);
 }
 
+#[test]
+fn what_a_small_sync_waits_for_waits_for_no_gap() {
+    let memory = Thresholds { background: Bytes(1 << 20), limit: Bytes(64 << 20) };
+    let window = window::find("latency").expect("in the registry");
+    let mut engine = Engine::new(Config { memory, window, ..Config::default() });
+    // A reader appears: write-back waits until it is known what it gets in quiet.
+    let read = Submit { sync: true, ..submit(1, Op::Read, 1 << 30) };
+    engine.handle(Instant(1), Input::Submit(read));
+    let started = starts(&outputs(&mut engine, 1));
+    engine.handle(Instant(2), Input::Done { id: started[0].id, outcome: Outcome::Ok });
+    outputs(&mut engine, 2);
+    let all = write(&mut engine, 3, 2, 0, 16 << 20);
+    assert!(starts(&all).is_empty(), "a gap");
+    let all = write(&mut engine, 4, 3, 1 << 30, 8192);
+    assert!(starts(&all).is_empty(), "a gap");
+    let extent = Extent::new(Bytes(1 << 30), Bytes(1 << 20)).expect("small");
+    let flush = Submit { tag: Tag(4), op: Op::Flush, extent, ..read };
+    engine.handle(Instant(5), Input::Submit(flush));
+    let started = starts(&outputs(&mut engine, 5));
+    assert_eq!(started.len(), 1, "its own pages, and at once: {started:?}");
+    assert!(started[0].write_back);
+    assert_eq!(
+        (started[0].extent.offset(), started[0].extent.len()),
+        (Bytes(1 << 30), Bytes(8192))
+    );
+    engine.handle(Instant(6), Input::Done { id: started[0].id, outcome: Outcome::Ok });
+    let started = starts(&outputs(&mut engine, 6));
+    assert!(matches!(started[..], [Start { op: Op::Flush, tag: Tag(4), .. }]), "{started:?}");
+}
+
 fn starts(all: &[Output]) -> Vec<Start> {
     let starts = all.iter().filter_map(|output| match output {
         Output::Start(start) => Some(*start),

@@ -14,6 +14,7 @@ pub(super) struct Mud {
     pub(super) since: Instant,
     pub(super) owner: Owner,
     pub(super) is_asked: bool,
+    pub(super) is_urgent: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +34,7 @@ pub(super) struct Seen {
     pub(super) behind: u64,
     pub(super) asked: u64,
     pub(super) turns: u64,
+    pub(super) urgent: u64,
 }
 
 #[derive(Debug, Default)]
@@ -78,7 +80,7 @@ impl Naive {
             self.numbers += u64::from(before.is_none());
             let id = self.ids;
             self.ids += 1;
-            let mud = Mud { id, at: now, number, since, owner, is_asked: false };
+            let mud = Mud { id, at: now, number, since, owner, is_asked: false, is_urgent: false };
             let again = u64::from(self.cells[page].writing.is_some());
             self.cells[page].dirty = Some(mud);
             self.stats.dirtied_pages += 1;
@@ -114,9 +116,11 @@ impl Naive {
 
     pub(super) fn sync_extent(&mut self, range: Range<u64>) {
         self.marked = self.numbers;
+        let all = (range.end - range.start) - self.fresh(range.clone());
         for page in range {
             if let Some(mud) = &mut self.cells[page as usize].dirty {
                 mud.is_asked = true;
+                mud.is_urgent |= all * PAGE <= SMALL_SYNC_MAX.get();
             }
         }
     }
@@ -153,7 +157,7 @@ impl Naive {
     /// Stretches of pages in the same state that are not clean.
     pub(super) fn stretches(&self) -> usize {
         let key = |cell: &Cell| {
-            let dirty = cell.dirty.map(|mud| (mud.number, mud.since, mud.owner, mud.is_asked));
+            let dirty = cell.dirty.map(|mud| Mud { id: 0, at: mud.since, ..mud });
             (dirty, cell.writing.map(|mud| mud.number))
         };
         let stretches = self.cells.chunk_by(|a, b| key(a) == key(b));
@@ -161,7 +165,8 @@ impl Naive {
     }
 
     fn runs(&self, group: GroupId) -> Vec<u64> {
-        let runs = self.in_line.iter().filter(|(_, run)| run.owner.group == group);
+        let runs = self.in_line.iter().filter(|(_, run)| !run.is_urgent);
+        let runs = runs.filter(|(_, run)| run.owner.group == group);
         runs.map(|(number, _)| *number).collect()
     }
 
@@ -226,7 +231,18 @@ impl Naive {
         let owner = wanted[&first].owner;
         let fits = |page: &u64| wanted.get(page).is_some_and(|mud| mud.owner == owner);
         let count = (first..first + most).take_while(fits).count() as u64;
-        Some(Run { owner, extent: extent(first, count) })
+        Some(Run { owner, extent: extent(first, count), is_urgent: false })
+    }
+
+    pub(super) fn urgent(&mut self, most: u64) -> Option<Run> {
+        let wanted: BTreeMap<u64, Mud> =
+            self.all_ready().filter(|(_, mud)| mud.is_urgent).collect();
+        let oldest = wanted.iter().min_by_key(|(page, mud)| (mud.number, **page));
+        let (&first, &Mud { owner, .. }) = oldest?;
+        self.seen.urgent += 1;
+        let fits = |page: &u64| wanted.get(page).is_some_and(|mud| mud.owner == owner);
+        let count = (first..first + most).take_while(fits).count() as u64;
+        Some(Run { owner, extent: extent(first, count), is_urgent: true })
     }
 
     fn first_page(&mut self, group: GroupId, wanted: &BTreeMap<u64, Mud>) -> Option<u64> {
@@ -251,6 +267,12 @@ impl Naive {
             let mud = self.ready(page).expect("dirty");
             self.cells[page as usize] = Cell { dirty: None, writing: Some(mud) };
         }
+        self.stats.runs_count += 1;
+        self.stats.taken_pages += count;
+        if run.is_urgent {
+            self.in_line.push((0, *run));
+            return self.forget_served();
+        }
         let (last, since, used) = self.turn;
         let goes_on = used < self.chunk && now.since(since) < TURN_MAX && last == id;
         self.turn = if goes_on { (id, since, used + count) } else { (id, now, count) };
@@ -262,20 +284,12 @@ impl Naive {
         self.taken += 1;
         self.in_line.push((self.taken, *run));
         self.served.insert(id);
-        self.stats.runs_count += 1;
-        self.stats.taken_pages += count;
     }
 
     pub(super) fn done(&mut self, index: usize, ok: bool) -> (Run, u64) {
         let (number, run) = self.in_line.remove(index);
-        self.latest = self.latest.max(number);
-        let (id, allowance) = (run.owner.group, self.allowance(run.owner.group));
-        if number + PASSED_RUNS >= self.latest && self.runs(id).len() + 1 >= allowance {
-            self.allowances.insert(id, (allowance + 1).min(GROUP_IN_LINE_RUNS as usize));
-        }
-        let late: Vec<(u64, Run)> = self.in_line.iter().copied().chain([(number, run)]).collect();
-        for (_, run) in late.into_iter().filter(|(n, _)| n + PASSED_RUNS < self.latest) {
-            self.seen.passed += u64::from(self.allowances.insert(run.owner.group, 1) != Some(1));
+        if !run.is_urgent {
+            self.in_time(number, &run);
         }
         let mut clean = 0;
         for page in pages::touched(run.extent) {
@@ -290,6 +304,21 @@ impl Naive {
         (run, clean)
     }
 
+    /// What the end of a run that had its turn says about allowances.
+    fn in_time(&mut self, number: u64, run: &Run) {
+        self.latest = self.latest.max(number);
+        let (id, allowance) = (run.owner.group, self.allowance(run.owner.group));
+        if number + PASSED_RUNS >= self.latest && self.runs(id).len() + 1 >= allowance {
+            self.allowances.insert(id, (allowance + 1).min(GROUP_IN_LINE_RUNS as usize));
+        }
+        let late: Vec<(u64, Run)> = self.in_line.iter().copied().chain([(number, *run)]).collect();
+        let latest = self.latest;
+        let is_late = |(n, run): &(u64, Run)| !run.is_urgent && n + PASSED_RUNS < latest;
+        for (_, run) in late.into_iter().filter(is_late) {
+            self.seen.passed += u64::from(self.allowances.insert(run.owner.group, 1) != Some(1));
+        }
+    }
+
     pub(super) fn remove_group(&mut self, id: GroupId) {
         self.positions.remove(&id);
         self.served.remove(&id);
@@ -298,7 +327,8 @@ impl Naive {
 
     fn forget_served(&mut self) {
         let busy: BTreeSet<GroupId> = self.all_ready().map(|(_, mud)| mud.owner.group).collect();
-        let in_line = self.in_line.iter().map(|(_, run)| run.owner.group);
+        let in_line = self.in_line.iter().filter(|(_, run)| !run.is_urgent);
+        let in_line = in_line.map(|(_, run)| run.owner.group);
         let keep: BTreeSet<GroupId> = busy.into_iter().chain(in_line).collect();
         self.served.retain(|id| keep.contains(id));
     }

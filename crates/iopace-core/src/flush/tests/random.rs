@@ -180,6 +180,11 @@ impl Test {
             let ok = self.next(10) > 0;
             return self.done(index, ok);
         }
+        if self.next(3) == 0 {
+            let urgent = self.naive.urgent(self.run_max);
+            assert_eq!(self.flusher.urgent(Bytes(self.run_max * PAGE)), urgent);
+            return urgent.iter().for_each(|run| self.take(run));
+        }
         let background = self.next(PAGES) * PAGE;
         let pressed = self.next(8) == 0;
         let Some(run) = self.candidate(background, pressed) else { return };
@@ -301,12 +306,13 @@ fn run(seeds: Range<u64>, steps: u64) -> Seen {
         all.behind += seen.behind;
         all.asked += seen.asked;
         all.turns += seen.turns;
+        all.urgent += seen.urgent;
     }
     all
 }
 
 #[test]
-fn p1_p2_p3_p4_p5_it_agrees_with_a_list_of_pages() {
+fn p1_p2_p3_p4_p5_p9_it_agrees_with_a_list_of_pages() {
     let seen = run(1..61, 800);
     let least = [
         seen.again,
@@ -317,6 +323,7 @@ fn p1_p2_p3_p4_p5_it_agrees_with_a_list_of_pages() {
         seen.behind,
         seen.asked,
         seen.turns,
+        seen.urgent,
     ];
     assert!(least.iter().all(|&count| count > 20), "not all situations came up: {seen:?}");
 }
