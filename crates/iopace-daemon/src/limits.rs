@@ -137,6 +137,10 @@ pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Reads and writes that have to wait are held without a thread.
 pub const FUSE_THREADS: usize = 8;
 
+/// Places on an emulated disk that one sync of a file asks for by themselves, each with a flush of
+/// its own. A file that grows has one or two; beyond this it is large, and waits with others.
+pub const SYNC_PIECES_MAX: usize = 4;
+
 /// A direct write through a mount is cut to this once held writes have taken all their memory: a
 /// program gets a short count then, as it may from any direct write. Whole blocks of any disk.
 pub const FUSE_SHORT_WRITE_BYTES: usize = 64 << 10;

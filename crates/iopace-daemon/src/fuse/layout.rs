@@ -15,6 +15,7 @@
 //! # Sources
 //! Growth up to 8 MiB: the preallocation of ext4 (`ext4_mb_normalize_request`, fs/ext4/mballoc.c).
 
+use crate::limits::SYNC_PIECES_MAX;
 use iopace_core::request::Extent;
 use iopace_core::units::Bytes;
 use std::collections::BTreeMap;
@@ -48,6 +49,12 @@ struct Space {
 #[derive(Debug, Default)]
 pub(crate) struct Chunks(Mutex<BTreeMap<u64, u64>>);
 
+/// From the beginning of the first to the end of the second, which does not begin before it.
+fn both(first: Extent, second: Extent) -> Extent {
+    let end = first.end().max(second.end());
+    Extent::new(first.offset(), end - first.offset()).expect("within the disk")
+}
+
 impl Layout {
     /// An empty disk.
     pub(crate) fn new(capacity: Bytes) -> Layout {
@@ -72,13 +79,13 @@ impl Layout {
         Extent::new(Bytes(at), Bytes(len.min(self.capacity))).expect("within the disk")
     }
 
-    /// From the first to the last chunk of a file that has something to write back, if any has:
-    /// other files may lie in between.
+    /// The chunks of a file that have something to write back, neighbours on the disk as one. If
+    /// they lie in too many places, one extent from the first to the last, with other files in it.
     pub(crate) fn unclean(
         &self,
         chunks: &Chunks,
         are_clean: impl FnOnce(&[Extent]) -> Vec<bool>,
-    ) -> Option<Extent> {
+    ) -> Vec<Extent> {
         let chunks = chunks.0.lock().unwrap_or_else(PoisonError::into_inner);
         let extents = chunks.iter().filter_map(|(offset, place)| {
             let end = (place + chunk(*offset).1).min(self.capacity);
@@ -86,10 +93,20 @@ impl Layout {
         });
         let extents: Vec<Extent> = extents.collect();
         let clean = are_clean(&extents);
-        let unclean = || extents.iter().zip(&clean).filter(|(_, is_clean)| !**is_clean);
-        let from = unclean().map(|(extent, _)| extent.offset()).min()?;
-        let end = unclean().map(|(extent, _)| extent.end()).max()?;
-        Extent::new(from, end - from)
+        let unclean = extents.into_iter().zip(clean).filter(|(_, is_clean)| !is_clean);
+        let mut unclean: Vec<Extent> = unclean.map(|(extent, _)| extent).collect();
+        unclean.sort_unstable_by_key(|extent| extent.offset());
+        let mut pieces: Vec<Extent> = Vec::new();
+        for next in unclean {
+            match pieces.last_mut() {
+                Some(last) if last.end() >= next.offset() => *last = both(*last, next),
+                _ => pieces.push(next),
+            }
+        }
+        match pieces[..] {
+            [first, .., last] if pieces.len() > SYNC_PIECES_MAX => vec![both(first, last)],
+            _ => pieces,
+        }
     }
 
     /// Everything of a file from an offset on is void: says where that was. Whole chunks are free.
@@ -199,23 +216,39 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_covers_is_from_the_first_to_the_last_chunk_with_something_to_write_back() {
+    fn a_sync_covers_the_chunks_with_something_to_write_back() {
         let layout = Layout::new(Bytes(1 << 30));
         let (one, two) = (Chunks::default(), Chunks::default());
-        assert_eq!(layout.unclean(&one, |chunks| vec![false; chunks.len()]), None);
+        assert_eq!(layout.unclean(&one, |chunks| vec![false; chunks.len()]), []);
         for offset in [0, SMALLEST] {
             layout.place(&one, 0, offset, 4096);
             layout.place(&two, 0, offset, 4096);
         }
-        let unclean = |chunks, clean: &[bool]| {
-            let extent = layout.unclean(chunks, |_| clean.to_vec());
-            extent.map(|e| (e.offset().get(), e.len().get()))
+        // Then two of the second, one behind the other.
+        layout.place(&two, 0, 2 * SMALLEST, 4096);
+        let unclean = |clean: &[bool]| -> Vec<(u64, u64)> {
+            let pieces = layout.unclean(&two, |_| clean.to_vec());
+            let piece = |e: &Extent| (e.offset().get() / SMALLEST, e.len().get() / SMALLEST);
+            pieces.iter().map(piece).collect()
         };
-        assert_eq!(unclean(&one, &[false, false]), Some((0, 3 * SMALLEST)));
-        assert_eq!(unclean(&two, &[false, false]), Some((SMALLEST, 3 * SMALLEST)));
-        assert_eq!(unclean(&two, &[false, true]), Some((SMALLEST, SMALLEST)));
-        assert_eq!(unclean(&two, &[true, false]), Some((3 * SMALLEST, SMALLEST)));
-        assert_eq!(unclean(&two, &[true, true]), None);
+        assert_eq!(unclean(&[false, true, true]), [(1, 1)]);
+        assert_eq!(unclean(&[false, true, false]), [(1, 1), (4, 2)]);
+        assert_eq!(unclean(&[false, false, false]), [(1, 1), (3, 3)]);
+        assert_eq!(unclean(&[true, true, true]), []);
+    }
+
+    #[test]
+    fn a_sync_of_many_places_is_one() {
+        let layout = Layout::new(Bytes(1 << 40));
+        let (one, two) = (Chunks::default(), Chunks::default());
+        for chunk in 0..=SYNC_PIECES_MAX as u64 {
+            layout.place(&one, 0, (1 << 30) + chunk * 8 * MIB, 4096);
+            layout.place(&two, 0, 0, 4096);
+            layout.place(&two, 0, (1 << 30) + chunk * 8 * MIB, 4096);
+        }
+        let pieces = layout.unclean(&one, |chunks| vec![false; chunks.len()]);
+        assert_eq!(pieces.len(), 1);
+        assert!(pieces[0].len().get() > 8 * MIB * (1 + SYNC_PIECES_MAX as u64));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! On an emulated disk all of it goes to the machine, where the file lies in a layout of our own.
 
 use super::data::{Caller, Data, FileState, Opened, WriteMode};
-use super::held::{Held, Reply, Room};
+use super::held::{Held, Reply, Room, Whole};
 use super::layout::Layout;
 use super::regions::{Region, Regions};
 use super::tree::inode::Inode;
@@ -318,20 +318,25 @@ impl Data for Scheduled {
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
         let pays = self.who.of(from);
         let nothing = Extent::new(Bytes(NOTHING), Bytes(1)).expect("below 2^62");
-        let extent = match &self.placement {
+        let mut extents = match &self.placement {
             Placement::Real(_) => {
-                file.inode.state.region.get().map_or(nothing, |region| region.whole())
+                file.inode.state.region.get().map(|region| region.whole()).into_iter().collect()
             }
             Placement::Emulated(layout) => {
-                let are_clean = |chunks: &[Extent]| self.device.are_clean(chunks);
-                layout.unclean(&file.inode.state.chunks, are_clean).unwrap_or(nothing)
+                layout.unclean(&file.inode.state.chunks, |chunks| self.device.are_clean(chunks))
             }
         };
-        let mut target = Target::new(Arc::clone(&file.file), 0);
-        target.data_only = data_only;
-        let ticket = self.hold(from, Reply::Done(reply), None);
-        let who = (pays.task(), pays.group());
-        self.submit(self.job(who, Op::Flush, extent, (target, ticket)));
+        if extents.is_empty() {
+            extents.push(nothing);
+        }
+        let (who, whole) = ((pays.task(), pays.group()), Whole::new(extents.len(), reply));
+        let job = |extent| {
+            let mut target = Target::new(Arc::clone(&file.file), 0);
+            target.data_only = data_only;
+            let ticket = self.hold(from, Reply::Piece(Arc::clone(&whole)), None);
+            self.job(who, Op::Flush, extent, (target, ticket))
+        };
+        self.device.submit(&mut extents.into_iter().map(job).collect());
     }
 
     fn copy(
