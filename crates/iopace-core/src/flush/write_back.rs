@@ -150,8 +150,7 @@ impl Flusher {
         self.turns.file(group, oldest);
     }
 
-    /// That run, as [`Flusher::candidate`] or [`Flusher::urgent`] gave it at this instant, is on its
-    /// way.
+    /// That run, as [`Flusher::candidate`] or [`Flusher::urgent`] gave it at this instant, goes.
     pub fn take(&mut self, run: &Run) {
         let range = pages::touched(run.extent);
         let count = range.end - range.start;

@@ -35,8 +35,8 @@
 //! 6. Write-back never starves: a gap is at most 31 times its batch and never above 2 s.
 //! 7. A reader that never comes back, lost completions, failures and jumps of the clock do not hold
 //!    write-back back for more than 5 s.
-//! 8. What a flush waits for has an eighth of the gap: readers keep two thirds. Who flushes is no
-//!    reader.
+//! 8. What a large flush waits for has an eighth of the gap: readers keep two thirds. Who flushes
+//!    is no reader. What a small one waits for comes as a request of a task, with no gap.
 //! 9. What write-back waits in line for its turn is no cost: no gap pays for it, and a batch is a
 //!    sixteenth of its wait at least (80 ms at most).
 //!

@@ -34,7 +34,7 @@ pub struct WriteBack {
     pub requests_count: u32,
     /// Bytes.
     pub size: Bytes,
-    /// Whether a flush waits for it.
+    /// Whether a flush waits for it, other than a small one, whose write-back is not asked about.
     pub is_awaited: bool,
 }
 
