@@ -108,6 +108,10 @@ pub const FUSE_WRITE_BYTES_MAX: u32 = 1 << 20;
 /// kernel's own number is 12.
 pub const FUSE_BACKGROUND_MAX: u16 = 1024;
 
+/// Read-ahead of a mount: its largest request. Below the mount nothing is read ahead, so that all
+/// of it is asked for at the device.
+pub const FUSE_READ_AHEAD_KB: u32 = 1024;
+
 /// The same for exports that are shown as files: what the queue of a loop device holds. Each holds
 /// at most 1 MiB of memory, so a loop device no more than 128 MiB.
 pub const IMAGE_BACKGROUND_MAX: u16 = 128;

@@ -87,6 +87,11 @@ impl Backing {
         Tree::new(root, Arc::new(data), options)
     }
 
+    /// Whether its files are on an emulated disk.
+    pub(crate) fn is_emulated(&self) -> bool {
+        matches!(self.placement, Placement::Emulated(_))
+    }
+
     /// How many files are kept open until what was written to them is on the disk.
     pub(crate) fn kept_count(&self) -> usize {
         match &self.placement {

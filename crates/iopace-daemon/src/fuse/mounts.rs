@@ -16,6 +16,7 @@ use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountCon
 use crate::control::api::MountReport;
 use crate::daemon::{Daemon, StartError};
 use crate::device::Device;
+use crate::limits::FUSE_READ_AHEAD_KB;
 use crate::timer::Timers;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
@@ -225,7 +226,11 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
     };
     let tree = Arc::clone(&served.0);
     let seen = Arc::clone(&tree);
+    let is_emulated = backing.is_emulated();
     let on_start = |notifier, place: &Place| {
+        if !is_emulated {
+            place.read_ahead(FUSE_READ_AHEAD_KB);
+        }
         let (major, minor) = place.device;
         seen.mounted_as(rustix::fs::makedev(major, minor));
         if let Err(error) = seen.trim_with(notifier) {

@@ -85,15 +85,9 @@ impl Scheduled {
         if is_emulated || file.file.is_direct() || self.device.is_limited(group) {
             return None;
         }
-        let count = file.file.read_some_cached(into, offset).ok()?;
-        let is_all = count == into.len() || {
-            let size = rustix::fs::fstat(file.file.fd()).ok()?.st_size;
-            offset + count as u64 >= size.cast_unsigned()
-        };
-        is_all.then(|| {
-            self.device.read_by_caller();
-            count
-        })
+        let count = file.file.read_cached_to_end(into, offset).ok()?;
+        self.device.read_by_caller();
+        Some(count)
     }
 
     /// Where a piece of a file lies that is on the disk, or will be.

@@ -5,14 +5,10 @@ use iopace_core::request::{Extent, Op};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-
-/// The system call `cachestat`, of the same number on every architecture; libc does not name it
-/// yet.
-const SYS_CACHESTAT: libc::c_long = 451;
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -56,8 +52,10 @@ impl File {
         File { file, size_bytes, is_block: false, is_directory: false, direct: false }
     }
 
-    /// A file of a tree, which may have any size at any time.
+    /// A file of a tree, which may have any size at any time. The kernel reads nothing ahead of it
+    /// by itself: that is done above us, in requests that the device is asked for.
     pub(crate) fn of_tree(file: fs::File, direct: bool) -> File {
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         File { file, size_bytes: u64::MAX, is_block: false, is_directory: false, direct }
     }
 
@@ -101,46 +99,6 @@ impl File {
     /// The descriptor, for io_uring.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-
-    /// Reads from the page cache only.
-    ///
-    /// # Errors
-    /// `WouldBlock` if not all of it is cached (or the file system cannot tell).
-    pub fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        let wanted = into.len();
-        let mut slices = [IoSliceMut::new(into)];
-        match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
-            Ok(got) if got == wanted => Ok(()),
-            Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Reads from the page cache only, as much as is there from the offset on.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing is (or the file system cannot tell), or what the system said.
-    pub(crate) fn read_some_cached(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut slices = [IoSliceMut::new(into)];
-        let flags = ReadWriteFlags::NOWAIT;
-        Ok(rustix::io::preadv2(&self.file, &mut slices, offset, flags)?)
-    }
-
-    /// Whether all of the extent is in the page cache; false where the kernel cannot tell (before
-    /// Linux 6.5).
-    pub fn is_cached(&self, offset: u64, len: u64) -> bool {
-        const PAGE: u64 = 4096;
-        let range = [offset, len];
-        let mut counts = [0u64; 5];
-        // SAFETY: `range` and `counts` have the layout of `struct cachestat_range` (two u64) and
-        // `struct cachestat` (five u64), and live until the call returns.
-        let result = unsafe {
-            let (range, counts) = (range.as_ptr(), counts.as_mut_ptr());
-            libc::syscall(SYS_CACHESTAT, self.fd().as_raw_fd(), range, counts, 0)
-        };
-        let wanted = (offset + len).div_ceil(PAGE) - offset / PAGE;
-        result == 0 && counts[0] == wanted
     }
 
     /// Reads all of it, however many calls that takes.

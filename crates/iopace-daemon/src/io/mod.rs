@@ -13,6 +13,7 @@ use iopace_core::request::{Extent, Op, RequestId};
 use std::io;
 use std::sync::{Arc, Weak};
 
+mod cached;
 pub mod file;
 pub(crate) mod pool;
 pub mod target;

@@ -149,3 +149,24 @@ fn what_is_written_is_read_and_durable_below() {
     assert!(status.buffered_writes_count >= 5, "{}", status.buffered_writes_count);
     assert_eq!(status.memory.expect("buffered").dirty.device.get(), 0, "all is written back");
 }
+
+/// The kernel reads nothing ahead below the mount, and nothing because we asked what is cached.
+#[test]
+fn cold_reads_are_requests() {
+    let Some(mounted) = Mounted::new(|_| {}) else { return };
+    let data = vec![7; 8 << 20];
+    fs::write(mounted.below("cold"), &data).expect("written");
+    let file = fs::File::open(mounted.below("cold")).expect("open");
+    file.sync_all().expect("durable");
+    // Not cached any more; some file systems do not do that.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advised");
+    let status = || mounted.daemon.as_ref().expect("it runs").devices()[0].status();
+    let before = status().stats.read.bytes.get();
+    assert!(fs::read(mounted.at("cold")).expect("read") == data);
+    let asked = status().stats.read.bytes.get() - before;
+    if asked == 0 {
+        println!("skipped: the file system keeps what is not needed");
+        return;
+    }
+    assert_eq!(asked, 8 << 20);
+}
