@@ -13,6 +13,9 @@ const SHARE_ONE: u64 = 1 << 20;
 /// What a request costs in the tie-break beside its bytes: a page, so that small ones count.
 const OPERATION_BYTES: u64 = 4096;
 
+/// Fixed-point one for service: with the largest weight, 10 000, a page still counts 3355.
+const COST_ONE: u64 = 1 << 12;
+
 /// Order among the children of one node; the least is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
@@ -113,9 +116,10 @@ impl Node {
     }
 }
 
-/// What a request counts for among siblings with equally many slots.
-pub(super) fn cost(ask: &Ask) -> u64 {
-    ask.bytes.get() + OPERATION_BYTES
+/// What a request counts for among siblings with equally many slots, by weight. Sums stay below
+/// 2^64 for 4 PiB at the least weight; beyond, they stay where they are.
+pub(super) fn cost(ask: &Ask, weight: Weight) -> u64 {
+    (ask.bytes.get() + OPERATION_BYTES).saturating_mul(COST_ONE) / u64::from(weight.get())
 }
 
 /// Slots by weight. Whoever has none has used nothing, whatever its weight: were the next one

@@ -144,7 +144,7 @@ impl Tree {
         let node = self.node(place(ask.group));
         let begin = node.own_service.max(node.floor);
         node.floor = begin;
-        node.own_service = begin + cost(ask) / u64::from(Weight::DEFAULT.get());
+        node.own_service = begin.saturating_add(cost(ask, Weight::DEFAULT));
         node.own_taken += 1;
     }
 
@@ -154,7 +154,7 @@ impl Tree {
         let node = self.node(index);
         node.taken += 1;
         let begin = node.service.max(floor);
-        node.service = begin + cost(ask) / u64::from(node.settings.weight.get());
+        node.service = begin.saturating_add(cost(ask, node.settings.weight));
         let parent = node.parent;
         self.node(parent).floor = begin;
         parent

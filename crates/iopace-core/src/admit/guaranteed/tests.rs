@@ -322,8 +322,10 @@ fn one_request_at_a_time_gets_half_of_a_shared_limit_beside_sixty_four() {
 fn a_shared_limit_is_divided_by_weight() {
     let sustained = Rates { iops: per_second(1_000), ..Rates::default() };
     let limited = Settings { max: Limits { sustained, ..Limits::default() }, ..settings(100) };
-    for (small, depth, parts) in [(20, 1, 163..=170), (20, 8, 163..=170), (300, 1, 745..=755)] {
-        let groups = [(1, 0, limited), (2, 1, settings(100)), (3, 1, settings(small))];
+    let cases = [(100, 20, 1, 163..=170), (100, 20, 8, 163..=170), (100, 300, 1, 745..=755)];
+    // One request of 4 KiB of so large a weight is less than one byte of the least.
+    for (large, small, depth, parts) in cases.into_iter().chain([(10_000, 100, 1, 9..=11)]) {
+        let groups = [(1, 0, limited), (2, 1, settings(large)), (3, 1, settings(small))];
         let mut world = World::new(128, &groups);
         world.serve(Instant(10 * SEC), &[(2, Lane::Write, 4096, 8), (3, Lane::Write, 4096, depth)]);
         let [large, small] = [2, 3].map(|id| world.admitted_bytes.get(&id).copied().unwrap_or(0));
