@@ -25,10 +25,12 @@
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
 
 mod groups;
+mod live;
 mod mounts;
 mod policies;
 
 pub use groups::*;
+pub use live::*;
 pub use mounts::MountReport;
 pub use policies::*;
 

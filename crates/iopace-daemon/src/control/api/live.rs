@@ -1,0 +1,152 @@
+//! What everything does at this moment, second by second: for `iopace top`, `iopace explain`, the
+//! dashboard and scripts.
+//!
+//! The daemon looks at its devices once a second whoever listens, and keeps the last minutes. All
+//! rates and times here are those of one such interval.
+
+use super::{PaceReport, PictureReport, QueueReport, TimesReport, WindowReport};
+use serde::{Deserialize, Serialize};
+
+/// What everything did in one interval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveReport {
+    /// Counts the intervals since the daemon was started.
+    pub sequence: u64,
+    /// When it ended, since the daemon was started.
+    pub uptime_ns: u64,
+    /// Its length.
+    pub interval_ns: u64,
+    /// The devices.
+    pub devices: Vec<LiveDevice>,
+}
+
+/// What a device did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveDevice {
+    /// Its name.
+    pub device: String,
+    /// `file`, `block device` or `emulated`.
+    pub kind: String,
+    /// The scheduler at work.
+    pub scheduler: String,
+    /// Whether it was inserted.
+    pub inserted: bool,
+    /// What finished, and why it had waited.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Where its requests are.
+    pub queue: QueueReport,
+    /// How many requests its disk may hold.
+    pub window: WindowReport,
+    /// Dirty memory, and how its writers are paced; none if the device bypasses the page cache.
+    pub pace: Option<PaceReport>,
+    /// The groups, the root first, parents before children: those that did something or have
+    /// something here, up to a bound.
+    pub groups: Vec<LiveGroup>,
+    /// So many more groups are not listed.
+    pub groups_left_out_count: usize,
+    /// The tasks that moved most or waited longest.
+    pub tasks: Vec<LiveTask>,
+}
+
+/// What a group and those below it did on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveGroup {
+    /// Its path; `/` is the root.
+    pub group: String,
+    /// What finished, and why it had waited.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Its weight here.
+    pub weight: u32,
+    /// Its class here, `rt`, `be` or `idle`.
+    pub class: String,
+    /// Whether a limit (`io.max`) holds for it itself here.
+    pub limited: bool,
+    /// Slots that it has now.
+    pub slots_taken_count: u32,
+    /// Dirty memory of its own.
+    pub dirty_bytes: u64,
+    /// How stage pace sees it, if its policy has a view of groups.
+    pub pace: Option<PictureReport>,
+}
+
+/// What a task did on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveTask {
+    /// What it is called: `connection 3`, or the program and number of a process.
+    pub task: String,
+    /// The group that pays for it.
+    pub group: String,
+    /// What finished, and why it had waited.
+    #[serde(flatten)]
+    pub activity: Activity,
+}
+
+/// What finished in the interval, and why it had waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Reads.
+    pub read: FlowReport,
+    /// Writes that reached the disk, zeroes included.
+    pub write: FlowReport,
+    /// From arrival to finish, of what tasks waited for.
+    pub latency: TimesReport,
+    /// Where the time of what finished went, summed over the requests.
+    pub waits: WaitsReport,
+    /// How many requests stand where at the end of the interval.
+    pub now: WaitCounts,
+}
+
+/// Requests and bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// Bytes per second.
+    pub bytes_s: u64,
+    /// Requests per second, in thousandths.
+    pub ops_milli_s: u64,
+}
+
+/// Time by reason; the parts sum to the time from arrival to finish exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitsReport {
+    /// Stage pace: memory is dirtied faster than the device cleans it; the task has its rate.
+    pub dirty_ns: u64,
+    /// Stage pace: as much is dirty as may be.
+    pub memory_ns: u64,
+    /// Stage admit: no request slot was free for it.
+    pub slot_ns: u64,
+    /// Stage admit: a limit of the group or of one above it was used up.
+    pub budget_ns: u64,
+    /// Stage sched: others had their turn.
+    pub turn_ns: u64,
+    /// Stage sched: the disk was kept idle for the next request of the task in service.
+    pub anticipation_ns: u64,
+    /// Stage window: the device held as many requests as it may.
+    pub window_ns: u64,
+    /// At the device.
+    pub disk_ns: u64,
+}
+
+/// Requests by the reason why they are not further yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitCounts {
+    /// As [`WaitsReport::dirty_ns`].
+    pub dirty_count: u32,
+    /// As [`WaitsReport::memory_ns`].
+    pub memory_count: u32,
+    /// As [`WaitsReport::slot_ns`].
+    pub slot_count: u32,
+    /// As [`WaitsReport::budget_ns`].
+    pub budget_count: u32,
+    /// As [`WaitsReport::turn_ns`].
+    pub turn_count: u32,
+    /// As [`WaitsReport::anticipation_ns`].
+    pub anticipation_count: u32,
+    /// As [`WaitsReport::window_ns`].
+    pub window_count: u32,
+    /// At the device.
+    pub disk_count: u32,
+    /// How long the oldest of them all has been here.
+    pub oldest_ns: u64,
+}
