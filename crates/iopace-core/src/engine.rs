@@ -57,6 +57,7 @@ mod frames;
 mod groups;
 mod interface;
 mod memory;
+mod parked;
 mod status;
 mod write_back;
 
@@ -228,7 +229,6 @@ impl Engine {
     }
 
     // Stage 2: admit.
-
     fn submitted(&mut self, submit: Submit) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
             self.ledger.refuse();
@@ -269,17 +269,17 @@ impl Engine {
         entry.window_mark = window_full;
         entry.reserved = reserved;
         if entry.state == State::Held {
-            self.barriers.push_back(id);
-            return;
+            return self.barriers.push_back(id);
         }
         let request = Request::new(id, entry.submit, entry.arrived).reserved(reserved);
+        let run = entry.run.as_ref().map(|run| (run.owner.group, run.extent.len()));
+        self.unpark(id, run);
         if let Err(fault) = self.sched.push(self.now, request) {
             self.fail_over(fault);
         }
     }
 
     // Stage 3: sched.
-
     /// Checks what the scheduler popped against the ledger.
     fn popped(&mut self, request: Request) -> Option<Start> {
         let id = request.retire();
@@ -305,7 +305,6 @@ impl Engine {
     }
 
     // Stage 4: window and disk.
-
     fn in_flight(&self) -> u32 {
         u32::try_from(self.ledger.count(State::InFlight)).expect("bounded by NR_REQUESTS_MAX")
     }
@@ -365,7 +364,6 @@ impl Engine {
     }
 
     // The drive contract.
-
     /// Takes a new instant in and books the time that has passed.
     fn advance(&mut self, now: Instant) {
         assert!(

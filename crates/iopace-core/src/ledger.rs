@@ -104,6 +104,11 @@ impl Ledger {
         RequestId { slot, sequence }
     }
 
+    /// Whether the request waits for a slot.
+    pub(crate) fn is_waiting(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|entry| entry.state == State::Waiting)
+    }
+
     /// The entry of a request that has just entered.
     pub(crate) fn entered(&mut self, id: RequestId) -> &mut Entry {
         self.advance(id, State::Waiting)

@@ -37,6 +37,7 @@ pub static STORIES: &[Story] = stories![
     "groups-depth-1-beside-64",
     "groups-guarantee",
     "groups-latency-target",
+    "groups-limited-writer",
     "groups-limits",
     "groups-shared-limit",
     "groups-weights-nested",

@@ -48,7 +48,7 @@ use super::tree::Tree;
 use super::{Admission, Admit, Ask, GroupSlots};
 use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
-use crate::request::GroupId;
+use crate::request::{GroupId, Lane};
 use crate::time::Instant;
 use crate::verdict::Reason;
 
@@ -91,6 +91,10 @@ impl Admission for GuaranteedSlots {
         }
         let at = self.tree.next_alarm();
         Admit::At(at, if at.is_never() { Reason::Slot } else { Reason::Budget })
+    }
+
+    fn is_closed(&self, now: Instant, group: GroupId, lane: Lane) -> bool {
+        self.tree.is_closed(now, group, lane)
     }
 
     fn release(&mut self, now: Instant, ask: Ask) {

@@ -77,6 +77,11 @@ pub trait Admission: fmt::Debug + Send {
     /// The next request that goes on.
     fn admit(&mut self, now: Instant) -> Admit;
 
+    /// Whether a limit of the group, or of one above it, is used up for now in that lane.
+    fn is_closed(&self, _now: Instant, _group: GroupId, _lane: Lane) -> bool {
+        false
+    }
+
     /// A request that was admitted has finished: its slot is free again.
     fn release(&mut self, now: Instant, ask: Ask);
 

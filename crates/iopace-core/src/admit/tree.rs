@@ -160,6 +160,18 @@ impl Tree {
         parent
     }
 
+    /// Whether a limit on the way up is used up for the moment.
+    pub(super) fn is_closed(&self, now: Instant, id: GroupId, lane: Lane) -> bool {
+        let mut index = place(id);
+        while let Some(Some(node)) = self.nodes.get(index as usize).filter(|_| index != 0) {
+            if node.opens(lane) > now {
+                return true;
+            }
+            index = node.parent;
+        }
+        false
+    }
+
     /// The next instant at which somebody may go on by time alone.
     pub(super) fn next_alarm(&self) -> Instant {
         self.alarms.first().map_or(Instant::NEVER, |(at, _)| *at)

@@ -8,6 +8,7 @@
 //! fits, in order of arrival, and counts as dirty from then on.
 
 use super::door::{Door, Stand};
+use super::parked::Parked;
 use super::{Engine, Finish, Output, Resume, WriteId};
 use crate::flush::{ExtentMark, Flusher, Mark, Owner};
 use crate::limits::{FRONTEND_REQUESTS_MAX, PORTION_MAX};
@@ -49,6 +50,8 @@ pub(super) struct Memory {
     /// What stage window decides about, and how many requests beside it small syncs wait for.
     pub(super) in_line: window::WriteBack,
     pub(super) urgent_count: u32,
+    /// What limits of groups hold up, which is not in line.
+    pub(super) parked: Parked,
     /// Whether something has happened that may let write-back go on.
     pub(super) is_asked: bool,
     /// When stage window has to be asked again for write-back.
@@ -84,6 +87,7 @@ impl Memory {
             syncing_parts: Vec::new(),
             in_line: window::WriteBack::default(),
             urgent_count: 0,
+            parked: Parked::default(),
             is_asked: false,
             again: Instant::NEVER,
             chunk_at: Instant::ZERO,

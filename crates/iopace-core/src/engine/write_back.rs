@@ -6,7 +6,7 @@ use crate::admit::Ask;
 use crate::flush::{PAGE, Run};
 use crate::ledger::Entry;
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
-use crate::request::{Extent, GroupId, Op, Submit, Tag};
+use crate::request::{Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Verdict;
@@ -95,17 +95,20 @@ impl Engine {
             let Some(run) = memory.flusher.candidate(self.now, background, pressed, len) else {
                 return;
             };
-            let size = run.extent.len();
-            match self.window.write_back(self.now, &memory.in_line, size) {
+            let (size, group) = (run.extent.len(), run.owner.group);
+            if self.holds_back(group) {
+                continue;
+            }
+            match self.window.write_back(self.now, &self.memory.in_line, size) {
                 Verdict::Pass => {}
                 Verdict::Wait(at, _) => {
-                    memory.again = at.max(self.now + Nanos(1));
+                    self.memory.again = at.max(self.now + Nanos(1));
                     return;
                 }
             }
-            memory.in_line.requests_count += 1;
-            memory.in_line.size += size;
-            self.put_into_line(run);
+            let is_closed = self.admit.is_closed(self.now, group, Lane::Write);
+            let id = self.put_into_line(run);
+            self.stands(group, id, size, is_closed);
         }
     }
 
@@ -123,10 +126,10 @@ impl Engine {
     /// Whether there is a place in line for one more.
     fn has_place(&self) -> bool {
         let count = self.memory.in_line.requests_count + self.memory.urgent_count;
-        count < WRITE_BACK_REQUESTS_MAX as u32
+        (count as usize) + self.memory.parked.count() < WRITE_BACK_REQUESTS_MAX
     }
 
-    fn put_into_line(&mut self, run: Run) {
+    fn put_into_line(&mut self, run: Run) -> RequestId {
         self.memory.flusher.take(&run);
         let submit = Submit {
             tag: Tag(u64::MAX),
@@ -137,7 +140,7 @@ impl Engine {
             fua: false,
             sync: run.is_urgent,
         };
-        self.enter(submit, |entry| entry.run = Some(run));
+        self.enter(submit, |entry| entry.run = Some(run))
     }
 
     /// Learns from the measured bandwidth how much is worth a turn: half a second of it, as in the
@@ -221,7 +224,7 @@ impl Engine {
     }
 
     /// Submits a request of the engine or of a frontend; `fill` completes its entry.
-    pub(super) fn enter(&mut self, mut submit: Submit, fill: impl FnOnce(&mut Entry)) {
+    pub(super) fn enter(&mut self, mut submit: Submit, fill: impl FnOnce(&mut Entry)) -> RequestId {
         if submit.op == Op::Flush {
             // What it covers is clean: from here on it has no size.
             submit.extent = Extent::EMPTY;
@@ -232,6 +235,7 @@ impl Engine {
         if self.admit.enqueue(self.now, Ask::new(id, &submit)) {
             self.admitted(id, false);
         }
+        id
     }
 }
 

@@ -49,14 +49,16 @@
 //! 7. A group whose write-back is held up does not hold up that of others.
 //! 8. Failed write-back is told once, and its pages are clean.
 //! 9. What a small sync waits for waits for no turn, no chunk and no gap.
+//! 10. A group that is held back gives no candidate, and all others do as if it had nothing.
 //!
 //! # When it does not know
 //! Before the bandwidth of the disk is measured, a chunk is 4 MiB.
 //!
 //! # Limits
 //! Pages are written back in the order of age, not of place: random writes stay random but for what
-//! is adjacent. A write to a part of a page dirties all of it. With more groups held up than there
-//! are places in line, others get their turns only.
+//! is adjacent. A write to a part of a page dirties all of it. The engine holds a group back whose
+//! own limit is used up; with more groups held up by something else (their slots, their class) than
+//! there are places in line, others get their turns only.
 //!
 //! # Sources
 //! Age of 30 s: vm.dirty_expire_centisecs of Linux. Chunk: `writeback_chunk_size` (fs-writeback.c),

@@ -4,7 +4,7 @@
 //!  first   a group that has just begun to have something due
 //!  then    the others: the turn goes round, a chunk each           ◄── this is the common case
 //!  last    groups with as much in line as their allowance
-//!  never   groups with too much in line
+//!  never   groups with too much in line, or held back by who asks
 //! ```
 //! "In line" is what was taken and is not done: it waits in stage admit or in the scheduler, or is
 //! at the disk. A group whose own limit holds its write-back up would soon have all the room that
@@ -99,6 +99,8 @@ pub(super) struct Group {
     /// How many runs it may have in line while others have something due; zero is one that is not
     /// known.
     allowance: usize,
+    /// It is passed over until it is released.
+    pub(super) is_held: bool,
     place: Place,
 }
 
@@ -124,7 +126,7 @@ impl Group {
         };
         let is_full = self.runs.len() >= GROUP_IN_LINE_RUNS as usize
             || bytes(self.writing) >= GROUP_IN_LINE_MAX;
-        let waiting = oldest.filter(|_| !is_full);
+        let waiting = oldest.filter(|_| !is_full && !self.is_held);
         Place {
             waiting: waiting.map(|(number, is_due)| Waiting { line, number, is_due }),
             front: self.runs.first().copied().filter(|_| self.allowance() > 1),
@@ -141,7 +143,7 @@ fn is_passed(run: u64, latest: u64) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     groups: BTreeMap<GroupId, Group>,
-    /// Groups with dirty pages, but for those with too much in line.
+    /// Groups with dirty pages, but for those with too much in line and those held back.
     any: BTreeSet<(Line, GroupId)>,
     /// Those that something is due of by itself.
     due: BTreeSet<(Line, GroupId)>,

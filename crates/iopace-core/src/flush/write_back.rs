@@ -103,6 +103,21 @@ impl Flusher {
         Some(Run { owner: stamp.owner, extent, is_urgent: false })
     }
 
+    /// Nothing of the group is a candidate until it is released, for a small sync excepted: its own
+    /// limit holds it up, and what was taken of it would only stand in line.
+    pub fn hold(&mut self, group: GroupId) {
+        self.turns.get_mut(group).is_held = true;
+        self.file(group);
+    }
+
+    /// Ends that.
+    pub fn release(&mut self, group: GroupId) {
+        if self.turns.get(group).is_some_and(|group| group.is_held) {
+            self.turns.get_mut(group).is_held = false;
+            self.file(group);
+        }
+    }
+
     /// The oldest run that a small sync waits for, of `run_max` at most (a page at least).
     pub fn urgent(&self, run_max: Bytes) -> Option<Run> {
         let (first, stamp) = self.pages.urgent()?;

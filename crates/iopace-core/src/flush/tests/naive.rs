@@ -35,6 +35,7 @@ pub(super) struct Seen {
     pub(super) asked: u64,
     pub(super) turns: u64,
     pub(super) urgent: u64,
+    pub(super) held_back: u64,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +56,7 @@ pub(super) struct Naive {
     turn: (GroupId, Instant, u64),
     positions: BTreeMap<GroupId, (Owner, u64, u64)>,
     served: BTreeSet<GroupId>,
+    pub(super) held_back: BTreeSet<GroupId>,
 }
 
 impl Naive {
@@ -222,8 +224,10 @@ impl Naive {
         let groups: BTreeSet<GroupId> = wanted.iter().map(|(_, mud)| mud.owner.group).collect();
         let count = groups.len();
         let free = groups.into_iter().filter(|group| !self.is_full(*group));
+        let free = free.filter(|group| !self.held_back.contains(group));
         let ranks: BTreeMap<GroupId, u8> = free.map(|group| (group, self.rank(group))).collect();
         self.seen.full += u64::from(ranks.len() < count);
+        self.seen.held_back += u64::from(ranks.len() < count && !self.held_back.is_empty());
         let group = self.next(now, &ranks)?;
         let wanted: BTreeMap<u64, Mud> =
             wanted.into_iter().filter(|(_, mud)| mud.owner.group == group).collect();
@@ -323,6 +327,7 @@ impl Naive {
         self.positions.remove(&id);
         self.served.remove(&id);
         self.allowances.remove(&id);
+        self.held_back.remove(&id);
     }
 
     fn forget_served(&mut self) {

@@ -1,0 +1,77 @@
+//! Write-back that its own group's limit holds up: it stands in nobody's line.
+//!
+//! The line for the disk is short (stage window), and a run in it takes a place from the others. So
+//! a group whose limit is used up has one run at stage admit, which goes on the moment it may, and
+//! counts as in line from then on; until then its other pages are no candidates.
+
+use super::Engine;
+use crate::limits::WRITE_BACK_REQUESTS_MAX;
+use crate::request::{GroupId, Lane, RequestId};
+use crate::units::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most runs that are parked, half of the places that write-back has: the rest is for those that no
+/// limit holds up.
+const PARKED_MAX: usize = WRITE_BACK_REQUESTS_MAX / 2;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    runs: BTreeMap<GroupId, RequestId>,
+    /// Groups held back with no run here, since there was no place.
+    without: BTreeSet<GroupId>,
+}
+
+impl Parked {
+    /// How many runs there are.
+    pub(super) fn count(&self) -> usize {
+        self.runs.len()
+    }
+}
+
+impl Engine {
+    /// Whether a group's own limit holds it up and it has its run waiting for that already: then it
+    /// is no candidate until that one goes on.
+    pub(super) fn holds_back(&mut self, group: GroupId) -> bool {
+        let parked = &mut self.memory.parked;
+        let has_run = parked.runs.contains_key(&group);
+        if !(has_run || parked.runs.len() >= PARKED_MAX)
+            || !self.admit.is_closed(self.now, group, Lane::Write)
+        {
+            return false;
+        }
+        if !has_run {
+            parked.without.insert(group);
+        }
+        self.memory.flusher.hold(group);
+        true
+    }
+
+    /// A run of the group has been put into line; `is_closed`: a limit is used up.
+    pub(super) fn stands(&mut self, group: GroupId, id: RequestId, size: Bytes, is_closed: bool) {
+        if is_closed && self.ledger.is_waiting(id) && !self.memory.parked.runs.contains_key(&group)
+        {
+            self.memory.parked.runs.insert(group, id);
+            return;
+        }
+        self.memory.in_line.requests_count += 1;
+        self.memory.in_line.size += size;
+    }
+
+    /// Write-back was admitted: if it was parked, it is in line now, and its group goes on.
+    /// `run`: its group and size; none of what is no write-back.
+    pub(super) fn unpark(&mut self, id: RequestId, run: Option<(GroupId, Bytes)>) {
+        let (memory, Some((group, size))) = (&mut self.memory, run) else { return };
+        if memory.parked.runs.get(&group) != Some(&id) {
+            return;
+        }
+        memory.parked.runs.remove(&group);
+        memory.in_line.requests_count += 1;
+        memory.in_line.size += size;
+        memory.flusher.release(group);
+        if let Some(other) = memory.parked.without.pop_first() {
+            memory.flusher.release(other);
+        }
+        memory.ask();
+    }
+}
