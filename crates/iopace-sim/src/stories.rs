@@ -38,6 +38,7 @@ pub static STORIES: &[Story] = stories![
     "groups-guarantee",
     "groups-latency-target",
     "groups-limited-writer",
+    "groups-limited-writers",
     "groups-limits",
     "groups-shared-limit",
     "groups-weights-nested",

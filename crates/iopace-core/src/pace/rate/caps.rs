@@ -59,6 +59,12 @@ impl Caps {
         !self.bytes.is_empty() || !self.operations.is_empty()
     }
 
+    /// The least rate for what is written, in bytes/s; [`u64::MAX`] if there is none.
+    pub(super) fn bytes_s(&self) -> u64 {
+        let Rates { wbps, bps, .. } = self.limits.sustained;
+        wbps.into_iter().chain(bps).map(NonZeroU64::get).min().unwrap_or(u64::MAX)
+    }
+
     /// The largest portion, in bytes.
     pub(super) fn portion(&self) -> u64 {
         self.portion

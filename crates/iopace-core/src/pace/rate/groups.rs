@@ -46,6 +46,8 @@ pub(super) struct Group {
     /// In the present interval: somebody waited for the rate, somebody passed without a rate.
     pub(super) waited: bool,
     pub(super) ran_free: bool,
+    /// In the present interval: somebody waited for a limit of a group above.
+    pub(super) held_above: bool,
     /// It waited in the last interval.
     pub(super) was_hungry: bool,
     /// Rate at which it dirtied in the last interval, and lately.
@@ -78,6 +80,7 @@ impl Group {
             tasks_last_count: 0,
             waited: false,
             ran_free: false,
+            held_above: false,
             was_hungry: false,
             dirty_rate: 0,
             dirty_rate_smooth: 0,
@@ -187,6 +190,13 @@ impl Groups {
     /// Whether a limit holds for the group.
     pub(super) fn is_capped(&self, id: u32) -> bool {
         self.get(id).is_some_and(|group| group.capped_above != NONE || group.caps.is_any())
+    }
+
+    /// All limits of the group are open at an instant, the last one later than `now`: notes whose
+    /// it is.
+    pub(super) fn waits(&mut self, id: u32, now: Instant, opens: Instant, first: bool) {
+        let Some(group) = self.get_mut(id) else { return };
+        group.held_above |= opens > now.max(group.caps.opens(first));
     }
 
     /// When all limits are open, and the largest portion that they want.

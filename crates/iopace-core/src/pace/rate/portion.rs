@@ -89,6 +89,7 @@ pub(super) fn charge(
         let first = !task.continues();
         let (opens, portion) = groups.opens(id, first);
         (granted, at) = (granted.min(portion), now.max(opens));
+        groups.waits(id, now, opens, first);
         groups.each_cap(id, |caps| {
             caps.charge(now, granted, first.then_some(size));
             caps.wait();

@@ -12,6 +12,7 @@
 //! 1. The shares of those that want all they can get are as their weights.
 //! 2. Nothing is left over while somebody wants more.
 //! 3. Who takes less may have at least what he would have if he wanted all.
+//! 4. Groups below one with a limit share the limit likewise.
 
 use crate::group::Weight;
 
@@ -21,6 +22,8 @@ pub(super) struct Node {
     /// Place of the parent in the list; the root is its own.
     parent: usize,
     weight: u64,
+    /// The limit of all below it, in bytes/s.
+    cap: u64,
     /// What it took lately.
     demand: u64,
     /// Whether it wants all that it can get.
@@ -30,6 +33,10 @@ pub(super) struct Node {
     first_child: usize,
     next: usize,
 }
+
+/// So much more than a limit is divided among those below it, so that rates do not come short of
+/// what its meter lets pass: 3 %.
+const CAP_ROOM: u64 = 32;
 
 /// No node.
 const NONE: usize = usize::MAX;
@@ -45,13 +52,14 @@ impl Shares {
     /// Begins anew, with the root only.
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
-        self.push(0, 0);
+        self.push(0, 0, u64::MAX);
     }
 
-    fn push(&mut self, parent: usize, weight: u64) -> usize {
+    fn push(&mut self, parent: usize, weight: u64, cap: u64) -> usize {
         let node = Node {
             parent,
             weight,
+            cap,
             demand: 0,
             hungry: false,
             share: 0,
@@ -62,9 +70,9 @@ impl Shares {
         self.nodes.len() - 1
     }
 
-    /// A group below another.
-    pub(super) fn group(&mut self, parent: usize, weight: Weight) -> usize {
-        let place = self.push(parent, u64::from(weight.get()));
+    /// A group below another, with a limit of `cap` bytes/s or none ([`u64::MAX`]).
+    pub(super) fn group(&mut self, parent: usize, weight: Weight, cap: u64) -> usize {
+        let place = self.push(parent, u64::from(weight.get()), cap);
         self.nodes[place].next = self.nodes[parent].first_child;
         self.nodes[parent].first_child = place;
         place
@@ -72,7 +80,7 @@ impl Shares {
 
     /// The tasks of a group, that take `demand` bytes/s, or want all they can get.
     pub(super) fn tasks(&mut self, group: usize, demand: u64, hungry: bool) -> usize {
-        let place = self.group(group, Weight::DEFAULT);
+        let place = self.group(group, Weight::DEFAULT, u64::MAX);
         (self.nodes[place].demand, self.nodes[place].hungry) = (demand, hungry);
         place
     }
@@ -85,6 +93,10 @@ impl Shares {
     /// Divides.
     pub(super) fn divide(&mut self, bandwidth: u64) {
         for place in (1..self.nodes.len()).rev() {
+            let node = &mut self.nodes[place];
+            if node.cap < u64::MAX && (node.hungry || node.demand > node.cap) {
+                (node.demand, node.hungry) = (node.cap, false);
+            }
             let Node { parent, demand, hungry, .. } = self.nodes[place];
             let parent = &mut self.nodes[parent];
             parent.demand = parent.demand.saturating_add(demand);
@@ -104,7 +116,10 @@ impl Shares {
             order.push(child);
             child = self.nodes[child].next;
         }
-        let whole = self.nodes[place].share;
+        let Node { share, cap, .. } = self.nodes[place];
+        // Who is alone below a limit is held by its meter, and needs no rate.
+        let is_shared = order.len() > 1 && cap < u64::MAX;
+        let whole = if is_shared { share.min(cap + cap / CAP_ROOM) } else { share };
         let all: u64 = order.iter().map(|&child| self.nodes[child].weight).sum();
         // Those that want least for their weight first.
         order.sort_by(|&a, &b| {
@@ -149,6 +164,8 @@ mod tests {
     use super::*;
     use crate::pace::rate::tests::Random;
 
+    const MAX: u64 = u64::MAX;
+
     fn weight(weight: u32) -> Weight {
         Weight::new(weight).expect("legal")
     }
@@ -157,8 +174,8 @@ mod tests {
     fn p1_shares_are_as_weights_at_each_level() {
         let mut shares = Shares::default();
         shares.clear();
-        let (a, b) = (shares.group(0, weight(100)), shares.group(0, weight(200)));
-        let c = shares.group(b, weight(300));
+        let (a, b) = (shares.group(0, weight(100), MAX), shares.group(0, weight(200), MAX));
+        let c = shares.group(b, weight(300), MAX);
         let tasks = [(a, 0, true), (b, 0, true), (c, 0, true)];
         let tasks = tasks.map(|(group, demand, hungry)| shares.tasks(group, demand, hungry));
         shares.divide(120);
@@ -169,11 +186,23 @@ mod tests {
     fn p2_what_one_leaves_the_others_get() {
         let mut shares = Shares::default();
         shares.clear();
-        let groups = [100, 100, 100].map(|w| shares.group(0, weight(w)));
+        let groups = [100, 100, 100].map(|w| shares.group(0, weight(w), MAX));
         let wants = [(0, true), (10, false), (0, true)];
         let tasks = [0, 1, 2].map(|i| shares.tasks(groups[i], wants[i].0, wants[i].1));
         shares.divide(100);
         assert_eq!(tasks.map(|place| shares.share(place)), [45, 33, 45]);
+    }
+
+    #[test]
+    fn p4_a_limit_is_shared_by_those_below_it() {
+        let mut shares = Shares::default();
+        shares.clear();
+        let (limited, free) = (shares.group(0, weight(100), 20), shares.group(0, weight(100), MAX));
+        let (a, b) =
+            (shares.group(limited, weight(100), MAX), shares.group(limited, weight(300), MAX));
+        let tasks = [a, b, free].map(|group| shares.tasks(group, 0, true));
+        shares.divide(100);
+        assert_eq!(tasks.map(|place| shares.share(place)), [5, 15, 80]);
     }
 
     #[test]
@@ -192,7 +221,7 @@ mod tests {
             let places: Vec<usize> = wants
                 .iter()
                 .map(|&(w, demand, hungry)| {
-                    let group = shares.group(0, weight(w));
+                    let group = shares.group(0, weight(w), MAX);
                     shares.tasks(group, demand, hungry)
                 })
                 .collect();

@@ -60,7 +60,7 @@ impl Rate {
             let id = self.groups.active[index];
             let node = self.node(id, 0);
             let Some(group) = self.groups.get(id) else { continue };
-            let hungry = group.waited || group.was_hungry;
+            let hungry = group.waited || group.was_hungry || group.held_above;
             leaves.push((id, self.shares.tasks(node, group.dirty_rate, hungry)));
         }
         self.shares.divide(bandwidth.0);
@@ -79,9 +79,9 @@ impl Rate {
         if group.node.0 == self.state {
             return group.node.1;
         }
-        let (parent, weight) = (group.parent, group.weight);
+        let (parent, weight, cap) = (group.parent, group.weight, group.caps.bytes_s());
         let above = if depth < DEPTH_MAX { self.node(parent, depth + 1) } else { 0 };
-        let node = self.shares.group(above, weight);
+        let node = self.shares.group(above, weight, cap);
         if let Some(group) = self.groups.get_mut(id) {
             group.node = (self.state, node);
         }
@@ -131,7 +131,7 @@ impl Rate {
         group.tasks_last_count = group.tasks_count;
         group.was_hungry = group.waited;
         (group.dirtied, group.passed, group.tasks_count) = (0, 0, 0);
-        (group.waited, group.ran_free) = (false, false);
+        (group.waited, group.ran_free, group.held_above) = (false, false, false);
     }
 }
 
