@@ -50,7 +50,9 @@
 //! 5. A flush waits for no scheduler.
 //! 6. The engine takes at most `limits::FRONTEND_REQUESTS_MAX` requests and refuses the rest.
 
+mod accounting;
 mod control;
+mod disk;
 mod door;
 mod exchange;
 mod frames;
@@ -65,14 +67,15 @@ pub use interface::{
     Config, Control, ControlError, Finish, Input, Output, Resume, Start, Status, WriteId,
 };
 
+use accounting::Accounting;
 use memory::Memory;
 
-use crate::admit::{Admission, Admit, Ask};
+use crate::admit::{Admission, Admit};
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
 use crate::limits::{FRONTEND_REQUESTS_MAX, SCHEDULER_STALL};
-use crate::request::{DiskError, Done, Op, Outcome, Request, RequestId, Submit};
+use crate::request::{Op, Request, RequestId, Submit};
 use crate::sched::{Algorithm, guard::Guard};
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
@@ -109,9 +112,9 @@ pub struct Engine {
     epoch: u64,
     /// Since when work was held back on an idle device.
     held_since: Option<Instant>,
-    /// Why nothing more started after the last drain, and the time spent so with a full window.
+    /// Why nothing more started after the last drain.
     reason: Reason,
-    window_full: Nanos,
+    accounting: Accounting,
     stats: DeviceStats,
 }
 
@@ -142,7 +145,7 @@ impl Engine {
             epoch: 0,
             held_since: None,
             reason: Reason::Idle,
-            window_full: Nanos::ZERO,
+            accounting: Accounting::new(config.accounting),
             stats: DeviceStats::default(),
         }
     }
@@ -229,6 +232,7 @@ impl Engine {
     }
 
     // Stage 2: admit.
+
     fn submitted(&mut self, submit: Submit) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
             self.ledger.refuse();
@@ -246,8 +250,8 @@ impl Engine {
     /// Moves on whatever may go on now.
     fn admit_waiting(&mut self) {
         loop {
-            let (id, reserved) = match self.admit.admit(self.now) {
-                Admit::Ready { id, reserved } => (id, reserved),
+            match self.admit.admit(self.now) {
+                Admit::Ready { id, reserved, budget } => self.admitted(id, reserved, budget),
                 Admit::At(at, reason) => {
                     self.admit_again = (at, reason);
                     return;
@@ -256,17 +260,17 @@ impl Engine {
                     self.admit_again = (Instant::NEVER, Reason::Idle);
                     return;
                 }
-            };
-            self.admitted(id, reserved);
+            }
         }
     }
 
-    /// Moves on what has a slot: a request into the scheduler, a flush to the barriers.
-    fn admitted(&mut self, id: RequestId, reserved: bool) {
-        let (now, window_full) = (self.now, self.window_full);
+    /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
+    /// its wait was for a limit.
+    fn admitted(&mut self, id: RequestId, reserved: bool, budget: Nanos) {
         let entry = self.ledger.admitted(id);
-        entry.admitted = now;
-        entry.window_mark = window_full;
+        entry.admitted = self.now;
+        entry.budget = budget;
+        entry.queued = self.accounting.queued(entry.task);
         entry.reserved = reserved;
         if entry.state == State::Held {
             return self.barriers.push_back(id);
@@ -280,6 +284,7 @@ impl Engine {
     }
 
     // Stage 3: sched.
+
     /// Checks what the scheduler popped against the ledger.
     fn popped(&mut self, request: Request) -> Option<Start> {
         let id = request.retire();
@@ -304,66 +309,8 @@ impl Engine {
         Some(self.wait(at.max(self.now + Nanos(1)).min(deadline), reason))
     }
 
-    // Stage 4: window and disk.
-    fn in_flight(&self) -> u32 {
-        u32::try_from(self.ledger.count(State::InFlight)).expect("bounded by NR_REQUESTS_MAX")
-    }
-
-    /// A request leaves for the device.
-    fn start(&mut self, id: RequestId) -> Start {
-        let (now, window_full, epoch) = (self.now, self.window_full, self.epoch);
-        self.held_since = None;
-        let entry = self.ledger.advance(id, State::InFlight);
-        entry.started = now;
-        entry.window_mark = window_full.saturating_sub(entry.window_mark);
-        entry.epoch = epoch;
-        let write_back = entry.run.is_some();
-        let Submit { tag, task, group, op, extent, fua, sync } = entry.submit;
-        self.groups.started(now, group, sync);
-        self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
-        if sync && op != Op::Flush {
-            self.memory.reads(now);
-        }
-        Start { id, tag, task, op, extent, fua, write_back }
-    }
-
-    /// The device has finished a request.
-    fn completed(&mut self, id: RequestId, outcome: Outcome) {
-        let state = self.ledger.get(id).map(|entry| entry.state);
-        assert_eq!(state, Some(State::InFlight), "completed {id:?}, which is not in flight");
-        let entry = self.ledger.leave(id);
-        let times = entry.times(self.now);
-        let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
-        // A flush whose write-back failed has not made everything durable.
-        let lost = entry.written.1 && outcome == Outcome::Ok;
-        let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
-        let (started, ok) = (entry.started, outcome == Outcome::Ok);
-        self.admit.release(self.now, Ask::new(id, &entry.submit));
-        self.groups.finished(self.now, group, (op, extent.len(), outcome), &times, sync);
-        if sync {
-            self.targets.finished(&self.groups, group, times.total());
-        }
-        self.stats.finish(op, extent.len(), outcome, &times);
-        let done = Done { id, task, group, op, extent, started, sync, ok };
-        self.window.on_done(self.now, &done);
-        match entry.run {
-            Some(run) => self.written_back(&run, ok),
-            None => {
-                let finish = Finish { tag, task, op, extent, outcome, times };
-                self.outputs.push_back(Output::Finish(finish));
-                self.memory.ask();
-            }
-        }
-        if op != Op::Flush
-            && entry.epoch == self.epoch
-            && let Err(fault) = self.sched.on_done(self.now, &done)
-        {
-            self.fail_over(fault);
-        }
-        self.forget_if_dead(group);
-    }
-
     // The drive contract.
+
     /// Takes a new instant in and books the time that has passed.
     fn advance(&mut self, now: Instant) {
         assert!(
@@ -372,9 +319,7 @@ impl Engine {
             self.now
         );
         let passed = now.since(self.now);
-        if self.reason == Reason::Window {
-            self.window_full += passed;
-        }
+        self.accounting.passed(self.reason, passed);
         self.now = self.now.max(now);
         self.drained = false;
     }

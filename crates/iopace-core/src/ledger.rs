@@ -8,6 +8,7 @@
 
 use crate::flush::Run;
 use crate::request::{Op, Request, RequestId, StageTimes, Submit};
+use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 
 /// Where a request stands.
@@ -32,8 +33,12 @@ pub(crate) struct Entry {
     pub(crate) arrived: Instant,
     pub(crate) admitted: Instant,
     pub(crate) started: Instant,
-    /// Reading of the engine's "window full" clock at admission, then the time at start.
-    pub(crate) window_mark: Nanos,
+    /// Its task's account, if there are accounts.
+    pub(crate) task: TaskPlace,
+    /// How much of the time until admission was for a limit.
+    pub(crate) budget: Nanos,
+    /// Readings of the clocks of queued time at admission, then what has passed on them at start.
+    pub(crate) queued: Queued,
     /// Whether a guarantee pays for it.
     pub(crate) reserved: bool,
     /// Which scheduler popped it.
@@ -45,18 +50,35 @@ pub(crate) struct Entry {
     pub(crate) written: (Nanos, bool),
 }
 
+/// Readings of the engine's clocks of queued time, or what has passed on them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Queued {
+    /// The window was full.
+    pub(crate) full: Nanos,
+    /// The window was full until a request of the same task started.
+    pub(crate) own: Nanos,
+    /// A task was anticipated.
+    pub(crate) anticipation: Nanos,
+}
+
 impl Entry {
-    /// Time per stage if it finishes at `now`; the parts sum to the total exactly.
+    /// Time by reason if it finishes at `now`; the parts sum to the total exactly.
     pub(crate) fn times(&self, now: Instant) -> StageTimes {
         let queued = self.started.since(self.admitted);
-        let window = Nanos(self.window_mark.0.min(queued.0));
+        let window = self.queued.own.min(self.queued.full).min(queued);
+        let rest = queued.saturating_sub(window);
+        let anticipation = self.queued.anticipation.min(rest);
+        let admit = self.admitted.since(self.arrived);
+        let budget = self.budget.min(admit);
         StageTimes {
-            pace: Nanos::ZERO,
-            admit: self.admitted.since(self.arrived),
-            sched: queued.saturating_sub(window),
+            slot: admit.saturating_sub(budget),
+            budget,
+            turn: rest.saturating_sub(anticipation),
+            anticipation,
             window,
             // Waiting for write-back is waiting for the disk.
             disk: now.since(self.started) + self.written.0,
+            ..StageTimes::default()
         }
     }
 }
@@ -85,7 +107,9 @@ impl Ledger {
             arrived: now,
             admitted: now,
             started: now,
-            window_mark: Nanos::ZERO,
+            task: TaskPlace::default(),
+            budget: Nanos::ZERO,
+            queued: Queued::default(),
             reserved: false,
             epoch: 0,
             run: None,

@@ -50,6 +50,11 @@ pub const STATE_DUMP_BYTES_MAX: usize = 64 * 1024;
 /// Most tasks a scheduler keeps statistics for. The one unused for longest is forgotten first.
 pub const TASKS_MAX: usize = 16_384;
 
+/// Most tasks that a device keeps an account of; a power of two. Some 1 KiB each. Only tasks with a
+/// request there need a place; the others stay as long as there is room, and more would be too
+/// many to list.
+pub const TASK_ACCOUNTS_MAX: usize = 1_024;
+
 /// Most parameters of one scheduler.
 pub const PARAMETERS_MAX: usize = 16;
 
@@ -85,3 +90,4 @@ pub const LATENCY_TARGET_MAX: Nanos = Nanos::from_secs(30);
 // A full set of slots must fit into the device's table, with waiting room beside it.
 const _: () = assert!((NR_REQUESTS_MAX as usize) < DEVICE_REQUESTS_MAX);
 const _: () = assert!(NR_REQUESTS_MIN <= NR_REQUESTS_DEFAULT);
+const _: () = assert!(TASK_ACCOUNTS_MAX.is_power_of_two());

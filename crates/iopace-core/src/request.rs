@@ -4,9 +4,13 @@
 //! with debug assertions dropping one that nobody finished panics. So "lost" and "done twice" are
 //! type errors or crashes in tests, not silent hangs.
 
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
 use crate::units::Bytes;
 use core::fmt;
+
+mod times;
+
+pub use times::{Stage, StageTimes};
 
 /// What limits tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,37 +309,6 @@ pub enum DiskError {
     NotPermitted,
     /// The device cannot do this operation (ENOTSUP).
     Unsupported,
-}
-
-/// Where a finished request spent its time, stage by stage. The parts sum to the total exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StageTimes {
-    /// Waiting to dirty memory (stage pace); buffered writes only.
-    pub pace: Nanos,
-    /// Waiting for a slot or budget (stage admit).
-    pub admit: Nanos,
-    /// Queued in the scheduler because it was not its turn, or another task was anticipated.
-    pub sched: Nanos,
-    /// Queued in the scheduler while the window was full.
-    pub window: Nanos,
-    /// At the device.
-    pub disk: Nanos,
-}
-
-impl StageTimes {
-    /// Adds those of another request.
-    pub(crate) fn add(&mut self, other: &StageTimes) {
-        self.pace += other.pace;
-        self.admit += other.admit;
-        self.sched += other.sched;
-        self.window += other.window;
-        self.disk += other.disk;
-    }
-
-    /// From arrival to completion.
-    pub fn total(&self) -> Nanos {
-        self.pace + self.admit + self.sched + self.window + self.disk
-    }
 }
 
 /// A request that the device has completed, as schedulers and windows see it.

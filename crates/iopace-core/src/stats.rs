@@ -1,128 +1,38 @@
 //! Counts of what a device did. Whole numbers; nothing here decides anything.
 
-use crate::request::{Op, Outcome, StageTimes};
+use crate::request::{Op, Outcome, Stage, StageTimes};
 use crate::time::Nanos;
 use crate::units::Bytes;
-use core::fmt;
 
-/// Sub-buckets per power of two: a quantile is exact to 1/16, about 6 %.
-const SUB_BUCKETS: usize = 16;
-/// Powers of two covered: up to 2^40 ns, some 18 minutes; longer times count in the last bucket.
-const POWERS: usize = 40;
+mod histogram;
+mod tasks;
 
-/// A log-linear histogram of times: fixed size, O(1) to record, mergeable.
-#[derive(Clone)]
-pub struct Histogram {
-    buckets: [u32; SUB_BUCKETS * POWERS],
-    count: u64,
-    max_ns: u64,
-    sum_ns: u128,
+pub use histogram::{Histogram, LogHistogram, SmallHistogram};
+pub use tasks::TaskAccount;
+pub(crate) use tasks::{TaskPlace, Tasks};
+
+/// A histogram for each stage of the times that are not zero, each made with the first of them. How
+/// many times were zero is the number of requests less what was counted: buffered writes
+/// ([`OpCounts::paced_count`]) go through stage pace only, all others through all but that.
+#[derive(Clone, Debug, Default)]
+pub struct StageHistograms<const SUB: usize> {
+    stages: [Option<Box<LogHistogram<SUB>>>; Stage::ALL.len()],
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram { buckets: [0; SUB_BUCKETS * POWERS], count: 0, max_ns: 0, sum_ns: 0 }
-    }
-}
-
-impl Histogram {
-    /// Counts one time.
-    pub fn record(&mut self, time: Nanos) {
-        let bucket = &mut self.buckets[Self::index(time.0)];
-        *bucket = bucket.saturating_add(1);
-        self.count += 1;
-        self.max_ns = self.max_ns.max(time.0);
-        self.sum_ns += u128::from(time.0);
+impl<const SUB: usize> StageHistograms<SUB> {
+    /// That of a stage; `None` if nothing has spent time there.
+    pub fn get(&self, stage: Stage) -> Option<&LogHistogram<SUB>> {
+        self.stages[stage as usize].as_deref()
     }
 
-    /// How many were counted.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// All of them together; at most 2^64 ns are told.
-    pub fn sum(&self) -> Nanos {
-        Nanos(u64::try_from(self.sum_ns).unwrap_or(u64::MAX))
-    }
-
-    /// How many were shorter than so many powers of two of nanoseconds, one after the other: exact,
-    /// as the buckets end there.
-    ///
-    /// # Panics
-    /// If a power is above 40.
-    pub fn below_powers(&self, powers: impl IntoIterator<Item = u32>) -> Vec<u64> {
-        let (mut from, mut seen) = (0, 0);
-        let mut all = Vec::new();
-        for power in powers {
-            let end = Self::index((1u64 << power) - 1) + 1;
-            let between = self.buckets.get(from..end).unwrap_or_default();
-            seen += between.iter().map(|count| u64::from(*count)).sum::<u64>();
-            from = from.max(end);
-            all.push(seen);
-        }
-        all
-    }
-
-    /// The longest one.
-    pub fn max(&self) -> Nanos {
-        Nanos(self.max_ns)
-    }
-
-    /// The mean, zero when nothing was counted.
-    pub fn mean(&self) -> Nanos {
-        let mean = self.sum_ns.checked_div(u128::from(self.count)).unwrap_or(0);
-        Nanos(u64::try_from(mean).unwrap_or(u64::MAX))
-    }
-
-    /// The time that `permille` of 1000 did not exceed, rounded up to its bucket's end; zero when
-    /// nothing was counted. 500 is the median, 990 the 99th percentile.
-    pub fn quantile(&self, permille: u64) -> Nanos {
-        let wanted = u128::from(self.count) * u128::from(permille.min(1000));
-        let rank = wanted.div_ceil(1000).max(1);
-        let mut seen = 0u128;
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            seen += u128::from(*bucket);
-            if seen >= rank {
-                return Nanos(Self::end_of(index).min(self.max_ns));
+    /// Counts what one request spent.
+    pub(crate) fn record(&mut self, times: &StageTimes) {
+        for stage in Stage::ALL {
+            let time = times.by_stage(stage);
+            if time > Nanos::ZERO {
+                self.stages[stage as usize].get_or_insert_default().record(time);
             }
         }
-        Nanos(self.max_ns)
-    }
-
-    /// Adds all that another one counted.
-    pub fn merge(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine = mine.saturating_add(*theirs);
-        }
-        self.count += other.count;
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.sum_ns += other.sum_ns;
-    }
-
-    /// Values below 16 have a bucket each; above, the top five bits choose.
-    fn index(nanos_ns: u64) -> usize {
-        if nanos_ns < SUB_BUCKETS as u64 {
-            return nanos_ns as usize;
-        }
-        let power = 63 - nanos_ns.leading_zeros() as usize;
-        let sub = (nanos_ns >> (power - 4)) as usize & (SUB_BUCKETS - 1);
-        ((power - 3) * SUB_BUCKETS + sub).min(SUB_BUCKETS * POWERS - 1)
-    }
-
-    /// The largest value that falls into the bucket.
-    fn end_of(index: usize) -> u64 {
-        if index < SUB_BUCKETS {
-            return index as u64;
-        }
-        let (power, sub) = (index / SUB_BUCKETS + 3, (index % SUB_BUCKETS) as u64);
-        let width = 1u64 << (power - 4);
-        (1 << power) + (sub + 1) * width - 1
-    }
-}
-
-impl fmt::Debug for Histogram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} times, mean {}, max {}", self.count, self.mean(), self.max())
     }
 }
 
@@ -158,7 +68,11 @@ pub struct OpCounts {
     pub flushes_count: u64,
     /// Requests that ended with an error; their bytes are not counted.
     pub failed_count: u64,
-    /// Time spent per stage, summed.
+    /// Buffered writes that are over: in memory as a whole, or given up. What they move is counted
+    /// with the write-back.
+    pub paced_count: u64,
+    /// Time spent by reason, summed over finished requests and, in stage pace, over buffered writes
+    /// that are over.
     pub stages: StageTimes,
 }
 
@@ -178,6 +92,12 @@ impl OpCounts {
         }
         self.stages.add(times);
     }
+
+    /// Counts a buffered write that is over.
+    pub(crate) fn paced(&mut self, waited: &StageTimes) {
+        self.paced_count += 1;
+        self.stages.add(waited);
+    }
 }
 
 /// What a device did.
@@ -191,8 +111,13 @@ pub struct DeviceStats {
     pub flush: DirectionStats,
     /// Requests refused at the door because the table was full.
     pub refused_count: u64,
-    /// Time spent per stage, summed over all finished requests.
+    /// Buffered writes that are over; as [`OpCounts::paced_count`].
+    pub paced_count: u64,
+    /// Time spent by reason, summed over all finished requests and, in stage pace, over buffered
+    /// writes that are over.
     pub stages: StageTimes,
+    /// The same, as histograms by stage.
+    pub by_stage: StageHistograms<16>,
     /// Schedulers exchanged on purpose.
     pub exchanged_count: u64,
     /// Schedulers replaced because they failed.
@@ -215,45 +140,10 @@ impl DeviceStats {
         direction.latency.record(times.total());
         self.stages.add(times);
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_value_lies_in_its_bucket() {
-        for power in 0..39 {
-            for value in [(1u64 << power) - 1, 1 << power, (1 << power) + 1, 3 << power >> 1] {
-                let index = Histogram::index(value);
-                assert!(value <= Histogram::end_of(index), "{value}");
-                assert!(index == 0 || value > Histogram::end_of(index - 1), "{value}");
-            }
-        }
-        assert_eq!(Histogram::index(u64::MAX), SUB_BUCKETS * POWERS - 1);
-    }
-
-    #[test]
-    fn powers_of_two_are_counted_exactly() {
-        let mut histogram = Histogram::default();
-        for value in [0, 1, 15, 16, 31, 32, 1 << 20, (1 << 20) - 1, 1 << 35] {
-            histogram.record(Nanos(value));
-        }
-        assert_eq!(histogram.below_powers([4, 5, 20, 21, 35, 36]), [3, 5, 7, 8, 8, 9]);
-        assert_eq!(histogram.sum().0, 95 + (2 << 20) - 1 + (1 << 35));
-    }
-
-    #[test]
-    fn quantiles_are_exact_to_a_sixteenth() {
-        let mut histogram = Histogram::default();
-        for value in 1..=10_000u64 {
-            histogram.record(Nanos(value * 1_000));
-        }
-        for (permille, exact) in [(500, 5_000_000u64), (990, 9_900_000), (1000, 10_000_000)] {
-            let got = histogram.quantile(permille).0;
-            assert!(got >= exact && got <= exact + exact / 16, "{permille}: {got}");
-        }
-        assert_eq!(histogram.mean(), Nanos(5_000_500));
-        assert_eq!(Histogram::default().quantile(990), Nanos::ZERO);
+    /// Counts a buffered write that is over.
+    pub(crate) fn paced(&mut self, waited: &StageTimes) {
+        self.paced_count += 1;
+        self.stages.add(waited);
     }
 }

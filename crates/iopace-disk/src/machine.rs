@@ -343,15 +343,14 @@ impl Machine {
 
     /// A portion of a buffered write may go into memory: there it is.
     fn resumed(&mut self, now: Instant, resume: &Resume) {
-        let &Resume { id, tag, extent, last, paused } = resume;
+        let &Resume { id, tag, extent, last, waited, .. } = resume;
         let cache = self.cache.as_mut().expect("only the cache takes buffered writes");
         cache.write(extent);
         if last {
             let Entry { purpose: Purpose::Pace(submit), .. } = self.leave(tag) else {
                 unreachable!("only buffered writes are paced")
             };
-            let times = StageTimes { pace: paused, ..StageTimes::default() };
-            self.finish(submit, Outcome::Ok, times, true);
+            self.finish(submit, Outcome::Ok, waited, true);
         }
         self.engine.handle(now, Input::Wrote { id, ok: true });
     }

@@ -263,7 +263,7 @@ impl Recorder {
         latency: Nanos,
         finished: &Finished,
     ) {
-        self.paused(now, task, finished.times.pace);
+        self.paused(now, task, finished.times.pace());
         let (begin, end) = self.measured;
         if now >= end || !action.payload {
             return;
@@ -283,12 +283,7 @@ impl Recorder {
         moved.latency += latency;
         if now >= begin {
             task.latency.record(latency);
-            let (sum, times) = (&mut task.stages, &finished.times);
-            sum.pace += times.pace;
-            sum.admit += times.admit;
-            sum.sched += times.sched;
-            sum.window += times.window;
-            sum.disk += times.disk;
+            task.stages.add(&finished.times);
         }
     }
 

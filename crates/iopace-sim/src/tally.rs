@@ -58,11 +58,7 @@ impl Tally {
             Outcome::Failed(_) | Outcome::Refused => self.failed += 1,
         }
         self.latency.record(latency);
-        self.stages.pace += times.pace;
-        self.stages.admit += times.admit;
-        self.stages.sched += times.sched;
-        self.stages.window += times.window;
-        self.stages.disk += times.disk;
+        self.stages.add(times);
     }
 
     /// Counts transactions that were made durable together.
@@ -90,12 +86,7 @@ impl Tally {
         self.failed += other.failed;
         self.cached += other.cached;
         self.latency.merge(&other.latency);
-        let (ours, theirs) = (&mut self.stages, &other.stages);
-        ours.pace += theirs.pace;
-        ours.admit += theirs.admit;
-        ours.sched += theirs.sched;
-        ours.window += theirs.window;
-        ours.disk += theirs.disk;
+        self.stages.add(&other.stages);
     }
 
     /// The figures of the task, which was active for so long.
@@ -122,9 +113,9 @@ impl Tally {
             latency: latency(&self.latency),
             commits,
             stages: StageReport {
-                pace_ms: ms(self.stages.pace),
-                admit_ms: ms(self.stages.admit),
-                sched_ms: ms(self.stages.sched),
+                pace_ms: ms(self.stages.pace()),
+                admit_ms: ms(self.stages.admit()),
+                sched_ms: ms(self.stages.sched()),
                 window_ms: ms(self.stages.window),
                 disk_ms: ms(self.stages.disk),
             },

@@ -193,7 +193,7 @@ impl Tracing {
         if let Some(recorder) = &mut self.recorder {
             return recorder.booked(at, task, action, latency, finished);
         }
-        let pause = finished.times.pace;
+        let pause = finished.times.pace();
         if pause > Nanos::ZERO && self.trace.pauses.len() < PAUSES_MAX {
             self.trace.pauses.push(Pause { at, task, pause });
         }

@@ -82,9 +82,9 @@ impl Admission for GuaranteedSlots {
         }
         self.tree.wake(now);
         if self.tree.taken() < self.nr_requests
-            && let Some((ask, reserved)) = self.tree.take(now)
+            && let Some((ask, reserved, budget)) = self.tree.take(now)
         {
-            return Admit::Ready { id: ask.id, reserved };
+            return Admit::Ready { id: ask.id, reserved, budget };
         }
         if self.tree.has_ready() {
             return Admit::At(Instant::NEVER, Reason::Slot);
@@ -123,6 +123,10 @@ impl Admission for GuaranteedSlots {
 
     fn group(&self, id: GroupId) -> GroupSlots {
         self.tree.group(id)
+    }
+
+    fn reason(&self, now: Instant, id: GroupId, lane: Lane) -> Reason {
+        if self.tree.opens(id, lane) > now { Reason::Budget } else { Reason::Slot }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::group::Settings;
 use crate::request::{GroupId, Lane, RequestId, Submit, TaskId};
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use core::fmt;
@@ -51,6 +51,8 @@ pub enum Admit {
         id: RequestId,
         /// Whether a guarantee (`io.min`) pays for it.
         reserved: bool,
+        /// How much of its wait was for a limit; the rest was for a slot.
+        budget: Nanos,
     },
     /// Something waits: ask again at the instant, or after the next input ([`Instant::NEVER`]: only
     /// then).
@@ -102,6 +104,10 @@ pub trait Admission: fmt::Debug + Send {
 
     /// How a group stands.
     fn group(&self, id: GroupId) -> GroupSlots;
+
+    /// What the requests of a group wait for in a lane, if they wait: [`Reason::Slot`] or
+    /// [`Reason::Budget`].
+    fn reason(&self, now: Instant, id: GroupId, lane: Lane) -> Reason;
 }
 
 /// The admission of a device.

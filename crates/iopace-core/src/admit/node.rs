@@ -4,7 +4,7 @@ use super::Ask;
 use crate::group::rates::Rate;
 use crate::group::{Settings, Weight};
 use crate::request::Lane;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Fixed-point one for shares: with the largest weight, 10 000, a single slot still counts 104.
@@ -29,6 +29,60 @@ pub(super) struct Key {
     pub(super) index: u32,
 }
 
+/// One request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) ask: Ask,
+    /// What the line's clock of time without budget showed when it came.
+    mark: Nanos,
+}
+
+/// The requests of one group and lane that wait, in arrival order, and what the first one of them
+/// waited for, so that the wait of each can be told by two readings of a clock.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    queue: VecDeque<Waiting>,
+    /// Since when its first one is the first.
+    since: Instant,
+    /// For how long first ones waited for a limit.
+    budget: Nanos,
+}
+
+impl Line {
+    /// How long the first one has waited for a limit, if the limits on its way open at `opens`.
+    /// Until then it is their business; from then on slots are what is missing. A limit that was
+    /// open between two charges of others counts as closed.
+    fn unpaid(&self, now: Instant, opens: Instant) -> Nanos {
+        opens.min(now).since(self.since)
+    }
+
+    /// Takes one in; the limits on its way open at `opens`. True if it is the first.
+    pub(super) fn push(&mut self, now: Instant, ask: Ask, opens: Instant) -> bool {
+        if self.queue.is_empty() {
+            self.since = now;
+        }
+        let mark = self.budget + self.unpaid(now, opens);
+        self.queue.push_back(Waiting { ask, mark });
+        self.queue.len() == 1
+    }
+
+    /// Takes the first one out, with its wait for limits.
+    pub(super) fn pop(&mut self, now: Instant, opens: Instant) -> Option<(Ask, Nanos)> {
+        let Waiting { ask, mark } = self.queue.pop_front()?;
+        self.budget += self.unpaid(now, opens);
+        self.since = now;
+        Some((ask, self.budget.saturating_sub(mark)))
+    }
+
+    pub(super) fn front(&self) -> Option<&Ask> {
+        self.queue.front().map(|waiting| &waiting.ask)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
 /// A group on this device.
 #[derive(Debug, Default)]
 pub(super) struct Node {
@@ -37,7 +91,7 @@ pub(super) struct Node {
     pub(super) limits: Vec<Rate>,
     pub(super) guarantees: Vec<Rate>,
     /// Its own requests that wait, in arrival order.
-    pub(super) queues: [VecDeque<Ask>; 3],
+    pub(super) lines: [Line; 3],
     /// Slots of its own requests, and with all below it.
     pub(super) own_taken: u32,
     pub(super) taken: u32,
@@ -78,7 +132,8 @@ impl Node {
     pub(super) fn own_key(&self, lane: Lane, index: u32) -> Option<Key> {
         let service = self.own_service.max(self.floor);
         let usage = usage(self.own_taken, Weight::DEFAULT);
-        (!self.queues[lane as usize].is_empty()).then_some(Key { rank: 1, usage, service, index })
+        let waits = self.lines[lane as usize].len() > 0;
+        waits.then_some(Key { rank: 1, usage, service, index })
     }
 
     /// Its place among its siblings in a lane, if it may go on; and when to look again if not.

@@ -37,7 +37,7 @@
 use super::{Admission, Admit, Ask, GroupSlots};
 use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
-use crate::request::{GroupId, TaskId};
+use crate::request::{GroupId, Lane, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
 use std::collections::{BTreeMap, VecDeque};
@@ -220,7 +220,7 @@ impl Admission for PlainSlots {
         let slept = self.pools.iter_mut().find_map(|pool| pool.admit(now, limit, caps));
         let ask = slept.or_else(|| self.admit_arrived(now));
         match ask {
-            Some(ask) => Admit::Ready { id: ask.id, reserved: false },
+            Some(ask) => Admit::Ready { id: ask.id, reserved: false, budget: Nanos::ZERO },
             None if self.pools.iter().any(Pool::waits) => Admit::At(Instant::NEVER, Reason::Slot),
             None => Admit::Empty,
         }
@@ -254,6 +254,10 @@ impl Admission for PlainSlots {
 
     fn remove_group(&mut self, id: GroupId) {
         self.caps.remove(&id);
+    }
+
+    fn reason(&self, _now: Instant, _id: GroupId, _lane: Lane) -> Reason {
+        Reason::Slot
     }
 
     fn group(&self, id: GroupId) -> GroupSlots {

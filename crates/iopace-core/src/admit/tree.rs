@@ -5,13 +5,13 @@
 //! reached and its limits are open. So the next request is found by walking down the first entries,
 //! and every change costs the walk up: O(depth x log siblings).
 
-use super::node::{Key, Node, cost};
+use super::node::{Key, Line, Node, cost};
 use super::{Ask, GroupSlots};
 use crate::group::rates::{guarantee_rates, limit_rates, set_rates};
 use crate::group::{Settings, Weight};
 use crate::request::{GroupId, Lane};
-use crate::time::Instant;
-use std::collections::{BTreeSet, VecDeque};
+use crate::time::{Instant, Nanos};
+use std::collections::BTreeSet;
 
 /// Where the root group stands: node 0 is the device, so that the root group can be limited too.
 const ROOT: u32 = 1;
@@ -97,17 +97,15 @@ impl Tree {
         let Some(Some(node)) = self.nodes.get(place(id) as usize) else {
             return GroupSlots::default();
         };
-        let waiting = node.queues.iter().map(VecDeque::len).sum::<usize>();
+        let waiting = node.lines.iter().map(Line::len).sum::<usize>();
         let waiting_count = u32::try_from(waiting).unwrap_or(u32::MAX);
         GroupSlots { taken_count: node.taken, waiting_count }
     }
 
     pub(super) fn enqueue(&mut self, now: Instant, ask: Ask) {
         self.ensure(place(ask.group));
-        let node = self.node(place(ask.group));
-        let queue = &mut node.queues[ask.lane as usize];
-        queue.push_back(ask);
-        let is_first = queue.len() == 1;
+        let opens = self.opens(ask.group, ask.lane);
+        let is_first = self.node(place(ask.group)).lines[ask.lane as usize].push(now, ask, opens);
         self.waiting_count += 1;
         if is_first {
             self.refresh_up(now, place(ask.group));
@@ -189,17 +187,30 @@ impl Tree {
         }
     }
 
+    /// From when on no limit of the group or of one above it is closed for the lane.
+    pub(super) fn opens(&self, id: GroupId, lane: Lane) -> Instant {
+        let (mut index, mut opens) = (place(id), Instant::ZERO);
+        while index != 0 {
+            let Some(Some(node)) = self.nodes.get(index as usize) else { break };
+            opens = opens.max(node.opens(lane));
+            index = node.parent;
+        }
+        opens
+    }
+
     /// Whether anybody could go on, were there a slot.
     pub(super) fn has_ready(&mut self) -> bool {
         self.node(0).ready.iter().any(|set| !set.is_empty())
     }
 
-    /// Takes the request that is next, if any may go on, and charges it to all its ancestors.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, bool)> {
+    /// Takes the request that is next, if any may go on, and charges it to all its ancestors. With
+    /// it: whether a guarantee pays for it, and how long it waited for limits.
+    pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, bool, Nanos)> {
         let (mut index, lane) = self.next()?;
         self.waiting_count -= 1;
-        let node = self.node(index);
-        let ask = node.queues[lane as usize].pop_front().expect("its own requests are ready");
+        let opens = self.opens(GroupId(index - ROOT), lane);
+        let line = &mut self.node(index).lines[lane as usize];
+        let (ask, unpaid) = line.pop(now, opens).expect("its own requests are ready");
         self.charge_own(&ask);
         let (mut reserved, bytes) = (false, ask.bytes.get());
         while index != 0 {
@@ -216,7 +227,7 @@ impl Tree {
         }
         self.node(0).taken += 1;
         self.refresh_up(now, place(ask.group));
-        Some((ask, reserved))
+        Some((ask, reserved, unpaid))
     }
 
     /// A slot comes back.
@@ -252,7 +263,7 @@ impl Tree {
             lanes = Lane::ALL.map(|lane| first(lane).is_some_and(|key| key.index == best.index));
             if best.index == index {
                 let own = Lane::ALL.into_iter().filter(|lane| lanes[*lane as usize]);
-                let head = |lane: &Lane| node.queues[*lane as usize].front().map(|ask| ask.id);
+                let head = |lane: &Lane| node.lines[*lane as usize].front().map(|ask| ask.id);
                 return own.min_by_key(|lane| head(lane).map(|id| id.sequence)).map(|l| (index, l));
             }
             index = best.index;

@@ -6,8 +6,9 @@
 //! (the gate), or is on its way into memory.
 
 use super::WriteId;
-use crate::request::{Extent, GroupId, Tag, TaskId};
-use crate::time::Instant;
+use crate::request::{Extent, GroupId, StageTimes, Tag, TaskId};
+use crate::stats::TaskPlace;
+use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use std::cmp::Reverse;
@@ -39,6 +40,33 @@ pub(super) struct Buffered {
     /// When the present portion was first asked for.
     pub(super) asked: Instant,
     pub(super) stand: Stand,
+    /// Its task's account.
+    pub(super) place: TaskPlace,
+    /// What it has waited for until `since`. While it stands in line: the reading of the line's
+    /// clocks when it came.
+    pub(super) waited: StageTimes,
+    since: Instant,
+}
+
+impl Buffered {
+    /// Why it is not further yet, if that is for itself to say.
+    fn reason(&self) -> Option<Reason> {
+        match self.stand {
+            Stand::Pace(_, reason) => Some(reason),
+            Stand::Gate(_) => Some(Reason::Memory),
+            Stand::Line | Stand::Writing { .. } => None,
+        }
+    }
+}
+
+/// The writes of one task.
+#[derive(Debug)]
+struct Line {
+    /// The one that moves.
+    first: WriteId,
+    rest: VecDeque<WriteId>,
+    /// What the first ones waited for: clocks for those behind them.
+    waited: StageTimes,
 }
 
 /// All of them.
@@ -47,8 +75,8 @@ pub(super) struct Door {
     entries: Vec<Option<Buffered>>,
     free: Vec<u32>,
     last_sequence: u64,
-    /// Writes behind the first one of their task. A task is in it while it has a write here.
-    lines: BTreeMap<TaskId, VecDeque<WriteId>>,
+    /// A task is in it while it has a write here.
+    lines: BTreeMap<TaskId, Line>,
     /// Writes that wait for an instant; entries that are out of date are passed over.
     timers: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     gate: VecDeque<WriteId>,
@@ -60,13 +88,25 @@ impl Door {
         &mut self,
         now: Instant,
         tag: Tag,
-        (task, group): (TaskId, GroupId),
+        (task, group, account): (TaskId, GroupId, TaskPlace),
         rest: Extent,
     ) -> (WriteId, bool) {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
-        let (arrived, stand) = (now, Stand::Line);
-        let entry = Buffered { sequence, tag, task, group, rest, arrived, asked: now, stand };
+        let waited = self.line_clocks(now, task);
+        let entry = Buffered {
+            sequence,
+            tag,
+            task,
+            group,
+            rest,
+            arrived: now,
+            asked: now,
+            stand: Stand::Line,
+            place: account,
+            waited,
+            since: now,
+        };
         let place = match self.free.pop() {
             Some(place) => {
                 self.entries[place as usize] = Some(entry);
@@ -80,25 +120,65 @@ impl Door {
         let id = WriteId { place, sequence };
         match self.lines.get_mut(&task) {
             Some(line) => {
-                line.push_back(id);
+                line.rest.push_back(id);
                 (id, false)
             }
             None => {
-                self.lines.insert(task, VecDeque::new());
+                let (rest, waited) = (VecDeque::new(), StageTimes::default());
+                self.lines.insert(task, Line { first: id, rest, waited });
                 (id, true)
             }
         }
     }
 
+    /// What the first writes of a task's line have waited for until now.
+    fn line_clocks(&mut self, now: Instant, task: TaskId) -> StageTimes {
+        let Some(first) = self.lines.get(&task).map(|line| line.first) else {
+            return StageTimes::default();
+        };
+        self.book(now, first);
+        self.lines[&task].waited
+    }
+
+    /// Books what the first write of a line has waited for until now.
+    pub(super) fn book(&mut self, now: Instant, id: WriteId) {
+        let entry = self.get(id);
+        let passed = now.since(entry.since);
+        entry.since = now;
+        let Some(reason) = entry.reason().filter(|_| passed > Nanos::ZERO) else { return };
+        entry.waited.pace_for(reason, passed);
+        let task = entry.task;
+        let line = self.lines.get_mut(&task).expect("its task has a line");
+        line.waited.pace_for(reason, passed);
+    }
+
+    /// The next write of a task is the first in line: it has waited for what those before it waited
+    /// for, and for the rate of its task while they went into memory.
+    fn lead(&mut self, now: Instant, id: WriteId, clocks: &StageTimes) {
+        let entry = self.get(id);
+        let in_line = now.since(entry.arrived);
+        entry.waited = clocks.pace_since(&entry.waited);
+        let rest = in_line.saturating_sub(entry.waited.total());
+        entry.waited.pace_for(Reason::Dirty, rest);
+        (entry.asked, entry.since) = (now, now);
+    }
+
     /// Takes a write out; the next one of its task, if there is one.
-    pub(super) fn leave(&mut self, id: WriteId) -> (Buffered, Option<WriteId>) {
+    pub(super) fn leave(&mut self, now: Instant, id: WriteId) -> (Buffered, Option<WriteId>) {
         let entry = self.entries[id.place as usize].take().expect("the write exists");
         assert_eq!(entry.sequence, id.sequence, "a write of the past was ended");
         self.free.push(id.place);
         let line = self.lines.get_mut(&entry.task).expect("its task has a line");
-        let next = line.pop_front();
-        if next.is_none() {
-            self.lines.remove(&entry.task);
+        let next = line.rest.pop_front();
+        match next {
+            Some(next) => {
+                line.first = next;
+                let clocks = line.waited;
+                self.lead(now, next, &clocks);
+            }
+            None => {
+                self.lines.remove(&entry.task);
+            }
         }
         (entry, next)
     }

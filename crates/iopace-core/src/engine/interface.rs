@@ -88,8 +88,11 @@ pub struct Resume {
     pub extent: Extent,
     /// Whether nothing of the write is left after it.
     pub last: bool,
-    /// How long the whole write has waited until now.
+    /// How long the whole write has waited until now: the sum of `waited`.
     pub paused: Nanos,
+    /// What for: times in stage pace only. What its earlier portions took on their way into memory
+    /// is not waiting.
+    pub waited: StageTimes,
 }
 
 /// A request on its way to the device.
@@ -208,6 +211,10 @@ pub struct Config {
     pub capacity: Bytes,
     /// Whether the disk has a head, where that is known: schedulers make use of it.
     pub rotational: Option<bool>,
+    /// Whether time is accounted for by reason, task and stage. Without it every wait counts under
+    /// the first reason of its stage, and nothing is known of tasks: only for measuring what
+    /// accounting costs.
+    pub accounting: bool,
 }
 
 impl Default for Config {
@@ -225,6 +232,7 @@ impl Default for Config {
             write_back_len: WRITE_BACK_LEN,
             capacity: Bytes(u64::MAX),
             rotational: None,
+            accounting: true,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! The hard limit holds for every policy: a portion that has passed stage pace goes on only when it
 //! fits, in order of arrival, and counts as dirty from then on.
 
-use super::door::{Door, Stand};
+use super::door::{Buffered, Door, Stand};
 use super::parked::Parked;
 use super::{Engine, Finish, Output, Resume, WriteId};
 use crate::flush::{ExtentMark, Flusher, Mark, Owner};
@@ -151,7 +151,8 @@ impl Engine {
             return self.refuse(tag, task, Op::Write, extent);
         }
         self.groups.arrived(self.now, group, true);
-        let (id, is_first) = self.memory.door.enter(self.now, tag, (task, group), extent);
+        let who = (task, group, self.accounting.arrived(self.now, task, group));
+        let (id, is_first) = self.memory.door.enter(self.now, tag, who, extent);
         if is_first {
             self.ask_pace(id);
         }
@@ -161,6 +162,7 @@ impl Engine {
     fn ask_pace(&mut self, id: WriteId) {
         let (now, memory) = (self.now, &mut self.memory);
         let most = memory.portion_max();
+        memory.door.book(now, id);
         let write = memory.door.get(id);
         let (task, group, rest) = (write.task, write.group, write.rest);
         let size = rest.len().min(most);
@@ -189,11 +191,13 @@ impl Engine {
 
     fn resume(&mut self, id: WriteId, extent: Extent, promised: Bytes) {
         let memory = &mut self.memory;
+        memory.door.book(self.now, id);
         let write = memory.door.get(id);
         let (size, tag, group) = (extent.len(), write.tag, write.group);
         write.stand = Stand::Writing { size, promised };
         let last = size == write.rest.len();
-        let paused = self.now.since(write.arrived);
+        let waited = write.waited;
+        let paused = waited.total();
         let pause = self.now.since(write.asked);
         memory.flusher.promise(group, promised);
         if pause > Nanos::ZERO {
@@ -202,7 +206,7 @@ impl Engine {
         if last {
             self.groups.started(self.now, group, true);
         }
-        self.outputs.push_back(Output::Resume(Resume { id, tag, extent, last, paused }));
+        self.outputs.push_back(Output::Resume(Resume { id, tag, extent, last, paused, waited }));
     }
 
     /// A portion is in memory, or could not be written there.
@@ -229,17 +233,28 @@ impl Engine {
             memory.flusher.broken(group, promised);
             memory.pace.gave_up(task);
         }
-        let (_, next) = memory.door.leave(id);
+        let (write, next) = memory.door.leave(now, id);
         if !is_last {
             self.groups.started(now, group, true);
         }
-        self.groups.wrote(now, group);
+        self.count_paced(&write);
         if let Some(next) = next {
-            self.memory.door.get(next).asked = now;
             self.ask_pace(next);
         }
         self.open_gate();
         self.forget_if_dead(group);
+    }
+
+    /// Counts a buffered write that is over.
+    fn count_paced(&mut self, write: &Buffered) {
+        let (group, waited) = (write.group, &write.waited);
+        self.groups.wrote(self.now, group, waited);
+        self.stats.paced(waited);
+        self.accounting.paced(self.now, write.place, waited);
+        if self.accounting.is_on() {
+            self.groups.by_stage(group, waited);
+            self.stats.by_stage.record(waited);
+        }
     }
 
     /// Goes on with writes whose instant has come.

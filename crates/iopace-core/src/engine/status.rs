@@ -4,7 +4,8 @@ use super::{Engine, Status};
 use crate::ledger::State;
 use crate::pace::{self, Dirty};
 use crate::request::GroupId;
-use crate::stats::{DeviceStats, Histogram};
+use crate::stats::{DeviceStats, Histogram, TaskAccount};
+use crate::time::Instant;
 use crate::window;
 
 impl Engine {
@@ -31,6 +32,14 @@ impl Engine {
     /// What the device did since the beginning.
     pub fn stats(&self) -> &DeviceStats {
         &self.stats
+    }
+
+    /// What tasks did: of those that have something here or had at `since` or later, in no order
+    /// that means anything. `into` is emptied first; at most `limits::TASK_ACCOUNTS_MAX` and one
+    /// more for the tasks that found no room.
+    pub fn tasks(&self, since: Instant, into: &mut Vec<TaskAccount>) {
+        into.clear();
+        into.extend(self.accounting.tasks(since).cloned());
     }
 
     /// Requests and buffered writes that came and have not ended.

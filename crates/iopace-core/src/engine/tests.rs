@@ -2,7 +2,7 @@ mod memory;
 
 use super::*;
 use crate::pace::Thresholds;
-use crate::request::{Extent, GroupId, Tag, TaskId};
+use crate::request::{DiskError, Extent, GroupId, Outcome, Tag, TaskId};
 use crate::sched::{self, Scheduler, fifo};
 use crate::trace::Event;
 use crate::units::Bytes;
@@ -200,7 +200,7 @@ fn p2_stage_times_sum_to_the_total() {
         assert_eq!(times.total().0, ended - tag.0 * 10, "request {tag:?}");
     }
     let last = finishes[7].1.times;
-    assert!(last.admit.0 > 0 && last.window.0 > 0 && last.disk.0 == 1_000, "{last:?}");
+    assert!(last.admit().0 > 0 && last.window.0 > 0 && last.disk.0 == 1_000, "{last:?}");
 }
 
 #[test]

@@ -230,10 +230,12 @@ impl Engine {
             submit.extent = Extent::EMPTY;
         }
         let id = self.ledger.enter(self.now, submit);
-        fill(self.ledger.entered(id));
+        let entry = self.ledger.entered(id);
+        fill(entry);
+        entry.task = self.accounting.arrived(self.now, submit.task, submit.group);
         self.groups.arrived(self.now, submit.group, submit.sync);
         if self.admit.enqueue(self.now, Ask::new(id, &submit)) {
-            self.admitted(id, false);
+            self.admitted(id, false, Nanos::ZERO);
         }
         id
     }

@@ -4,7 +4,7 @@
 use super::Settings;
 use super::pressure::Pressure;
 use crate::request::{GroupId, Op, Outcome, StageTimes};
-use crate::stats::{Histogram, OpCounts};
+use crate::stats::{Histogram, OpCounts, StageHistograms};
 use crate::time::Instant;
 use crate::units::Bytes;
 
@@ -18,6 +18,8 @@ pub struct Account {
     pub counts: OpCounts,
     /// Latency of its requests, from arrival to finish; made with the first one.
     pub latency: Option<Box<Histogram>>,
+    /// Time per stage of its requests and buffered writes.
+    pub by_stage: StageHistograms<4>,
     /// How much of the time it waited.
     pub pressure: Pressure,
     /// Requests of its own, not of groups below, that are not finished.
@@ -109,11 +111,12 @@ impl Accounts {
         }
     }
 
-    /// A buffered write is in memory; what it moves is counted when it is written back.
-    pub(crate) fn wrote(&mut self, now: Instant, id: GroupId) {
+    /// A buffered write is over; what it moves is counted when it is written back.
+    pub(crate) fn wrote(&mut self, now: Instant, id: GroupId, waited: &StageTimes) {
         self.ensure(id).live_count -= 1;
         self.up(id, |account| {
             account.below_count -= 1;
+            account.counts.paced(waited);
             account.pressure.finished(now);
         });
     }
@@ -135,6 +138,11 @@ impl Accounts {
                 account.latency.get_or_insert_default().record(times.total());
             }
         });
+    }
+
+    /// Counts the times of a request, or of a buffered write that is over, in the histograms.
+    pub(crate) fn by_stage(&mut self, id: GroupId, times: &StageTimes) {
+        self.up(id, |account| account.by_stage.record(times));
     }
 
     /// The group and all above it, without the root.

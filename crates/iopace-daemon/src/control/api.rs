@@ -106,6 +106,8 @@ pub struct DeviceReport {
     pub flush: DirectionReport,
     /// Where the time of finished requests went, summed.
     pub stages: StageReport,
+    /// The same by reason.
+    pub waits: WaitsReport,
     /// Reads answered from the page cache without a disk request.
     pub cached_reads_count: u64,
     /// Writes taken by the page cache without a disk request.

@@ -234,6 +234,7 @@ fn device_stat(GroupOnDevice { device, status }: &GroupOnDevice) -> GroupDeviceS
         fios: counts.flushes_count,
         failed: counts.failed_count,
         stages: report::stages(&counts.stages),
+        waits: report::waits(&counts.stages),
         latency: account.latency.as_deref().map(report::times).unwrap_or_default(),
         slots_taken_count: slots.taken_count,
         waiting_count: slots.waiting_count,

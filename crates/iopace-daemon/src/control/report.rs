@@ -3,7 +3,7 @@
 use super::api::{
     CounterReport, DeviceReport, DirectionReport, EventReport, PaceReport, ParamReport,
     PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport, SchedulerSpec,
-    StageReport, TimesReport, WindowReport,
+    StageReport, TimesReport, WaitsReport, WindowReport,
 };
 use crate::clock;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
@@ -15,6 +15,7 @@ use iopace_core::stats::{DirectionStats, Histogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
+use iopace_core::verdict::Reason;
 use iopace_core::{pace, window};
 
 /// A device as it stands.
@@ -40,6 +41,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         write: direction(&stats.write),
         flush: direction(&stats.flush),
         stages: stages(&stats.stages),
+        waits: waits(&stats.stages),
         cached_reads_count: status.cached_reads_count,
         buffered_writes_count: status.buffered_writes_count,
         exchanged_count: stats.exchanged_count,
@@ -161,11 +163,25 @@ pub(super) fn times(histogram: &Histogram) -> TimesReport {
 
 pub(super) fn stages(times: &StageTimes) -> StageReport {
     StageReport {
-        pace_ns: times.pace.as_nanos(),
-        admit_ns: times.admit.as_nanos(),
-        sched_ns: times.sched.as_nanos(),
+        pace_ns: times.pace().as_nanos(),
+        admit_ns: times.admit().as_nanos(),
+        sched_ns: times.sched().as_nanos(),
         window_ns: times.window.as_nanos(),
         disk_ns: times.disk.as_nanos(),
+    }
+}
+
+pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
+    let by_reason = |reason| times.by_reason(reason).as_nanos();
+    WaitsReport {
+        dirty_ns: by_reason(Reason::Dirty),
+        memory_ns: by_reason(Reason::Memory),
+        slot_ns: by_reason(Reason::Slot),
+        budget_ns: by_reason(Reason::Budget),
+        turn_ns: by_reason(Reason::Turn),
+        anticipation_ns: by_reason(Reason::Anticipation),
+        window_ns: by_reason(Reason::Window),
+        disk_ns: by_reason(Reason::Disk),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::device::GroupStatus;
 use iopace_core::time::Nanos;
+use iopace_core::verdict::Reason;
 use std::fmt::Write as _;
 
 /// What a group and those below it did on a device.
@@ -14,13 +15,14 @@ pub struct GroupOnDevice {
 }
 
 /// A line per device: the keys of cgroup v2, then those that only iopace has. Times are sums over
-/// all requests, in microseconds, per stage.
+/// all requests, in microseconds, per stage and by reason.
 pub(super) fn io_stat(all: &[GroupOnDevice]) -> String {
     let mut text = String::new();
     for GroupOnDevice { device, status } in all {
         let counts = &status.account.counts;
         let stages = &counts.stages;
         let micros = |time: Nanos| time.as_nanos() / 1_000;
+        let by_reason = |reason| micros(stages.by_reason(reason));
         let keys = [
             ("rbytes", counts.read.get()),
             ("wbytes", counts.written.get()),
@@ -30,11 +32,17 @@ pub(super) fn io_stat(all: &[GroupOnDevice]) -> String {
             ("dios", counts.discards_count),
             ("fios", counts.flushes_count),
             ("failed", counts.failed_count),
-            ("pace_us", micros(stages.pace)),
-            ("admit_us", micros(stages.admit)),
-            ("sched_us", micros(stages.sched)),
+            ("pace_us", micros(stages.pace())),
+            ("admit_us", micros(stages.admit())),
+            ("sched_us", micros(stages.sched())),
             ("window_us", micros(stages.window)),
             ("disk_us", micros(stages.disk)),
+            ("dirty_us", by_reason(Reason::Dirty)),
+            ("memory_us", by_reason(Reason::Memory)),
+            ("slot_us", by_reason(Reason::Slot)),
+            ("budget_us", by_reason(Reason::Budget)),
+            ("turn_us", by_reason(Reason::Turn)),
+            ("anticipation_us", by_reason(Reason::Anticipation)),
         ];
         text.push_str(device);
         for (key, value) in keys {

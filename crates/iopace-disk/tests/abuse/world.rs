@@ -278,7 +278,7 @@ impl World {
         let submit = self.open.remove(&one.tag.0).expect("finished once");
         let len = submit.extent.len().0;
         self.finished += len;
-        for word in [self.now.0, one.tag.0, one.times.pace.0] {
+        for word in [self.now.0, one.tag.0, one.times.pace().0] {
             self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
         }
         if submit.task == READER {
@@ -292,7 +292,7 @@ impl World {
         writer.bytes += len;
         if writer.block < LARGE {
             self.gap = self.gap.max(self.now.since(writer.finished.max(self.gap_from)));
-            self.pause = self.pause.max(one.times.pace);
+            self.pause = self.pause.max(one.times.pace());
         }
         writer.finished = self.now;
         if writer.is_running {

@@ -136,8 +136,8 @@ impl World<'_> {
         if finished.outcome == Outcome::Ok {
             *self.group_bytes.entry(turn.group).or_default() += action.extent.len().0;
         }
-        if action.op == Op::Write && action.buffered && finished.times.pace > Nanos::ZERO {
-            self.pauses.record(finished.times.pace);
+        if action.op == Op::Write && action.buffered && finished.times.pace() > Nanos::ZERO {
+            self.pauses.record(finished.times.pace());
         }
     }
 

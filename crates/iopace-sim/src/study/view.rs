@@ -2,7 +2,7 @@
 
 use super::words::family;
 use crate::record::{Recording, TaskRecord, kb_s};
-use iopace_core::request::StageTimes;
+use iopace_core::request::{Stage, StageTimes};
 use iopace_core::stats::Histogram;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -66,17 +66,13 @@ fn curve(recording: &Recording, curve: &Curve) -> Value {
     for member in &curve.members {
         let task = &recording.tasks[*member];
         latency.merge(&task.latency);
-        stages.pace += task.stages.pace;
-        stages.admit += task.stages.admit;
-        stages.sched += task.stages.sched;
-        stages.window += task.stages.window;
-        stages.disk += task.stages.disk;
+        stages.add(&task.stages);
     }
     let quantiles = match latency.count() {
         0 => Vec::new(),
         _ => PERMILLE.iter().map(|permille| latency.quantile(*permille).0 / 1_000).collect(),
     };
-    let waits = [stages.pace, stages.admit, stages.sched, stages.window, stages.disk];
+    let waits = Stage::ALL.map(|stage| stages.by_stage(stage));
     json!({
         "name": curve.name,
         "kb_s": rates(recording, &curve.members),

@@ -68,7 +68,7 @@ impl World {
     fn admit(&mut self) -> Admit {
         loop {
             match self.slots.admit(self.now) {
-                Admit::Ready { id, reserved } => {
+                Admit::Ready { id, reserved, .. } => {
                     let ask = self.asks.remove(&id).expect("named once");
                     self.admitted(ask, reserved);
                 }

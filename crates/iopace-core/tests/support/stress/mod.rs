@@ -214,7 +214,7 @@ impl Stress {
         self.check(open.is_started, "finished, but never started");
         let in_all = finish.times.total() == self.now.since(open.at);
         self.check(in_all, "the stages do not sum to the total");
-        let (at, lane) = (open.at + finish.times.admit, Lane::of(open.submit.op));
+        let (at, lane) = (open.at + finish.times.admit(), Lane::of(open.submit.op));
         let (bytes, sync) = (open.submit.limit_bytes().get(), open.submit.sync);
         let admission = Admission { at, lane, bytes, sync };
         self.up(open.life, |life| {

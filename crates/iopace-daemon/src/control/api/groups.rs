@@ -1,6 +1,6 @@
 //! Groups over the control socket. A group goes by its path, `/vms/web`.
 
-use super::{PictureReport, StageReport, TimesReport};
+use super::{PictureReport, StageReport, TimesReport, WaitsReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -185,6 +185,8 @@ pub struct GroupDeviceStat {
     pub failed: u64,
     /// Where the time of finished requests went, summed.
     pub stages: StageReport,
+    /// The same by reason.
+    pub waits: WaitsReport,
     /// From arrival to finish.
     pub latency: TimesReport,
     /// Slots that it has now.

@@ -8,7 +8,7 @@ use crate::control::api::MountReport;
 use crate::device::{Device, MemoryStatus};
 use crate::groups::GroupOnDevice;
 use crate::limits::METRICS_GROUPS_MAX;
-use iopace_core::request::StageTimes;
+use iopace_core::request::{Stage, StageTimes};
 use iopace_core::stats::{DeviceStats, Histogram};
 use iopace_core::time::Instant;
 
@@ -35,15 +35,9 @@ impl Out {
     }
 
     fn stages(&mut self, family: &'static Family, labels: &[&str], times: &StageTimes) {
-        let all = [
-            ("pace", times.pace),
-            ("admit", times.admit),
-            ("sched", times.sched),
-            ("window", times.window),
-            ("disk", times.disk),
-        ];
-        for (stage, time) in all {
-            self.add(family, &[labels, &[stage]].concat(), Value::Seconds(time));
+        for stage in Stage::ALL {
+            let time = Value::Seconds(times.by_stage(stage));
+            self.add(family, &[labels, &[stage.name()]].concat(), time);
         }
     }
 }

@@ -1,0 +1,184 @@
+//! Histograms of times.
+
+use crate::time::Nanos;
+use core::fmt;
+
+/// Powers of two covered: at least up to 2^40 ns, some 18 minutes; longer times count in the last
+/// bucket.
+const POWERS: usize = 40;
+
+/// A log-linear histogram of times with `SUB` buckets per power of two (itself a power of two, 2 at
+/// the least): fixed size, O(1) to record, mergeable.
+#[derive(Clone)]
+pub struct LogHistogram<const SUB: usize> {
+    buckets: [[u32; SUB]; POWERS],
+    count: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+/// Exact to 1/16, about 6 %; 2.5 KiB.
+pub type Histogram = LogHistogram<16>;
+
+/// Exact to 1/4; 0.7 KiB. For what there are thousands of.
+pub type SmallHistogram = LogHistogram<4>;
+
+impl<const SUB: usize> Default for LogHistogram<SUB> {
+    fn default() -> LogHistogram<SUB> {
+        LogHistogram { buckets: [[0; SUB]; POWERS], count: 0, max_ns: 0, sum_ns: 0 }
+    }
+}
+
+impl<const SUB: usize> LogHistogram<SUB> {
+    /// Binary logarithm of the buckets per power.
+    const SUB_POWER: usize = SUB.trailing_zeros() as usize;
+
+    /// Counts one time.
+    pub fn record(&mut self, time: Nanos) {
+        let bucket = &mut self.buckets.as_flattened_mut()[Self::index(time.0)];
+        *bucket = bucket.saturating_add(1);
+        self.count += 1;
+        self.max_ns = self.max_ns.max(time.0);
+        self.sum_ns += u128::from(time.0);
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All of them together; at most 2^64 ns are told.
+    pub fn sum(&self) -> Nanos {
+        Nanos(u64::try_from(self.sum_ns).unwrap_or(u64::MAX))
+    }
+
+    /// How many were shorter than so many powers of two of nanoseconds, one after the other: exact,
+    /// as the buckets end there.
+    ///
+    /// # Panics
+    /// If a power is above 40.
+    pub fn below_powers(&self, powers: impl IntoIterator<Item = u32>) -> Vec<u64> {
+        let (mut from, mut seen) = (0, 0);
+        let mut all = Vec::new();
+        for power in powers {
+            let end = Self::index((1u64 << power) - 1) + 1;
+            let between = self.buckets.as_flattened().get(from..end).unwrap_or_default();
+            seen += between.iter().map(|count| u64::from(*count)).sum::<u64>();
+            from = from.max(end);
+            all.push(seen);
+        }
+        all
+    }
+
+    /// The longest one.
+    pub fn max(&self) -> Nanos {
+        Nanos(self.max_ns)
+    }
+
+    /// The mean, zero when nothing was counted.
+    pub fn mean(&self) -> Nanos {
+        let mean = self.sum_ns.checked_div(u128::from(self.count)).unwrap_or(0);
+        Nanos(u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
+    /// The time that `permille` of 1000 did not exceed, rounded up to its bucket's end; zero when
+    /// nothing was counted. 500 is the median, 990 the 99th percentile.
+    pub fn quantile(&self, permille: u64) -> Nanos {
+        let wanted = u128::from(self.count) * u128::from(permille.min(1000));
+        let rank = wanted.div_ceil(1000).max(1);
+        let mut seen = 0u128;
+        for (index, bucket) in self.buckets.as_flattened().iter().enumerate() {
+            seen += u128::from(*bucket);
+            if seen >= rank {
+                return Nanos(Self::end_of(index).min(self.max_ns));
+            }
+        }
+        Nanos(self.max_ns)
+    }
+
+    /// Adds all that another one counted.
+    pub fn merge(&mut self, other: &Self) {
+        let theirs = other.buckets.as_flattened();
+        for (mine, theirs) in self.buckets.as_flattened_mut().iter_mut().zip(theirs) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.count += other.count;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// Values below `SUB` have a bucket each; above, the top bits choose.
+    fn index(nanos_ns: u64) -> usize {
+        if nanos_ns < SUB as u64 {
+            return nanos_ns as usize;
+        }
+        let power = 63 - nanos_ns.leading_zeros() as usize;
+        let shift = power - Self::SUB_POWER;
+        let sub = (nanos_ns >> shift) as usize & (SUB - 1);
+        ((shift + 1) * SUB + sub).min(SUB * POWERS - 1)
+    }
+
+    /// The largest value that falls into the bucket.
+    fn end_of(index: usize) -> u64 {
+        if index < SUB {
+            return index as u64;
+        }
+        let (shift, sub) = (index / SUB - 1, (index % SUB) as u64);
+        (1 << (shift + Self::SUB_POWER)) + ((sub + 1) << shift) - 1
+    }
+}
+
+impl<const SUB: usize> fmt::Debug for LogHistogram<SUB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} times, mean {}, max {}", self.count, self.mean(), self.max())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_buckets<const SUB: usize>() {
+        for power in 0..39 {
+            for value in [(1u64 << power) - 1, 1 << power, (1 << power) + 1, 3 << power >> 1] {
+                let index = LogHistogram::<SUB>::index(value);
+                assert!(value <= LogHistogram::<SUB>::end_of(index), "{value}");
+                assert!(index == 0 || value > LogHistogram::<SUB>::end_of(index - 1), "{value}");
+            }
+        }
+        assert_eq!(LogHistogram::<SUB>::index(u64::MAX), SUB * POWERS - 1);
+    }
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        check_buckets::<16>();
+        check_buckets::<4>();
+    }
+
+    #[test]
+    fn powers_of_two_are_counted_exactly() {
+        let mut histogram = Histogram::default();
+        for value in [0, 1, 15, 16, 31, 32, 1 << 20, (1 << 20) - 1, 1 << 35] {
+            histogram.record(Nanos(value));
+        }
+        assert_eq!(histogram.below_powers([4, 5, 20, 21, 35, 36]), [3, 5, 7, 8, 8, 9]);
+        assert_eq!(histogram.sum().0, 95 + (2 << 20) - 1 + (1 << 35));
+    }
+
+    #[test]
+    fn quantiles_are_exact_to_a_bucket() {
+        let (mut histogram, mut small) = (Histogram::default(), SmallHistogram::default());
+        for value in 1..=10_000u64 {
+            histogram.record(Nanos(value * 1_000));
+            small.record(Nanos(value * 1_000));
+        }
+        for (permille, exact) in [(500, 5_000_000u64), (990, 9_900_000), (1000, 10_000_000)] {
+            let got = histogram.quantile(permille).0;
+            assert!(got >= exact && got <= exact + exact / 16, "{permille}: {got}");
+            let got = small.quantile(permille).0;
+            assert!(got >= exact && got <= exact + exact / 4, "{permille}: {got}");
+        }
+        assert_eq!(histogram.mean(), Nanos(5_000_500));
+        assert_eq!(Histogram::default().quantile(990), Nanos::ZERO);
+    }
+}

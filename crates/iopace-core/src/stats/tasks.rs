@@ -1,0 +1,230 @@
+//! What each task did on one device: those with something here, and as many more as there is room
+//! for, the one idle for longest forgotten first.
+//!
+//! A request looks its task up once, when it arrives, and keeps the place. Look-ups go through a
+//! table of chains with a multiplicative hash; nothing is listed in the order of that table, so
+//! that the hash can reach no output.
+
+use super::{OpCounts, SmallHistogram};
+use crate::limits::TASK_ACCOUNTS_MAX;
+use crate::request::{GroupId, Op, Outcome, StageTimes, TaskId};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// The place of all tasks for which there was none.
+const OTHERS: u32 = 0;
+
+/// Binary logarithm of the number of chains: as many as there are tasks.
+const CHAINS_POWER: u32 = TASK_ACCOUNTS_MAX.trailing_zeros();
+
+/// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, 6.4).
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// One task on one device.
+#[derive(Clone, Debug)]
+pub struct TaskAccount {
+    /// Which one; `None` for all those together for which there was no room, because more tasks
+    /// than [`TASK_ACCOUNTS_MAX`] had requests at a time.
+    pub task: Option<TaskId>,
+    /// Who paid for its latest request.
+    pub group: GroupId,
+    /// Since when it is counted: a task that was forgotten begins anew.
+    pub since: Instant,
+    /// When something of it last came or ended.
+    pub last: Instant,
+    /// Requests and buffered writes that have not ended.
+    pub live_count: u32,
+    /// Requests, bytes and where their time went, the write-back of what it dirtied included.
+    pub counts: OpCounts,
+    /// From arrival to finish, of requests that it waited for.
+    pub latency: SmallHistogram,
+}
+
+/// Where the account of a task is, while it has something here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TaskPlace(u32);
+
+/// An account with its place in chain and line.
+#[derive(Debug)]
+struct Slot {
+    account: TaskAccount,
+    /// Time with the window full that ended with a start of its own.
+    own: Nanos,
+    /// The next one in the chain.
+    chain: u32,
+    /// Neighbours among the idle ones.
+    before: u32,
+    after: u32,
+}
+
+impl Slot {
+    fn new(now: Instant, task: Option<TaskId>, group: GroupId, chain: u32) -> Slot {
+        let (counts, latency) = (OpCounts::default(), SmallHistogram::default());
+        let (since, last) = (now, now);
+        let account = TaskAccount { task, group, since, last, live_count: 0, counts, latency };
+        Slot { account, own: Nanos::ZERO, chain, before: NONE, after: NONE }
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    slots: Vec<Box<Slot>>,
+    chains: Vec<u32>,
+    /// The one idle for longest, and the latest.
+    idle: Option<(u32, u32)>,
+}
+
+impl Tasks {
+    fn slot(&mut self, place: u32) -> &mut Slot {
+        &mut self.slots[place as usize]
+    }
+
+    fn chain(task: TaskId) -> usize {
+        (task.0.wrapping_mul(GOLDEN) >> (u64::BITS - CHAINS_POWER)) as usize
+    }
+
+    fn find(&self, task: TaskId) -> Option<u32> {
+        let mut place = *self.chains.get(Self::chain(task))?;
+        while place != NONE {
+            let slot = &self.slots[place as usize];
+            if slot.account.task == Some(task) {
+                return Some(place);
+            }
+            place = slot.chain;
+        }
+        None
+    }
+
+    /// A request or buffered write of a task comes.
+    pub(crate) fn arrived(&mut self, now: Instant, task: TaskId, group: GroupId) -> TaskPlace {
+        let place = self.find(task).unwrap_or_else(|| self.make(now, task, group));
+        if place != OTHERS && self.slot(place).account.live_count == 0 {
+            self.leave_idle(place);
+        }
+        let account = &mut self.slot(place).account;
+        account.live_count += 1;
+        (account.group, account.last) = (group, now);
+        TaskPlace(place)
+    }
+
+    /// A place for a task that has none.
+    fn make(&mut self, now: Instant, task: TaskId, group: GroupId) -> u32 {
+        if self.slots.is_empty() {
+            self.chains = vec![NONE; TASK_ACCOUNTS_MAX];
+            self.slots.push(Box::new(Slot::new(now, None, group, NONE)));
+        }
+        let place = match self.idle {
+            _ if self.slots.len() <= TASK_ACCOUNTS_MAX => self.slots.len() as u32,
+            Some((oldest, _)) => {
+                self.leave_idle(oldest);
+                self.leave_chain(oldest);
+                oldest
+            }
+            None => return OTHERS,
+        };
+        let head = std::mem::replace(&mut self.chains[Self::chain(task)], place);
+        let slot = Slot::new(now, Some(task), group, head);
+        match self.slots.get_mut(place as usize) {
+            Some(old) => **old = slot,
+            None => self.slots.push(Box::new(slot)),
+        }
+        self.enter_idle(place);
+        place
+    }
+
+    fn leave_chain(&mut self, place: u32) {
+        let (task, next) = (self.slot(place).account.task, self.slot(place).chain);
+        let chain = Self::chain(task.expect("the others are never idle"));
+        let mut at = self.chains[chain];
+        if at == place {
+            self.chains[chain] = next;
+            return;
+        }
+        while self.slot(at).chain != place {
+            at = self.slot(at).chain;
+        }
+        self.slot(at).chain = next;
+    }
+
+    fn enter_idle(&mut self, place: u32) {
+        let (oldest, latest) = self.idle.unwrap_or((place, NONE));
+        let slot = self.slot(place);
+        (slot.before, slot.after) = (latest, NONE);
+        if latest != NONE {
+            self.slot(latest).after = place;
+        }
+        self.idle = Some((oldest, place));
+    }
+
+    fn leave_idle(&mut self, place: u32) {
+        let (before, after) = (self.slot(place).before, self.slot(place).after);
+        let (mut oldest, mut latest) = self.idle.expect("it is idle");
+        match before {
+            NONE => oldest = after,
+            _ => self.slot(before).after = after,
+        }
+        match after {
+            NONE => latest = before,
+            _ => self.slot(after).before = before,
+        }
+        self.idle = (oldest != NONE).then_some((oldest, latest));
+    }
+
+    /// Its clock of time with the window full that ended with a start of its own.
+    pub(crate) fn own(&self, place: TaskPlace) -> Nanos {
+        self.slots[place.0 as usize].own
+    }
+
+    /// A request of the task starts, after so much time with the window full since the last start
+    /// of anybody; its clock from then on.
+    pub(crate) fn started(&mut self, place: TaskPlace, full: Nanos) -> Nanos {
+        let slot = self.slot(place.0);
+        slot.own += full;
+        slot.own
+    }
+
+    /// A request of the task has ended; `sync`: it waited for it.
+    pub(crate) fn finished(
+        &mut self,
+        now: Instant,
+        place: TaskPlace,
+        (op, size, outcome): (Op, Bytes, Outcome),
+        times: &StageTimes,
+        sync: bool,
+    ) {
+        let account = &mut self.slot(place.0).account;
+        account.counts.finish(op, size, outcome, times);
+        if sync {
+            account.latency.record(times.total());
+        }
+        self.ended(now, place);
+    }
+
+    /// A buffered write of the task is over.
+    pub(crate) fn paced(&mut self, now: Instant, place: TaskPlace, waited: &StageTimes) {
+        self.slot(place.0).account.counts.paced(waited);
+        self.ended(now, place);
+    }
+
+    fn ended(&mut self, now: Instant, TaskPlace(place): TaskPlace) {
+        let account = &mut self.slot(place).account;
+        account.last = now;
+        account.live_count -= 1;
+        if account.live_count == 0 && place != OTHERS {
+            self.enter_idle(place);
+        }
+    }
+
+    /// Those with something here, and those that had something here at `since` or later.
+    pub(crate) fn since(&self, since: Instant) -> impl Iterator<Item = &TaskAccount> {
+        let accounts = self.slots.iter().map(|slot| &slot.account);
+        accounts.filter(move |account| account.live_count > 0 || account.last >= since)
+    }
+}
+
+#[cfg(test)]
+mod tests;
