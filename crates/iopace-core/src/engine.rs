@@ -61,11 +61,14 @@ mod interface;
 mod memory;
 mod parked;
 mod status;
+mod waiting;
 mod write_back;
 
 pub use interface::{
     Config, Control, ControlError, Finish, Input, Output, Resume, Start, Status, WriteId,
 };
+
+pub use waiting::{GroupWaits, WaitingNow};
 
 use accounting::Accounting;
 use memory::Memory;

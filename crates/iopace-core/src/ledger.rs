@@ -192,6 +192,11 @@ impl Ledger {
         queued.into_iter().map(token).collect()
     }
 
+    /// Everything that is not finished.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten()
+    }
+
     /// How many requests stand there.
     pub(crate) fn count(&self, state: State) -> usize {
         self.counts[state as usize] as usize

@@ -262,6 +262,20 @@ impl Door {
         !self.gate.is_empty()
     }
 
+    /// All of them.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Buffered> {
+        self.entries.iter().flatten()
+    }
+
+    /// Why a write is not further yet: in line, for the reason of the first of its task.
+    pub(super) fn reason(&self, write: &Buffered) -> Option<Reason> {
+        if write.stand != Stand::Line {
+            return write.reason();
+        }
+        let first = self.lines.get(&write.task)?.first;
+        self.entries[first.place as usize].as_ref()?.reason()
+    }
+
     /// Writes that are not in memory.
     pub(super) fn live_count(&self) -> usize {
         self.entries.len() - self.free.len()

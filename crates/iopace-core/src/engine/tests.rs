@@ -1,4 +1,5 @@
 mod memory;
+mod times;
 
 use super::*;
 use crate::pace::Thresholds;

@@ -222,7 +222,11 @@ impl Tasks {
     /// Those with something here, and those that had something here at `since` or later.
     pub(crate) fn since(&self, since: Instant) -> impl Iterator<Item = &TaskAccount> {
         let accounts = self.slots.iter().map(|slot| &slot.account);
-        accounts.filter(move |account| account.live_count > 0 || account.last >= since)
+        accounts.filter(move |account| {
+            // The account of the others is there also if there are none.
+            let is_one = account.task.is_some() || account.counts.stages.total() > Nanos::ZERO;
+            account.live_count > 0 || (is_one && account.last >= since)
+        })
     }
 }
 
