@@ -7,7 +7,7 @@
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
 use super::portion::Portion;
-use super::{DeviceStatus, GroupStatus, HalfDirty, MemoryStatus, MemoryUse};
+use super::{DeviceStatus, HalfDirty, MemoryStatus, MemoryUse};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::io::IoDone;
@@ -281,9 +281,9 @@ impl Core {
         result
     }
 
-    /// What a group did, as of now.
-    pub(crate) fn group(&self, id: GroupId) -> Option<GroupStatus> {
-        GroupStatus::of(&self.lock().engine, id)
+    /// Looks at the engine under its lock.
+    pub(crate) fn look(&self, at: &mut dyn FnMut(&Engine)) {
+        at(&self.lock().engine);
     }
 
     /// Dirty memory, and what was written back.

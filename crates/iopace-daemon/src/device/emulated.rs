@@ -6,7 +6,7 @@
 
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
-use super::{Allocation, Device, DeviceInfo, DeviceStatus, GroupStatus, MemoryStatus, thresholds};
+use super::{Allocation, Device, DeviceInfo, DeviceStatus, MemoryStatus, thresholds};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
@@ -15,7 +15,7 @@ use crate::job::{Job, disk_error};
 use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
-use iopace_core::engine::{Config, Control, ControlError};
+use iopace_core::engine::{Config, Control, ControlError, Engine};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
@@ -353,8 +353,8 @@ impl Device for EmulatedDevice {
         result
     }
 
-    fn group(&self, id: GroupId) -> Option<GroupStatus> {
-        GroupStatus::of(self.lock().machine.engine(), id)
+    fn look(&self, at: &mut dyn FnMut(&Engine)) {
+        at(self.lock().machine.engine());
     }
 
     /// The modelled page cache may hold a request back before the engine sees it.

@@ -13,11 +13,11 @@ use crate::config::DeviceConfig;
 use crate::io::target::Target;
 use crate::job::Job;
 use iopace_core::admit::GroupSlots;
-use iopace_core::engine::{Control, ControlError, Engine, Status};
+use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
 use iopace_core::group::accounts::Account;
 use iopace_core::pace::{self, Dirty, Thresholds};
 use iopace_core::request::{Extent, GroupId, TaskId};
-use iopace_core::stats::{DeviceStats, Histogram};
+use iopace_core::stats::{DeviceStats, Histogram, TaskAccount};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
@@ -225,8 +225,26 @@ pub trait Device: Send + Sync {
     /// See [`ControlError`]; nothing is changed then.
     fn control(&self, control: Control) -> Result<(), ControlError>;
 
+    /// Looks at the engine under its lock: not for long, and without a call of the device.
+    fn look(&self, at: &mut dyn FnMut(&Engine));
+
     /// What a group did here, as of now; `None` if it is not known.
-    fn group(&self, id: GroupId) -> Option<GroupStatus>;
+    fn group(&self, id: GroupId) -> Option<GroupStatus> {
+        let mut status = None;
+        self.look(&mut |engine| status = GroupStatus::of(engine, id));
+        status
+    }
+
+    /// What tasks did: those with something here, and those that had something here at `since` or
+    /// later. `into` is emptied first.
+    fn tasks(&self, since: Instant, into: &mut Vec<TaskAccount>) {
+        self.look(&mut |engine| engine.tasks(since, into));
+    }
+
+    /// Where every request and buffered write that is not finished stands now, by group.
+    fn waiting_now(&self, into: &mut WaitingNow) {
+        self.look(&mut |engine| engine.waiting_now(clock::now(), into));
+    }
 
     /// What it uses of the kernel's page cache; `None` for a device that buffers nothing there.
     fn memory_use(&self) -> Option<MemoryUse> {
