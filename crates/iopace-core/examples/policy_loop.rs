@@ -1,6 +1,6 @@
-//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS [GROUPS]` puts requests through an
-//! engine, 32 of them (or one per task, if that is more and there are groups) always there, and
-//! prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
+//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting]` puts
+//! requests through an engine, 32 of them (or one per task, if that is more and there are groups)
+//! always there, and prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
 
 use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
@@ -14,23 +14,26 @@ use std::collections::VecDeque;
 const OUTSTANDING: u64 = 32;
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (flags, words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|word| word.starts_with("--"));
+    let accounting = match flags.as_slice() {
+        [] => true,
+        [flag] if flag == "--no-accounting" => false,
+        _ => usage(),
+    };
     let (name, tasks, requests, groups) = match words.as_slice() {
         [name, tasks, requests] => (name, tasks, requests, 0),
         [name, tasks, requests, groups] => {
             (name, tasks, requests, groups.parse().expect("a number of groups"))
         }
-        _ => {
-            eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS]");
-            std::process::exit(2);
-        }
+        _ => usage(),
     };
     let base = sched::find(name).expect("a scheduler of the registry");
     let tasks: u64 = tasks.parse().expect("a number of tasks");
     let requests: u64 = requests.parse().expect("a number of requests");
     let outstanding = if groups > 0 { OUTSTANDING.max(tasks) } else { OUTSTANDING };
     let nr_requests = if groups > 0 { 32_768 } else { 128 };
-    let config = Config { base, nr_requests, window_depth: 4, ..Config::default() };
+    let config = Config { base, nr_requests, window_depth: 4, accounting, ..Config::default() };
     let mut engine = Engine::new(config);
     for group in 1..=groups {
         let settings = Settings::default();
@@ -55,6 +58,11 @@ fn main() {
         finished += drain(&mut engine, &mut now, &mut flying);
     }
     println!("{}", begin.elapsed().as_nanos() / u128::from(requests));
+}
+
+fn usage() -> ! {
+    eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting]");
+    std::process::exit(2);
 }
 
 fn submit(number: u64, tasks: u64, groups: u64) -> Submit {

@@ -72,7 +72,7 @@ impl Slot {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    slots: Vec<Box<Slot>>,
+    slots: Vec<Slot>,
     chains: Vec<u32>,
     /// The one idle for longest, and the latest.
     idle: Option<(u32, u32)>,
@@ -115,7 +115,7 @@ impl Tasks {
     fn make(&mut self, now: Instant, task: TaskId, group: GroupId) -> u32 {
         if self.slots.is_empty() {
             self.chains = vec![NONE; TASK_ACCOUNTS_MAX];
-            self.slots.push(Box::new(Slot::new(now, None, group, NONE)));
+            self.slots.push(Slot::new(now, None, group, NONE));
         }
         let place = match self.idle {
             _ if self.slots.len() <= TASK_ACCOUNTS_MAX => self.slots.len() as u32,
@@ -129,8 +129,8 @@ impl Tasks {
         let head = std::mem::replace(&mut self.chains[Self::chain(task)], place);
         let slot = Slot::new(now, Some(task), group, head);
         match self.slots.get_mut(place as usize) {
-            Some(old) => **old = slot,
-            None => self.slots.push(Box::new(slot)),
+            Some(old) => *old = slot,
+            None => self.slots.push(slot),
         }
         self.enter_idle(place);
         place
