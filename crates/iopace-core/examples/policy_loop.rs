@@ -16,17 +16,17 @@ const OUTSTANDING: u64 = 32;
 fn main() {
     let (flags, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
-    let accounting = match flags.as_slice() {
-        [] => true,
-        [flag] if flag == "--no-accounting" => false,
-        _ => usage(),
-    };
+    let accounting = flags.is_empty();
+    let is_known = accounting || flags == ["--no-accounting"];
     let (name, tasks, requests, groups) = match words.as_slice() {
-        [name, tasks, requests] => (name, tasks, requests, 0),
-        [name, tasks, requests, groups] => {
+        [name, tasks, requests] if is_known => (name, tasks, requests, 0),
+        [name, tasks, requests, groups] if is_known => {
             (name, tasks, requests, groups.parse().expect("a number of groups"))
         }
-        _ => usage(),
+        _ => {
+            eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting]");
+            std::process::exit(2);
+        }
     };
     let base = sched::find(name).expect("a scheduler of the registry");
     let tasks: u64 = tasks.parse().expect("a number of tasks");
@@ -58,11 +58,6 @@ fn main() {
         finished += drain(&mut engine, &mut now, &mut flying);
     }
     println!("{}", begin.elapsed().as_nanos() / u128::from(requests));
-}
-
-fn usage() -> ! {
-    eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting]");
-    std::process::exit(2);
 }
 
 fn submit(number: u64, tasks: u64, groups: u64) -> Submit {

@@ -25,6 +25,14 @@ impl<const SUB: usize> StageHistograms<SUB> {
         self.stages[stage as usize].as_deref()
     }
 
+    /// The same with larger buckets.
+    pub fn coarser<const LESS: usize>(&self) -> StageHistograms<LESS> {
+        let coarser = |times: &Option<Box<LogHistogram<SUB>>>| {
+            times.as_ref().map(|times| Box::new(times.coarser()))
+        };
+        StageHistograms { stages: self.stages.each_ref().map(coarser) }
+    }
+
     /// Counts what one request spent.
     pub(crate) fn record(&mut self, times: &StageTimes) {
         for stage in Stage::ALL {

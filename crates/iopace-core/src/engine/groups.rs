@@ -73,6 +73,9 @@ impl Engine {
     pub fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
         let mut account = self.groups.get(id)?.clone();
         account.pressure.advance(self.now);
+        if id == GroupId::ROOT {
+            account.by_stage = self.stats.by_stage.coarser();
+        }
         Some((account, self.admit.group(id)))
     }
 

@@ -140,9 +140,14 @@ impl Accounts {
         });
     }
 
-    /// Counts the times of a request, or of a buffered write that is over, in the histograms.
-    pub(crate) fn by_stage(&mut self, id: GroupId, times: &StageTimes) {
-        self.up(id, |account| account.by_stage.record(times));
+    /// Counts the times of a request, or of a buffered write that is over, in the histograms of the
+    /// group and all above it but the root: there they are those of the device.
+    pub(crate) fn by_stage(&mut self, mut id: GroupId, times: &StageTimes) {
+        while id != GroupId::ROOT {
+            let account = self.ensure(id);
+            account.by_stage.record(times);
+            id = account.parent;
+        }
     }
 
     /// The group and all above it, without the root.

@@ -1,4 +1,4 @@
-//! Where the time of requests goes: one test per reason, in which it dominates the times of a group.
+//! Where the time of requests goes: a test per reason, in which it dominates the times of a group.
 
 use super::*;
 use crate::group::Settings;
