@@ -2,7 +2,9 @@
 
 mod support;
 
+use iopace_core::engine::WaitingNow;
 use iopace_core::group::Weight;
+use iopace_core::verdict::Reason;
 use iopace_daemon::config::{ExportConfig, GroupConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_daemon::groups::{ConnectionInfo, GroupError, Groups};
@@ -51,6 +53,12 @@ fn group_of(groups: &Groups, number: u64) -> ConnectionInfo {
     all.into_iter().find(|connection| connection.number == number).expect("open")
 }
 
+fn waiting_for_a_limit(running: &Running) -> u32 {
+    let mut now = WaitingNow::default();
+    running.daemon.devices()[0].waiting_now(&mut now);
+    now.all().count(Reason::Budget)
+}
+
 #[test]
 fn a_limit_holds_for_its_group_and_for_no_other() {
     let running = start(|_| {});
@@ -70,6 +78,7 @@ fn a_limit_holds_for_its_group_and_for_no_other() {
     thread::scope(|scope| {
         let slow = scope.spawn(|| read("disk@/slow", 40));
         read("disk@/free", 400);
+        wait_for("the limit", || waiting_for_a_limit(&running) == 1);
         // 400 at 20 per second would take 20 s; the other one is not done with its 40 in any case.
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         slow.join().expect("read");
@@ -80,7 +89,13 @@ fn a_limit_holds_for_its_group_and_for_no_other() {
     assert_eq!(stat(groups, "/slow", "rbytes"), 40 * 4096);
     assert_eq!(stat(groups, "/free", "rios"), 400);
     assert_eq!(stat(groups, "/", "rios"), 440, "of the root and all below it");
-    assert!(stat(groups, "/slow", "admit_us") > 0);
+    let (budget, admit) = (stat(groups, "/slow", "budget_us"), stat(groups, "/slow", "admit_us"));
+    assert!(budget > 0 && budget >= admit / 2, "{budget} of {admit} us wait for the limit");
+    let mut tasks = Vec::new();
+    running.daemon.devices()[0].tasks(iopace_core::time::Instant::ZERO, &mut tasks);
+    let mut reads: Vec<u64> = tasks.iter().map(|task| task.counts.reads_count).collect();
+    reads.sort_unstable();
+    assert_eq!(reads, [40, 400], "a task for each connection");
     let pressure = groups.read("/slow", "io.pressure").expect("read");
     assert!(pressure.starts_with("some avg10="), "{pressure}");
 }
