@@ -106,6 +106,34 @@ impl OpCounts {
         self.paced_count += 1;
         self.stages.add(waited);
     }
+
+    /// Requests that have finished, of all kinds.
+    pub fn finished_count(&self) -> u64 {
+        self.reads_count + self.writes_count + self.discards_count + self.flushes_count
+    }
+
+    /// Bytes read and written.
+    pub fn moved(&self) -> Bytes {
+        self.read + self.written
+    }
+
+    /// What was counted since `earlier`, a former state of these counts.
+    #[must_use]
+    pub fn since(&self, earlier: &OpCounts) -> OpCounts {
+        let bytes = |now: Bytes, before: Bytes| Bytes(now.get().saturating_sub(before.get()));
+        OpCounts {
+            read: bytes(self.read, earlier.read),
+            written: bytes(self.written, earlier.written),
+            reads_count: self.reads_count.saturating_sub(earlier.reads_count),
+            writes_count: self.writes_count.saturating_sub(earlier.writes_count),
+            discarded: bytes(self.discarded, earlier.discarded),
+            discards_count: self.discards_count.saturating_sub(earlier.discards_count),
+            flushes_count: self.flushes_count.saturating_sub(earlier.flushes_count),
+            failed_count: self.failed_count.saturating_sub(earlier.failed_count),
+            paced_count: self.paced_count.saturating_sub(earlier.paced_count),
+            stages: self.stages.since(&earlier.stages),
+        }
+    }
 }
 
 /// What a device did.

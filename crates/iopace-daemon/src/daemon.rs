@@ -8,6 +8,7 @@ use crate::fuse::mounts::{self, Mounts};
 use crate::fuse::session::Ended;
 use crate::groups::Groups;
 use crate::limits::{DRAIN_TIMEOUT, MOUNT_PATIENCE};
+use crate::live::Live;
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
@@ -32,6 +33,8 @@ pub struct Daemon {
     config: DaemonConfig,
     devices: Vec<Arc<dyn Device>>,
     groups: Arc<Groups>,
+    /// What everything does, second by second.
+    live: Live,
     /// Each export with the place of its device.
     exports: Vec<(ExportConfig, usize)>,
     memory: Arc<Memory>,
@@ -78,12 +81,15 @@ impl Daemon {
         }
         let exports = resolve_exports(&config)?;
         let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
+        let groups = Arc::new(groups);
+        let live = Live::start(&devices, Arc::clone(&groups)).map_err(StartError::Threads)?;
         let dirty = Manager::start(config.all_devices(), &devices).map_err(StartError::Threads)?;
         let listen = config.listen.clone();
         let daemon = Arc::new(Daemon {
             config,
             devices,
-            groups: Arc::new(groups),
+            groups,
+            live,
             exports,
             memory,
             drainer,
@@ -145,6 +151,11 @@ impl Daemon {
     /// Who pays.
     pub fn groups(&self) -> &Arc<Groups> {
         &self.groups
+    }
+
+    /// What everything does, second by second.
+    pub fn live(&self) -> &Live {
+        &self.live
     }
 
     /// The device of that name.
@@ -222,6 +233,7 @@ impl Daemon {
         }
         self.mounts.forget();
         self.images.forget();
+        self.live.stop();
         self.dirty.stop();
         self.timers.stop();
         report

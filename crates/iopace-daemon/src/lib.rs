@@ -26,5 +26,6 @@ pub mod io;
 pub mod buffer;
 pub mod clock;
 pub mod limits;
+pub mod live;
 pub mod memory;
 pub mod timer;

@@ -210,3 +210,19 @@ pub const FUSE_TRIM_PERCENT: usize = 70;
 /// Groups with metrics of their own: each is some 40 lines for every device. More are for
 /// `iopace group stat`.
 pub const METRICS_GROUPS_MAX: usize = 2_000;
+
+/// Intervals of a second that are kept of what everything does: the last two minutes, as much as a
+/// chart shows at a glance. Some 2 KiB for each device and 1 KiB for each group on it.
+pub const LIVE_KEPT: usize = 120;
+
+/// Events that are kept for listeners that were cut off.
+pub const LIVE_EVENTS_KEPT: usize = 256;
+
+/// Groups listed for a device in one interval; others are counted.
+pub const LIVE_GROUPS_MAX: usize = 512;
+
+/// Groups are listed up to here also if they did nothing, have nothing and nothing is set for them.
+pub const LIVE_GROUPS_IDLE_MAX: usize = 64;
+
+/// Groups that are looked at under one hold of a device's lock: some microseconds.
+pub const LIVE_GROUPS_LOOK: usize = 16;

@@ -79,6 +79,12 @@ impl Engine {
         Some((account, self.admit.group(id)))
     }
 
+    /// What a group did here, where it is, as of its last request; `None` if the device does not
+    /// know it.
+    pub fn account(&self, id: GroupId) -> Option<&Account> {
+        self.groups.get(id)
+    }
+
     /// How a group stands in stage admit.
     pub fn group_slots(&self, id: GroupId) -> GroupSlots {
         self.admit.group(id)

@@ -35,6 +35,11 @@ impl Account {
     pub(crate) fn parent(&self) -> GroupId {
         self.parent
     }
+
+    /// Requests of the group and of all below it, write-back included, that are not finished.
+    pub fn below_count(&self) -> u32 {
+        self.below_count
+    }
 }
 
 /// All groups that a device knows, by the number of the group.

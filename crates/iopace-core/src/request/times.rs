@@ -131,6 +131,20 @@ impl StageTimes {
         }
     }
 
+    /// What was added since `earlier`, a former state of this sum.
+    #[must_use]
+    pub fn since(&self, earlier: &StageTimes) -> StageTimes {
+        StageTimes {
+            slot: self.slot.saturating_sub(earlier.slot),
+            budget: self.budget.saturating_sub(earlier.budget),
+            turn: self.turn.saturating_sub(earlier.turn),
+            anticipation: self.anticipation.saturating_sub(earlier.anticipation),
+            window: self.window.saturating_sub(earlier.window),
+            disk: self.disk.saturating_sub(earlier.disk),
+            ..self.pace_since(earlier)
+        }
+    }
+
     /// The time in stage pace since another reading of the same sums.
     pub(crate) fn pace_since(&self, earlier: &StageTimes) -> StageTimes {
         StageTimes {

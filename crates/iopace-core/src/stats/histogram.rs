@@ -124,6 +124,25 @@ impl<const SUB: usize> LogHistogram<SUB> {
         coarser
     }
 
+    /// What was counted since `earlier`, a former state of this one. How long the longest of it took
+    /// is known only if it is the longest of all; else it is told as the end of its bucket.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (mut since, mut longest_ns) = (self.clone(), 0);
+        let both = since.buckets.as_flattened_mut().iter_mut().zip(earlier.buckets.as_flattened());
+        for (place, (bucket, before)) in both.enumerate() {
+            *bucket = bucket.saturating_sub(*before);
+            if *bucket > 0 {
+                longest_ns = Self::end_of(place).min(self.max_ns);
+            }
+        }
+        since.count = self.count.saturating_sub(earlier.count);
+        since.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
+        let is_new = self.max_ns > earlier.max_ns;
+        since.max_ns = if is_new { self.max_ns } else { longest_ns };
+        since
+    }
+
     /// Values below `SUB` have a bucket each; above, the top bits choose.
     fn index(nanos_ns: u64) -> usize {
         if nanos_ns < SUB as u64 {
@@ -207,5 +226,27 @@ mod tests {
     #[test]
     fn thousands_of_groups_can_have_histograms() {
         assert!(size_of::<SmallHistogram>() <= 700 && size_of::<Histogram>() <= 2_600);
+    }
+
+    #[test]
+    fn what_came_since_is_what_another_would_have_counted() {
+        let mut all = Histogram::default();
+        [3, 900, 5_000_000].into_iter().for_each(|value| all.record(Nanos(value)));
+        let earlier = all.clone();
+        assert_eq!((all.since(&earlier).count(), all.since(&earlier).max()), (0, Nanos::ZERO));
+        let mut later = Histogram::default();
+        for value in (1..=500).map(|value| Nanos(value * 777)) {
+            all.record(value);
+            later.record(value);
+        }
+        let since = all.since(&earlier);
+        assert_eq!(since.buckets, later.buckets);
+        assert_eq!((since.count(), since.sum()), (500, later.sum()));
+        assert_eq!(since.quantile(500), later.quantile(500));
+        // The longest of all came earlier.
+        let (longest, exact) = (since.max().0, later.max().0);
+        assert!((exact..=exact + exact / 16).contains(&longest), "{longest}");
+        all.record(Nanos(7_000_001));
+        assert_eq!(all.since(&earlier).max(), Nanos(7_000_001));
     }
 }

@@ -22,6 +22,7 @@ pub use server::{Server, serve};
 use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::groups::Groups;
+use crate::live::Hub;
 use api::{ExportReport, MountReport};
 use std::sync::Arc;
 
@@ -32,6 +33,9 @@ pub trait Controlled: Send + Sync + 'static {
 
     /// Who pays.
     fn groups(&self) -> &Groups;
+
+    /// What everything does, second by second.
+    fn live(&self) -> &Arc<Hub>;
 
     /// What clients see of them.
     fn exports(&self) -> Vec<ExportReport>;
@@ -56,6 +60,10 @@ impl Controlled for Daemon {
 
     fn groups(&self) -> &Groups {
         Daemon::groups(self)
+    }
+
+    fn live(&self) -> &Arc<Hub> {
+        Daemon::live(self).hub()
     }
 
     fn exports(&self) -> Vec<ExportReport> {

@@ -71,7 +71,7 @@ pub fn policies() -> PolicyList {
     }
 }
 
-fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
+pub(crate) fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
     let MemoryStatus { dirty, thresholds, picture: seen, pauses } = memory;
     let mut picture = picture(seen, dirty.device);
     if picture.limit_bytes == 0 {
@@ -89,7 +89,7 @@ fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
 }
 
 /// A picture, with dirty memory as the engine counts it.
-pub(super) fn picture(picture: &pace::Picture, dirty: Bytes) -> PictureReport {
+pub(crate) fn picture(picture: &pace::Picture, dirty: Bytes) -> PictureReport {
     PictureReport {
         dirty_bytes: dirty.get(),
         freerun_bytes: picture.freerun.get(),
@@ -105,7 +105,7 @@ pub(super) fn picture(picture: &pace::Picture, dirty: Bytes) -> PictureReport {
     }
 }
 
-fn windowed(engine: &Status, picture: &window::Picture) -> WindowReport {
+pub(crate) fn windowed(engine: &Status, picture: &window::Picture) -> WindowReport {
     WindowReport {
         policy: engine.window.name.into(),
         depth: picture.depth,
@@ -127,7 +127,7 @@ fn scheduler(info: &DeviceInfo, engine: &Status) -> SchedulerReport {
     }
 }
 
-fn queue(engine: &Status, refused_count: u64) -> QueueReport {
+pub(crate) fn queue(engine: &Status, refused_count: u64) -> QueueReport {
     let (submitted_count, finished_count) = engine.totals_count;
     QueueReport {
         waiting_count: engine.waiting_count,
@@ -151,7 +151,7 @@ fn direction(stats: &DirectionStats) -> DirectionReport {
     }
 }
 
-pub(super) fn times(histogram: &Histogram) -> TimesReport {
+pub(crate) fn times(histogram: &Histogram) -> TimesReport {
     TimesReport {
         count: histogram.count(),
         mean_ns: histogram.mean().as_nanos(),
@@ -185,7 +185,7 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
     }
 }
 
-fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
+pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
     let kind = match &logged.event {
         Event::SchedulerExchanged { .. } => "exchanged",
         Event::SchedulerFailed { .. } => "failed",

@@ -11,6 +11,7 @@ use super::client::{Client, ClientError};
 use super::server::{BODY_BYTES_MAX, Server};
 use crate::device::Device;
 use crate::groups::Groups;
+use crate::live::{Hub, Live};
 use fake::Fake;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +21,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-struct Subject(Vec<Arc<dyn Device>>, Groups);
+struct Subject(Vec<Arc<dyn Device>>, Arc<Groups>, Live);
+
+impl Subject {
+    fn new(devices: Vec<Arc<dyn Device>>) -> Subject {
+        let groups = Groups::start(&[], &[], devices.clone()).expect("no groups");
+        let groups = Arc::new(groups);
+        let live = Live::start(&devices, Arc::clone(&groups)).expect("a thread");
+        Subject(devices, groups, live)
+    }
+}
 
 impl Controlled for Subject {
     fn devices(&self) -> &[Arc<dyn Device>] {
@@ -29,6 +39,10 @@ impl Controlled for Subject {
 
     fn groups(&self) -> &Groups {
         &self.1
+    }
+
+    fn live(&self) -> &Arc<Hub> {
+        self.2.hub()
     }
 
     fn exports(&self) -> Vec<ExportReport> {
@@ -76,8 +90,7 @@ impl Bench {
         let directory = tempfile::tempdir().expect("a directory");
         let server = Server::bind(&directory.path().join("iopace.ctl")).expect("bound");
         let devices: Vec<_> = devices.iter().map(|name| Fake::device(name)).collect();
-        let groups = Groups::start(&[], &[], devices.clone()).expect("no groups");
-        let subject = Arc::new(Subject(devices, groups));
+        let subject = Arc::new(Subject::new(devices));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -7,7 +7,7 @@
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
 use super::portion::Portion;
-use super::{DeviceStatus, HalfDirty, MemoryStatus, MemoryUse};
+use super::{DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::io::IoDone;
@@ -281,9 +281,10 @@ impl Core {
         result
     }
 
-    /// Looks at the engine under its lock.
-    pub(crate) fn look(&self, at: &mut dyn FnMut(&Engine)) {
-        at(&self.lock().engine);
+    /// See [`super::Device::look`].
+    pub(crate) fn look(&self, look: &mut Look<'_>) {
+        let inner = &mut *self.lock();
+        look(&inner.engine, &mut inner.events);
     }
 
     /// Dirty memory, and what was written back.

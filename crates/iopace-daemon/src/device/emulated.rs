@@ -6,7 +6,7 @@
 
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
-use super::{Allocation, Device, DeviceInfo, DeviceStatus, MemoryStatus, thresholds};
+use super::{Allocation, Device, DeviceInfo, DeviceStatus, Look, MemoryStatus, thresholds};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
@@ -15,7 +15,7 @@ use crate::job::{Job, disk_error};
 use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
-use iopace_core::engine::{Config, Control, ControlError, Engine};
+use iopace_core::engine::{Config, Control, ControlError};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
@@ -353,8 +353,9 @@ impl Device for EmulatedDevice {
         result
     }
 
-    fn look(&self, at: &mut dyn FnMut(&Engine)) {
-        at(self.lock().machine.engine());
+    fn look(&self, look: &mut Look<'_>) {
+        let inner = &mut *self.lock();
+        look(inner.machine.engine(), &mut inner.events);
     }
 
     /// The modelled page cache may hold a request back before the engine sees it.
@@ -369,7 +370,6 @@ impl Device for EmulatedDevice {
     fn status(&self) -> DeviceStatus {
         let inner = self.lock();
         let engine = inner.machine.engine();
-        let buffered = !self.info.direct;
         DeviceStatus {
             engine: engine.status(),
             stats: engine.stats().clone(),
@@ -377,7 +377,7 @@ impl Device for EmulatedDevice {
             buffered_writes_count: self.buffered_writes.load(Relaxed),
             hold_up: inner.hold_up.clone(),
             events: inner.events.kept(),
-            memory: buffered.then(|| MemoryStatus::of(engine, inner.thresholds)),
+            memory: (!self.info.direct).then(|| MemoryStatus::of(engine, inner.thresholds)),
             window: engine.window_picture(),
         }
     }

@@ -10,7 +10,7 @@
 use super::core::{Core, Drained};
 use super::limited::Limited;
 use super::portion::Portion;
-use super::{Allocation, Device, DeviceInfo, DeviceStatus, MemoryUse, thresholds};
+use super::{Allocation, Device, DeviceInfo, DeviceStatus, Look, MemoryUse, thresholds};
 use crate::config::{DeviceConfig, IoEngineChoice};
 use crate::daemon::StartError;
 use crate::io::file::File;
@@ -22,7 +22,7 @@ use crate::limits::{self, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
 use crate::measured::kernel_says_rotational;
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
-use iopace_core::engine::{Config, Control, ControlError, Engine, Start};
+use iopace_core::engine::{Config, Control, ControlError, Start};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::sched::fifo;
@@ -360,8 +360,8 @@ impl Device for FileDevice {
         result
     }
 
-    fn look(&self, at: &mut dyn FnMut(&Engine)) {
-        self.core.look(at);
+    fn look(&self, look: &mut Look<'_>) {
+        self.core.look(look);
     }
 
     fn memory_use(&self) -> Option<MemoryUse> {

@@ -8,6 +8,8 @@ pub mod file;
 mod limited;
 pub(crate) mod portion;
 
+pub use events::EventLog;
+
 use crate::clock;
 use crate::config::DeviceConfig;
 use crate::io::target::Target;
@@ -119,6 +121,9 @@ pub struct MemoryUse {
 /// What a device calls when it is half full of dirty memory. It must not call the device.
 pub(crate) type HalfDirty = Box<dyn Fn() + Send + Sync>;
 
+/// What somebody wants to know of a device, see [`Device::look`]. It must not call the device.
+pub type Look<'a> = dyn FnMut(&Engine, &mut EventLog) + 'a;
+
 /// What a group did on a device, and how it stands there.
 #[derive(Clone, Debug, Default)]
 pub struct GroupStatus {
@@ -225,25 +230,25 @@ pub trait Device: Send + Sync {
     /// See [`ControlError`]; nothing is changed then.
     fn control(&self, control: Control) -> Result<(), ControlError>;
 
-    /// Looks at the engine under its lock: not for long, and without a call of the device.
-    fn look(&self, at: &mut dyn FnMut(&Engine));
+    /// Looks at the engine and at the log of events, both under the device's lock: shortly.
+    fn look(&self, look: &mut Look<'_>);
 
     /// What a group did here, as of now; `None` if it is not known.
     fn group(&self, id: GroupId) -> Option<GroupStatus> {
-        let mut status = None;
-        self.look(&mut |engine| status = GroupStatus::of(engine, id));
-        status
+        let mut found = None;
+        self.look(&mut |engine, _| found = GroupStatus::of(engine, id));
+        found
     }
 
     /// What tasks did: those with something here, and those that had something here at `since` or
     /// later. `into` is emptied first.
     fn tasks(&self, since: Instant, into: &mut Vec<TaskAccount>) {
-        self.look(&mut |engine| engine.tasks(since, into));
+        self.look(&mut |engine, _| engine.tasks(since, into));
     }
 
     /// Where every request and buffered write that is not finished stands now, by group.
     fn waiting_now(&self, into: &mut WaitingNow) {
-        self.look(&mut |engine| engine.waiting_now(clock::now(), into));
+        self.look(&mut |engine, _| engine.waiting_now(clock::now(), into));
     }
 
     /// What it uses of the kernel's page cache; `None` for a device that buffers nothing there.

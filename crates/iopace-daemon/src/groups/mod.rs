@@ -11,6 +11,7 @@
 mod error;
 mod made;
 mod members;
+mod named;
 mod processes;
 mod setup;
 mod stat;
@@ -18,6 +19,7 @@ mod stat;
 pub use error::GroupError;
 pub(crate) use made::{Claim, Setting, Wanted};
 pub use members::ConnectionInfo;
+pub(crate) use named::Named;
 pub use processes::ProcessInfo;
 pub(crate) use processes::{Callers, Newcomer, Seen};
 pub use setup::{Misconfigured, configured};

@@ -1,7 +1,7 @@
 //! A device with a real engine and no disk.
 
 use crate::device::events::is_exchange;
-use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
+use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, EventLog, Look, MemoryStatus};
 use crate::job::Job;
 use iopace_core::engine::{Config, Control, ControlError, Engine, Output};
 use iopace_core::pace::Thresholds;
@@ -18,7 +18,7 @@ const MEMORY: Thresholds =
 
 pub(super) struct Fake {
     info: DeviceInfo,
-    inner: Mutex<(Engine, Histogram, Vec<LoggedEvent>)>,
+    inner: Mutex<(Engine, Histogram, EventLog)>,
 }
 
 impl Fake {
@@ -38,7 +38,8 @@ impl Fake {
             block_bytes: (1, 4096),
         };
         let engine = Engine::new(Config { memory: MEMORY, ..Config::default() });
-        Arc::new(Fake { info, inner: Mutex::new((engine, Histogram::default(), Vec::new())) })
+        let events = EventLog::new(name.into());
+        Arc::new(Fake { info, inner: Mutex::new((engine, Histogram::default(), events)) })
     }
 }
 
@@ -65,17 +66,16 @@ impl Device for Fake {
         }
         loop {
             match engine.poll(Instant(1)) {
-                Output::Event(event) => {
-                    events.push(LoggedEvent { at: Instant(1), event: *event });
-                }
+                Output::Event(event) => events.add(*event),
                 Output::Wait(..) => return Ok(()),
                 other => panic!("nothing was submitted, but {other:?}"),
             }
         }
     }
 
-    fn look(&self, at: &mut dyn FnMut(&Engine)) {
-        at(&self.inner.lock().expect("no test panics with it").0);
+    fn look(&self, look: &mut Look<'_>) {
+        let (engine, _, events) = &mut *self.inner.lock().expect("no test panics with it");
+        look(engine, events);
     }
 
     fn forget_group(&self, id: GroupId) -> bool {
@@ -91,7 +91,7 @@ impl Device for Fake {
             cached_reads_count: 3,
             buffered_writes_count: 4,
             hold_up: inner.1.clone(),
-            events: inner.2.clone(),
+            events: inner.2.kept(),
             memory: (!self.info.direct).then(|| MemoryStatus::of(&inner.0, MEMORY)),
             window: inner.0.window_picture(),
         }

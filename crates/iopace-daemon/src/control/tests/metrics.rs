@@ -3,7 +3,6 @@
 use super::Subject;
 use crate::control::metrics::{FAMILIES, Kind, text};
 use crate::device::Device;
-use crate::groups::Groups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,8 +10,7 @@ use std::sync::Arc;
 fn scrape(names: &[&str]) -> String {
     let devices: Vec<Arc<dyn Device>> =
         names.iter().map(|name| super::Fake::device(name)).collect();
-    let groups = Groups::start(&[], &[], devices.clone()).expect("no groups");
-    text(&Subject(devices, groups)).expect("a text")
+    text(&Subject::new(devices)).expect("a text")
 }
 
 /// What Prometheus' own checker (`promtool check metrics`) asks for, and the format's rules: names,

@@ -1,0 +1,229 @@
+//! One look at all devices and groups, and the report of what happened since the last one.
+//!
+//! No lock is held for more than a few groups of one device; what is to be listed is chosen and put
+//! into words afterwards.
+
+use super::activity::{Counted, activity, device_now, group_now};
+use crate::clock;
+use crate::control::api::{LiveDevice, LiveGroup, LiveReport};
+use crate::control::report;
+use crate::device::Device;
+use crate::groups::{Groups, Named};
+use crate::limits::{LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_LOOK, LIVE_GROUPS_MAX};
+use iopace_core::admit::GroupSlots;
+use iopace_core::engine::Engine;
+use iopace_core::group::accounts::Account;
+use iopace_core::group::{Class, Rates, Settings};
+use iopace_core::pace::Picture;
+use iopace_core::request::GroupId;
+use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Who looks.
+pub(super) struct Looker {
+    devices: Vec<(Arc<dyn Device>, Former)>,
+    groups: Arc<Groups>,
+    began: Instant,
+    last: Instant,
+    sequence: u64,
+}
+
+impl Looker {
+    pub(super) fn new(devices: Vec<Arc<dyn Device>>, groups: Arc<Groups>) -> Looker {
+        let devices = devices.into_iter().map(|device| (device, Former::default())).collect();
+        let now = clock::now();
+        Looker { devices, groups, began: now, last: now, sequence: 0 }
+    }
+
+    /// What happened since the last look. The first one is where all begins.
+    pub(super) fn look(&mut self) -> LiveReport {
+        let names = self.groups.named();
+        let now = clock::now();
+        let interval = now.since(self.last);
+        let devices = self.devices.iter_mut();
+        let report = LiveReport {
+            sequence: self.sequence,
+            uptime_ns: now.since(self.began).as_nanos(),
+            interval_ns: interval.as_nanos(),
+            devices: devices
+                .map(|(device, former)| live_device(&**device, &names, former, interval))
+                .collect(),
+        };
+        self.last = now;
+        self.sequence += 1;
+        report
+    }
+}
+
+/// What the groups of a device had counted at the last look, and in which look that was.
+#[derive(Default)]
+struct Former {
+    look: u64,
+    groups: BTreeMap<GroupId, (u64, Counted)>,
+}
+
+impl Former {
+    /// What a group has counted since the last look.
+    fn since(&mut self, id: GroupId, account: &Account) -> Counted {
+        let Account { counts, latency, .. } = account;
+        let (look, former) = self.groups.entry(id).or_default();
+        if counts.finished_count() < former.counts.finished_count() {
+            // Another group has the number now.
+            *former = Counted::default();
+        }
+        *look = self.look;
+        let since = counts.since(&former.counts);
+        if since.finished_count() == 0 {
+            return Counted { counts: since, latency: None };
+        }
+        former.counts.clone_from(counts);
+        let both = (&mut former.latency, latency);
+        let latency = match both {
+            (_, None) => None,
+            (Some(before), Some(after)) => {
+                let since = after.since(before);
+                (**before).clone_from(after);
+                Some(Box::new(since))
+            }
+            (before @ None, Some(after)) => {
+                before.clone_from(latency);
+                Some(after.clone())
+            }
+        };
+        Counted { counts: since, latency }
+    }
+
+    /// Forgets the groups that were not there in this look.
+    fn end(&mut self) {
+        let present = self.look;
+        self.groups.retain(|_, (look, _)| *look == present);
+        self.look += 1;
+    }
+}
+
+/// A group on a device, as of this look.
+struct Seen {
+    /// Its place among all groups.
+    place: usize,
+    since: Counted,
+    settings: Settings,
+    slots: GroupSlots,
+    dirty: Bytes,
+    pace: Option<Picture>,
+    rank: Rank,
+}
+
+/// Who is listed if not all can be: the smaller first.
+type Key = (Rank, Reverse<Bytes>);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// Something finished in the interval.
+    Active,
+    /// It has something here.
+    Here,
+    /// Something is set for it here.
+    Set,
+    Blank,
+}
+
+/// Looks at all groups that the device knows, in the order of `names`.
+fn see(device: &dyn Device, names: &[Named], former: &mut Former) -> Vec<Seen> {
+    let mut all = Vec::new();
+    for (piece, chunk) in names.chunks(LIVE_GROUPS_LOOK).enumerate() {
+        device.look(&mut |engine, _| {
+            let first = piece * LIVE_GROUPS_LOOK;
+            let places = (first..).zip(chunk);
+            all.extend(
+                places.filter_map(|(place, named)| see_one(engine, place, named.id, former)),
+            );
+        });
+    }
+    former.end();
+    all
+}
+
+fn see_one(engine: &Engine, place: usize, id: GroupId, former: &mut Former) -> Option<Seen> {
+    let account = engine.account(id)?;
+    let since = former.since(id, account);
+    let (slots, dirty) = (engine.group_slots(id), engine.dirty(id).group);
+    let is_here = account.below_count() > 0 || slots != GroupSlots::default() || dirty.get() > 0;
+    let settings = account.settings;
+    let rank = match (since.counts.finished_count() > 0, is_here, settings != Settings::default()) {
+        (true, ..) => Rank::Active,
+        (_, true, _) => Rank::Here,
+        (.., true) => Rank::Set,
+        _ => Rank::Blank,
+    };
+    let pace = (rank < Rank::Blank).then(|| engine.group_pace_picture(id)).flatten();
+    Some(Seen { place, since, settings, slots, dirty, pace, rank })
+}
+
+/// Those that are listed, in the order of `names`. A group comes before those below it.
+fn choose(mut all: Vec<Seen>, names: &[Named]) -> Vec<Seen> {
+    let mut keys: Vec<Key> = vec![(Rank::Blank, Reverse(Bytes::ZERO)); names.len()];
+    for seen in all.iter().rev() {
+        let own = (seen.rank, Reverse(seen.since.counts.moved()));
+        let key = keys[seen.place].min(own);
+        keys[seen.place] = key;
+        if let Some(parent) = names[seen.place].parent {
+            keys[parent] = keys[parent].min(key);
+        }
+    }
+    all.sort_by_key(|seen| (keys[seen.place], seen.place));
+    let wanted_count = all.iter().filter(|seen| keys[seen.place].0 < Rank::Blank).count();
+    all.truncate(wanted_count.clamp(LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_MAX));
+    all.sort_by_key(|seen| seen.place);
+    all
+}
+
+fn live_device(
+    device: &dyn Device,
+    names: &[Named],
+    former: &mut Former,
+    interval: Nanos,
+) -> LiveDevice {
+    let seen = see(device, names, former);
+    let (info, status) = (device.info(), device.status());
+    let engine = &status.engine;
+    let known_count = seen.len();
+    let listed = choose(seen, names);
+    // The root has counted what all others have, and is the first.
+    let all = listed.first().map(|root| root.since.clone()).unwrap_or_default();
+    let group = |seen: &Seen| live_group(&names[seen.place].path, seen, interval);
+    let groups: Vec<LiveGroup> = listed.iter().map(group).collect();
+    LiveDevice {
+        device: info.name.clone(),
+        kind: info.kind.into(),
+        scheduler: engine.algorithm.name.into(),
+        inserted: engine.inserted,
+        activity: activity(&all, interval, device_now(&status)),
+        queue: report::queue(engine, status.stats.refused_count),
+        window: report::windowed(engine, &status.window),
+        pace: status.memory.as_ref().map(|memory| report::paced(engine, memory)),
+        groups_left_out_count: known_count - groups.len(),
+        groups,
+        tasks: Vec::new(),
+    }
+}
+
+fn live_group(path: &str, seen: &Seen, interval: Nanos) -> LiveGroup {
+    let class = match seen.settings.class {
+        Class::RealTime => "rt",
+        Class::BestEffort => "be",
+        Class::Idle => "idle",
+    };
+    LiveGroup {
+        group: path.into(),
+        activity: activity(&seen.since, interval, group_now(seen.slots.waiting_count)),
+        weight: seen.settings.weight.get(),
+        class: class.into(),
+        limited: seen.settings.max.sustained != Rates::default(),
+        slots_taken_count: seen.slots.taken_count,
+        dirty_bytes: seen.dirty.get(),
+        pace: seen.pace.as_ref().map(|picture| report::picture(picture, seen.dirty)),
+    }
+}

@@ -1,0 +1,105 @@
+//! What everything does, second by second.
+//!
+//! ```text
+//!   devices, groups ──► look.rs  once a second ──► LiveReport ──► hub.rs  the last two minutes
+//!   events, as they happen ─────────────────────────────────────►   │  numbered, one after another
+//!                                                                    ▼
+//!                                                streams, iopace top, dashboards
+//! ```
+//! [`Live`] has a thread of its own, so that nobody who listens can make it late. A report is
+//! turned into text once, by the first who wants it.
+
+mod activity;
+mod hub;
+mod look;
+#[cfg(test)]
+mod tests;
+
+pub use hub::{Hub, Interval, Item, Reader};
+
+use crate::clock;
+use crate::device::Device;
+use crate::groups::Groups;
+use iopace_core::time::Nanos;
+use look::Looker;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// How often it looks.
+const INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// The thread that looks, and what it saw.
+pub struct Live {
+    hub: Arc<Hub>,
+    stop: Arc<Stop>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Stop {
+    to_end: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    /// Waits for so long. True when it is time to end.
+    fn wait(&self, time: std::time::Duration) -> bool {
+        let to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(to_end, time, |to_end| !*to_end);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Live {
+    /// Looks once a second from now on; events of the devices are told as they happen.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(devices: &[Arc<dyn Device>], groups: Arc<Groups>) -> io::Result<Live> {
+        let hub = Arc::new(Hub::new());
+        for device in devices {
+            device.look(&mut |_, events| events.report_to(&hub));
+        }
+        let mut looker = Looker::new(devices.to_vec(), groups);
+        let stop = Arc::new(Stop::default());
+        let (told, ended) = (Arc::clone(&hub), Arc::clone(&stop));
+        let run = move || {
+            let mut next = clock::now() + INTERVAL;
+            looker.look();
+            while !ended.wait(clock::until(next).unwrap_or_default()) {
+                told.add(looker.look());
+                next = next + INTERVAL;
+                if clock::now() >= next {
+                    // Late by a whole interval, as after a suspension: this report is longer.
+                    next = clock::now() + INTERVAL;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("live".into()).spawn(run)?;
+        Ok(Live { hub, stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// What was seen, and what happened.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Ends the thread. What was seen stays.
+    pub fn stop(&self) {
+        *self.stop.to_end.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The thread itself may be the last that lets a device go.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
