@@ -1,6 +1,7 @@
 //! The asking end of the control socket: blocking calls, one connection each.
 
 mod groups;
+mod live;
 mod policies;
 
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};

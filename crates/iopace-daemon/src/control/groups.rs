@@ -4,8 +4,8 @@ use super::api::{
     ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
     GroupStat, Move, ProcessReport, ProcessesReport, Removed, StatReport, WriteFile, Written,
 };
-use super::server::{Answer, ROUTES, Refused, Shared, Subject, bad_body};
-use super::{query, report};
+use super::report;
+use super::routes::{Answer, Refused, Shared, Subject, bad_body, words};
 use crate::device::GroupStatus;
 use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo};
 use crate::limits::PROCESSES_LISTED_MAX;
@@ -40,12 +40,6 @@ pub(super) fn body<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, 
     serde_json::from_slice(&body).map_err(|error| {
         let error = format!("the body is not understood: {error}");
         Refused::new(StatusCode::BAD_REQUEST, error, format!("as in {example}"))
-    })
-}
-
-fn words<const N: usize>(uri: &Uri, words: [&str; N]) -> Result<[Option<String>; N], Refused> {
-    query::parse(uri.query().unwrap_or_default(), words).map_err(|error| {
-        Refused::new(StatusCode::BAD_REQUEST, error, format!("there are {ROUTES}"))
     })
 }
 

@@ -10,11 +10,14 @@ pub mod api;
 pub mod change;
 pub mod client;
 mod groups;
+mod guest;
 pub mod metrics;
 mod policies;
 mod query;
 pub mod report;
+mod routes;
 pub mod server;
+mod stream;
 
 pub use client::{Client, ClientError};
 pub use server::{Server, serve};

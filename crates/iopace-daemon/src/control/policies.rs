@@ -2,7 +2,7 @@
 
 use super::api::{DeviceReport, PaceChange, PolicyList, WindowChange};
 use super::groups::{Body, body};
-use super::server::{Answer, Name, Refused, Shared, Subject, find};
+use super::routes::{Answer, Name, Refused, Shared, Subject, find};
 use super::{change, report};
 use axum::Router;
 use axum::extract::State;

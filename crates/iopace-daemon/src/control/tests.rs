@@ -2,13 +2,15 @@
 
 mod fake;
 mod groups;
+mod live;
 mod metrics;
 mod policies;
 
 use super::Controlled;
 use super::api::{Action, Change, DeviceReport, ExportReport, MountReport};
 use super::client::{Client, ClientError};
-use super::server::{BODY_BYTES_MAX, Server};
+use super::routes::BODY_BYTES_MAX;
+use super::server::Server;
 use crate::device::Device;
 use crate::groups::Groups;
 use crate::live::{Hub, Live};
@@ -81,6 +83,7 @@ impl Controlled for Subject {
 /// A control socket with a thread that serves it; ended by dropping.
 struct Bench {
     directory: tempfile::TempDir,
+    live: Arc<Hub>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -91,6 +94,7 @@ impl Bench {
         let server = Server::bind(&directory.path().join("iopace.ctl")).expect("bound");
         let devices: Vec<_> = devices.iter().map(|name| Fake::device(name)).collect();
         let subject = Arc::new(Subject::new(devices));
+        let live = Arc::clone(subject.live());
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -100,7 +104,7 @@ impl Bench {
             let run = server.run(subject, until);
             runtime.expect("a runtime").block_on(run).expect("served");
         });
-        Bench { directory, stop: Some(stop), thread: Some(thread) }
+        Bench { directory, live, stop: Some(stop), thread: Some(thread) }
     }
 
     fn path(&self) -> PathBuf {

@@ -1,0 +1,162 @@
+//! One client of the control API, from its connection to its end.
+//!
+//! A client has ten seconds for its request and its answer, and is one of a few. One that asks for
+//! a stream stays, and is counted as a stream from then on; it is closed when it has not taken
+//! anything for as long.
+
+use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_io_timeout::TimeoutStream;
+
+/// Most of a request's head that is read; longer ones are refused by hyper. It is also what is
+/// gathered for a client that does not take its answer.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A client that has not sent its request and taken its answer by then is closed.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client as the routes see it.
+#[derive(Clone, Debug)]
+pub(super) struct Guest(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    stays: AtomicBool,
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Guest {
+    /// One of those that come and go.
+    pub(super) fn new(permit: OwnedSemaphorePermit) -> Guest {
+        let permit = Mutex::new(Some(permit));
+        Guest(Arc::new(State { stays: AtomicBool::new(false), permit }))
+    }
+
+    /// It reads a stream: it stays, and somebody else may come in its place.
+    pub(super) fn stay(&self) {
+        self.0.stays.store(true, Relaxed);
+        drop(self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// Serves one client.
+pub(super) async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    api: Router,
+    guest: Guest,
+) {
+    let api = TowerToHyperService::new(api);
+    let told = guest.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(told.clone());
+        api.call(request)
+    });
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(CLIENT_TIMEOUT)
+        .keep_alive(false)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
+    let mut served = std::pin::pin!(served);
+    let ended = match tokio::time::timeout(CLIENT_TIMEOUT, &mut served).await {
+        Err(_) if guest.0.stays.load(Relaxed) => Ok(served.await),
+        ended => ended,
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a control client broke off"),
+        Err(_) => tracing::debug!("a control client took too long and was closed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Extension;
+    use axum::routing::get;
+    use futures_util::stream::unfold;
+    use std::convert::Infallible;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::sync::Semaphore;
+    use tokio::task::JoinHandle;
+    use tokio::time::{Instant, sleep};
+
+    const PIECE: &str = "a piece of some length";
+
+    /// Answers with a piece every four seconds, for 40 s.
+    async fn pieces(stays: bool, guest: Guest, size: usize) -> Body {
+        if stays {
+            guest.stay();
+        }
+        Body::from_stream(unfold(0, move |count| async move {
+            sleep(Duration::from_secs(4)).await;
+            (count < 10).then(|| (Ok::<_, Infallible>(PIECE.repeat(size)), count + 1))
+        }))
+    }
+
+    async fn begin(path: &str) -> (DuplexStream, JoinHandle<()>, Arc<Semaphore>) {
+        let api = Router::new()
+            .route("/stay", get(|Extension(guest): Extension<Guest>| pieces(true, guest, 1)))
+            .route("/big", get(|Extension(guest): Extension<Guest>| pieces(true, guest, 9_999)))
+            .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)));
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&permits).try_acquire_owned().expect("one");
+        let (mut ours, theirs) = duplex(8_000);
+        let serving = tokio::spawn(converse(theirs, api, Guest::new(permit)));
+        let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
+        ours.write_all(asked.as_bytes()).await.expect("sent");
+        (ours, serving, permits)
+    }
+
+    async fn answer(mut ours: DuplexStream) -> String {
+        let mut answer = String::new();
+        ours.read_to_string(&mut answer).await.expect("text");
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_seconds_are_for_all_but_streams() {
+        let (ours, _, permits) = begin("/go").await;
+        let text = answer(ours).await;
+        assert_eq!(text.matches(PIECE).count(), 2, "{text}");
+        assert_eq!(permits.available_permits(), 1);
+
+        let (mut ours, _, permits) = begin("/stay").await;
+        ours.read_u8().await.expect("an answer");
+        assert_eq!(permits.available_permits(), 1, "it is not one of the few");
+        assert_eq!(answer(ours).await.matches(PIECE).count(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_not_read_is_closed() {
+        let began = Instant::now();
+        let (ours, serving, _) = begin("/big").await;
+        serving.await.expect("ended well");
+        // The first piece does not fit, and ten seconds later it is over.
+        assert_eq!(began.elapsed().as_secs(), 14);
+        drop(ours);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_says_nothing_is_closed() {
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&permits).try_acquire_owned().expect("one");
+        let (_ours, theirs) = duplex(8_000);
+        converse(theirs, Router::new(), Guest::new(permit)).await;
+        assert_eq!(permits.available_permits(), 1);
+    }
+}

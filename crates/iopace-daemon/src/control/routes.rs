@@ -1,0 +1,230 @@
+//! The routes of the control API: what is asked for, and what is answered.
+
+use super::Controlled;
+use super::api::{
+    Change, DaemonReport, DeviceReport, EventReport, MountReport, Problem, SchedulerSpec,
+};
+use super::change::{self, Refusal};
+use super::groups::{self, Body, body};
+use super::{metrics, policies, query, report, stream};
+use crate::clock;
+use crate::device::Device;
+use axum::Router;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{DefaultBodyLimit, Path as InPath, State};
+use axum::http::{StatusCode, Uri, header::CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, watch};
+
+/// Longest body of a request: a change with sixteen parameters is under 1 KiB.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Streams of live data at once: a hundred dashboards, and as many programs. Each holds one report
+/// at most that it has not sent.
+pub const STREAMS_MAX: usize = 256;
+
+pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
+                                 /v1/policies, /v1/events, /v1/live, /v1/live/stream, /v1/groups, /v1/groups/files, \
+                                 /v1/groups/stat, /v1/connections, /v1/processes, /v1/mounts; POST \
+                                 /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
+                                 /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
+                                 /v1/groups/move; DELETE /v1/groups";
+
+pub(super) type Subject = State<Shared>;
+
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) subject: Arc<dyn Controlled>,
+    started: iopace_core::time::Instant,
+    /// Room for streams.
+    pub(super) streams: Arc<Semaphore>,
+    /// Becomes true when it is time to end.
+    pub(super) ended: watch::Receiver<bool>,
+}
+
+impl Shared {
+    pub(super) fn new(subject: Arc<dyn Controlled>, ended: watch::Receiver<bool>) -> Shared {
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Shared { subject, started: clock::now(), streams, ended }
+    }
+}
+
+pub(super) fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/devices", get(devices))
+        .route("/v1/devices/{name}", get(device))
+        .route("/v1/devices/{name}/scheduler", post(change_scheduler))
+        .route("/v1/schedulers", get(schedulers))
+        .route("/v1/events", get(events))
+        .route("/v1/mounts", get(mounts))
+        .route("/metrics", get(openmetrics))
+        .merge(policies::router())
+        .merge(groups::router())
+        .merge(stream::router())
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(shared)
+}
+
+async fn status(State(shared): Subject) -> Answer<DaemonReport> {
+    let subject = &shared.subject;
+    Answer(DaemonReport {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        uptime_ns: clock::now().since(shared.started).as_nanos(),
+        connections_count: subject.connections_count(),
+        memory_used_bytes: subject.memory_used_bytes(),
+        exports: subject.exports(),
+        uris: subject.uris(),
+    })
+}
+
+async fn devices(State(shared): Subject) -> Answer<Vec<DeviceReport>> {
+    Answer(shared.subject.devices().iter().map(|device| report::device(&**device)).collect())
+}
+
+async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceReport>, Refused> {
+    Ok(Answer(report::device(find(&shared, name)?)))
+}
+
+async fn openmetrics(State(shared): Subject) -> Result<Response, Refused> {
+    let text = metrics::text(&*shared.subject);
+    let text = text.map_err(|error| {
+        let error = format!("the metrics cannot be written: {error}");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
+    })?;
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}
+
+async fn mounts(State(shared): Subject) -> Answer<Vec<MountReport>> {
+    Answer(shared.subject.mounts())
+}
+
+async fn schedulers() -> Answer<Vec<SchedulerSpec>> {
+    Answer(report::schedulers())
+}
+
+async fn events(State(shared): Subject) -> Answer<Vec<EventReport>> {
+    let devices = shared.subject.devices().iter();
+    let mut all: Vec<_> = devices.flat_map(|device| report::device(&**device).events).collect();
+    all.sort_by_key(|event| std::cmp::Reverse(event.age_ns));
+    Answer(all)
+}
+
+/// Nothing is awaited between reading the state and changing it, and there is one thread: changes
+/// of several clients come one after the other.
+async fn change_scheduler(
+    State(shared): Subject,
+    name: Name,
+    sent: Body,
+) -> Result<Answer<DeviceReport>, Refused> {
+    let change: Change = body(sent, r#"{"action":"insert","algorithm":"rr","set":{"wait_ms":5}}"#)?;
+    let device = find(&shared, name)?;
+    change::apply(device, &change)?;
+    let report = report::device(device);
+    let scheduler = &report.scheduler;
+    tracing::info!(
+        device = report.name,
+        scheduler = scheduler.algorithm,
+        params = ?scheduler.params,
+        "scheduler changed"
+    );
+    Ok(Answer(report))
+}
+
+/// A device's name in the path.
+pub(super) type Name = Result<InPath<String>, PathRejection>;
+
+pub(super) fn find(shared: &Shared, name: Name) -> Result<&dyn Device, Refused> {
+    let InPath(name) = name.map_err(|rejection| {
+        Refused::new(rejection.status(), rejection.body_text(), format!("there are {ROUTES}"))
+    })?;
+    let devices = shared.subject.devices();
+    let found = devices.iter().find(|device| device.info().name == name);
+    found.map(|device| &**device).ok_or_else(|| {
+        let names: Vec<&str> = devices.iter().map(|device| &*device.info().name).collect();
+        Refused::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no device '{name}'"),
+            format!("there are: {}", names.join(", ")),
+        )
+    })
+}
+
+/// The words of a request's query.
+pub(super) fn words<const N: usize>(
+    uri: &Uri,
+    words: [&str; N],
+) -> Result<[Option<String>; N], Refused> {
+    query::parse(uri.query().unwrap_or_default(), words).map_err(|error| {
+        Refused::new(StatusCode::BAD_REQUEST, error, format!("there are {ROUTES}"))
+    })
+}
+
+pub(super) fn bad_body(rejection: &BytesRejection) -> Refused {
+    let status = rejection.status();
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        let hint = format!("a body has at most {BODY_BYTES_MAX} bytes");
+        return Refused::new(status, "the body is too large", hint);
+    }
+    Refused::new(status, rejection.body_text(), "send the whole body")
+}
+
+async fn no_such_route(uri: Uri) -> Refused {
+    let error = format!("there is no '{}'", uri.path());
+    Refused::new(StatusCode::NOT_FOUND, error, format!("there are {ROUTES}"))
+}
+
+async fn wrong_method(uri: Uri) -> Refused {
+    let error = format!("'{}' does not know this method", uri.path());
+    Refused::new(StatusCode::METHOD_NOT_ALLOWED, error, format!("there are {ROUTES}"))
+}
+
+/// An answer as JSON.
+pub(super) struct Answer<T>(pub(super) T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        json(StatusCode::OK, &self.0)
+    }
+}
+
+/// A refusal as JSON.
+pub(super) struct Refused(StatusCode, Problem);
+
+impl Refused {
+    pub(super) fn new(
+        status: StatusCode,
+        error: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Refused {
+        Refused(status, Problem { error: error.into(), hint: hint.into() })
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        tracing::debug!(%refusal, "a change was refused");
+        match refusal {
+            Refusal::Illegal { error, hint } => Refused::new(StatusCode::BAD_REQUEST, error, hint),
+            Refusal::Conflict { error, hint } => Refused::new(StatusCode::CONFLICT, error, hint),
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        json(self.0, &self.1)
+    }
+}
+
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let mut body = serde_json::to_vec(value).expect("strings, numbers and maps with string keys");
+    body.push(b'\n');
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+}

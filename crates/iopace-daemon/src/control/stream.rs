@@ -1,0 +1,124 @@
+//! What everything does: the latest report, the last minutes, and a stream of Server-Sent Events.
+//!
+//! The bytes of a report are shared by all who read it. (axum's own events would be copied for each
+//! of them.)
+
+use super::api::EventReport;
+use super::guest::Guest;
+use super::routes::{Refused, Shared, Subject, words};
+use crate::limits::LIVE_KEPT;
+use crate::live::{Item, Reader};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use futures_util::stream::unfold;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+/// A comment is sent when there was nothing else for so long.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// What a stream begins with: whoever is cut off is to come back after a second.
+const PREAMBLE: &str = "retry: 1000\n\n";
+
+pub(super) fn router() -> Router<Shared> {
+    Router::new().route("/v1/live", get(live)).route("/v1/live/stream", get(stream))
+}
+
+async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
+    let [history] = words(&uri, ["history"])?;
+    let hub = shared.subject.live();
+    let json = |body: Bytes| ([(CONTENT_TYPE, "application/json")], body).into_response();
+    let Some(history) = history else {
+        let mut reader = hub.reader(None);
+        loop {
+            if let Some(latest) = hub.latest() {
+                return Ok(json(latest.json()));
+            }
+            // Within the first second.
+            reader.next().await;
+        }
+    };
+    let count = history.parse().ok().filter(|count| (1..=LIVE_KEPT).contains(count));
+    let count = count.ok_or_else(|| {
+        let error = format!("history={history} is not possible");
+        let hint = format!("it is a number of intervals, 1 to {LIVE_KEPT}");
+        Refused::new(StatusCode::BAD_REQUEST, error, hint)
+    })?;
+    let mut all = Vec::from(b"[");
+    for (place, interval) in hub.history(count).iter().enumerate() {
+        all.extend_from_slice(if place == 0 { b"" } else { b"," });
+        all.extend_from_slice(&interval.json());
+    }
+    all.push(b']');
+    Ok(json(all.into()))
+}
+
+async fn stream(
+    State(shared): Subject,
+    Extension(guest): Extension<Guest>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let permit = shared.streams.clone().try_acquire_owned().map_err(|_| {
+        Refused::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "there are as many streams already as may be",
+            "close one, or ask for GET /v1/live from time to time",
+        )
+    })?;
+    guest.stay();
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let telling = Telling {
+        reader: shared.subject.live().reader(last),
+        ended: shared.ended.clone(),
+        pieces: VecDeque::from([Bytes::from_static(PREAMBLE.as_bytes())]),
+        _permit: permit,
+    };
+    let pieces = unfold(telling, |mut telling| async move {
+        let piece = telling.next().await?;
+        Some((Ok::<_, Infallible>(piece), telling))
+    });
+    let head = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+    Ok((head, Body::from_stream(pieces)).into_response())
+}
+
+/// One stream.
+struct Telling {
+    reader: Reader,
+    ended: watch::Receiver<bool>,
+    /// What is to be sent next.
+    pieces: VecDeque<Bytes>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Telling {
+    /// What is sent next; none at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(piece) = self.pieces.pop_front() {
+            return Some(piece);
+        }
+        let item = tokio::select! {
+            biased;
+            _ = self.ended.wait_for(|ended| *ended) => return None,
+            item = self.reader.next() => item,
+            () = tokio::time::sleep(KEEP_ALIVE) => return Some(Bytes::from_static(b":\n\n")),
+        };
+        let (event, data) = match item {
+            Item::Interval(interval) => ("live", interval.json()),
+            Item::Event(event) => ("event", json(&event)),
+        };
+        self.pieces.extend([data, Bytes::from_static(b"\n\n")]);
+        let id = self.reader.id();
+        Some(format!("event: {event}\nid: {id}\ndata: ").into())
+    }
+}
+
+fn json(event: &EventReport) -> Bytes {
+    serde_json::to_vec(event).expect("strings and numbers").into()
+}
