@@ -81,6 +81,8 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Print the address of a daemon's dashboard, with its token (see 'serve --http')
+    Dashboard(DaemonArgs),
     /// See the effect of a scheduler in a minute, on an emulated disk
     Demo(crate::demo::Args),
     /// Measure a file or disk and write a model of it, with its error

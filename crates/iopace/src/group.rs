@@ -49,7 +49,10 @@ fn done(
 }
 
 /// The daemon that is meant: the named one, or the only one that there is.
-fn client(args: &DaemonArgs) -> Result<Client, Failure> {
+///
+/// # Errors
+/// There are several.
+pub fn client(args: &DaemonArgs) -> Result<Client, Failure> {
     let mut paths = controls(args.control.as_deref());
     if let [path] = &*paths {
         return Ok(Client::new(path));

@@ -12,6 +12,7 @@ mod config;
 mod demo;
 mod generate;
 mod group;
+mod http;
 mod log;
 mod models;
 mod mount;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Pace(command) => pace::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Dashboard(args) => http::dashboard(&args),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Models(args) => models::run(&args),

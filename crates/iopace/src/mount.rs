@@ -7,10 +7,11 @@ use crate::cli::MountArgs;
 use crate::log;
 use crate::output::{Failure, print};
 use crate::paths::{SocketDir, runtime_dir};
-use crate::serve::{Plan, quoted, run_plan};
+use crate::serve::{Doors, Plan, quoted, run_plan};
 use iopace_daemon::control::api::MountReport;
 use iopace_daemon::daemon::Daemon;
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 /// Mounts, or lists what is mounted.
@@ -27,16 +28,15 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
         plan.config.log = Some(log.clone());
         log::start(plan.log_format, args.verbose, args.quiet);
         leave_directory();
-        return front.run(|told| {
-            run_plan(plan, |daemon, control| told(&welcome(daemon, control, Some(&log))))
-        });
+        return front
+            .run(|told| run_plan(plan, |daemon, doors| told(&welcome(daemon, doors, Some(&log)))));
     }
     let plan = Plan::mount(args)?;
     if args.foreground {
         log::start(plan.log_format, args.verbose, args.quiet);
         leave_directory();
-        return run_plan(plan, |daemon, control| {
-            print(&welcome(daemon, control, None))?;
+        return run_plan(plan, |daemon, doors| {
+            print(&welcome(daemon, doors, None))?;
             ready();
             Ok(())
         });
@@ -65,7 +65,7 @@ fn ready() {
 }
 
 /// Each mount with its directory, then where the log is and what to do next.
-fn welcome(daemon: &Daemon, control: Option<&Path>, log: Option<&PathBuf>) -> String {
+fn welcome(daemon: &Daemon, doors: &Doors, log: Option<&PathBuf>) -> String {
     let mut text = String::new();
     for MountReport { mountpoint, device, .. } in daemon.mounts().reports() {
         let all = &daemon.config().mounts;
@@ -83,7 +83,12 @@ fn welcome(daemon: &Daemon, control: Option<&Path>, log: Option<&PathBuf>) -> St
     if let Some(log) = log {
         let _ = writeln!(text, "log: {}", log.display());
     }
-    if let Some(control) = control.filter(|control| control.parent() != Some(&*runtime_dir())) {
+    if let Some(url) = doors.dashboard(log.is_none() && std::io::stdout().is_terminal()) {
+        let _ = writeln!(text, "dashboard: {url}");
+    }
+    if let Some(control) =
+        doors.control().filter(|control| control.parent() != Some(&*runtime_dir()))
+    {
         let _ = writeln!(text, "control: {}", control.display());
     }
     match (log, daemon.mounts().reports().first()) {

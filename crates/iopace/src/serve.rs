@@ -10,12 +10,13 @@ use crate::output::{Failure, print};
 use crate::paths::{CONTROL, CONTROL_ENDING, SocketDir, runtime_dir};
 use crate::units;
 use iopace_daemon::config::{DaemonConfig, Listen};
-use iopace_daemon::control::{Controlled, Server};
+use iopace_daemon::control::{self, Controlled, Port, Server};
 use iopace_daemon::daemon::{Daemon, ShutdownReport};
 use plan::Control;
 pub use plan::Plan;
 use signals::Signals;
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +25,25 @@ use tokio::runtime::{Builder, Runtime};
 /// Exit status after a second signal: 128 + SIGINT, as shells have it.
 const KILLED: u8 = 130;
 
+/// Where a daemon is controlled and watched.
+pub struct Doors {
+    control: Option<Server>,
+    port: Option<Port>,
+}
+
+impl Doors {
+    /// The control socket.
+    pub fn control(&self) -> Option<&Path> {
+        self.control.as_ref().map(Server::path)
+    }
+
+    /// Where a browser finds the dashboard. The token is told to a terminal only: what goes
+    /// anywhere else is kept in journals and logs.
+    pub fn dashboard(&self, is_terminal: bool) -> Option<String> {
+        self.port.as_ref().map(|port| port.url(is_terminal))
+    }
+}
+
 /// Serves until a signal comes.
 ///
 /// # Errors
@@ -31,17 +51,17 @@ const KILLED: u8 = 130;
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let plan = Plan::make(args)?;
     log::start(plan.log_format, args.verbose, args.quiet);
-    run_plan(plan, |daemon, control| print(&welcome(daemon, control)))
+    run_plan(plan, |daemon, doors| print(&welcome(daemon, doors)))
 }
 
 /// Carries out a plan until a signal comes, or all that it mounted is unmounted. `ready` is told
-/// when everything is served, with the control socket; its failure is the end.
+/// when everything is served, with where it is controlled; its failure is the end.
 ///
 /// # Errors
 /// It could not be started, or ended with something not durable.
 pub fn run_plan(
     plan: Plan,
-    ready: impl FnOnce(&Daemon, Option<&Path>) -> Result<(), Failure>,
+    ready: impl FnOnce(&Daemon, &Doors) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("no event loop: {error}")))?;
@@ -53,14 +73,23 @@ pub fn run_plan(
     };
     let directory =
         if plan.needs_directory() { Some(SocketDir::open(&runtime_dir())?) } else { None };
+    let http = plan.http.clone();
+    let own = format!("{}.{CONTROL_ENDING}", plan.socket_name);
     let (mut config, control) = bind(plan, directory.as_ref())?;
+    let beside = match (&control, &directory) {
+        (Some(control), _) => control.path().to_owned(),
+        (None, Some(directory)) => directory.path().join(own),
+        (None, None) => own.into(),
+    };
+    let port = http.map(|http| http.bind(&beside)).transpose()?;
     config.runtime = directory.as_ref().map(|directory| directory.path().to_owned());
     let daemon = Daemon::start(config).map_err(Failure::new)?;
-    if let Err(failure) = ready(&daemon, control.as_ref().map(Server::path)) {
+    let doors = Doors { control, port };
+    if let Err(failure) = ready(&daemon, &doors) {
         daemon.shutdown();
         return Err(failure);
     }
-    end(runtime, &daemon, control, signals)
+    end(runtime, &daemon, doors, signals)
 }
 
 /// Fills in the sockets and binds the control socket, before any device is opened.
@@ -92,7 +121,7 @@ fn bind(
 }
 
 /// The URIs, each alone on its line; then what is served, and what to do next.
-fn welcome(daemon: &Daemon, control: Option<&Path>) -> String {
+fn welcome(daemon: &Daemon, doors: &Doors) -> String {
     let mut text = String::new();
     for uri in daemon.uris() {
         let _ = writeln!(text, "{uri}");
@@ -115,7 +144,10 @@ fn welcome(daemon: &Daemon, control: Option<&Path>) -> String {
             let _ = writeln!(text, "file: {}", mountpoint.join(&export.name).display());
         }
     }
-    if let (Some(control), Some(device)) = (control, daemon.devices().first()) {
+    if let Some(url) = doors.dashboard(std::io::stdout().is_terminal()) {
+        let _ = writeln!(text, "dashboard: {url}");
+    }
+    if let (Some(control), Some(device)) = (doors.control(), daemon.devices().first()) {
         let found = control.parent() == Some(&*runtime_dir());
         let place = if found { String::new() } else { format!(" --control {}", control.display()) };
         let name = quoted(&device.info().name);
@@ -141,7 +173,7 @@ pub fn quoted(name: &str) -> String {
 fn end(
     runtime: Runtime,
     daemon: &Arc<Daemon>,
-    control: Option<Server>,
+    Doors { control, port }: Doors,
     mut signals: Signals,
 ) -> Result<(), Failure> {
     let ended = runtime.block_on(async {
@@ -157,10 +189,7 @@ fn end(
                 () = daemon.images().ended(), if shown_only => first = "unmounted",
             }
         };
-        match control {
-            Some(server) => server.run(subject, stop).await.map_err(Failure::new)?,
-            None => stop.await,
-        }
+        control::run(subject, control, port, stop).await.map_err(Failure::new)?;
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         tracing::info!("{first}: finishing what was begun; a second signal ends at once");
         let ending = Arc::clone(daemon);

@@ -18,6 +18,9 @@
 //! | `POST /v1/groups/files` with a [`WriteFile`] | [`Written`] |
 //! | `POST /v1/groups/move` with a [`Move`] | [`GroupReport`] of the group as it is then |
 //! | `GET /v1/groups/stat[?group=PATH]` | [`StatReport`] |
+//! | `GET /v1/live[?history=N]` | [`LiveReport`], or a list of them, oldest first |
+//! | `GET /v1/live/stream` | Server-Sent Events: `live`, a [`LiveReport`]; `event`, an [`EventReport`] |
+//! | `GET /v1/openapi.json` | all of this for machines |
 //! | `GET /v1/connections` | a list of [`ConnectionReport`] |
 //!
 //! What stands in a query is percent-encoded; slashes may stay as they are.
@@ -36,9 +39,10 @@ pub use policies::*;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// The daemon as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DaemonReport {
     /// Its version.
     pub version: String,
@@ -54,10 +58,22 @@ pub struct DaemonReport {
     pub exports: Vec<ExportReport>,
     /// Where they find it, ready to be pasted.
     pub uris: Vec<String>,
+    /// The loopback port, if there is one.
+    #[serde(default)]
+    pub http: Option<HttpReport>,
+}
+
+/// Where this API and the dashboard are served to browsers on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HttpReport {
+    /// The address, as `127.0.0.1:8080`.
+    pub address: String,
+    /// The file with the token that requests need.
+    pub token_file: String,
 }
 
 /// What clients see of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExportReport {
     /// The name that clients ask for.
     pub name: String,
@@ -70,7 +86,7 @@ pub struct ExportReport {
 }
 
 /// A device as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
@@ -123,7 +139,7 @@ pub struct DeviceReport {
 }
 
 /// A scheduler at work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SchedulerReport {
     /// Its name.
     pub algorithm: String,
@@ -139,7 +155,7 @@ pub struct SchedulerReport {
 }
 
 /// Where the requests of a device are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueReport {
     /// Waiting for a slot.
     pub waiting_count: usize,
@@ -162,7 +178,7 @@ pub struct QueueReport {
 }
 
 /// What a device did in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DirectionReport {
     /// Requests finished, failed ones included.
     pub finished_count: u64,
@@ -175,7 +191,7 @@ pub struct DirectionReport {
 }
 
 /// A distribution of times; quantiles are exact to 1/16.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimesReport {
     /// How many.
     pub count: u64,
@@ -190,7 +206,7 @@ pub struct TimesReport {
 }
 
 /// Time spent per stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StageReport {
     /// Waiting for dirty memory.
     pub pace_ns: u64,
@@ -205,7 +221,7 @@ pub struct StageReport {
 }
 
 /// Something an operator should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventReport {
     /// The device.
     pub device: String,
@@ -218,7 +234,7 @@ pub struct EventReport {
 }
 
 /// A scheduler that can be inserted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SchedulerSpec {
     /// Its name.
     pub name: String,
@@ -231,7 +247,7 @@ pub struct SchedulerSpec {
 }
 
 /// A parameter of a scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ParamReport {
     /// Its name, as in `--set name=value`.
     pub name: String,
@@ -248,7 +264,7 @@ pub struct ParamReport {
 }
 
 /// A counter of a scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CounterReport {
     /// Its name.
     pub name: String,
@@ -257,7 +273,7 @@ pub struct CounterReport {
 }
 
 /// What to do with the scheduler of a device. Applied whole or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     /// What to do.
@@ -273,7 +289,7 @@ pub struct Change {
 }
 
 /// What to do with a scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Put one in where none was inserted.
@@ -285,7 +301,7 @@ pub enum Action {
 }
 
 /// Why something was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// What was asked and what is wrong.
     pub error: String,

@@ -2,34 +2,35 @@
 
 use super::api::{
     ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
-    GroupStat, Move, ProcessReport, ProcessesReport, Removed, StatReport, WriteFile, Written,
+    GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, StatReport, WriteFile,
+    Written,
 };
 use super::report;
 use super::routes::{Answer, Refused, Shared, Subject, bad_body, words};
 use crate::device::GroupStatus;
 use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo};
 use crate::limits::PROCESSES_LISTED_MAX;
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, Uri};
-use axum::routing::{get, post};
 use iopace_core::group::files::{Explained, FILES, FileProblem, FileSpec, Source};
 use iopace_core::group::tree::TreeError;
 use serde::de::DeserializeOwned;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Most groups in one answer about what they did: some 500 bytes each for every device.
 pub const STAT_GROUPS_MAX: usize = 4_096;
 
-pub(super) fn router() -> Router<Shared> {
-    Router::new()
-        .route("/v1/groups", get(list).post(create).delete(remove))
-        .route("/v1/groups/files", get(read).post(write))
-        .route("/v1/groups/move", post(move_to))
-        .route("/v1/groups/stat", get(stat))
-        .route("/v1/connections", get(connections))
-        .route("/v1/processes", get(processes))
+pub(super) fn router() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create, remove))
+        .routes(routes!(read, write))
+        .routes(routes!(move_to))
+        .routes(routes!(stat))
+        .routes(routes!(connections))
+        .routes(routes!(processes))
 }
 
 pub(super) type Body = Result<Bytes, BytesRejection>;
@@ -84,12 +85,22 @@ fn status(error: &GroupError) -> StatusCode {
     }
 }
 
+/// A group and all below it, depth first.
+#[utoipa::path(get, path = "/v1/groups", operation_id = "list_groups",
+    params(("group" = Option<String>, Query, description = "Its path; the root without it")),
+    responses((status = 200, description = "The groups", body = Vec<GroupReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn list(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<GroupReport>>, Refused> {
     let [group] = words(&uri, ["group"])?;
     let all = shared.subject.groups().list(group.as_deref().unwrap_or("/"))?;
     Ok(Answer(all.into_iter().map(group_report).collect()))
 }
 
+/// Makes a group.
+#[utoipa::path(post, path = "/v1/groups", operation_id = "create_group",
+    request_body = CreateGroup,
+    responses((status = 200, description = "The group", body = GroupReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn create(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport>, Refused> {
     let CreateGroup { group, parents } = body(sent, r#"{"group":"/vms/web","parents":true}"#)?;
     let info = shared.subject.groups().create(&group, parents)?;
@@ -97,6 +108,11 @@ async fn create(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport
     Ok(Answer(group_report(info)))
 }
 
+/// Removes a group.
+#[utoipa::path(delete, path = "/v1/groups", operation_id = "remove_group",
+    params(("group" = String, Query, description = "Its path")),
+    responses((status = 200, description = "It is gone", body = Removed),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn remove(State(shared): Subject, uri: Uri) -> Result<Answer<Removed>, Refused> {
     let [group] = words(&uri, ["group"])?;
     let group = needed(group)?;
@@ -105,6 +121,11 @@ async fn remove(State(shared): Subject, uri: Uri) -> Result<Answer<Removed>, Ref
     Ok(Answer(Removed { group }))
 }
 
+/// The files of a group, and what holds on each device and why.
+#[utoipa::path(get, path = "/v1/groups/files", operation_id = "read_group_files",
+    params(("group" = String, Query, description = "Its path"), ("file" = Option<String>, Query, description = "Only this file"), ("device" = Option<String>, Query, description = "Effective values on this device only")),
+    responses((status = 200, description = "The files", body = Vec<FileReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn read(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<FileReport>>, Refused> {
     let [group, file, device] = words(&uri, ["group", "file", "device"])?;
     let (group, groups) = (needed(group)?, shared.subject.groups());
@@ -135,6 +156,11 @@ fn spec(name: &str) -> Option<&'static FileSpec> {
     FILES.iter().find(|spec| spec.name == name)
 }
 
+/// Writes lines to a file of a group.
+#[utoipa::path(post, path = "/v1/groups/files", operation_id = "write_group_file",
+    request_body = WriteFile,
+    responses((status = 200, description = "What holds now", body = Written),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn write(State(shared): Subject, sent: Body) -> Result<Answer<Written>, Refused> {
     let example = r#"{"group":"/vms/web","file":"io.max","text":"disk rbps=10M"}"#;
     let WriteFile { group, file, text } = body(sent, example)?;
@@ -145,6 +171,11 @@ async fn write(State(shared): Subject, sent: Body) -> Result<Answer<Written>, Re
     Ok(Answer(Written { group, file, text, changed_devices }))
 }
 
+/// Moves an export, a connection or a process to a group.
+#[utoipa::path(post, path = "/v1/groups/move", operation_id = "move_to_group",
+    request_body = Move,
+    responses((status = 200, description = "The group as it is then", body = GroupReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn move_to(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport>, Refused> {
     let example = r#"{"export":"disk","group":"/vms/web"} or {"connection":7,"group":"/vms/web"}"#;
     let moved: Move = body(sent, example)?;
@@ -169,6 +200,11 @@ async fn move_to(State(shared): Subject, sent: Body) -> Result<Answer<GroupRepor
     Ok(Answer(group_report(list.swap_remove(0))))
 }
 
+/// What a group and those below it did on each device.
+#[utoipa::path(get, path = "/v1/groups/stat", operation_id = "group_stat",
+    params(("group" = Option<String>, Query, description = "Its path; the root without it")),
+    responses((status = 200, description = "What they did", body = StatReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn stat(State(shared): Subject, uri: Uri) -> Result<Answer<StatReport>, Refused> {
     let [group] = words(&uri, ["group"])?;
     let path = group.as_deref().unwrap_or("/");
@@ -180,6 +216,10 @@ async fn stat(State(shared): Subject, uri: Uri) -> Result<Answer<StatReport>, Re
     Ok(Answer(StatReport { groups: groups.collect(), left_out_count }))
 }
 
+/// NBD connections with an export open.
+#[utoipa::path(get, path = "/v1/connections",
+    responses((status = 200, description = "The connections", body = Vec<ConnectionReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn connections(State(shared): Subject) -> Answer<Vec<ConnectionReport>> {
     let all = shared.subject.groups().connections().into_iter();
     let reports = all.map(|ConnectionInfo { number, export, group, is_moved }| ConnectionReport {
@@ -191,6 +231,10 @@ async fn connections(State(shared): Subject) -> Answer<Vec<ConnectionReport>> {
     Answer(reports.collect())
 }
 
+/// Processes that use a mount.
+#[utoipa::path(get, path = "/v1/processes",
+    responses((status = 200, description = "The processes", body = ProcessesReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn processes(State(shared): Subject) -> Answer<ProcessesReport> {
     let (all, left_out_count) = shared.subject.groups().processes(PROCESSES_LISTED_MAX);
     let reports = all.into_iter().map(|ProcessInfo { pid, program, group, is_moved }| {

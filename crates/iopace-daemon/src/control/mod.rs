@@ -12,15 +12,21 @@ pub mod client;
 mod groups;
 mod guest;
 pub mod metrics;
+mod openapi;
+mod page;
 mod policies;
+pub mod port;
 mod query;
 pub mod report;
 mod routes;
 pub mod server;
 mod stream;
+pub mod token;
 
 pub use client::{Client, ClientError};
-pub use server::{Server, serve};
+pub use port::Port;
+pub use server::{Server, run, serve};
+pub use token::Token;
 
 use crate::daemon::Daemon;
 use crate::device::Device;

@@ -1,24 +1,34 @@
 //! The control socket's answers about stages pace and window.
 
-use super::api::{DeviceReport, PaceChange, PolicyList, WindowChange};
+use super::api::{DeviceReport, PaceChange, PolicyList, Problem, WindowChange};
 use super::groups::{Body, body};
 use super::routes::{Answer, Name, Refused, Shared, Subject, find};
 use super::{change, report};
-use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-pub(super) fn router() -> Router<Shared> {
-    Router::new()
-        .route("/v1/policies", get(policies))
-        .route("/v1/devices/{name}/pace", post(change_pace))
-        .route("/v1/devices/{name}/window", post(change_window))
+pub(super) fn router() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(policies))
+        .routes(routes!(change_pace))
+        .routes(routes!(change_window))
 }
 
+/// The policies of stages pace and window.
+#[utoipa::path(get, path = "/v1/policies",
+    responses((status = 200, description = "The policies", body = PolicyList),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn policies() -> Answer<PolicyList> {
     Answer(report::policies())
 }
 
+/// Exchanges the policy of stage pace.
+#[utoipa::path(post, path = "/v1/devices/{name}/pace",
+    params(("name" = String, Path, description = "The device")),
+    request_body = PaceChange,
+    responses((status = 200, description = "The device as it is then", body = DeviceReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn change_pace(
     State(shared): Subject,
     name: Name,
@@ -31,6 +41,12 @@ async fn change_pace(
     Ok(Answer(report::device(device)))
 }
 
+/// Exchanges the policy of stage window, or sets its depth.
+#[utoipa::path(post, path = "/v1/devices/{name}/window",
+    params(("name" = String, Path, description = "The device")),
+    request_body = WindowChange,
+    responses((status = 200, description = "The device as it is then", body = DeviceReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn change_window(
     State(shared): Subject,
     name: Name,

@@ -2,11 +2,12 @@
 
 use super::Controlled;
 use super::api::{
-    Change, DaemonReport, DeviceReport, EventReport, MountReport, Problem, SchedulerSpec,
+    Change, DaemonReport, DeviceReport, EventReport, HttpReport, MountReport, Problem,
+    SchedulerSpec,
 };
 use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
-use super::{metrics, policies, query, report, stream};
+use super::{metrics, openapi, policies, query, report, stream};
 use crate::clock;
 use crate::device::Device;
 use axum::Router;
@@ -14,10 +15,11 @@ use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path as InPath, State};
 use axum::http::{StatusCode, Uri, header::CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Longest body of a request: a change with sixteen parameters is under 1 KiB.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -26,8 +28,9 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// at most that it has not sent.
 pub const STREAMS_MAX: usize = 256;
 
+/// As messages tell them.
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
-                                 /v1/policies, /v1/events, /v1/live, /v1/live/stream, /v1/groups, /v1/groups/files, \
+                                 /v1/policies, /v1/events, /v1/live, /v1/live/stream, /v1/openapi.json, /metrics, /v1/groups, /v1/groups/files, \
                                  /v1/groups/stat, /v1/connections, /v1/processes, /v1/mounts; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
@@ -43,34 +46,50 @@ pub(super) struct Shared {
     pub(super) streams: Arc<Semaphore>,
     /// Becomes true when it is time to end.
     pub(super) ended: watch::Receiver<bool>,
+    http: Option<HttpReport>,
 }
 
 impl Shared {
-    pub(super) fn new(subject: Arc<dyn Controlled>, ended: watch::Receiver<bool>) -> Shared {
+    pub(super) fn new(
+        subject: Arc<dyn Controlled>,
+        ended: watch::Receiver<bool>,
+        http: Option<HttpReport>,
+    ) -> Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Shared { subject, started: clock::now(), streams, ended }
+        Shared { subject, started: clock::now(), streams, ended, http }
     }
 }
 
-pub(super) fn router(shared: Shared) -> Router {
-    Router::new()
-        .route("/v1/status", get(status))
-        .route("/v1/devices", get(devices))
-        .route("/v1/devices/{name}", get(device))
-        .route("/v1/devices/{name}/scheduler", post(change_scheduler))
-        .route("/v1/schedulers", get(schedulers))
-        .route("/v1/events", get(events))
-        .route("/v1/mounts", get(mounts))
-        .route("/metrics", get(openmetrics))
+/// All routes, with their description.
+pub(super) fn api() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(status))
+        .routes(routes!(devices))
+        .routes(routes!(device))
+        .routes(routes!(change_scheduler))
+        .routes(routes!(schedulers))
+        .routes(routes!(events))
+        .routes(routes!(mounts))
+        .routes(routes!(openmetrics))
+        .merge(openapi::router())
         .merge(policies::router())
         .merge(groups::router())
         .merge(stream::router())
+}
+
+pub(super) fn router(shared: Shared) -> Router {
+    let (routes, _) = api().split_for_parts();
+    routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(shared)
 }
 
+/// The daemon as a whole.
+#[utoipa::path(get, path = "/v1/status",
+    responses((status = 200, description = "The daemon", body = DaemonReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn status(State(shared): Subject) -> Answer<DaemonReport> {
     let subject = &shared.subject;
     Answer(DaemonReport {
@@ -81,17 +100,31 @@ async fn status(State(shared): Subject) -> Answer<DaemonReport> {
         memory_used_bytes: subject.memory_used_bytes(),
         exports: subject.exports(),
         uris: subject.uris(),
+        http: shared.http.clone(),
     })
 }
 
+/// All devices as they stand.
+#[utoipa::path(get, path = "/v1/devices",
+    responses((status = 200, description = "The devices", body = Vec<DeviceReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn devices(State(shared): Subject) -> Answer<Vec<DeviceReport>> {
     Answer(shared.subject.devices().iter().map(|device| report::device(&**device)).collect())
 }
 
+/// One device as it stands.
+#[utoipa::path(get, path = "/v1/devices/{name}",
+    params(("name" = String, Path, description = "The device")),
+    responses((status = 200, description = "The device", body = DeviceReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceReport>, Refused> {
     Ok(Answer(report::device(find(&shared, name)?)))
 }
 
+/// Metrics as OpenMetrics text.
+#[utoipa::path(get, path = "/metrics",
+    responses((status = 200, description = "Metrics", body = String, content_type = "application/openmetrics-text"),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn openmetrics(State(shared): Subject) -> Result<Response, Refused> {
     let text = metrics::text(&*shared.subject);
     let text = text.map_err(|error| {
@@ -101,14 +134,26 @@ async fn openmetrics(State(shared): Subject) -> Result<Response, Refused> {
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
+/// The directories that are mounted.
+#[utoipa::path(get, path = "/v1/mounts",
+    responses((status = 200, description = "The mounts", body = Vec<MountReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn mounts(State(shared): Subject) -> Answer<Vec<MountReport>> {
     Answer(shared.subject.mounts())
 }
 
+/// The schedulers that can be inserted, with their parameters and counters.
+#[utoipa::path(get, path = "/v1/schedulers",
+    responses((status = 200, description = "The schedulers", body = Vec<SchedulerSpec>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn schedulers() -> Answer<Vec<SchedulerSpec>> {
     Answer(report::schedulers())
 }
 
+/// The latest events of all devices, oldest first.
+#[utoipa::path(get, path = "/v1/events",
+    responses((status = 200, description = "The events", body = Vec<EventReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn events(State(shared): Subject) -> Answer<Vec<EventReport>> {
     let devices = shared.subject.devices().iter();
     let mut all: Vec<_> = devices.flat_map(|device| report::device(&**device).events).collect();
@@ -116,8 +161,14 @@ async fn events(State(shared): Subject) -> Answer<Vec<EventReport>> {
     Answer(all)
 }
 
-/// Nothing is awaited between reading the state and changing it, and there is one thread: changes
-/// of several clients come one after the other.
+/// Inserts, configures or removes the scheduler of a device.
+#[utoipa::path(post, path = "/v1/devices/{name}/scheduler",
+    params(("name" = String, Path, description = "The device")),
+    request_body = Change,
+    responses((status = 200, description = "The device as it is then", body = DeviceReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+// Nothing is awaited between reading the state and changing it, and there is one thread: changes
+// of several clients come one after the other.
 async fn change_scheduler(
     State(shared): Subject,
     name: Name,

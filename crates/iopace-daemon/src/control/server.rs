@@ -2,6 +2,7 @@
 
 use super::Controlled;
 use super::guest::{Guest, converse};
+use super::port::Port;
 use super::routes::{Shared, router};
 use crate::daemon::StartError;
 use crate::nbd::listener::bind_unix;
@@ -72,21 +73,46 @@ impl Server {
         subject: Arc<dyn Controlled>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (end, ended) = watch::channel(false);
-        let api = router(Shared::new(subject, ended.clone()));
-        let serve = async {
-            self.listener.set_nonblocking(true)?;
-            let listener = tokio::net::UnixListener::from_std(self.listener.try_clone()?)?;
-            serve_all(listener, api, ended).await;
-            Ok(())
-        };
-        let wait = async {
-            shutdown.await;
-            end.send_replace(true);
-            Ok(())
-        };
-        tokio::try_join!(wait, serve).map(|_| ())
+        run(subject, Some(self), None, shutdown).await
     }
+
+    fn door(&self) -> io::Result<tokio::net::UnixListener> {
+        self.listener.set_nonblocking(true)?;
+        tokio::net::UnixListener::from_std(self.listener.try_clone()?)
+    }
+}
+
+/// Serves the control socket and the loopback port, if they are there, until `shutdown`; then
+/// removes the socket.
+///
+/// # Errors
+/// A socket cannot be handed to the runtime.
+pub async fn run(
+    subject: Arc<dyn Controlled>,
+    control: Option<Server>,
+    port: Option<Port>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let (end, ended) = watch::channel(false);
+    let api = router(Shared::new(subject, ended.clone(), port.as_ref().map(Port::report)));
+    let control = async {
+        if let Some(control) = &control {
+            serve_all(control.door()?, api.clone(), ended.clone()).await;
+        }
+        Ok(())
+    };
+    let port = async {
+        if let Some(port) = &port {
+            serve_all(port.door()?, port.guard(api.clone()), ended.clone()).await;
+        }
+        Ok(())
+    };
+    let wait = async {
+        shutdown.await;
+        end.send_replace(true);
+        Ok(())
+    };
+    tokio::try_join!(wait, control, port).map(|_| ())
 }
 
 impl Drop for Server {

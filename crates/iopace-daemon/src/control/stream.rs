@@ -3,23 +3,26 @@
 //! The bytes of a report are shared by all who read it. (axum's own events would be copied for each
 //! of them.)
 
-use super::api::EventReport;
+use super::api::{EventReport, LiveReport, Problem};
 use super::guest::Guest;
 use super::routes::{Refused, Shared, Subject, words};
 use crate::limits::LIVE_KEPT;
 use crate::live::{Item, Reader};
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Extension, Router};
 use futures_util::stream::unfold;
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// A comment is sent when there was nothing else for so long.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -27,10 +30,24 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// What a stream begins with: whoever is cut off is to come back after a second.
 const PREAMBLE: &str = "retry: 1000\n\n";
 
-pub(super) fn router() -> Router<Shared> {
-    Router::new().route("/v1/live", get(live)).route("/v1/live/stream", get(stream))
+pub(super) fn router() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(live)).routes(routes!(stream))
 }
 
+/// What `GET /v1/live` answers, for the description: the bytes are made elsewhere.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its description is needed")]
+enum LiveAnswer {
+    Latest(LiveReport),
+    History(Vec<LiveReport>),
+}
+
+/// What everything did in the last interval, or in the last ones.
+#[utoipa::path(get, path = "/v1/live",
+    params(("history" = Option<usize>, Query, description = "So many of the last intervals at most, oldest first: 1 to 120")),
+    responses((status = 200, description = "A report, or a list of them", body = LiveAnswer),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
     let [history] = words(&uri, ["history"])?;
     let hub = shared.subject.live();
@@ -60,6 +77,11 @@ async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
     Ok(json(all.into()))
 }
 
+/// What everything does, as it happens.
+#[utoipa::path(get, path = "/v1/live/stream", operation_id = "live_stream",
+    params(("last-event-id" = Option<String>, Header, description = "The id of the last message, to go on behind it")),
+    responses((status = 200, description = "Server-Sent Events: `live` with a LiveReport, `event` with an EventReport", body = String, content_type = "text/event-stream"),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn stream(
     State(shared): Subject,
     Extension(guest): Extension<Guest>,

@@ -4,6 +4,7 @@ mod fake;
 mod groups;
 mod live;
 mod metrics;
+mod openapi;
 mod policies;
 
 use super::Controlled;

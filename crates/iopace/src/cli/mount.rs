@@ -98,6 +98,16 @@ pub struct MountArgs {
     #[arg(long, conflicts_with = "control", help_heading = "Sockets")]
     pub no_control: bool,
 
+    /// Also serve the control API and the dashboard to browsers of this machine, on this port (0:
+    /// any) or address
+    #[arg(long, value_name = "PORT", value_parser = crate::http::parse, help_heading = "Sockets")]
+    pub http: Option<SocketAddr>,
+
+    /// File with the token that these need; made if it is missing [default: beside the control
+    /// socket, removed at the end]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Sockets")]
+    pub http_token_file: Option<PathBuf>,
+
     /// File for the log [default: beside the sockets, named after the device]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Log")]
     #[arg(conflicts_with = "foreground")]

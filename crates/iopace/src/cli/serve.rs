@@ -154,6 +154,16 @@ pub struct SocketArgs {
     /// No control socket
     #[arg(long, conflicts_with = "control")]
     pub no_control: bool,
+
+    /// Also serve the control API and the dashboard to browsers of this machine, on this port (0:
+    /// any) or address
+    #[arg(long, value_name = "PORT", value_parser = crate::http::parse)]
+    pub http: Option<SocketAddr>,
+
+    /// File with the token that these need; made if it is missing [default: beside the control
+    /// socket, removed at the end]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub http_token_file: Option<PathBuf>,
 }
 
 /// How real disks are read and written.

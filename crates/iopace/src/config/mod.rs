@@ -48,6 +48,10 @@ pub struct Settings {
     pub control: Option<PathBuf>,
     /// Whether there is to be none.
     pub no_control: bool,
+    /// Loopback port for browsers.
+    pub http: Option<SocketAddr>,
+    /// The file of its token.
+    pub http_token_file: Option<PathBuf>,
     /// How real disks are read and written.
     pub io_engine: Option<IoEngineChoice>,
     /// How the log looks.
@@ -73,6 +77,8 @@ struct File {
     control: Option<Spanned<PathBuf>>,
     #[serde(default)]
     no_control: bool,
+    http: Option<Spanned<PortWord>>,
+    http_token_file: Option<Spanned<PathBuf>>,
     io_engine: Option<Spanned<String>>,
     log_format: Option<Spanned<String>>,
     connections: Option<Spanned<usize>>,
@@ -85,6 +91,14 @@ struct File {
     export: Vec<Spanned<ExportTable>>,
     #[serde(default)]
     group: BTreeMap<Spanned<String>, GroupTable>,
+}
+
+/// `8080` or `"127.0.0.1:8080"`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "it is a port or an address, as 8080 or \"127.0.0.1:8080\"")]
+enum PortWord {
+    Port(u64),
+    Address(String),
 }
 
 #[derive(Debug, Default, Deserialize)]

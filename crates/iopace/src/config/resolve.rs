@@ -1,6 +1,8 @@
 //! From the tables of the file to the daemon's own configuration, with every value checked.
 
-use super::{DeviceTable, ExportTable, File, Mistake, Settings, groups, mounts, policies};
+use super::{
+    DeviceTable, ExportTable, File, Mistake, PortWord, Settings, groups, mounts, policies,
+};
 use crate::cli::LogFormat;
 use crate::output::nearest;
 use crate::units::parse_size;
@@ -10,6 +12,7 @@ use iopace_core::sched::{self, REGISTRY};
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{Backend, DeviceConfig, ExportConfig, IoEngineChoice};
 use iopace_disk::presets::{self, PRESETS};
+use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -53,7 +56,14 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
         let message = "an address and a port are needed, as \"127.0.0.1:10809\" or \"[::1]:10809\"";
         address.get_ref().parse().map_err(|_| (address.span(), message.into()))
     });
+    let http = file.http.map(resolve_port).transpose()?;
+    if let (None, Some(token_file)) = (http, &file.http_token_file) {
+        let message = "`http-token-file` is of no use without a port: add `http = 8080`";
+        return Err((token_file.span(), message.into()));
+    }
     Ok(Settings {
+        http,
+        http_token_file: file.http_token_file.map(|path| base.join(path.into_inner())),
         devices,
         mounts,
         exports,
@@ -175,6 +185,15 @@ fn resolve_export(
         group: group.unwrap_or(defaults.group),
         ..defaults
     })
+}
+
+fn resolve_port(word: Spanned<PortWord>) -> Result<SocketAddr, Mistake> {
+    let span = word.span();
+    let text = match word.into_inner() {
+        PortWord::Port(port) => port.to_string(),
+        PortWord::Address(address) => address,
+    };
+    crate::http::parse(&text).map_err(|message| (span, message))
 }
 
 fn resolve_memory(memory: Spanned<String>) -> Result<Bytes, Mistake> {

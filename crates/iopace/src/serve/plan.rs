@@ -3,6 +3,7 @@
 
 use crate::cli::{AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
 use crate::config::{self, NamedScheduler, Settings};
+use crate::http;
 use crate::output::Failure;
 use iopace_core::{pace, sched, window};
 use iopace_daemon::config::{
@@ -20,6 +21,8 @@ pub struct Plan {
     pub config: DaemonConfig,
     /// Where it is controlled.
     pub control: Control,
+    /// The loopback port.
+    pub http: Option<http::Wanted>,
     /// Whether a socket for NBD clients is made where none is named.
     pub has_default_socket: bool,
     /// Name of the default socket, without its ending.
@@ -82,6 +85,8 @@ impl Plan {
             allow_remote: false,
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
+            http: args.http,
+            http_token_file: args.http_token_file.as_ref().map(absolute),
         };
         Plan::of(settings, &sockets, None, args.log_format)
     }
@@ -101,6 +106,8 @@ impl Plan {
             allow_remote: false,
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
+            http: None,
+            http_token_file: None,
         };
         let plan = Plan::of(settings, &sockets, args.io_engine, args.log_format)?;
         Ok(Plan { has_default_socket: false, ..plan })
@@ -127,6 +134,14 @@ impl Plan {
             (None, false, None) if settings.no_control => Control::None,
             (None, false, None) => Control::Default,
         };
+        let token_file = sockets.http_token_file.clone().or(settings.http_token_file);
+        let http = sockets.http.or(settings.http);
+        if http.is_none() && token_file.is_some() {
+            return Err(Failure::usage(
+                "--http-token-file is of no use without a port: add --http 8080",
+            ));
+        }
+        let http = http.map(|address| http::Wanted { address, token_file });
         let defaults = DaemonConfig::default();
         let engine = engine.map(choice).or(settings.io_engine);
         let socket_name = match (&*settings.devices, &*settings.mounts) {
@@ -151,6 +166,7 @@ impl Plan {
                 memory_max: settings.memory_max.unwrap_or(defaults.memory_max),
             },
             control,
+            http,
             has_default_socket,
             socket_name,
             log_format: log_format.or(settings.log_format).unwrap_or_default(),
@@ -163,6 +179,13 @@ impl Plan {
             || self.control == Control::Default
             || !self.config.mounts.is_empty()
             || self.config.fuse.is_some()
+            || self.needs_place_for_token()
+    }
+
+    /// Whether the token of the loopback port has no other place than the default directory.
+    fn needs_place_for_token(&self) -> bool {
+        let is_homeless = |http: &http::Wanted| http.token_file.is_none();
+        self.http.as_ref().is_some_and(is_homeless) && self.control == Control::None
     }
 
     /// Whether a socket for NBD clients is made in the default directory.
@@ -361,6 +384,7 @@ mod tests {
             ("d --sched fifo --set x=1", "no parameter 'x': this scheduler has none"),
             ("d --dirty-limit 10M --dirty-background 10M", "is not below the dirty limit, 10 MiB"),
             ("d --dirty-limit 64k", "it is at least 1 MiB"),
+            ("d --http-token-file x", "add --http 8080"),
             ("--config /nowhere.toml", "/nowhere.toml cannot be read: No such file"),
         ];
         for (line, right) in cases {

@@ -3,9 +3,10 @@
 use super::{PictureReport, StageReport, TimesReport, WaitsReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 /// A group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupReport {
     /// Its path.
     pub group: String,
@@ -21,7 +22,7 @@ pub struct GroupReport {
 }
 
 /// A group to be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateGroup {
     /// Its path.
@@ -32,14 +33,14 @@ pub struct CreateGroup {
 }
 
 /// A group that was removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removed {
     /// The path that it had.
     pub group: String,
 }
 
 /// A file of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileReport {
     /// The group.
     pub group: String,
@@ -56,7 +57,7 @@ pub struct FileReport {
 }
 
 /// What holds for a group on a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EffectiveReport {
     /// The device.
     pub device: String,
@@ -67,7 +68,7 @@ pub struct EffectiveReport {
 }
 
 /// Lines to be written to a file of a group: all of them, or none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFile {
     /// The group.
@@ -79,7 +80,7 @@ pub struct WriteFile {
 }
 
 /// What a write did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Written {
     /// The group.
     pub group: String,
@@ -92,7 +93,7 @@ pub struct Written {
 }
 
 /// An export, a connection or a process, one of them, that another group is to pay for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Move {
     /// The export; its connections follow, except those that were moved by themselves or have named
@@ -110,7 +111,7 @@ pub struct Move {
 }
 
 /// A connection with an export open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConnectionReport {
     /// Its number.
     pub connection: u64,
@@ -123,7 +124,7 @@ pub struct ConnectionReport {
 }
 
 /// Processes that use a mount.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProcessesReport {
     /// By number; one whose threads are of different classes is there once for each.
     pub processes: Vec<ProcessReport>,
@@ -132,7 +133,7 @@ pub struct ProcessesReport {
 }
 
 /// A process that uses a mount.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProcessReport {
     /// Its number.
     pub pid: u32,
@@ -145,7 +146,7 @@ pub struct ProcessReport {
 }
 
 /// What groups did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatReport {
     /// Depth first, by name.
     pub groups: Vec<GroupStat>,
@@ -154,7 +155,7 @@ pub struct StatReport {
 }
 
 /// What a group and those below it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupStat {
     /// Its path.
     pub group: String,
@@ -163,7 +164,7 @@ pub struct GroupStat {
 }
 
 /// What a group and those below it did on a device, under the names of `io.stat`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupDeviceStat {
     /// The device.
     pub device: String,

@@ -6,9 +6,10 @@
 
 use super::{PaceReport, PictureReport, QueueReport, TimesReport, WindowReport};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What everything did in one interval.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LiveReport {
     /// Counts the intervals since the daemon was started.
     pub sequence: u64,
@@ -21,7 +22,7 @@ pub struct LiveReport {
 }
 
 /// What a device did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LiveDevice {
     /// Its name.
     pub device: String,
@@ -50,7 +51,7 @@ pub struct LiveDevice {
 }
 
 /// What a group and those below it did on a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LiveGroup {
     /// Its path; `/` is the root.
     pub group: String,
@@ -72,7 +73,7 @@ pub struct LiveGroup {
 }
 
 /// What a task did on a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LiveTask {
     /// What it is called: `connection 3`, or the program and number of a process.
     pub task: String,
@@ -84,7 +85,7 @@ pub struct LiveTask {
 }
 
 /// What finished in the interval, and why it had waited.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Activity {
     /// Reads.
     pub read: FlowReport,
@@ -99,7 +100,7 @@ pub struct Activity {
 }
 
 /// Requests and bytes per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowReport {
     /// Bytes per second.
     pub bytes_s: u64,
@@ -108,7 +109,7 @@ pub struct FlowReport {
 }
 
 /// Time by reason; the parts sum to the time from arrival to finish exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitsReport {
     /// Stage pace: memory is dirtied faster than the device cleans it; the task has its rate.
     pub dirty_ns: u64,
@@ -129,7 +130,7 @@ pub struct WaitsReport {
 }
 
 /// Requests by the reason why they are not further yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitCounts {
     /// As [`WaitsReport::dirty_ns`].
     pub dirty_count: u32,

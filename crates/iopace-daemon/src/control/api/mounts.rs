@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use utoipa::ToSchema;
 
 /// A directory that is mounted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MountReport {
     /// Where it is mounted.
+    #[schema(value_type = String)]
     pub mountpoint: PathBuf,
     /// Its device.
     pub device: String,

@@ -2,9 +2,10 @@
 
 use super::TimesReport;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Dirty memory of a device, and how its writers are paced.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PaceReport {
     /// The policy at work.
     pub policy: String,
@@ -22,7 +23,7 @@ pub struct PaceReport {
 }
 
 /// How stage pace sees a device, or a group on it. What a policy does not know is 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PictureReport {
     /// Dirty memory.
     pub dirty_bytes: u64,
@@ -49,7 +50,7 @@ pub struct PictureReport {
 }
 
 /// How many requests the disk of a device may hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WindowReport {
     /// The policy at work.
     pub policy: String,
@@ -66,7 +67,7 @@ pub struct WindowReport {
 }
 
 /// The policies that there are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyList {
     /// Of stage pace.
     pub pace: Vec<PolicySpec>,
@@ -75,7 +76,7 @@ pub struct PolicyList {
 }
 
 /// A policy of stage pace or window.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicySpec {
     /// Its name.
     pub name: String,
@@ -87,7 +88,7 @@ pub struct PolicySpec {
 
 /// Another policy of stage pace for a device. Writes that wait are asked for anew. The one that is
 /// at work already goes on with what it has learned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaceChange {
     /// Which policy.
@@ -96,7 +97,7 @@ pub struct PaceChange {
 
 /// Another policy of stage window for a device, another depth, or both. Applied whole or not at
 /// all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowChange {
     /// Which policy; without it, the one at work stays. The one that is at work already goes on

@@ -1,0 +1,218 @@
+//! The loopback port: the same API for browsers and programs on this machine, behind a token.
+//!
+//! Any page that a browser shows can send requests to 127.0.0.1, and a name that points there makes
+//! them look like its own (DNS rebinding). So the port answers to its own names only, refuses
+//! requests that come from other pages, and wants a token in a header, which other pages can
+//! neither read nor send.
+
+use super::api::HttpReport;
+use super::page;
+use super::routes::Refused;
+use super::server::Door;
+use super::token::Token;
+use crate::daemon::StartError;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+/// A bound loopback port.
+#[derive(Debug)]
+pub struct Port {
+    listener: TcpListener,
+    gate: Arc<Gate>,
+    file: PathBuf,
+    /// Device and inode of the file of the token, if it goes with the port.
+    passing: Option<(u64, u64)>,
+}
+
+impl Port {
+    /// Binds, with the token in that file; it is made if it is missing, and removed with the port
+    /// unless `keeps`.
+    ///
+    /// # Errors
+    /// An address that other machines reach, or is taken; or what is wrong with the file.
+    pub fn bind(address: SocketAddr, file: &Path, keeps: bool) -> Result<Port, StartError> {
+        check(address).map_err(StartError::Setting)?;
+        let shown = |error: io::Error| {
+            StartError::Setting(format!(
+                "--http {address}: cannot listen there: {error}; choose another port, or 0 for any"
+            ))
+        };
+        let listener = TcpListener::bind(address).map_err(shown)?;
+        let address = listener.local_addr().map_err(shown)?;
+        let token = Token::read_or_make(file)?;
+        let identity = fs::symlink_metadata(file).map(|found| (found.dev(), found.ino()));
+        let passing = identity.ok().filter(|_| !keeps);
+        let gate = Arc::new(Gate { address, token });
+        Ok(Port { listener, gate, file: file.to_owned(), passing })
+    }
+
+    /// Where it is bound.
+    pub fn address(&self) -> SocketAddr {
+        self.gate.address
+    }
+
+    /// What a browser opens; with the token behind the '#', which it sends to nobody.
+    pub fn url(&self, with_token: bool) -> String {
+        let token = if with_token { Some(&self.gate.token) } else { None };
+        url(&self.gate.address.to_string(), token)
+    }
+
+    pub(super) fn report(&self) -> HttpReport {
+        let token_file = self.file.display().to_string();
+        HttpReport { address: self.gate.address.to_string(), token_file }
+    }
+
+    pub(super) fn guard(&self, api: Router) -> Router {
+        let gate = Arc::clone(&self.gate);
+        page::router().fallback_service(api).layer(from_fn_with_state(gate, guard))
+    }
+
+    pub(super) fn door(&self) -> io::Result<tokio::net::TcpListener> {
+        self.listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(self.listener.try_clone()?)
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        let found = fs::symlink_metadata(&self.file).map(|found| (found.dev(), found.ino())).ok();
+        if self.passing.is_some() && found == self.passing {
+            let _ = fs::remove_file(&self.file);
+        }
+    }
+}
+
+/// What a browser opens.
+pub fn url(address: &str, token: Option<&Token>) -> String {
+    match token {
+        Some(token) => format!("http://{address}/#token={}", token.secret()),
+        None => format!("http://{address}/"),
+    }
+}
+
+/// Whether an address is one that only this machine reaches.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn check(address: SocketAddr) -> Result<(), String> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(format!(
+        "--http {address}: other machines would reach it, and nothing is encrypted there: say \
+         127.0.0.1, and let others come through a tunnel (ssh -L)"
+    ))
+}
+
+impl Door for tokio::net::TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<Option<TcpStream>> {
+        let (stream, _) = self.accept().await?;
+        // Reports are to be seen when they are made.
+        let _ = stream.set_nodelay(true);
+        Ok(Some(stream))
+    }
+}
+
+/// Who may come in.
+#[derive(Debug)]
+struct Gate {
+    address: SocketAddr,
+    token: Token,
+}
+
+impl Gate {
+    fn check(&self, request: &Request) -> Result<(), Refused> {
+        let headers = request.headers();
+        let forbidden =
+            |error: &str, hint: String| Refused::new(StatusCode::FORBIDDEN, error, hint);
+        let host = only(headers, &header::HOST);
+        let named = request.uri().authority().map(|authority| authority.as_str());
+        if !host.is_some_and(|host| self.is_own(host))
+            || !named.is_none_or(|named| self.is_own(named))
+        {
+            let error = "the request is for another host";
+            return Err(forbidden(error, format!("this is {}", url(&self.shown(), None))));
+        }
+        let origins = headers.get_all(header::ORIGIN).iter();
+        let is_own = |origin: &HeaderValue| {
+            let origin = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+            origin.is_some_and(|host| self.is_own(host))
+        };
+        if !origins.into_iter().all(is_own) {
+            let error = "the request comes from another page";
+            return Err(forbidden(error, "only pages of this server may ask".into()));
+        }
+        if page::is_public(request.uri().path()) {
+            return Ok(());
+        }
+        let said = only(headers, &header::AUTHORIZATION).and_then(|said| said.split_once(' '));
+        let said = said.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        if said.is_some_and(|(_, said)| self.token.is(said.trim().as_bytes())) {
+            return Ok(());
+        }
+        let error = match said {
+            Some(_) => "the token is not the one of this daemon",
+            None => "the request has no token",
+        };
+        let hint = "send 'Authorization: Bearer TOKEN'; 'iopace dashboard' prints the address with \
+                    it";
+        Err(Refused::new(StatusCode::UNAUTHORIZED, error, hint))
+    }
+
+    fn shown(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Whether a host with its port is one of our names.
+    fn is_own(&self, host: &str) -> bool {
+        let port = self.address.port();
+        let (name, said) = match host.rsplit_once(':') {
+            Some((name, digits)) if !host.ends_with(']') => (name, digits.parse().ok()),
+            _ => (host, Some(80)),
+        };
+        let own = match self.address {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        let names = ["127.0.0.1", "localhost", "[::1]", &own];
+        said == Some(port) && names.iter().any(|known| name.eq_ignore_ascii_case(known))
+    }
+}
+
+/// The value of a header that is there once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?;
+    first.to_str().ok().filter(|_| all.next().is_none())
+}
+
+async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    let mut answer = match gate.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    let is_unauthorized = answer.status() == StatusCode::UNAUTHORIZED;
+    let headers = answer.headers_mut();
+    if is_unauthorized {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    let policy = HeaderName::from_static("cross-origin-resource-policy");
+    headers.insert(policy, HeaderValue::from_static("same-origin"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    answer
+}

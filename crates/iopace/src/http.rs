@@ -1,0 +1,102 @@
+//! The loopback port: where it is bound, and the address for browsers.
+
+use crate::cli::DaemonArgs;
+use crate::group::client;
+use crate::output::{Failure, Format, print, print_json};
+use iopace_daemon::control::port::{check, url};
+use iopace_daemon::control::{Port, Token};
+use serde::Serialize;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Ending of the token's file where none is named.
+const TOKEN_ENDING: &str = "token";
+
+/// The loopback port that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where.
+    pub address: SocketAddr,
+    /// The file of the token; none: beside the control socket.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// Binds; `beside` is where the file of the token is made if none is named.
+    ///
+    /// # Errors
+    /// The address is taken, or what is wrong with the file.
+    pub fn bind(&self, beside: &Path) -> Result<Port, Failure> {
+        let own = beside.with_extension(TOKEN_ENDING);
+        let file = self.token_file.as_deref().unwrap_or(&own);
+        // Whoever asks for it may be elsewhere.
+        let file = std::path::absolute(file).unwrap_or(file.to_owned());
+        Port::bind(self.address, &file, self.token_file.is_some()).map_err(Failure::new)
+    }
+}
+
+/// A port of this machine, or an address and a port.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn parse(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.parse::<u16>() {
+        Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        Err(_) => text
+            .parse()
+            .map_err(|_| "a port is needed, as 8080, 127.0.0.1:8080 or [::1]:8080".to_owned())?,
+    };
+    check(address).map(|()| address)
+}
+
+/// What `iopace dashboard` prints as JSON.
+#[derive(Serialize)]
+struct Dashboard {
+    url: String,
+    address: String,
+    token_file: String,
+}
+
+/// Prints the address of a daemon's dashboard, with the token.
+///
+/// # Errors
+/// No daemon, or none with a port, or a token that is not ours to read.
+pub fn dashboard(args: &DaemonArgs) -> Result<(), Failure> {
+    let client = client(args)?;
+    let status = client.status().map_err(Failure::new)?;
+    let Some(http) = status.http else {
+        let control = client.path().display();
+        return Err(Failure::new(format!(
+            "the daemon at {control} has no loopback port: start it with --http 8080 (or `http = \
+             8080` in its configuration)"
+        )));
+    };
+    let token = Token::find(Path::new(&http.token_file)).map_err(Failure::new)?;
+    let url = url(&http.address, Some(&token));
+    match args.format.format {
+        Format::Table => print(&format!("{url}\n")),
+        Format::Json => {
+            print_json(&Dashboard { url, address: http.address, token_file: http.token_file })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_reaches_it() {
+        let parsed = |text: &str| parse(text).map(|address| address.to_string());
+        assert_eq!(parsed("8080").as_deref(), Ok("127.0.0.1:8080"));
+        assert_eq!(parsed("[::1]:0").as_deref(), Ok("[::1]:0"));
+        assert_eq!(parsed("127.0.0.2:80").as_deref(), Ok("127.0.0.2:80"));
+        for wrong in ["0.0.0.0:8080", "[::]:8080", "192.168.1.2:80", "[::ffff:10.0.0.1]:80"] {
+            let error = parse(wrong).expect_err(wrong);
+            assert!(error.contains("ssh -L"), "{error}");
+        }
+        for wrong in ["", "x", "65536", "-1", "localhost:80", "127.0.0.1", ":80"] {
+            assert!(parse(wrong).is_err_and(|error| error.contains("127.0.0.1:8080")), "{wrong}");
+        }
+    }
+}
