@@ -2,9 +2,10 @@
 //! scripts (`curl --unix-socket iopace.ctl http://localhost/v1/devices`).
 //!
 //! [`api`] is what goes over it, [`server`] answers, [`client`] asks. [`change`] is the one place
-//! that turns a request into a change of a device, `groups` the one that answers for groups. One
-//! request per connection, bounded in size, time and number; only the daemon's own user and root
-//! are heard.
+//! that turns a request into a change of a device, `groups` the one that answers for groups,
+//! `stream` tells what everything does. One request per connection, bounded in size, time and
+//! number; only the daemon's own user and root are heard. [`port`] is the same for browsers, behind
+//! a [`token`].
 
 pub mod api;
 pub mod change;
