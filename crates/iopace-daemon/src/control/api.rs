@@ -19,7 +19,7 @@
 //! | `POST /v1/groups/move` with a [`Move`] | [`GroupReport`] of the group as it is then |
 //! | `GET /v1/groups/stat[?group=PATH]` | [`StatReport`] |
 //! | `GET /v1/live[?history=N]` | [`LiveReport`], or a list of them, oldest first |
-//! | `GET /v1/live/stream` | Server-Sent Events: `live`, a [`LiveReport`]; `event`, an [`EventReport`] |
+//! | `GET /v1/live/stream` | Server-Sent Events: [`LiveReport`], [`EventReport`] |
 //! | `GET /v1/openapi.json` | all of this for machines |
 //! | `GET /v1/connections` | a list of [`ConnectionReport`] |
 //!

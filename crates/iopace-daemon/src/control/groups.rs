@@ -123,7 +123,9 @@ async fn remove(State(shared): Subject, uri: Uri) -> Result<Answer<Removed>, Ref
 
 /// The files of a group, and what holds on each device and why.
 #[utoipa::path(get, path = "/v1/groups/files", operation_id = "read_group_files",
-    params(("group" = String, Query, description = "Its path"), ("file" = Option<String>, Query, description = "Only this file"), ("device" = Option<String>, Query, description = "Effective values on this device only")),
+    params(("group" = String, Query, description = "Its path"),
+        ("file" = Option<String>, Query, description = "Only this file"),
+        ("device" = Option<String>, Query, description = "Effective values on this device only")),
     responses((status = 200, description = "The files", body = Vec<FileReport>),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn read(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<FileReport>>, Refused> {

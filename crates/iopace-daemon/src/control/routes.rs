@@ -30,7 +30,8 @@ pub const STREAMS_MAX: usize = 256;
 
 /// As messages tell them.
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
-                                 /v1/policies, /v1/events, /v1/live, /v1/live/stream, /v1/openapi.json, /metrics, /v1/groups, /v1/groups/files, \
+                                 /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
+                                 /v1/openapi.json, /metrics, /v1/groups, /v1/groups/files, \
                                  /v1/groups/stat, /v1/connections, /v1/processes, /v1/mounts; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
@@ -123,7 +124,8 @@ async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceRepor
 
 /// Metrics as OpenMetrics text.
 #[utoipa::path(get, path = "/metrics",
-    responses((status = 200, description = "Metrics", body = String, content_type = "application/openmetrics-text"),
+    responses((status = 200, description = "Metrics", body = String,
+        content_type = "application/openmetrics-text"),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn openmetrics(State(shared): Subject) -> Result<Response, Refused> {
     let text = metrics::text(&*shared.subject);

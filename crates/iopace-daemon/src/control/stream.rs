@@ -45,7 +45,8 @@ enum LiveAnswer {
 
 /// What everything did in the last interval, or in the last ones.
 #[utoipa::path(get, path = "/v1/live",
-    params(("history" = Option<usize>, Query, description = "So many of the last intervals at most, oldest first: 1 to 120")),
+    params(("history" = Option<usize>, Query,
+        description = "So many of the last intervals at most, oldest first: 1 to 120")),
     responses((status = 200, description = "A report, or a list of them", body = LiveAnswer),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
@@ -79,8 +80,10 @@ async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
 
 /// What everything does, as it happens.
 #[utoipa::path(get, path = "/v1/live/stream", operation_id = "live_stream",
-    params(("last-event-id" = Option<String>, Header, description = "The id of the last message, to go on behind it")),
-    responses((status = 200, description = "Server-Sent Events: `live` with a LiveReport, `event` with an EventReport", body = String, content_type = "text/event-stream"),
+    params(("last-event-id" = Option<String>, Header,
+        description = "The id of the last message, to go on behind it")),
+    responses((status = 200, body = String, content_type = "text/event-stream",
+        description = "Server-Sent Events: `live` with a LiveReport, `event` with an EventReport"),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn stream(
     State(shared): Subject,
