@@ -9,6 +9,7 @@ mod replay;
 mod sched;
 mod serve;
 mod sim;
+mod verify;
 mod window;
 
 pub use attach::{AttachArgs, DetachArgs};
@@ -24,6 +25,7 @@ pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, OutputArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TableFormat, TablesArgs, TraceFormat};
+pub use verify::VerifyArgs;
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
 use crate::output::Format;
@@ -40,6 +42,7 @@ Examples:
   iopace sched status                        what it does
   iopace pace status                         who is slowed down, and why
   iopace group create /vms/web -p            a group, with limits and a weight of its own
+  iopace verify /vms/web                     does what was set for it hold?
   iopace serve --emulate hdd-sata-250g       a slow disk on any machine
   iopace sim tables geom                     know the outcome before trying
 
@@ -83,6 +86,8 @@ pub enum Command {
     Group(GroupCommand),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')
     Dashboard(DaemonArgs),
+    /// Test whether limits, weights and guarantees hold, and say by how much they are off
+    Verify(Box<VerifyArgs>),
     /// See the effect of a scheduler in a minute, on an emulated disk
     Demo(crate::demo::Args),
     /// Measure a file or disk and write a model of it, with its error
@@ -246,6 +251,10 @@ mod tests {
             "mount --name x",
             "unmount",
             "unmount /srv --wait 0",
+            "verify --scratch disk",
+            "verify /a --emulate null",
+            "verify /a --mount /srv --device x",
+            "verify --tolerance 0",
         ];
         for line in wrong {
             let words = ["iopace"].into_iter().chain(line.split(' '));

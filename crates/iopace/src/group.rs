@@ -12,6 +12,7 @@ use iopace_core::limits::GROUP_FILE_BYTES_MAX;
 use iopace_daemon::control::api::{FileReport, Move, WriteFile};
 use iopace_daemon::control::{Client, ClientError};
 use std::io::Read;
+use std::path::Path;
 
 /// Carries out a command.
 ///
@@ -48,12 +49,20 @@ fn done(
     }
 }
 
+/// The daemon that is meant, as in [`client_at`].
+///
+/// # Errors
+/// As there.
+pub fn client(args: &DaemonArgs) -> Result<Client, Failure> {
+    client_at(args.control.as_deref())
+}
+
 /// The daemon that is meant: the named one, or the only one that there is.
 ///
 /// # Errors
-/// There are several.
-pub fn client(args: &DaemonArgs) -> Result<Client, Failure> {
-    let mut paths = controls(args.control.as_deref());
+/// There are several, and none is named.
+pub fn client_at(control: Option<&Path>) -> Result<Client, Failure> {
+    let mut paths = controls(control);
     if let [path] = &*paths {
         return Ok(Client::new(path));
     }

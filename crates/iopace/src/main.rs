@@ -27,6 +27,7 @@ mod sim;
 mod target;
 mod units;
 mod unmount;
+mod verify;
 mod window;
 
 use clap::Parser;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Dashboard(args) => http::dashboard(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Models(args) => models::run(&args),
