@@ -8,6 +8,11 @@
 //! The modules stand in the order a request meets them.
 #![forbid(unsafe_code)]
 
+#[cfg(all(feature = "broken-limiter", not(debug_assertions)))]
+compile_error!(
+    "broken-limiter ignores limits: it is for one test (scripts/verify.sh), never released"
+);
+
 pub mod engine;
 
 pub mod pace;

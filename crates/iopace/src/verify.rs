@@ -2,6 +2,7 @@
 //! targets for a few seconds through the way that clients take, and says what was asked for and what
 //! was achieved.
 
+mod busy;
 mod check;
 mod live;
 mod load;

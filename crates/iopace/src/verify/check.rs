@@ -1,5 +1,6 @@
 //! Each kind of promise: the load that shows it, and what is made of what was seen.
 
+use super::busy::Busy;
 use super::load::{Direction, Work};
 use super::outcome::{Outcome, Unit, Waits, judge_limit};
 use super::promise::{BLOCKS, Drive, Key, Rates, block_for};
@@ -127,19 +128,21 @@ impl Verify<'_> {
                 return Ok(outcome.not_tested(format!("{other} is reached before it")));
             }
         };
-        // 50 ms of it: a limit closes for as long as a request costs, and somebody has to wait.
-        let depth = ((per_s / 20.0) as usize).clamp(4, 64);
+        // 100 ms of it: a limit closes for as long as a request costs, and somebody has to wait.
+        let depth = ((per_s / 10.0).ceil() as usize).clamp(2, 64);
         let work = Work { direction, block, depth, is_random: false, seed: 0 };
         outcome.load = describe(&work);
         let what = format!("{} of {}, {}", key.name(), target.group, outcome.load);
         // A burst has to be used up first.
         let times = Times::from_now(SETTLE + chain[0].1.burst * 2, self.options.time);
         let before = target.waits(&target.group)?;
+        let busy = Busy::begin();
         let tally = self.drive(target, &what, &work, times)?;
+        let busy = busy.end();
         let waits = target.waits(&target.group)?.since(before);
         outcome.seen(&tally, times.steady());
         let one = if key.is_bytes() { f64::from(block) } else { 1.0 };
-        Ok(judge_limit(outcome, &tally, waits, one))
+        Ok(judge_limit(outcome, &tally, (waits, busy), one))
     }
 
     fn drive(
@@ -296,6 +299,7 @@ impl Verify<'_> {
         let [own, other] = [0, 1].map(|at| tallies[at].rate(key.is_bytes()));
         let off = (own / rate as f64 - 1.0) * 100.0;
         (outcome.achieved, outcome.off_percent) = (Some(own), Some(off));
+        outcome.beside = Some(other);
         if off >= -outcome.tolerance_percent {
             return Ok(outcome.holds());
         }

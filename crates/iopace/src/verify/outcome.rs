@@ -10,6 +10,11 @@ const POWERS: std::ops::RangeInclusive<u32> = 10..=34;
 /// Windows of 100 ms may be so many times further off than the whole.
 pub const SHORT_WINDOWS_TIMES: f64 = 5.0;
 
+/// Timers are late and clients have no requests ready if the processors are busy: what a limit did
+/// not let through in time is lost then. Above this part of the time, a limit that was not reached
+/// says nothing.
+const BUSY_PERCENT: f64 = 10.0;
+
 /// Whether a promise holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -112,6 +117,8 @@ pub struct Outcome {
     pub start_bytes_per_s: Option<f64>,
     /// How even it was.
     pub windows: Vec<Windows>,
+    /// What the other one had that was put beside it, if it counts the same.
+    pub beside: Option<f64>,
     /// Latencies of what was counted.
     pub latency: Option<Latencies>,
 }
@@ -134,6 +141,7 @@ impl Outcome {
             steady_ms: 0,
             start_bytes_per_s: None,
             windows: Vec::new(),
+            beside: None,
             latency: None,
         }
     }
@@ -200,8 +208,14 @@ impl Waits {
 /// 100 ms, which may be further off. Only what is above the limit in a window breaks it: a client
 /// that the machine was late for has less in one.
 ///
-/// `one` is what one request counts, and `waits` says whether the limit was what requests met.
-pub fn judge_limit(mut outcome: Outcome, tally: &Tally, waits: Waits, one: f64) -> Outcome {
+/// `one` is what one request counts; `waits` says whether the limit was what requests met, and `busy`
+/// whether the processors were free for them.
+pub fn judge_limit(
+    mut outcome: Outcome,
+    tally: &Tally,
+    (waits, busy): (Waits, Option<f64>),
+    one: f64,
+) -> Outcome {
     let is_bytes = outcome.unit == Unit::BytesPerS;
     let (asked, part) = (outcome.asked, outcome.tolerance_percent / 100.0);
     let steady = Duration::from_millis(outcome.steady_ms);
@@ -218,9 +232,14 @@ pub fn judge_limit(mut outcome: Outcome, tally: &Tally, waits: Waits, one: f64) 
         return outcome.broken("more passed than the limit allows");
     }
     if off < -room {
-        return match waits.is_held_back() {
-            true => outcome.broken("it held back more than was asked for"),
-            false => outcome.not_tested("not reached: the disk, or the machine, does no more"),
+        return match busy.filter(|busy| *busy > BUSY_PERCENT) {
+            _ if !waits.is_held_back() => {
+                outcome.not_tested("not reached: the disk, or the machine, does no more")
+            }
+            Some(busy) => outcome.not_tested(format!(
+                "not reached: somebody waited for a processor in {busy:.0} % of the time"
+            )),
+            None => outcome.broken("it held back more than was asked for"),
         };
     }
     if short.is_some_and(|windows| windows.above_count * 10 > windows.count) {
@@ -238,13 +257,18 @@ mod tests {
 
     /// A limit of 100 requests of 1000 bytes a second, and what passed at these times in ms.
     fn judged(at_ms: impl Iterator<Item = u32>, held_ns: u64) -> Outcome {
+        judged_while(at_ms, held_ns, Some(1.0))
+    }
+
+    fn judged_while(at_ms: impl Iterator<Item = u32>, held_ns: u64, busy: Option<f64>) -> Outcome {
         let times = Times::from_now(500 * MS, 2000 * MS);
         let mut tally = Tally::new(times);
         at_ms.for_each(|at| tally.record(times.steady_from + at * MS, 1000, MS));
         let mut outcome = Outcome::new(("/a", "disk"), "rbps", (100_000.0, Unit::BytesPerS));
         outcome.tolerance_percent = 1.0;
         outcome.seen(&tally, times.steady());
-        judge_limit(outcome, &tally, Waits { held_ns, queued_ns: 0, disk_ns: 10 }, 1000.0)
+        let waits = Waits { held_ns, queued_ns: 0, disk_ns: 10 };
+        judge_limit(outcome, &tally, (waits, busy), 1000.0)
     }
 
     #[test]
@@ -262,6 +286,11 @@ mod tests {
         assert!((outcome.off_percent.expect("seen") - 10.0).abs() < 1e-6, "{outcome:?}");
         assert_eq!(judged((0..180).map(|at| at * 11), 1000).verdict, Verdict::Broken);
         assert_eq!(judged((0..180).map(|at| at * 11), 1).verdict, Verdict::NotTested);
+        // A busy machine excuses too little, never too much.
+        let busy = |ms: u32| judged_while((0..200).map(|at| at * ms), 1000, Some(50.0)).verdict;
+        assert_eq!((busy(11), busy(9)), (Verdict::NotTested, Verdict::Broken));
+        let unknown = judged_while((0..180).map(|at| at * 11), 1000, None);
+        assert_eq!(unknown.verdict, Verdict::Broken);
     }
 
     #[test]

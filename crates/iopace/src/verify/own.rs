@@ -32,8 +32,13 @@ const LIMITS: &[Promise] = &[
     ("/limits/4k", "io.max", "rbps=8M wbps=8M", Some(4 << 10)),
     ("/limits/64k", "io.max", "rbps=16M wbps=16M", Some(64 << 10)),
     ("/limits/1m", "io.max", "rbps=64M wbps=64M", Some(1 << 20)),
-    ("/limits/bps", "io.max", "bps=8M", Some(16 << 10)),
     ("/limits/requests", "io.max", "riops=1000 wiops=1000", Some(4 << 10)),
+];
+
+/// Limits of reads and writes together. They are driven around the page cache: buffered writes meet
+/// them at the door and reads at the disk, and each alone.
+const TOTALS: &[Promise] = &[
+    ("/limits/bps", "io.max", "bps=8M", Some(16 << 10)),
     ("/limits/iops", "io.max", "iops=1000", Some(4 << 10)),
 ];
 
@@ -46,8 +51,11 @@ const SHARES: &[Promise] = &[
     ("/shares/latency", "io.latency", "target=60ms", None),
 ];
 
-/// The device with the limits, and the one with the shares.
-const NAMES: [&str; 2] = ["disk", "slow"];
+/// The devices with the limits, with those of both directions, and with the shares.
+const NAMES: [&str; 3] = ["disk", "memory", "slow"];
+
+/// A model that takes no time, in memory.
+const TOTALS_MODEL: &str = "null";
 
 /// Tests iopace on this machine.
 ///
@@ -63,9 +71,10 @@ pub fn run(verify: &Verify<'_>, args: &VerifyArgs) -> Result<Vec<Outcome>, Failu
     let folder =
         folder.map_err(|error| failed(format!("a directory for it cannot be made: {error}")))?;
     let devices = devices(folder.path(), args.emulate.as_deref())?;
-    let shared = devices.last().map_or(NAMES[0], |device| &device.name).to_owned();
+    // With --emulate there is one for all.
+    let names = NAMES.map(|name| if args.emulate.is_some() { NAMES[0] } else { name });
     let mut all = Vec::new();
-    for (promises, device) in [(LIMITS, NAMES[0]), (SHARES, &*shared)] {
+    for (promises, device) in [LIMITS, TOTALS, SHARES].into_iter().zip(names) {
         all.extend(promises.iter().map(|promise| (*promise, device)));
     }
     let group = |((path, file, line, _), device): &(Promise, &str)| GroupConfig {
@@ -100,7 +109,7 @@ pub fn run(verify: &Verify<'_>, args: &VerifyArgs) -> Result<Vec<Outcome>, Failu
     Ok(outcomes)
 }
 
-/// A scratch file and an emulated disk, or one emulated disk for all.
+/// A scratch file and two emulated disks, or one emulated disk for all.
 fn devices(folder: &Path, emulate: Option<&str>) -> Result<Vec<DeviceConfig>, Failure> {
     let fair = Some(("fair".to_owned(), Vec::new()));
     let emulated = |name: &str, model: &str| {
@@ -121,7 +130,7 @@ fn devices(folder: &Path, emulate: Option<&str>) -> Result<Vec<DeviceConfig>, Fa
         failed(format!("the scratch file {} cannot be made: {error}", path.display()))
     })?;
     let file = DeviceConfig::new(NAMES[0], Backend::Path(path));
-    Ok(vec![file, emulated(NAMES[1], SHARED_MODEL)])
+    Ok(vec![file, emulated(NAMES[1], TOTALS_MODEL), emulated(NAMES[2], SHARED_MODEL)])
 }
 
 /// A daemon with its control socket; both end when this goes.

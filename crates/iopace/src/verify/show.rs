@@ -97,6 +97,9 @@ fn details(outcome: &Outcome) -> String {
             windows.below_count
         );
     }
+    if let Some(beside) = outcome.beside {
+        let _ = writeln!(text, "  the other had {}", figure(outcome.unit, beside));
+    }
     if let Some(latency) = &outcome.latency {
         text.push_str(&latencies(latency));
     }
