@@ -1,6 +1,6 @@
 //! `iopace verify`: does what was set hold? Drives limits, weights, guarantees, classes and latency
-//! targets for a few seconds through the way that clients take, and says what was asked for and what
-//! was achieved.
+//! targets for a few seconds through the way that clients take, and says what was asked for and
+//! what was achieved.
 
 mod busy;
 mod check;
@@ -10,6 +10,7 @@ mod outcome;
 mod own;
 mod promise;
 mod scratch;
+mod shares;
 mod show;
 mod tally;
 mod target;
@@ -103,8 +104,8 @@ fn options(args: &VerifyArgs) -> Result<Options, Failure> {
     };
     if args.control.is_some() && args.group.is_none() && args.mount.is_none() {
         return Err(Failure::usage(
-            "--control names a running daemon: name one of its groups too ('iopace group list'), or \
-             leave it out to test iopace itself",
+            "--control names a running daemon: name one of its groups too ('iopace group list'), \
+             or leave it out to test iopace itself",
         ));
     }
     let blocks = args.block_size.iter().map(block).collect::<Result<_, _>>()?;

@@ -104,12 +104,12 @@ fn nbd_way(args: &VerifyArgs, status: &DaemonReport, device: &str) -> Result<Way
             "the device '{device}' has no export: if it is a mount, say --mount DIR"
         )));
     };
-    if let Some(scratch) = &args.scratch {
-        if export(status, scratch)?.read_only {
-            return Err(failed(format!(
-                "--scratch {scratch}: the export is read-only: name one that may be written over"
-            )));
-        }
+    if let Some(scratch) = &args.scratch
+        && export(status, scratch)?.read_only
+    {
+        return Err(failed(format!(
+            "--scratch {scratch}: the export is read-only: name one that may be written over"
+        )));
     }
     let socket = status.uris.iter().find_map(|uri| unix_socket(uri));
     let socket = socket.ok_or_else(|| {

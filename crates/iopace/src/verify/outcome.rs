@@ -208,8 +208,8 @@ impl Waits {
 /// 100 ms, which may be further off. Only what is above the limit in a window breaks it: a client
 /// that the machine was late for has less in one.
 ///
-/// `one` is what one request counts; `waits` says whether the limit was what requests met, and `busy`
-/// whether the processors were free for them.
+/// `one` is what one request counts; `waits` says whether the limit was what requests met, and
+/// `busy` whether the processors were free for them.
 pub fn judge_limit(
     mut outcome: Outcome,
     tally: &Tally,

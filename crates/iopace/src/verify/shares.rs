@@ -1,0 +1,258 @@
+//! What a group was promised beside others: a weight, a class, a guarantee, a latency target. Another
+//! group is put beside it for as long as that takes, and both ask for more than the disk does.
+
+use super::Verify;
+use super::check::{NO_SCRATCH, SETTLE, describe};
+use super::load::{Direction, Work};
+use super::outcome::{Outcome, Unit, Waits};
+use super::promise::{Key, Rates};
+use super::tally::{Tally, Times};
+use super::target::{Sibling, Target, Way, failed};
+use crate::output::Failure;
+use crate::units;
+use iopace_core::time::Nanos;
+use std::thread;
+use std::time::Duration;
+
+/// The same for a latency target: siblings are narrowed window by window, each of up to a second.
+const SETTLE_LATENCY: Duration = Duration::from_secs(3);
+
+/// A share may be off by what one go of a task is (`fair`).
+const GO: Duration = Duration::from_millis(100);
+
+/// Requests under way beside somebody: more than a disk holds at once.
+const DEPTH: usize = 32;
+
+/// Most requests under way on a connection: what the daemon takes from one.
+const DEPTH_MAX: usize = 512;
+
+/// Bytes of a request of those that compete.
+const COMPETING: u32 = 64 * 1024;
+
+/// The part of the disk that a strict order leaves to the other side, at most, in percent.
+const CLASS_LEAVES_PERCENT: f64 = 3.0;
+
+impl Verify<'_> {
+    /// The group beside another one, both with more requests than the disk holds: what each did,
+    /// and where their time went.
+    fn beside(
+        &self,
+        target: &Target,
+        sibling: &Sibling<'_>,
+        (what, works): (&str, [Work; 2]),
+        times: Times,
+    ) -> Result<([Tally; 2], [Waits; 2]), Failure> {
+        let writes = |work: &Work| work.direction != Direction::Read;
+        let names = [&*target.group, &*sibling.group];
+        let before = [target.waits(names[0])?, target.waits(names[1])?];
+        let connections = [
+            target.connect(names[0], writes(&works[0]))?,
+            target.connect(names[1], writes(&works[1]))?,
+        ];
+        let tallies = self.watched(what, times, || {
+            let [own, other] = connections;
+            thread::scope(|scope| {
+                let other = scope.spawn(|| other.drive(&works[1], times, self.stop));
+                let own = own.drive(&works[0], times, self.stop).map_err(failed)?;
+                let other = other.join().map_err(|_| failed("a client panicked"))?;
+                Ok([own, other.map_err(failed)?])
+            })
+        })?;
+        let after = [target.waits(names[0])?, target.waits(names[1])?];
+        Ok((tallies, [after[0].since(before[0]), after[1].since(before[1])]))
+    }
+
+    /// Both sides of a contest for the disk.
+    fn competing(&self, target: &Target) -> [Work; 2] {
+        // Slots go by weight where the scheduler does not: more than there are have to wait.
+        let slots = usize::try_from(target.device.queue.nr_requests).unwrap_or(DEPTH);
+        let is_fair = target.device.scheduler.algorithm == "fair";
+        let depth = if is_fair { DEPTH } else { slots.clamp(DEPTH, DEPTH_MAX) };
+        let direction = Direction::Read;
+        [0, 1].map(|seed| Work { direction, block: COMPETING, depth, is_random: true, seed })
+    }
+
+    pub(super) fn weight(
+        &self,
+        target: &Target,
+        place: (&str, &str),
+        value: &str,
+        chain: &[(String, Rates)],
+    ) -> Result<Outcome, Failure> {
+        let weight: f64 = value.parse().map_err(|_| failed(format!("io.weight: '{value}'")))?;
+        let asked = weight / (weight + 100.0) * 100.0;
+        let mut outcome = Outcome::new(place, "weight", (asked, Unit::PercentOfBytes));
+        outcome.tolerance_percent = self.tolerance_of_share();
+        let works = self.competing(target);
+        outcome.load = format!("{} beside the same of weight 100", describe(&works[0]));
+        if let Some(reason) = no_contest(target) {
+            return Ok(outcome.not_tested(reason));
+        }
+        let sibling = target.sibling(None)?;
+        let what = format!("weight of {}, {}", target.group, outcome.load);
+        let times = Times::from_now(SETTLE, self.options.time);
+        let (tallies, waits) = self.beside(target, &sibling, (&what, works), times)?;
+        outcome.seen(&tallies[0], times.steady());
+        let ceiling = chain[0].1.ceiling(Direction::Read, COMPETING);
+        if let Some((rate, key)) = ceiling.filter(|(rate, _)| tallies[0].rate(false) > rate * 0.97)
+        {
+            let reason =
+                format!("{} of the group, {rate:.0} such requests/s, comes first", key.name());
+            return Ok(outcome.not_tested(reason));
+        }
+        Ok(judge_share(outcome, &tallies, waits))
+    }
+
+    fn tolerance_of_share(&self) -> f64 {
+        self.options.tolerance * 2.0 + GO.as_secs_f64() / self.options.time.as_secs_f64() * 100.0
+    }
+
+    pub(super) fn class(
+        &self,
+        target: &Target,
+        place: (&str, &str),
+        value: &str,
+    ) -> Result<Option<Outcome>, Failure> {
+        let (name, asked) = match value.split_whitespace().next() {
+            Some("RT" | "1") => ("class RT", 100.0),
+            Some("IDLE" | "3") => ("class IDLE", 0.0),
+            // Nothing but weights holds among those of the middle.
+            _ => return Ok(None),
+        };
+        let mut outcome = Outcome::new(place, name, (asked, Unit::PercentOfBytes));
+        outcome.tolerance_percent = CLASS_LEAVES_PERCENT.max(self.tolerance_of_share());
+        let works = self.competing(target);
+        outcome.load = format!("{} beside the same of class BE", describe(&works[0]));
+        if let Some(reason) = no_contest(target) {
+            return Ok(Some(outcome.not_tested(reason)));
+        }
+        let scheduler = &target.device.scheduler.algorithm;
+        if scheduler != "fair" {
+            let reason =
+                format!("classes count with the scheduler fair, and {scheduler} is at work");
+            return Ok(Some(outcome.not_tested(reason)));
+        }
+        let sibling = target.sibling(None)?;
+        let what = format!("{name} of {}, {}", target.group, outcome.load);
+        let times = Times::from_now(SETTLE, self.options.time);
+        let (tallies, waits) = self.beside(target, &sibling, (&what, works), times)?;
+        outcome.seen(&tallies[0], times.steady());
+        Ok(Some(judge_share(outcome, &tallies, waits)))
+    }
+
+    /// A rate of `io.min`, beside somebody of the largest weight.
+    pub(super) fn guarantee(
+        &self,
+        target: &Target,
+        key: Key,
+        rate: u64,
+    ) -> Result<Outcome, Failure> {
+        let place = (&*target.group, &*target.device.name);
+        let unit = if key.is_bytes() { Unit::BytesPerS } else { Unit::RequestsPerS };
+        let promise = format!("guarantee {}", key.name());
+        let mut outcome = Outcome::new(place, &promise, (rate as f64, unit));
+        outcome.tolerance_percent = self.options.tolerance * 5.0;
+        if let Some(reason) = no_contest(target) {
+            return Ok(outcome.not_tested(reason));
+        }
+        let direction = key.direction();
+        if direction == Direction::Write && !target.may_write() {
+            return Ok(outcome.not_tested(NO_SCRATCH));
+        }
+        let mut works = self.competing(target);
+        // What counts reads and writes is seen with reads too.
+        works[0].direction =
+            if direction == Direction::Write { direction } else { Direction::Read };
+        if !key.is_bytes() {
+            works[0].block = 4096;
+        }
+        outcome.load = format!("{} beside a weight of 10000", describe(&works[0]));
+        let sibling = target.sibling(Some(10_000))?;
+        let what = format!("{promise} of {}, {}", target.group, outcome.load);
+        let times = Times::from_now(SETTLE, self.options.time);
+        let (tallies, _) = self.beside(target, &sibling, (&what, works), times)?;
+        outcome.seen(&tallies[0], times.steady());
+        let [own, other] = [0, 1].map(|at| tallies[at].rate(key.is_bytes()));
+        let off = (own / rate as f64 - 1.0) * 100.0;
+        (outcome.achieved, outcome.off_percent) = (Some(own), Some(off));
+        outcome.beside = Some(other);
+        if off >= -outcome.tolerance_percent {
+            return Ok(outcome.holds());
+        }
+        if own + other < rate as f64 {
+            return Ok(outcome.not_tested("not reached: the disk does no more, for all together"));
+        }
+        Ok(outcome.broken("the group has less than its guarantee while others are served"))
+    }
+
+    /// `io.latency`: one request at a time, beside somebody without a target.
+    pub(super) fn latency(
+        &self,
+        target: &Target,
+        place: (&str, &str),
+        text: &str,
+    ) -> Result<Outcome, Failure> {
+        // Microseconds, as in the kernel's file.
+        let asked = text.parse().map(Nanos::from_micros);
+        let asked = asked.map_err(|_| failed(format!("io.latency: '{text}' is not understood")))?;
+        let mut outcome = Outcome::new(place, "latency target", (asked.0 as f64, Unit::Ns));
+        if let Some(reason) = no_contest(target) {
+            return Ok(outcome.not_tested(reason));
+        }
+        let mut works = self.competing(target);
+        (works[0].depth, works[0].block) = (1, 4096);
+        outcome.load = format!("{} beside {}; p90", describe(&works[0]), describe(&works[1]));
+        let what = format!("latency of {} alone", target.group);
+        let times = Times::from_now(Duration::from_millis(200), Duration::from_secs(1));
+        let alone = self.drive(target, &what, &works[0], times)?.latencies.quantile(900);
+        let sibling = target.sibling(None)?;
+        let what = format!("latency target of {}, {}", target.group, outcome.load);
+        let times = Times::from_now(SETTLE_LATENCY, self.options.time);
+        let (tallies, _) = self.beside(target, &sibling, (&what, works), times)?;
+        outcome.seen(&tallies[0], times.steady());
+        let seen = tallies[0].latencies.quantile(900);
+        outcome.achieved = Some(seen.0 as f64);
+        outcome.off_percent = Some((seen.0 as f64 / asked.0 as f64 - 1.0) * 100.0);
+        if seen <= asked {
+            return Ok(outcome.holds());
+        }
+        if alone > asked {
+            let alone = units::time(alone.0);
+            return Ok(outcome.not_tested(format!("not reached: alone it has {alone} (p90)")));
+        }
+        Ok(outcome
+            .broken("more than a tenth of its requests took longer beside a group without one"))
+    }
+}
+
+/// Why nobody can be put beside it.
+fn no_contest(target: &Target) -> Option<&'static str> {
+    match target.way {
+        _ if target.group == "/" => Some("the root has nobody beside it"),
+        Way::Mount(_) => Some("it takes two programs: verify it through an export"),
+        Way::Nbd { .. } => None,
+    }
+}
+
+/// A share of the bytes, by equal requests all over the export: of the disk's time as well.
+fn judge_share(mut outcome: Outcome, tallies: &[Tally; 2], waits: [Waits; 2]) -> Outcome {
+    let [own, other] = [0, 1].map(|at| tallies[at].rate(true));
+    if own + other == 0.0 {
+        return outcome.not_tested("nothing was answered in time");
+    }
+    let share = own / (own + other) * 100.0;
+    outcome.achieved = Some(share);
+    outcome.off_percent = Some(share - outcome.asked);
+    let sum = Waits {
+        held_ns: waits[0].held_ns.saturating_add(waits[1].held_ns),
+        queued_ns: waits[0].queued_ns.saturating_add(waits[1].queued_ns),
+        disk_ns: waits[0].disk_ns.saturating_add(waits[1].disk_ns),
+    };
+    if !sum.has_queue() {
+        return outcome.not_tested("the disk was never the bottleneck: nobody had to wait");
+    }
+    if (share - outcome.asked).abs() > outcome.tolerance_percent {
+        return outcome.broken("the disk is not divided as asked");
+    }
+    outcome.holds()
+}
