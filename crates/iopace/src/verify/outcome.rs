@@ -197,11 +197,12 @@ impl Waits {
     pub fn is_held_back(self) -> bool {
         self.held_ns > self.queued_ns.saturating_add(self.disk_ns)
     }
+}
 
-    /// Whether most of it went by waiting for something in iopace: there was a choice to make.
-    pub fn has_queue(self) -> bool {
-        self.held_ns.saturating_add(self.queued_ns) > self.disk_ns
-    }
+/// That the machine had no processor for it, if that was so.
+pub fn busy_reason(busy: Option<f64>) -> Option<String> {
+    let busy = busy.filter(|busy| *busy > BUSY_PERCENT)?;
+    Some(format!("somebody waited for a processor in {busy:.0} % of the time"))
 }
 
 /// A limit: what passed in the steady time is what was asked for, and so are nine in ten windows of
@@ -232,13 +233,11 @@ pub fn judge_limit(
         return outcome.broken("more passed than the limit allows");
     }
     if off < -room {
-        return match busy.filter(|busy| *busy > BUSY_PERCENT) {
+        return match busy_reason(busy) {
             _ if !waits.is_held_back() => {
                 outcome.not_tested("not reached: the disk, or the machine, does no more")
             }
-            Some(busy) => outcome.not_tested(format!(
-                "not reached: somebody waited for a processor in {busy:.0} % of the time"
-            )),
+            Some(reason) => outcome.not_tested(format!("not reached: {reason}")),
             None => outcome.broken("it held back more than was asked for"),
         };
     }

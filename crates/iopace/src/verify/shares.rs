@@ -1,10 +1,12 @@
-//! What a group was promised beside others: a weight, a class, a guarantee, a latency target. Another
-//! group is put beside it for as long as that takes, and both ask for more than the disk does.
+//! What a group was promised beside others: a weight, a class, a guarantee, a latency target.
+//! Another group is put beside it for as long as that takes, and both ask for more than the disk
+//! does.
 
 use super::Verify;
+use super::busy::Busy;
 use super::check::{NO_SCRATCH, SETTLE, describe};
 use super::load::{Direction, Work};
-use super::outcome::{Outcome, Unit, Waits};
+use super::outcome::{Outcome, Unit, Waits, busy_reason};
 use super::promise::{Key, Rates};
 use super::tally::{Tally, Times};
 use super::target::{Sibling, Target, Way, failed};
@@ -32,6 +34,33 @@ const COMPETING: u32 = 64 * 1024;
 /// The part of the disk that a strict order leaves to the other side, at most, in percent.
 const CLASS_LEAVES_PERCENT: f64 = 3.0;
 
+/// How it went for two beside each other.
+struct Contest {
+    /// Where the time of each went.
+    waits: [Waits; 2],
+    /// The part of the time in which somebody waited for a processor, in percent.
+    busy: Option<f64>,
+}
+
+impl Contest {
+    /// Whether there was a choice to make: at least a fifth of the time was spent in line. A disk
+    /// that takes many requests at once has the larger part of a full queue.
+    fn has_queue(&self) -> bool {
+        let sum =
+            |part: fn(&Waits) -> u64| self.waits.iter().map(|waits| part(waits) / 8).sum::<u64>();
+        let in_line = sum(|waits| waits.held_ns) + sum(|waits| waits.queued_ns);
+        in_line >= (in_line + sum(|waits| waits.disk_ns)) / 5
+    }
+
+    /// It was not kept: by iopace, or by a machine that had no processor for it.
+    fn missed(&self, outcome: Outcome, why: &str) -> Outcome {
+        match busy_reason(self.busy) {
+            Some(reason) => outcome.not_tested(format!("{why}, but {reason}")),
+            None => outcome.broken(why),
+        }
+    }
+}
+
 impl Verify<'_> {
     /// The group beside another one, both with more requests than the disk holds: what each did,
     /// and where their time went.
@@ -41,10 +70,11 @@ impl Verify<'_> {
         sibling: &Sibling<'_>,
         (what, works): (&str, [Work; 2]),
         times: Times,
-    ) -> Result<([Tally; 2], [Waits; 2]), Failure> {
+    ) -> Result<([Tally; 2], Contest), Failure> {
         let writes = |work: &Work| work.direction != Direction::Read;
         let names = [&*target.group, &*sibling.group];
         let before = [target.waits(names[0])?, target.waits(names[1])?];
+        let busy = Busy::begin();
         let connections = [
             target.connect(names[0], writes(&works[0]))?,
             target.connect(names[1], writes(&works[1]))?,
@@ -58,8 +88,10 @@ impl Verify<'_> {
                 Ok([own, other.map_err(failed)?])
             })
         })?;
+        let busy = busy.end();
         let after = [target.waits(names[0])?, target.waits(names[1])?];
-        Ok((tallies, [after[0].since(before[0]), after[1].since(before[1])]))
+        let waits = [after[0].since(before[0]), after[1].since(before[1])];
+        Ok((tallies, Contest { waits, busy }))
     }
 
     /// Both sides of a contest for the disk.
@@ -91,7 +123,7 @@ impl Verify<'_> {
         let sibling = target.sibling(None)?;
         let what = format!("weight of {}, {}", target.group, outcome.load);
         let times = Times::from_now(SETTLE, self.options.time);
-        let (tallies, waits) = self.beside(target, &sibling, (&what, works), times)?;
+        let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
         let ceiling = chain[0].1.ceiling(Direction::Read, COMPETING);
         if let Some((rate, key)) = ceiling.filter(|(rate, _)| tallies[0].rate(false) > rate * 0.97)
@@ -100,7 +132,7 @@ impl Verify<'_> {
                 format!("{} of the group, {rate:.0} such requests/s, comes first", key.name());
             return Ok(outcome.not_tested(reason));
         }
-        Ok(judge_share(outcome, &tallies, waits))
+        Ok(judge_share(outcome, &tallies, &contest))
     }
 
     fn tolerance_of_share(&self) -> f64 {
@@ -135,9 +167,9 @@ impl Verify<'_> {
         let sibling = target.sibling(None)?;
         let what = format!("{name} of {}, {}", target.group, outcome.load);
         let times = Times::from_now(SETTLE, self.options.time);
-        let (tallies, waits) = self.beside(target, &sibling, (&what, works), times)?;
+        let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
-        Ok(Some(judge_share(outcome, &tallies, waits)))
+        Ok(Some(judge_share(outcome, &tallies, &contest)))
     }
 
     /// A rate of `io.min`, beside somebody of the largest weight.
@@ -170,7 +202,7 @@ impl Verify<'_> {
         let sibling = target.sibling(Some(10_000))?;
         let what = format!("{promise} of {}, {}", target.group, outcome.load);
         let times = Times::from_now(SETTLE, self.options.time);
-        let (tallies, _) = self.beside(target, &sibling, (&what, works), times)?;
+        let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
         let [own, other] = [0, 1].map(|at| tallies[at].rate(key.is_bytes()));
         let off = (own / rate as f64 - 1.0) * 100.0;
@@ -182,7 +214,8 @@ impl Verify<'_> {
         if own + other < rate as f64 {
             return Ok(outcome.not_tested("not reached: the disk does no more, for all together"));
         }
-        Ok(outcome.broken("the group has less than its guarantee while others are served"))
+        let why = "the group has less than its guarantee while others are served";
+        Ok(contest.missed(outcome, why))
     }
 
     /// `io.latency`: one request at a time, beside somebody without a target.
@@ -208,7 +241,7 @@ impl Verify<'_> {
         let sibling = target.sibling(None)?;
         let what = format!("latency target of {}, {}", target.group, outcome.load);
         let times = Times::from_now(SETTLE_LATENCY, self.options.time);
-        let (tallies, _) = self.beside(target, &sibling, (&what, works), times)?;
+        let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
         let seen = tallies[0].latencies.quantile(900);
         outcome.achieved = Some(seen.0 as f64);
@@ -220,8 +253,8 @@ impl Verify<'_> {
             let alone = units::time(alone.0);
             return Ok(outcome.not_tested(format!("not reached: alone it has {alone} (p90)")));
         }
-        Ok(outcome
-            .broken("more than a tenth of its requests took longer beside a group without one"))
+        let why = "more than a tenth of its requests took longer beside a group without one";
+        Ok(contest.missed(outcome, why))
     }
 }
 
@@ -235,7 +268,7 @@ fn no_contest(target: &Target) -> Option<&'static str> {
 }
 
 /// A share of the bytes, by equal requests all over the export: of the disk's time as well.
-fn judge_share(mut outcome: Outcome, tallies: &[Tally; 2], waits: [Waits; 2]) -> Outcome {
+fn judge_share(mut outcome: Outcome, tallies: &[Tally; 2], contest: &Contest) -> Outcome {
     let [own, other] = [0, 1].map(|at| tallies[at].rate(true));
     if own + other == 0.0 {
         return outcome.not_tested("nothing was answered in time");
@@ -243,16 +276,51 @@ fn judge_share(mut outcome: Outcome, tallies: &[Tally; 2], waits: [Waits; 2]) ->
     let share = own / (own + other) * 100.0;
     outcome.achieved = Some(share);
     outcome.off_percent = Some(share - outcome.asked);
-    let sum = Waits {
-        held_ns: waits[0].held_ns.saturating_add(waits[1].held_ns),
-        queued_ns: waits[0].queued_ns.saturating_add(waits[1].queued_ns),
-        disk_ns: waits[0].disk_ns.saturating_add(waits[1].disk_ns),
-    };
-    if !sum.has_queue() {
+    if !contest.has_queue() {
         return outcome.not_tested("the disk was never the bottleneck: nobody had to wait");
     }
     if (share - outcome.asked).abs() > outcome.tolerance_percent {
-        return outcome.broken("the disk is not divided as asked");
+        return contest.missed(outcome, "the disk is not divided as asked");
     }
     outcome.holds()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::Verdict;
+    use super::*;
+    use std::time::Instant;
+
+    /// Two that had so many bytes, on a machine that was that busy.
+    fn judged(bytes: [u64; 2], queued_ns: u64, busy: Option<f64>) -> Outcome {
+        let times = Times::from_now(Duration::ZERO, Duration::from_secs(1));
+        let tallies = bytes.map(|bytes| {
+            let mut tally = Tally::new(times);
+            tally.record(Instant::now().max(times.steady_from), bytes, Duration::from_millis(1));
+            tally
+        });
+        let mut outcome = Outcome::new(("/a", "disk"), "weight", (75.0, Unit::PercentOfBytes));
+        outcome.tolerance_percent = 3.0;
+        let waits = [Waits { held_ns: 0, queued_ns, disk_ns: 1_000 }; 2];
+        judge_share(outcome, &tallies, &Contest { waits, busy })
+    }
+
+    #[test]
+    fn a_share_is_compared_where_somebody_had_to_wait() {
+        assert_eq!(judged([74, 26], 1_000, Some(1.0)).verdict, Verdict::Holds);
+        let equal = judged([50, 50], 1_000, Some(1.0));
+        assert_eq!((equal.verdict, equal.off_percent), (Verdict::Broken, Some(-25.0)));
+        let idle = judged([50, 50], 100, Some(1.0));
+        assert_eq!(idle.verdict, Verdict::NotTested);
+        assert!(idle.reason.is_some_and(|why| why.contains("never the bottleneck")));
+    }
+
+    #[test]
+    fn a_busy_machine_is_told_from_a_broken_promise() {
+        let busy = judged([50, 50], 1_000, Some(50.0));
+        assert_eq!(busy.verdict, Verdict::NotTested);
+        assert_eq!(judged([50, 50], 1_000, None).verdict, Verdict::Broken);
+        assert_eq!(judged([75, 25], 1_000, Some(50.0)).verdict, Verdict::Holds);
+        assert_eq!(judged([0, 0], 1_000, None).verdict, Verdict::NotTested);
+    }
 }
