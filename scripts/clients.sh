@@ -217,6 +217,8 @@ check "pace: ten writers" fio python3 "$root/scripts/pace.py" writers short
 check "pace: a reader beside ten writers" fio python3 "$root/scripts/pace.py" reader short
 check "pace: a limit and weights" fio python3 "$root/scripts/pace.py" groups short
 
+check "verify: a limit that is ignored is found" python3 "$root/scripts/verify.sh"
+
 field() { # a test of scripts/field, short; it says itself what it lacks
   "$root/scripts/field.sh" "$1" --short >log 2>&1 </dev/null
   local status=$?

@@ -18,7 +18,7 @@ use std::time::Instant;
 pub const BLOCK_MIN: u32 = 4096;
 
 /// Most threads.
-const THREADS_MAX: usize = 16;
+pub const THREADS_MAX: usize = 16;
 
 /// Size of the file. It has no content: what a limit counts is asked for, not found.
 const SIZE: u64 = 64 << 20;
