@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(judged((0..180).map(|at| at * 11), 1000).verdict, Verdict::Broken);
         assert_eq!(judged((0..180).map(|at| at * 11), 1).verdict, Verdict::NotTested);
         // A busy machine excuses too little, never too much.
-        let busy = |ms: u32| judged_while((0..200).map(|at| at * ms), 1000, Some(50.0)).verdict;
+        let busy = |ms: u32| judged_while((0..220).map(|at| at * ms), 1000, Some(50.0)).verdict;
         assert_eq!((busy(11), busy(9)), (Verdict::NotTested, Verdict::Broken));
         let unknown = judged_while((0..180).map(|at| at * 11), 1000, None);
         assert_eq!(unknown.verdict, Verdict::Broken);
