@@ -120,6 +120,9 @@ impl Verify<'_> {
         if let Some(reason) = no_contest(target) {
             return Ok(outcome.not_tested(reason));
         }
+        if let Some(reason) = before_weights(target)? {
+            return Ok(outcome.not_tested(reason));
+        }
         let sibling = target.sibling(None)?;
         let what = format!("weight of {}, {}", target.group, outcome.load);
         let times = Times::from_now(SETTLE, self.options.time);
@@ -256,6 +259,17 @@ impl Verify<'_> {
         let why = "more than a tenth of its requests took longer beside a group without one";
         Ok(contest.missed(outcome, why))
     }
+}
+
+/// What decides before the weight of a group does.
+fn before_weights(target: &Target) -> Result<Option<&'static str>, Failure> {
+    let (class, _) = target.value(&target.group, "io.ioprio_class")?;
+    if class != "BE" && target.device.scheduler.algorithm == "fair" {
+        return Ok(Some("its class comes before weights"));
+    }
+    let (min, _) = target.value(&target.group, "io.min")?;
+    let min = Rates::parse(&min).map_err(failed)?;
+    Ok((!min.rates.is_empty()).then_some("its guarantee comes before weights"))
 }
 
 /// Why nobody can be put beside it.
