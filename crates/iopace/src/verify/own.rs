@@ -35,8 +35,8 @@ const LIMITS: &[Promise] = &[
     ("/limits/requests", "io.max", "riops=1000 wiops=1000", Some(4 << 10)),
 ];
 
-/// Limits of reads and writes together. They are driven around the page cache: buffered writes meet
-/// them at the door and reads at the disk, and each alone.
+/// Limits of reads and writes together. They are driven around the page cache: for buffered writes
+/// beside reads they do not hold (docs/verify.md).
 const TOTALS: &[Promise] = &[
     ("/limits/bps", "io.max", "bps=8M", Some(16 << 10)),
     ("/limits/iops", "io.max", "iops=1000", Some(4 << 10)),
