@@ -1,0 +1,188 @@
+// One chart: uPlot with the page's axes, markers of changes, a legend with values, and one common
+// cursor. What it shows is in panels.js.
+
+import { el, setAttribute, setText } from "./dom.js";
+import { SPAN_S } from "./store.js";
+import { clock } from "./format.js";
+
+/** Charts that share a cursor. */
+const cursors = uPlot.sync("time");
+
+const charts = new Set();
+
+function css(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Redraws all charts, for the colours of another theme. */
+export function recolour() {
+  charts.forEach((chart) => chart.plot.redraw(false, true));
+}
+
+/** Places for the marks of a scale of sizes or counts: 1, 2 or 5 of 1024^n or 10^n. */
+function binarySteps() {
+  const steps = [];
+  for (let unit = 1; unit < 2 ** 50; unit *= 1024) {
+    steps.push(...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((factor) => factor * unit));
+  }
+  return steps;
+}
+
+const STEPS = { binary: binarySteps(), decimal: undefined };
+
+function axisOf({ scale, side, show, steps, format, width }) {
+  return {
+    scale,
+    side,
+    size: width || 68,
+    stroke: () => css("--muted"),
+    font: "11px system-ui, sans-serif",
+    grid: { show: side === 3, stroke: () => css("--grid"), width: 1 },
+    ticks: { show: false },
+    gap: 6,
+    space: 28,
+    incrs: STEPS[steps],
+    values: (_, all) => all.map((value) => (value === null ? "" : format(value))),
+    ...show,
+  };
+}
+
+/** Vertical lines where something was changed, with a number that the list of events explains. */
+function drawMarkers(plot, markers) {
+  const { ctx: context, bbox } = plot;
+  const ratio = devicePixelRatio;
+  context.save();
+  context.strokeStyle = css("--marker");
+  context.fillStyle = css("--marker");
+  context.font = `${11 * ratio}px system-ui, sans-serif`;
+  context.lineWidth = ratio;
+  context.setLineDash([4 * ratio, 3 * ratio]);
+  let free = -Infinity;
+  for (const { at, text } of markers) {
+    const x = Math.round(plot.valToPos(at / 1000, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) {
+      continue;
+    }
+    context.beginPath();
+    context.moveTo(x, bbox.top);
+    context.lineTo(x, bbox.top + bbox.height);
+    context.stroke();
+    const width = context.measureText(text).width;
+    const isLeft = x + width + 8 * ratio > bbox.left + bbox.width;
+    const from = isLeft ? x - width - 4 * ratio : x + 4 * ratio;
+    if (from > free) {
+      context.fillText(text, from, bbox.top + 11 * ratio);
+      free = from + width;
+    }
+  }
+  context.restore();
+}
+
+/**
+ * A chart in `host`. `options`: `title`, `note`, `height`, `series` (of uPlot, without the x one,
+ * each with `label`, `swatch` and `format`), `axes` (`scale`, `side`, `format`, `steps`), `scales`,
+ * `marks()` (the markers), `values(series, index)` (what the legend says; default: the data).
+ */
+export class Chart {
+  constructor(host, options) {
+    this.options = options;
+    this.body = el("div", { class: "plot", role: "img" });
+    this.legend = el("ul", { class: "legend" });
+    const head = el("h3", {}, options.title);
+    const note = options.note ? el("span", { class: "note" }, options.note) : null;
+    host.append(el("div", { class: "chart-head" }, head, note), this.body, this.legend);
+    this.data = [[]];
+    this.index = null;
+    this.build();
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.body);
+    charts.add(this);
+  }
+
+  build() {
+    const { options } = this;
+    const x = {
+      ...axisOf({ scale: "x", side: 2, format: (value) => clock(value * 1000), width: 24 }),
+      space: 80,
+      grid: { show: false },
+    };
+    const config = {
+      width: Math.max(100, this.body.clientWidth),
+      height: options.height,
+      padding: [14, options.axes.length > 1 ? 0 : 10, 0, 0],
+      legend: { show: false },
+      cursor: {
+        sync: { key: cursors.key, setSeries: false },
+        drag: { x: false, y: false },
+        points: { size: 5 },
+        y: false,
+      },
+      scales: { x: { time: false }, ...options.scales },
+      axes: [x, ...options.axes.map((axis) => axisOf(axis))],
+      series: [{}, ...options.series],
+      hooks: {
+        draw: [(plot) => drawMarkers(plot, options.marks())],
+        setCursor: [(plot) => this.setIndex(plot.cursor.idx)],
+      },
+    };
+    this.plot = new uPlot(config, this.emptyData(), this.body);
+    this.buildLegend();
+  }
+
+  emptyData() {
+    return [[], ...this.options.series.map(() => [])];
+  }
+
+  resize() {
+    const width = this.body.clientWidth;
+    if (width > 0 && width !== this.plot.width) {
+      this.plot.setSize({ width, height: this.options.height });
+    }
+  }
+
+  buildLegend() {
+    this.rows = this.options.series.map(({ label, swatch }) => {
+      const value = el("span", { class: "value" });
+      const item = el("li", {}, swatch(), el("span", {}, label), value);
+      return { item, value };
+    });
+    this.legend.replaceChildren(...this.rows.map(({ item }) => item));
+  }
+
+  /** Other series, as when other groups are the busiest. */
+  setSeries(series) {
+    this.options.series = series;
+    this.plot.destroy();
+    this.build();
+  }
+
+  /** Shows the data, `[seconds, series, ...]`, up to the second `end`. */
+  setData(data, end) {
+    this.data = data;
+    this.plot.batch(() => {
+      this.plot.setData(data, false);
+      this.plot.setScale("x", { min: end - SPAN_S, max: end });
+    });
+    this.fillLegend();
+  }
+
+  setIndex(index) {
+    this.index = index === undefined ? null : index;
+    this.fillLegend();
+  }
+
+  fillLegend() {
+    const last = this.data[0].length - 1;
+    const at = this.index === null ? last : Math.min(this.index, last);
+    const words = [];
+    this.options.series.forEach((series, i) => {
+      const read = this.options.values || ((j, k) => this.data[j + 1][k]);
+      const value = at < 0 ? null : read(i, at);
+      const text = value === null || value === undefined ? "–" : series.format(value);
+      setText(this.rows[i].value, text);
+      words.push(`${series.label} ${text}`);
+    });
+    this.legend.classList.toggle("at-cursor", this.index !== null);
+    setAttribute(this.body, "aria-label", `${this.options.title}: ${words.join(", ")}`);
+  }
+}

@@ -1,0 +1,134 @@
+// The table of groups, as a tree or by what they do. Rows are made when they are first shown, at
+// most so many as are asked for, and kept as long as they are listed.
+
+import { get } from "./api.js";
+import { arrange, byId, setText, show } from "./dom.js";
+import { GroupRow } from "./rows.js";
+import { parentOf, shown, store } from "./store.js";
+
+/** Rows before "show all", and after it. */
+const ROWS_MAX = 40;
+const ROWS_MAX_ALL = 1000;
+
+/** How often the settings of all groups are read, in ms: others may change them too. */
+const SETTINGS_MS = 10000;
+
+const view = { sort: "group", filter: "", isAll: false };
+let settings = new Map();
+let rows = new Map();
+let rowsOf = null;
+
+const flow = (part) => (live) => live.activity[part].bytes_s;
+
+/** What the columns sort by. */
+const KEYS = {
+  read: flow("read"),
+  write: flow("write"),
+  ops: ({ activity }) => activity.read.ops_milli_s + activity.write.ops_milli_s,
+  p99: ({ activity }) => activity.latency.p99_ns,
+  slots: (live) => live.slots_taken_count,
+  dirty: (live) => live.dirty_bytes,
+  weight: (live) => live.weight,
+};
+
+const bytesOf = (live) => live.activity.read.bytes_s + live.activity.write.bytes_s;
+
+/** Reads what is set for the groups. */
+export async function readSettings() {
+  try {
+    const all = await get("/v1/groups");
+    settings = new Map(all.map(({ group, files }) => [group, files]));
+    if (shown()) {
+      drawGroups(shown());
+    }
+  } catch {
+    // The state of the connection is shown elsewhere; what is known stays.
+  }
+}
+
+/** Sets up filter, sorting and "show all". */
+export function buildGroups() {
+  const redraw = () => shown() && drawGroups(shown());
+  byId("group-filter").addEventListener("input", (event) => {
+    view.filter = event.target.value.trim().toLowerCase();
+    redraw();
+  });
+  byId("group-all").addEventListener("click", () => {
+    view.isAll = !view.isAll;
+    redraw();
+  });
+  for (const button of document.querySelectorAll("#groups button[data-sort]")) {
+    button.addEventListener("click", () => {
+      view.sort = button.dataset.sort;
+      for (const other of document.querySelectorAll("#groups button[data-sort]")) {
+        const isIt = other === button;
+        const order = other.dataset.sort === "group" ? "ascending" : "descending";
+        other.closest("th").setAttribute("aria-sort", isIt ? order : "none");
+      }
+      redraw();
+    });
+  }
+  setInterval(() => !document.hidden && store.status && readSettings(), SETTINGS_MS);
+}
+
+/** Paths in order of the tree: by name, what is below a group right after it. */
+function byPath(a, b) {
+  const [left, right] = [a.split("/"), b.split("/")];
+  for (let i = 0; i < Math.min(left.length, right.length); i += 1) {
+    if (left[i] !== right[i]) {
+      return left[i] < right[i] ? -1 : 1;
+    }
+  }
+  return left.length - right.length;
+}
+
+/** The groups to show: of many, those that do most, with those above them. */
+function choose(lives) {
+  const all = [...new Set([...lives.keys(), ...settings.keys()])];
+  const matching = all.filter((group) => group.toLowerCase().includes(view.filter));
+  const max = view.isAll ? ROWS_MAX_ALL : ROWS_MAX;
+  const key = KEYS[view.sort] || bytesOf;
+  const value = (group) => (lives.has(group) ? key(lives.get(group)) : -1);
+  const values = new Map(matching.map((group) => [group, value(group)]));
+  const most = (a, b) => values.get(b) - values.get(a) || byPath(a, b);
+  const chosen = matching.length > max ? matching.sort(most).slice(0, max) : matching;
+  const edited = [...rows.values()].filter((row) => row.isEdited()).map(({ group }) => group);
+  const listed = new Set([...chosen, ...edited]);
+  if (view.sort !== "group") {
+    return { groups: [...listed].sort(most), total: matching.length };
+  }
+  for (const group of [...listed]) {
+    for (let above = parentOf(group); above !== null; above = parentOf(above)) {
+      listed.add(above);
+    }
+  }
+  return { groups: [...listed].sort(byPath), total: matching.length };
+}
+
+/** Shows the groups of the device. */
+export function drawGroups(device) {
+  if (rowsOf !== device.device) {
+    rows = new Map();
+    rowsOf = device.device;
+  }
+  const lives = new Map(device.groups.map((live) => [live.group, live]));
+  const { groups, total } = choose(lives);
+  const kept = new Map();
+  for (const group of groups) {
+    const row = rows.get(group) || new GroupRow(group, device.device, readSettings);
+    row.update(lives.get(group) || null, settings.get(group) || {}, {
+      isFlat: view.sort !== "group",
+    });
+    kept.set(group, row);
+  }
+  rows = kept;
+  arrange(byId("group-rows"), [...kept.values()].flatMap(({ nodes }) => nodes));
+  const hidden = Math.max(0, total - Math.min(total, groups.length));
+  show(byId("group-all"), view.isAll || hidden > 0);
+  setText(byId("group-all"), view.isAll ? "Show the busiest only" : `Show all ${total}`);
+  const left = device.groups_left_out_count;
+  const out = left > 0 ? `; the daemon leaves out ${left} more that do little` : "";
+  const what = view.filter ? `${total} match` : `${total} groups`;
+  setText(byId("group-count"), `${what}${hidden > 0 ? `, ${groups.length} shown` : ""}${out}`);
+  show(byId("group-none"), groups.length === 0);
+}

@@ -1,0 +1,168 @@
+// The page: takes the stream of reports and has each part shown, at most once a second.
+
+import { get, setToken, takeToken } from "./api.js";
+import { recolour } from "./charts.js";
+import { buildDevice, readChoices, readDevice, watchDevice } from "./device.js";
+import { arrange, byId, el, setAttribute, setText, show } from "./dom.js";
+import { drawEvents, readEvents, takeEvent } from "./events.js";
+import { duration } from "./format.js";
+import { buildGroups, drawGroups, readSettings } from "./groups.js";
+import { buildKeys, buildTheme } from "./keys.js";
+import { Live } from "./live.js";
+import { buildPanels, drawPanels } from "./panels.js";
+import { SPAN_S, mark, pointsOf, shown, store, takeHistory, takeReport } from "./store.js";
+import { drawTasks } from "./tasks.js";
+import { buildTiles, drawEmpty, drawTiles } from "./tiles.js";
+import { buildWhy, drawWhy } from "./why.js";
+
+let isDue = false;
+const tabs = new Map();
+
+function draw() {
+  isDue = false;
+  const device = shown();
+  if (!device || store.isPaused || document.hidden) {
+    return;
+  }
+  if (store.device !== device.device) {
+    pick(device.device);
+    return;
+  }
+  drawTabs();
+  const { version, pid } = store.status || {};
+  const about = version ? `iopace ${version}, process ${pid}, ` : "";
+  setText(byId("daemon"), `${about}up ${duration(store.latest.uptime_ns)}`);
+  drawTiles(device);
+  drawEmpty(pointsOf(device.device), device);
+  drawPanels(device);
+  drawWhy(device);
+  drawGroups(device);
+  drawTasks(device);
+  watchDevice(device);
+}
+
+/** Draws with the next frame; many reasons to draw come to one drawing. */
+function due() {
+  if (!isDue) {
+    isDue = true;
+    requestAnimationFrame(draw);
+  }
+}
+
+function drawTabs() {
+  const names = store.latest.devices.map(({ device }) => device);
+  const nodes = store.latest.devices.map(({ device, scheduler }, i) => {
+    if (!tabs.has(device)) {
+      const scheduler = el("small");
+      const button = el("button", { type: "button", onclick: () => pick(device) }, device, scheduler);
+      tabs.set(device, { button, scheduler });
+    }
+    const tab = tabs.get(device);
+    setText(tab.scheduler, scheduler);
+    setAttribute(tab.button, "title", i < 9 ? `key ${i + 1}` : null);
+    setAttribute(tab.button, "aria-pressed", String(device === store.device));
+    return tab.button;
+  });
+  [...tabs.keys()].filter((name) => !names.includes(name)).forEach((name) => tabs.delete(name));
+  arrange(byId("devices"), nodes);
+}
+
+/** Shows a device. */
+function pick(device) {
+  store.device = device;
+  readDevice(true).catch(() => {});
+  due();
+}
+
+function setState(state, text) {
+  const node = byId("state");
+  setAttribute(node, "data-state", state);
+  setText(byId("state-text"), text);
+  show(byId("retry"), state === "lost");
+  document.body.classList.toggle("stale", state === "lost");
+  setText(byId("lost"), state === "lost" ? `Not connected: ${text}. The page shows the past.` : "");
+  show(byId("lost"), state === "lost");
+  if (state === "denied") {
+    setText(byId("login-message"), text);
+    byId("login").showModal();
+  }
+}
+
+/** Reads what the stream does not say; at the start and after each break. */
+async function onOpen() {
+  const before = store.latest;
+  const [status, history] = await Promise.all([
+    get("/v1/status"),
+    get(`/v1/live?history=${SPAN_S}`),
+  ]);
+  const isOther = store.status !== null && store.status.pid !== status.pid;
+  store.status = status;
+  if (isOther || (before && history.length > 0 && history.at(-1).uptime_ns < before.uptime_ns)) {
+    store.latest = null;
+    history.at(-1)?.devices.forEach(({ device }) => mark(device, "daemon restarted"));
+  }
+  takeHistory(history);
+  await readChoices();
+  const device = shown();
+  if (device) {
+    store.device = device.device;
+    await readDevice();
+  }
+  await Promise.all([readSettings(), readEvents()]);
+  show(byId("main"), true);
+  show(byId("loading"), false);
+  due();
+}
+
+function onEvent(name, data) {
+  if (name === "live") {
+    takeReport(data);
+    due();
+  } else if (name === "event" && takeEvent(data)) {
+    drawEvents();
+  }
+}
+
+function setPaused(isPaused) {
+  store.isPaused = isPaused;
+  setAttribute(byId("pause"), "aria-pressed", String(isPaused));
+  setText(byId("pause"), isPaused ? "Resume" : "Pause");
+  document.body.classList.toggle("paused", isPaused);
+  due();
+}
+
+function build(live) {
+  buildTiles();
+  buildPanels();
+  buildWhy();
+  buildGroups();
+  buildDevice();
+  buildTheme(recolour);
+  buildKeys((index) => {
+    const device = store.latest && store.latest.devices[index];
+    if (device) {
+      pick(device.device);
+    }
+  });
+  byId("pause").addEventListener("click", () => setPaused(!store.isPaused));
+  byId("retry").addEventListener("click", () => live.retryNow());
+  byId("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(byId("empty-code").textContent);
+    setText(byId("copy"), "Copied");
+    setTimeout(() => setText(byId("copy"), "Copy"), 2000);
+  });
+  byId("login").addEventListener("cancel", (event) => event.preventDefault());
+  byId("login-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    setToken(byId("token").value.trim());
+    byId("token").value = "";
+    byId("login").close();
+    live.start();
+  });
+  document.addEventListener("visibilitychange", due);
+}
+
+takeToken();
+const live = new Live("/v1/live/stream", { onOpen, onEvent, onState: setState });
+build(live);
+live.start();
