@@ -20,7 +20,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Takes the token out of the address, if there is one. */
+/** Takes the token out of the address; `true` if there is one. */
 export function takeToken() {
   const words = new URLSearchParams(location.hash.slice(1));
   const token = words.get("token");
@@ -28,12 +28,16 @@ export function takeToken() {
     setToken(token);
     history.replaceState(null, "", location.pathname + location.search);
   }
+  return Boolean(token);
 }
 
 /** Keeps a token for this tab. */
 export function setToken(token) {
   sessionStorage.setItem(KEY, token);
 }
+
+/** Whether there is a token to try. */
+export const hasToken = () => sessionStorage.getItem(KEY) !== null;
 
 /** What every request carries. */
 export function headers() {

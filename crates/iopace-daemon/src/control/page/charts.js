@@ -1,7 +1,7 @@
 // One chart: uPlot with the page's axes, markers of changes, a legend with values, and one common
 // cursor. What it shows is in panels.js.
 
-import { el, setAttribute, setText } from "./dom.js";
+import { el, setAttribute, setText, show } from "./dom.js";
 import { SPAN_S } from "./store.js";
 import { clock } from "./format.js";
 
@@ -19,7 +19,7 @@ export function recolour() {
   charts.forEach((chart) => chart.plot.redraw(false, true));
 }
 
-/** Places for the marks of a scale of sizes or counts: 1, 2 or 5 of 1024^n or 10^n. */
+/** Distances of the marks of a scale: 1, 2 or 5 in each power of ten, by powers of 1024. */
 function binarySteps() {
   const steps = [];
   for (let unit = 1; unit < 2 ** 50; unit *= 1024) {
@@ -28,26 +28,32 @@ function binarySteps() {
   return steps;
 }
 
-const STEPS = { binary: binarySteps(), decimal: undefined };
+const STEPS = {
+  binary: binarySteps(),
+  whole: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000],
+};
 
-function axisOf({ scale, side, show, steps, format, width }) {
+/** Round numbers need no tenths. */
+const short = (text) => text.replace(/\.0(?= )/, "");
+
+function axisOf({ scale, side, steps, format, width, extra = {} }) {
   return {
     scale,
     side,
     size: width || 68,
     stroke: () => css("--muted"),
     font: "11px system-ui, sans-serif",
-    grid: { show: side === 3, stroke: () => css("--grid"), width: 1 },
+    grid: { show: side === 3, stroke: () => css("--grid"), width: 1, ...extra.grid },
     ticks: { show: false },
     gap: 6,
-    space: 28,
     incrs: STEPS[steps],
-    values: (_, all) => all.map((value) => (value === null ? "" : format(value))),
-    ...show,
+    values: (_, all) => all.map((value) => (value === null ? "" : short(format(value)))),
+    space: extra.space ?? 28,
+    filter: extra.filter,
   };
 }
 
-/** Vertical lines where something was changed, with a number that the list of events explains. */
+/** Vertical lines where something was changed, and above them what it was. */
 function drawMarkers(plot, markers) {
   const { ctx: context, bbox } = plot;
   const ratio = devicePixelRatio;
@@ -56,9 +62,11 @@ function drawMarkers(plot, markers) {
   context.fillStyle = css("--marker");
   context.font = `${11 * ratio}px system-ui, sans-serif`;
   context.lineWidth = ratio;
+  context.textAlign = "left";
+  context.textBaseline = "alphabetic";
   context.setLineDash([4 * ratio, 3 * ratio]);
-  let free = -Infinity;
-  for (const { at, text } of markers) {
+  let free = Infinity; // To the left of it there is room for words; the latest have them first.
+  for (const { at, text } of [...markers].reverse()) {
     const x = Math.round(plot.valToPos(at / 1000, "x", true));
     if (x < bbox.left || x > bbox.left + bbox.width) {
       continue;
@@ -68,20 +76,21 @@ function drawMarkers(plot, markers) {
     context.lineTo(x, bbox.top + bbox.height);
     context.stroke();
     const width = context.measureText(text).width;
-    const isLeft = x + width + 8 * ratio > bbox.left + bbox.width;
-    const from = isLeft ? x - width - 4 * ratio : x + 4 * ratio;
-    if (from > free) {
-      context.fillText(text, from, bbox.top + 11 * ratio);
-      free = from + width;
+    const end = bbox.left + bbox.width + 20 * ratio;
+    const from = Math.max(0, Math.min(x - 3 * ratio, end - width));
+    if (from + width + 6 * ratio < free) {
+      context.fillText(text, from, bbox.top - 4 * ratio);
+      free = from;
     }
   }
   context.restore();
 }
 
 /**
- * A chart in `host`. `options`: `title`, `note`, `height`, `series` (of uPlot, without the x one,
+ * A chart in `host`. `options`: `title`, `note`, `series` (of uPlot, without the x one,
  * each with `label`, `swatch` and `format`), `axes` (`scale`, `side`, `format`, `steps`), `scales`,
- * `marks()` (the markers), `values(series, index)` (what the legend says; default: the data).
+ * `marks()` (the markers), `values(series, index)` (what the legend says; default: the data),
+ * `isNeeded(series)` (whether it is in the legend).
  */
 export class Chart {
   constructor(host, options) {
@@ -107,9 +116,8 @@ export class Chart {
       grid: { show: false },
     };
     const config = {
-      width: Math.max(100, this.body.clientWidth),
-      height: options.height,
-      padding: [14, options.axes.length > 1 ? 0 : 10, 0, 0],
+      ...this.room(),
+      padding: [18, options.axes.length > 1 ? 0 : 26, 0, 0],
       legend: { show: false },
       cursor: {
         sync: { key: cursors.key, setSeries: false },
@@ -133,10 +141,17 @@ export class Chart {
     return [[], ...this.options.series.map(() => [])];
   }
 
+  /** What its card leaves for it. */
+  room() {
+    const { clientWidth, clientHeight } = this.body;
+    return { width: Math.max(100, clientWidth), height: Math.max(100, clientHeight) };
+  }
+
   resize() {
-    const width = this.body.clientWidth;
-    if (width > 0 && width !== this.plot.width) {
-      this.plot.setSize({ width, height: this.options.height });
+    const room = this.room();
+    const isOther = room.width !== this.plot.width || room.height !== this.plot.height;
+    if (this.body.clientWidth > 0 && isOther) {
+      this.plot.setSize(room);
     }
   }
 
@@ -180,6 +195,8 @@ export class Chart {
       const value = at < 0 ? null : read(i, at);
       const text = value === null || value === undefined ? "–" : series.format(value);
       setText(this.rows[i].value, text);
+      const isNeeded = !this.options.isNeeded || at < 0 || this.options.isNeeded(i);
+      show(this.rows[i].item, isNeeded);
       words.push(`${series.label} ${text}`);
     });
     this.legend.classList.toggle("at-cursor", this.index !== null);

@@ -17,9 +17,13 @@ let held = null;
 /** Which forms are edited, and so left alone. */
 const edited = { scheduler: false, pace: false, window: false };
 
-/** Reads what can be chosen, and sets up the forms. */
+/** Reads what can be chosen. */
 export async function readChoices() {
-  [schedulers, policies] = await Promise.all([get("/v1/schedulers"), get("/v1/policies")]);
+  const read = await Promise.all([get("/v1/schedulers"), get("/v1/policies")]);
+  if (JSON.stringify(read) === JSON.stringify([schedulers, policies])) {
+    return; // As before the connection broke: what is chosen stays.
+  }
+  [schedulers, policies] = read;
   const options = schedulers.map(({ name }) => el("option", { value: name }, name));
   const none = el("option", { value: NONE }, "none");
   byId("scheduler").replaceChildren(none, ...options);
@@ -133,7 +137,8 @@ function showScheduler() {
   const spec = specOf(name);
   const { scheduler } = held;
   const isSame = scheduler.inserted && scheduler.algorithm === name;
-  const about = spec ? spec.summary : "takes out what is inserted";
+  const base = specOf(scheduler.base);
+  const about = (spec || base || { summary: "" }).summary;
   setText(byId("scheduler-about"), about);
   params.show(spec ? spec.params : [], isSame ? scheduler.params : {});
 }
@@ -160,7 +165,7 @@ function refresh() {
     verb = "Set parameters";
   }
   const isSame = name === NONE ? !inserted : inserted && name === algorithm && !params.isEdited();
-  setText(byId("scheduler-set"), isSame ? "Nothing to set" : verb);
+  setText(byId("scheduler-set"), isSame ? "Set" : verb);
   byId("scheduler-set").disabled = isSame;
   show(byId("scheduler-undo"), !isSame);
   if (isSame) {
@@ -220,7 +225,7 @@ function done(form, { scheduler, pace, window, queue }) {
     const text = `${window.policy}, depth ${queue.window_depth}`;
     return [`window ${text}`, `set; in force: ${text}`];
   }
-  return [scheduler.algorithm, `set. ${inForce(scheduler)}`];
+  return [scheduler.algorithm, "set; the device says:"];
 }
 
 async function send(event, form) {

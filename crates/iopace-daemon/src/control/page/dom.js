@@ -67,14 +67,14 @@ const SVG = "http://www.w3.org/2000/svg";
 export function lineSwatch(colour, dash = []) {
   const svg = document.createElementNS(SVG, "svg");
   const line = document.createElementNS(SVG, "line");
-  const all = { x1: 0, y1: 5, x2: 22, y2: 5, stroke: colour, "stroke-width": 2.5 };
+  const all = { x1: 0, y1: 5, x2: 22, y2: 5, "stroke-width": 2.5 };
   for (const [name, value] of Object.entries(all)) {
     line.setAttribute(name, value);
   }
   if (dash.length > 0) {
     line.setAttribute("stroke-dasharray", dash.map((part) => part / 1.5).join(" "));
   }
-  svg.setAttribute("class", "line-swatch");
+  svg.setAttribute("class", `line-swatch l-${colour}`);
   svg.setAttribute("viewBox", "0 0 22 10");
   svg.setAttribute("aria-hidden", "true");
   svg.append(line);

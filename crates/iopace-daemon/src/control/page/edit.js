@@ -27,9 +27,11 @@ export class Edit {
     this.set = el("button", { type: "submit", class: "small" }, "Set");
     this.cancel = el("button", { type: "button", class: "small", title: "Undo" }, "×");
     setAttribute(this.cancel, "aria-label", `Undo the edit of ${label}`);
-    this.node = el("form", { class: "edit" }, this.input, this.set, this.cancel);
+    this.buttons = el("span", { class: "edit-buttons" }, this.set, this.cancel);
+    this.node = el("form", { class: "edit" }, this.input, this.buttons);
     this.node.addEventListener("submit", (event) => this.send(event));
     this.input.addEventListener("input", () => this.refresh());
+    this.input.addEventListener("change", () => this.refresh());
     this.input.addEventListener("focus", () => this.hint && !this.isEdited() && note(this.hint));
     this.input.addEventListener("blur", () => this.hint && !this.isEdited() && note(null));
     this.cancel.addEventListener("click", () => this.undo());
@@ -62,8 +64,7 @@ export class Edit {
 
   refresh() {
     const isEdited = this.isEdited();
-    show(this.set, isEdited);
-    show(this.cancel, isEdited);
+    show(this.buttons, isEdited);
     this.node.classList.toggle("edited", isEdited);
   }
 
@@ -96,8 +97,12 @@ export class Edit {
       this.isBusy = false;
       this.set.disabled = false;
       setText(this.set, "Set");
+      // Who has gone on to another field meanwhile stays there; a button that went leaves nobody.
+      const isHere = this.node.contains(document.activeElement);
       this.refresh();
-      this.input.focus();
+      if (isHere || document.activeElement === document.body) {
+        this.input.focus();
+      }
     }
   }
 }

@@ -2,6 +2,8 @@
 
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
+const tenths = (value) => (Math.floor(value * 10) / 10).toFixed(1);
+
 /** A size, as `1.9 GiB`. */
 export function size(bytes) {
   let at = 0;
@@ -10,8 +12,7 @@ export function size(bytes) {
     value /= 1024;
     at += 1;
   }
-  const digits = at === 0 || value >= 100 ? 0 : 1;
-  return `${(Math.floor(value * 10) / 10).toFixed(digits)} ${SIZES[at]}`;
+  return `${at === 0 || value >= 100 ? Math.floor(value) : tenths(value)} ${SIZES[at]}`;
 }
 
 /** Bytes per second, as `1.9 MiB/s`. */
@@ -25,7 +26,7 @@ export function time(nanos) {
   for (const [unit, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "us"]]) {
     if (nanos >= unit) {
       const value = nanos / unit;
-      return `${value >= 100 ? Math.floor(value) : (Math.floor(value * 10) / 10).toFixed(1)} ${name}`;
+      return `${value >= 100 ? Math.floor(value) : tenths(value)} ${name}`;
     }
   }
   return `${Math.round(nanos)} ns`;

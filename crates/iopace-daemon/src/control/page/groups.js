@@ -10,6 +10,9 @@ import { parentOf, shown, store } from "./store.js";
 const ROWS_MAX = 40;
 const ROWS_MAX_ALL = 1000;
 
+/** Rows beyond this count are brought up to date only while they can be seen. */
+const ALWAYS_FRESH = 60;
+
 /** How often the settings of all groups are read, in ms: others may change them too. */
 const SETTINGS_MS = 10000;
 
@@ -17,6 +20,9 @@ const view = { sort: "group", filter: "", isAll: false };
 let settings = new Map();
 let rows = new Map();
 let rowsOf = null;
+let sight = null;
+/** The rows that can be seen. */
+const inSight = new Set();
 
 const flow = (part) => (live) => live.activity[part].bytes_s;
 
@@ -49,6 +55,16 @@ export async function readSettings() {
 /** Sets up filter, sorting and "show all". */
 export function buildGroups() {
   const redraw = () => shown() && drawGroups(shown());
+  sight = new IntersectionObserver((entries) => {
+    let isOther = false;
+    for (const { target, isIntersecting } of entries) {
+      isOther ||= isIntersecting && !inSight.has(target);
+      inSight[isIntersecting ? "add" : "delete"](target);
+    }
+    if (isOther && rows.size > ALWAYS_FRESH) {
+      redraw();
+    }
+  });
   byId("group-filter").addEventListener("input", (event) => {
     view.filter = event.target.value.trim().toLowerCase();
     redraw();
@@ -68,7 +84,7 @@ export function buildGroups() {
       redraw();
     });
   }
-  setInterval(() => !document.hidden && store.status && readSettings(), SETTINGS_MS);
+  setInterval(() => !document.hidden && store.isLive && readSettings(), SETTINGS_MS);
 }
 
 /** Paths in order of the tree: by name, what is below a group right after it. */
@@ -105,9 +121,17 @@ function choose(lives) {
   return { groups: [...listed].sort(byPath), total: matching.length };
 }
 
+function newRow(group, device) {
+  const row = new GroupRow(group, device, readSettings);
+  sight.observe(row.row);
+  return row;
+}
+
 /** Shows the groups of the device. */
 export function drawGroups(device) {
   if (rowsOf !== device.device) {
+    sight.disconnect();
+    inSight.clear();
     rows = new Map();
     rowsOf = device.device;
   }
@@ -115,11 +139,21 @@ export function drawGroups(device) {
   const { groups, total } = choose(lives);
   const kept = new Map();
   for (const group of groups) {
-    const row = rows.get(group) || new GroupRow(group, device.device, readSettings);
+    const row = rows.get(group) || newRow(group, device.device);
+    kept.set(group, row);
+    if (groups.length > ALWAYS_FRESH && row.isKnown && !inSight.has(row.row)) {
+      continue;
+    }
+    row.isKnown = true;
     row.update(lives.get(group) || null, settings.get(group) || {}, {
       isFlat: view.sort !== "group",
     });
-    kept.set(group, row);
+  }
+  for (const [group, { row }] of rows) {
+    if (!kept.has(group)) {
+      sight.unobserve(row);
+      inSight.delete(row);
+    }
   }
   rows = kept;
   arrange(byId("group-rows"), [...kept.values()].flatMap(({ nodes }) => nodes));

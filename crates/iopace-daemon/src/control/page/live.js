@@ -4,7 +4,7 @@
 import { headers, refusalOf } from "./api.js";
 
 /** Waiting times before the tries to reconnect, in ms; the last one stays. */
-const BACKOFF = [300, 600, 1200, 2500, 5000];
+const BACKOFF = [300, 600, 1200, 2500];
 
 /** A stream that is silent for so long is broken; reports come every second. In ms. */
 const SILENCE_MAX = 6000;
@@ -100,7 +100,10 @@ export class Live {
     if (!answer.ok) {
       throw await refusalOf(answer);
     }
+    // What is read first has timeouts of its own.
+    clearTimeout(this.silence);
     await this.onOpen();
+    this.listen();
     this.tries = 0;
     this.onState("live", "live");
     const feed = parser((name, data, id) => {

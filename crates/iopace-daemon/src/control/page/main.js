@@ -1,6 +1,6 @@
 // The page: takes the stream of reports and has each part shown, at most once a second.
 
-import { get, setToken, takeToken } from "./api.js";
+import { get, hasToken, setToken, takeToken } from "./api.js";
 import { recolour } from "./charts.js";
 import { buildDevice, readChoices, readDevice, watchDevice } from "./device.js";
 import { arrange, byId, el, setAttribute, setText, show } from "./dom.js";
@@ -54,7 +54,8 @@ function drawTabs() {
   const nodes = store.latest.devices.map(({ device, scheduler }, i) => {
     if (!tabs.has(device)) {
       const scheduler = el("small");
-      const button = el("button", { type: "button", onclick: () => pick(device) }, device, scheduler);
+      const choose = () => pick(device);
+      const button = el("button", { type: "button", onclick: choose }, device, scheduler);
       tabs.set(device, { button, scheduler });
     }
     const tab = tabs.get(device);
@@ -80,21 +81,26 @@ function setState(state, text) {
   setText(byId("state-text"), text);
   show(byId("retry"), state === "lost");
   document.body.classList.toggle("stale", state === "lost");
-  setText(byId("lost"), state === "lost" ? `Not connected: ${text}. The page shows the past.` : "");
-  show(byId("lost"), state === "lost");
+  store.isLive = state === "live";
+  // The words stay the same from try to try, or a screen reader would say them each time.
+  if (state === "lost" || state === "live") {
+    show(byId("lost"), state === "lost");
+  }
   if (state === "denied") {
     setText(byId("login-message"), text);
-    byId("login").showModal();
+    if (!byId("login").open) {
+      byId("login").showModal();
+    }
   }
 }
 
 /** Reads what the stream does not say; at the start and after each break. */
 async function onOpen() {
   const before = store.latest;
-  const [status, history] = await Promise.all([
-    get("/v1/status"),
-    get(`/v1/live?history=${SPAN_S}`),
-  ]);
+  const status = await get("/v1/status");
+  // The past is worth having, but nothing depends on it: without it the charts begin now.
+  const past = get(`/v1/live?history=${SPAN_S}`);
+  const history = await past.catch(async () => [await get("/v1/live")]);
   const isOther = store.status !== null && store.status.pid !== status.pid;
   store.status = status;
   if (isOther || (before && history.length > 0 && history.at(-1).uptime_ns < before.uptime_ns)) {
@@ -163,6 +169,11 @@ function build(live) {
 }
 
 takeToken();
+addEventListener("hashchange", () => takeToken() && location.reload());
 const live = new Live("/v1/live/stream", { onOpen, onEvent, onState: setState });
 build(live);
-live.start();
+if (hasToken()) {
+  live.start();
+} else {
+  setState("denied", "a token is needed");
+}

@@ -17,16 +17,9 @@ const COLOURS = [
 /** Index of the grey one. */
 export const OTHER = COLOURS.length - 1;
 
-/** Lines: readable on light and on dark. */
-export const LINES = {
-  blue: "#0072b2",
-  sky: "#3d9fd8",
-  orange: "#e69f00",
-  green: "#009e73",
-  pink: "#cc79a7",
-  vermilion: "#d55e00",
-  grey: "#8a8a8a",
-};
+/** The colour of a line in the theme at hand; they are in patterns.css. */
+export const lineColour = (name) =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--line-${name}`).trim();
 
 const made = new Map();
 
@@ -79,7 +72,8 @@ export function pattern(index) {
     const context = tile.getContext("2d");
     context.fillStyle = COLOURS[index];
     context.fillRect(0, 0, tile.width, tile.height);
-    context.strokeStyle = "rgb(255 255 255 / 55%)";
+    // White does not show on yellow.
+    context.strokeStyle = index === 6 ? "rgb(0 0 0 / 35%)" : "rgb(255 255 255 / 55%)";
     context.fillStyle = context.strokeStyle;
     context.lineWidth = 1.2 * scale;
     STROKES[index](context, tile.width);

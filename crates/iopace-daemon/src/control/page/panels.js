@@ -2,12 +2,15 @@
 
 import { byId, el, lineSwatch, show } from "./dom.js";
 import { Chart } from "./charts.js";
-import { LINES, OTHER, colour, pattern } from "./palette.js";
+import { OTHER, colour, lineColour, pattern } from "./palette.js";
 import { count, rate, size, time } from "./format.js";
 import { markersOf, pointsOf, store } from "./store.js";
 
 /** Groups with a colour of their own. */
 const GROUPS_MAX = OTHER;
+
+/** Groups with less than this part of all have no colour of their own. */
+const SHARE_MIN = 0.002;
 
 /** A gap in the line, where nothing came for longer than this, in ms. */
 const GAP = 3500;
@@ -20,8 +23,9 @@ let placesOf = null;
 
 const marks = () => markersOf(store.device);
 
-function lineSeries(label, stroke, { dash = [], format, scale = "y", width = 1.75 }) {
-  const swatch = () => lineSwatch(stroke, dash);
+function lineSeries(label, name, { dash = [], format, scale = "y", width = 1.75 }) {
+  const swatch = () => lineSwatch(name, dash);
+  const stroke = () => lineColour(name);
   return { label, stroke, dash, format, scale, width, swatch, points: { show: false } };
 }
 
@@ -53,58 +57,56 @@ export function buildPanels() {
   panels.bandwidth = new Chart(byId("chart-bandwidth"), {
     title: "Bandwidth by group",
     note: "stacked, read and write together",
-    height: 200,
     series: [areaSeries("all", OTHER)],
     axes: [{ scale: "y", side: 3, steps: "binary", format: rate }],
     scales: { y: { range: fromZero(1024) } },
     values: (series, index) => stackValue(series, index),
+    isNeeded: (series) => series > 0 || hasRest,
     marks,
   });
   panels.latency = new Chart(byId("chart-latency"), {
     title: "Latency",
     note: "arrival to finish, logarithmic",
-    height: 160,
     series: [
-      lineSeries("p99", LINES.vermilion, { format: time }),
-      lineSeries("p50", LINES.blue, { format: time, dash: [6, 3] }),
+      lineSeries("p99", "vermilion", { format: time }),
+      lineSeries("p50", "blue", { format: time, dash: [6, 3] }),
     ],
-    axes: [{ scale: "y", side: 3, format: time, show: { space: 22, filter: decadesOnly } }],
+    axes: [{ scale: "y", side: 3, format: time, extra: DECADES }],
     scales: { y: { distr: 3, range: decades } },
     marks,
   });
   panels.slots = new Chart(byId("chart-slots"), {
     title: "Slots and window",
     note: "requests",
-    height: 160,
     series: [
-      lineSeries("waiting for a slot", LINES.vermilion, { format: count }),
-      lineSeries("slots taken", LINES.orange, { format: count, dash: [8, 3] }),
-      lineSeries("at the disk", LINES.blue, { format: count, dash: [3, 2] }),
-      lineSeries("window depth", LINES.grey, { format: count, dash: [1, 3], width: 2.5 }),
+      lineSeries("waiting for a slot", "vermilion", { format: count }),
+      lineSeries("slots taken", "orange", { format: count, dash: [8, 3] }),
+      lineSeries("at the disk", "blue", { format: count, dash: [3, 2] }),
+      lineSeries("window depth", "grey", { format: count, dash: [1, 3], width: 2.5 }),
     ],
-    axes: [{ scale: "y", side: 3, format: whole }],
+    axes: [{ scale: "y", side: 3, steps: "whole", format: count }],
     scales: { y: { range: fromZero(8) } },
     marks,
   });
   buildPace();
 }
 
-const whole = (value) => (Number.isInteger(value) ? count(value) : "");
-
 /** Only powers of ten get a mark. */
 const decadesOnly = (_, all) =>
   all.map((value) => (Number.isInteger(Math.round(Math.log10(value) * 1e6) / 1e6) ? value : null));
+
+/** Marks and lines of a logarithmic axis. */
+const DECADES = { space: 22, filter: decadesOnly, grid: { filter: decadesOnly } };
 
 function buildPace() {
   panels.dirty = new Chart(byId("chart-dirty"), {
     title: "Dirty memory",
     note: "writers are paced above freerun",
-    height: 160,
     series: [
-      lineSeries("limit", LINES.vermilion, { format: size, dash: [10, 4] }),
-      lineSeries("setpoint", LINES.green, { format: size, dash: [5, 3] }),
-      lineSeries("freerun", LINES.grey, { format: size, dash: [1, 3], width: 2.5 }),
-      { ...lineSeries("dirty", LINES.blue, { format: size }), fill: "rgb(0 114 178 / 20%)" },
+      lineSeries("limit", "vermilion", { format: size, dash: [10, 4] }),
+      lineSeries("setpoint", "green", { format: size, dash: [5, 3] }),
+      lineSeries("freerun", "grey", { format: size, dash: [1, 3], width: 2.5 }),
+      { ...lineSeries("dirty", "blue", { format: size }), fill: "rgb(0 114 178 / 20%)" },
     ],
     axes: [{ scale: "y", side: 3, steps: "binary", format: size }],
     scales: { y: { range: fromZero(4096) } },
@@ -113,14 +115,13 @@ function buildPace() {
   panels.rates = new Chart(byId("chart-rates"), {
     title: "Write pacing",
     note: "rates left, pauses right",
-    height: 160,
     series: [
-      lineSeries("write bandwidth", LINES.blue, { format: rate, width: 2.5 }),
-      lineSeries("balanced", LINES.green, { format: rate, dash: [8, 3] }),
-      lineSeries("base", LINES.orange, { format: rate, dash: [4, 3] }),
-      lineSeries("task", LINES.pink, { format: rate }),
+      lineSeries("write bandwidth", "blue", { format: rate, width: 2.5 }),
+      lineSeries("balanced", "green", { format: rate, dash: [8, 3] }),
+      lineSeries("base", "orange", { format: rate, dash: [4, 3] }),
+      lineSeries("task", "pink", { format: rate }),
       {
-        ...lineSeries("pause p99", LINES.grey, { format: time, scale: "pause", width: 1 }),
+        ...lineSeries("pause p99", "grey", { format: time, scale: "pause", width: 1 }),
         paths: uPlot.paths.bars({ size: [0.5, 6] }),
         fill: "rgb(138 138 138 / 40%)",
         swatch: () => el("span", { class: "swatch bars", "aria-hidden": "true" }),
@@ -145,7 +146,9 @@ function chooseGroups(points) {
       }
     }
   }
-  const busiest = [...sums].sort((a, b) => b[1] - a[1]).slice(0, GROUPS_MAX);
+  const least = SHARE_MIN * points.reduce((sum, { total }) => sum + (total || 0), 0);
+  const busy = [...sums].filter(([, bytes]) => bytes >= least);
+  const busiest = busy.sort((a, b) => b[1] - a[1]).slice(0, GROUPS_MAX);
   const chosen = new Set(busiest.map(([group]) => group));
   const isOther = placesOf !== store.device;
   const next = places.map((group) => (!isOther && chosen.has(group) ? group : null));
@@ -155,6 +158,9 @@ function chooseGroups(points) {
   placesOf = store.device;
   return next;
 }
+
+/** Whether there is something to see of the groups without a colour of their own. */
+let hasRest = false;
 
 /** What each series adds to the stack, at each point, lowest first; the rest of all is on top. */
 let layers = [];
@@ -178,6 +184,7 @@ function drawBandwidth(points, xs, end) {
   layers = named.map(([group]) => points.map((p) => (p.gap ? null : p.groups.get(group) || 0)));
   const rest = points.map((p, i) => p.gap ? null : layers.reduce((r, l) => r - l[i], p.total));
   layers.push(rest);
+  hasRest = rest.some((bytes, i) => bytes > SHARE_MIN * points[i].total);
   const stacked = [];
   let below = points.map(() => 0);
   for (const layer of layers) {

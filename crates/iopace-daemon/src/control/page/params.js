@@ -40,7 +40,7 @@ export class Params {
     const bounds = `${min} to ${max} ${unit}, default ${normal}`;
     const label = el("label", { for: id }, name);
     const box = el("span", { class: "with-unit" }, input, el("span", { class: "unit" }, unit));
-    const about = el("small", { id: `${id}-doc` }, `${bounds}. ${doc}`);
+    const about = el("small", { id: `${id}-doc` }, `${bounds}: ${doc}`);
     return { name, input, held, node: el("div", { class: "param" }, label, box, about) };
   }
 

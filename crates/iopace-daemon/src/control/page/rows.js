@@ -43,7 +43,12 @@ export class GroupRow {
       el("td", { class: "num" }),
     );
     this.bar = new WhyBar(true);
-    const edits = Object.values(this.edits).map(({ node }) => el("td", {}, node));
+    // The root has no siblings to share with.
+    const isRoot = group === "/";
+    const isEditable = (what) => !isRoot || what === "limit";
+    const edits = Object.entries(this.edits).map(([what, { node }]) =>
+      el("td", {}, isEditable(what) ? node : null),
+    );
     this.row = el("tr", {}, this.name, ...edits, ...this.cells, el("td", {}, this.bar.node));
     this.message = el("td", { colspan: COLUMNS });
     this.note = el("tr", { class: "message", hidden: true }, this.message);
@@ -63,7 +68,12 @@ export class GroupRow {
     // Keys that are not named keep their value: the line goes first, so that what is written holds.
     const isLimit = file === "io.max";
     const lines = isLimit || text === "" ? [`${device} default`] : [];
-    await writeFile(group, file, [...lines, ...(text ? [`${device} ${text}`] : [])].join("\n"));
+    try {
+      await writeFile(group, file, [...lines, ...(text ? [`${device} ${text}`] : [])].join("\n"));
+    } catch (error) {
+      error.message = error.message.replace(/, line \d+:/, ":"); // There is one line to see here.
+      throw error;
+    }
     const { value } = await effective(group, file, device);
     const now = isLimit ? limitText(value) : value;
     mark(device, `${group} ${what} ${now || "none"}`);
@@ -101,9 +111,10 @@ export class GroupRow {
     this.row.classList.toggle("flat", isFlat);
     this.row.classList.toggle("idle", !live);
     const { class: ofClass, weight, limit } = this.edits;
-    ofClass.hold(live ? live.class.toUpperCase() : lineFor(files["io.ioprio_class"], this.device, "BE"));
-    weight.hold(live ? String(live.weight) : lineFor(files["io.weight"], this.device, "100"));
-    limit.hold(limitText(lineFor(files["io.max"], this.device, "")));
+    const set = (file, builtIn) => lineFor(files[file], this.device, builtIn);
+    ofClass.hold(live ? live.class.toUpperCase() : set("io.ioprio_class", "BE"));
+    weight.hold(live ? String(live.weight) : set("io.weight", "100"));
+    limit.hold(limitText(set("io.max", "max")));
     const p99 = latency && latency.count > 0 ? time(latency.p99_ns) : "–";
     const texts = [
       rate(read.bytes_s),

@@ -21,6 +21,8 @@ export const store = {
   status: null,
   /** Name of the device that is shown. */
   device: null,
+  /** Whether reports are coming in. */
+  isLive: false,
   /** Whether the display stands still. */
   isPaused: false,
   /** Points by device. */
@@ -157,7 +159,7 @@ export function takeReport(report) {
 /** Marks a moment of a device in its charts; the page's own marks win over the daemon's events. */
 export function mark(device, text, { at = Date.now(), isOwn = true } = {}) {
   const markers = markersOf(device);
-  const near = markers.find((marker) => marker.at > at - SAME_CHANGE && marker.at < at + SAME_CHANGE);
+  const near = markers.find((marker) => Math.abs(marker.at - at) < SAME_CHANGE);
   if (near && !isOwn) {
     return;
   }

@@ -43,8 +43,9 @@ export function drawTiles({ activity, queue, window, pace }) {
   const taken = queue.queued_count + queue.in_flight_count;
   set("waiting", count(queue.waiting_count), `${taken} of ${queue.nr_requests} slots taken`);
   if (pace) {
-    const mark = `setpoint ${size(pace.setpoint_bytes)}`;
-    set("dirty", size(pace.dirty_bytes), pace.waiting_count ? `${pace.waiting_count} paused` : mark);
+    const waiting = pace.waiting_count;
+    const note = waiting ? `${waiting} paused` : `setpoint ${size(pace.setpoint_bytes)}`;
+    set("dirty", size(pace.dirty_bytes), note);
   } else {
     set("dirty", "–", "no page cache");
   }

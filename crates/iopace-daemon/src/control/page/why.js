@@ -102,5 +102,6 @@ export function drawWhy(device) {
   const here = all === 1 ? "1 request is" : `${count(all)} requests are`;
   const text = all === 0 ? "No request is here." : `${here} here, the oldest for ${oldest}.`;
   setText(byId("why-now"), text);
-  setText(byId("why-reason"), all === 0 ? "" : `Nothing more starts now because of: ${queue.reason}`);
+  const why = `Nothing more starts now because of: ${queue.reason}`;
+  setText(byId("why-reason"), all === 0 ? "" : why);
 }
