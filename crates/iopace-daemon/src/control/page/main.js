@@ -10,7 +10,7 @@ import { buildGroups, drawGroups, readSettings } from "./groups.js";
 import { buildKeys, buildTheme } from "./keys.js";
 import { Live } from "./live.js";
 import { buildPanels, drawPanels } from "./panels.js";
-import { SPAN_S, mark, pointsOf, shown, store, takeHistory, takeReport } from "./store.js";
+import { SPAN_S, forgetDaemon, mark, pointsOf, shown, store, takeReports } from "./store.js";
 import { drawTasks } from "./tasks.js";
 import { buildTiles, drawEmpty, drawTiles } from "./tiles.js";
 import { buildWhy, drawWhy } from "./why.js";
@@ -104,10 +104,10 @@ async function onOpen() {
   const isOther = store.status !== null && store.status.pid !== status.pid;
   store.status = status;
   if (isOther || (before && history.length > 0 && history.at(-1).uptime_ns < before.uptime_ns)) {
-    store.latest = null;
+    forgetDaemon();
     history.at(-1)?.devices.forEach(({ device }) => mark(device, "daemon restarted"));
   }
-  takeHistory(history);
+  takeReports(history);
   await readChoices();
   const device = shown();
   if (device) {
@@ -122,7 +122,7 @@ async function onOpen() {
 
 function onEvent(name, data) {
   if (name === "live") {
-    takeReport(data);
+    takeReports([data]);
     due();
   } else if (name === "event" && takeEvent(data)) {
     drawEvents();

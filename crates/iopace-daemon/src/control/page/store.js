@@ -10,6 +10,9 @@ const GROUPS_PER_POINT = 32;
 /** Markers that are kept per device. */
 const MARKERS_MAX = 50;
 
+/** The clocks of page and daemon may come apart by so much, as when the machine slept. In ms. */
+const CLOCK_DRIFT = 1500;
+
 /** Two markers of one change: the page's own and the daemon's event of it. In ms. */
 const SAME_CHANGE = 2500;
 
@@ -127,33 +130,34 @@ function addPoints(report, at) {
   }
 }
 
-/** Takes a list of reports from the past, oldest first, whose last one is of this moment. */
-export function takeHistory(reports) {
-  const last = reports[reports.length - 1];
-  const now = Date.now();
-  for (const report of reports) {
-    prepare(report);
-    const at = now - (last.uptime_ns - report.uptime_ns) / 1e6;
-    // What was seen live already has its time; the clocks may differ by a part of a second.
-    const seen = store.latest && store.latest.sequence >= report.sequence;
-    const isSameRun = store.latest && store.latest.uptime_ns <= last.uptime_ns;
-    if (!(seen && isSameRun)) {
-      addPoints(report, at);
-    }
-  }
-  if (last) {
-    store.latest = last;
-  }
+/** When the daemon was started by the clock of the page, in ms; null if that is not known. */
+let started = null;
+
+/** Forgets the daemon: another one answers now. What it showed stays in the charts. */
+export function forgetDaemon() {
+  store.latest = null;
+  started = null;
 }
 
-/** Takes a report of this moment. */
-export function takeReport(report) {
-  if (store.latest && store.latest.sequence === report.sequence) {
+/** Takes a list of reports, oldest first, whose last one is of this moment. */
+export function takeReports(reports) {
+  const known = store.latest ? store.latest.sequence : -1;
+  // A stream that is taken up again repeats what came with the history.
+  const unknown = reports.filter(({ sequence }) => sequence > known);
+  if (unknown.length === 0) {
     return;
   }
-  prepare(report);
-  addPoints(report, Date.now());
-  store.latest = report;
+  const last = unknown[unknown.length - 1];
+  const now = Date.now();
+  const off = now - started - last.uptime_ns / 1e6;
+  if (started === null || Math.abs(off) > CLOCK_DRIFT) {
+    started = now - last.uptime_ns / 1e6;
+  }
+  for (const report of unknown) {
+    prepare(report);
+    addPoints(report, started + report.uptime_ns / 1e6);
+  }
+  store.latest = last;
 }
 
 /** Marks a moment of a device in its charts; the page's own marks win over the daemon's events. */

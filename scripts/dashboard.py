@@ -1,0 +1,248 @@
+"""The dashboard, live: headless Chromium on the page of a real daemon, with load by fio.
+
+    dashboard.py [--screenshots FOLDER] [CHECK...]
+
+IOPACE_BIN is the program. Needs chromium, chromedriver and python3-selenium (make setup). One line
+per check; ends with 1 if one failed. Without names, all checks are made, in order.
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import time
+import traceback
+
+from selenium.webdriver.common.keys import Keys
+
+from browser import OUTAGE, REFUSED, Daemon, Page, finish
+
+
+def token(daemon, page):
+    """The form asks for the token, refuses a wrong one, and takes the right one."""
+    page.js("sessionStorage.clear()")
+    page.browser.get(f"http://127.0.0.1:{daemon.port}/?new")
+    page.wait("the form", lambda: page.id("login").is_displayed())
+    page.quiet()
+    page.id("token").send_keys("wrong", Keys.ENTER)
+    page.wait("a refusal", lambda: "token" in page.id("login-message").text)
+    page.quiet(REFUSED)
+    page.id("token").send_keys(daemon.token, Keys.ENTER)
+    page.wait_live()
+
+
+def address(daemon, page):
+    """A token in the address is taken out of it, and outlives a reload."""
+    page.js("sessionStorage.clear()")
+    page.browser.get("about:blank")
+    page.browser.get(daemon.url)
+    page.wait_live()
+    assert "token" not in page.browser.current_url, page.browser.current_url
+    page.browser.refresh()
+    page.wait_live()
+
+
+def idle(daemon, page):
+    """Without load the page says how to make some."""
+    code = page.id("empty-code")
+    page.wait("a command", code.is_displayed)
+    assert "nbd+unix:///web" in code.text, code.text
+    page.screenshot("idle")
+
+
+def charts(daemon, page):
+    """Charts move under load, and the numbers are those of fio, about."""
+    picture = "return document.querySelector('#chart-bandwidth canvas').toDataURL()"
+    load = daemon.fio(["web", "db"], 8)
+    tile = "return document.querySelector('#tiles .big').textContent"
+    page.wait("a read rate", lambda: re.match(r"[1-9].* MiB/s", page.js(tile)))
+    before = page.js(picture)
+    page.wait("another picture", lambda: page.js(picture) != before)
+    legend = lambda: page.id("chart-bandwidth").text
+    page.wait("both groups", lambda: "/vms/web" in legend() and "/vms/db" in legend())
+    page.wait("a reason", lambda: "%" in page.id("why-rows").text)
+    assert not page.id("empty-code").is_displayed()
+    shown = float(page.js(tile).split()[0])
+    page.screenshot("light")
+    measured = sum(finish(load).values())
+    assert measured / 2 < shown < measured * 2, f"{shown} shown, {measured} by fio"
+
+
+def pacing(daemon, page):
+    """The control picture of a buffered device moves too."""
+    page.keys("2")
+    page.wait("the other device", lambda: page.id("chart-dirty").is_displayed())
+    load = daemon.fio(["files"], 8, rw="randwrite")
+    legend = lambda: page.js("return document.querySelector('#chart-dirty .legend').textContent")
+    page.wait("dirty memory", lambda: re.search(r"dirty[1-9][0-9.]* [KM]iB", legend()))
+    page.screenshot("pacing")
+    finish(load)
+    page.keys("1")
+    page.wait("the first device", lambda: page.id("unpaced").is_displayed())
+
+
+def exchange(daemon, page):
+    """A scheduler chosen in the page is the one that the daemon has."""
+    scheduler = lambda: daemon.get("/v1/devices/disk")["scheduler"]
+    page.choose("scheduler", "rr", "scheduler-set")
+    page.wait("rr", lambda: scheduler()["algorithm"] == "rr" and scheduler()["inserted"])
+    page.wait("read back", lambda: "rr (inserted)" in page.id("scheduler-now").text)
+    page.fill(page.id("param-wait_ms"), "5")
+    page.wait("a parameter", lambda: scheduler()["params"]["wait_ms"] == 5)
+    page.wait("read back", lambda: "wait_ms=5" in page.id("scheduler-now").text)
+    page.wait("the event", lambda: "rr" in page.id("event-rows").text)
+    page.choose("scheduler", "", "scheduler-set")
+    page.wait("the base", lambda: not scheduler()["inserted"])
+    page.wait("the button", lambda: page.id("scheduler-set").text == "Set")
+    page.choose("scheduler", "fair", "scheduler-set")
+    page.wait("fair", lambda: scheduler()["algorithm"] == "fair")
+    page.choose("window-policy", "fixed", "window-set")
+    page.wait("window", lambda: daemon.get("/v1/devices/disk")["window"]["policy"] == "fixed")
+
+
+def weight(daemon, page):
+    """Weights set in the page are the shares that fio measures."""
+    if daemon.get("/v1/devices/disk")["scheduler"]["algorithm"] != "fair":
+        page.choose("scheduler", "fair", "scheduler-set")
+    equal = finish(daemon.fio(["web", "db"], 5))
+    field = page.labelled("weight of /vms/web on disk")
+    page.fill(field, "400")
+    page.wait("the weight", lambda: daemon.effective("/vms/web", "io.weight") == "400")
+    load = daemon.fio(["web", "db"], 5)
+    time.sleep(4)
+    page.screenshot("weight")
+    shared = finish(load)
+    ratios = [speeds["web"] / speeds["db"] for speeds in (equal, shared)]
+    print(f"   web to db: {ratios[0]:.2f} with 100 to 100, {ratios[1]:.2f} with 400 to 100")
+    assert 0.7 < ratios[0] < 1.4 and 2.5 < ratios[1] < 6, ratios
+    assert field.get_attribute("value") == "400"
+
+
+def limit(daemon, page):
+    """A limit set in the page is what fio gets; taken away, it is gone."""
+    field = page.labelled("limits of /vms/web on disk")
+    page.fill(field, "rbps=256k")
+    page.wait("the limit", lambda: daemon.effective("/vms/web", "io.max") == "rbps=262144")
+    page.wait("read back", lambda: field.get_attribute("value") == "rbps=256k")
+    speed = finish(daemon.fio(["web"], 5))["web"]
+    print(f"   {speed:.3f} MiB/s with rbps=256k")
+    assert 0.2 < speed < 0.4, speed
+    page.fill(field, "")
+    page.wait("no limit", lambda: daemon.effective("/vms/web", "io.max") == "max")
+
+
+def refusals(daemon, page):
+    """What is refused is said beside the field, changes nothing and loses nothing."""
+    before = daemon.effective("/vms/web", "io.weight")
+    heavy = page.labelled("weight of /vms/web on disk")
+    page.fill(heavy, "0")
+    page.wait("a message", lambda: any("from 1 to 10000" in text for text in page.alerts()))
+    wide = page.labelled("limits of /vms/db on disk")
+    page.fill(wide, "rbps=abc")
+    page.wait("a message", lambda: any("not 'abc'" in text for text in page.alerts()))
+    page.fill(page.id("window-depth"), "99999")
+    page.wait("a message", lambda: "1 to" in page.id("window-message").text)
+    time.sleep(3)  # Reports go on coming in.
+    assert (heavy.get_attribute("value"), wide.get_attribute("value")) == ("0", "rbps=abc")
+    assert page.browser.switch_to.active_element == page.id("window-depth")
+    assert daemon.effective("/vms/web", "io.weight") == before
+    page.js("document.getElementById('groups').scrollIntoView()")
+    page.screenshot("refusals")
+    page.quiet(REFUSED)
+    for field in (heavy, wide):
+        field.send_keys(Keys.ESCAPE)
+    page.id("window-undo").click()
+    assert heavy.get_attribute("value") == before and not page.alerts(), page.alerts()
+
+
+def keyboard(daemon, page):
+    """The keys that the help lists do what it says."""
+    page.keys("?")
+    assert page.id("help").is_displayed()
+    page.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    page.wait("no help", lambda: not page.id("help").is_displayed())
+    page.keys("/")
+    assert page.browser.switch_to.active_element == page.id("group-filter")
+    page.keys("p")
+    up = page.id("daemon").text
+    time.sleep(2.5)
+    assert page.id("daemon").text == up, "the display stands still"
+    page.keys("p")
+    page.wait("the display goes on", lambda: page.id("daemon").text != up)
+    themes = []
+    for _ in range(3):
+        page.keys("t")
+        themes.append(page.js("return document.documentElement.dataset.theme ?? 'auto'"))
+    assert themes == ["light", "dark", "auto"], themes
+
+
+def sizes(daemon, page):
+    """No width makes the page scroll sideways; the themes follow the desktop."""
+    for width, height, theme in ((1440, 900, "dark"), (768, 1024, "light"), (390, 844, "dark"),
+                                 (360, 640, "light")):
+        page.look(width, height, theme)
+        page.js("scrollTo(0, 0)")
+        time.sleep(1.5)
+        page.screenshot(f"{width}-{theme}")
+        wide = page.js("return document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{width}: {wide} pixels too wide"
+    page.look(1440, 900, "light")
+
+
+def restart(daemon, page):
+    """The page says that the daemon is gone, and goes on when it is back, with edits kept."""
+    field = page.labelled("limits of /vms/db on disk")
+    field.send_keys("rbps=1")
+    daemon.stop()
+    page.wait("the loss", lambda: page.id("state").get_attribute("data-state") == "lost")
+    page.wait("the words", lambda: "Not connected" in page.id("lost").text)
+    page.screenshot("lost")
+    daemon.start()
+    page.wait_live()
+    time.sleep(2.5)
+    page.screenshot("back")
+    assert field.get_attribute("value") == "rbps=1"
+    field.send_keys(Keys.ESCAPE)
+    page.quiet(OUTAGE)
+
+
+CHECKS = [token, address, idle, charts, pacing, exchange, weight, limit, refusals, keyboard, sizes,
+          restart]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--screenshots", metavar="FOLDER", help="where pictures go")
+    parser.add_argument("checks", nargs="*", metavar="CHECK")
+    words = parser.parse_args()
+    if words.screenshots:
+        os.makedirs(words.screenshots, exist_ok=True)
+    names = {check.__name__: check for check in CHECKS}
+    chosen = [names[name] for name in words.checks] or CHECKS
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="iopace-dashboard-") as folder:
+        daemon = Daemon(folder)
+        page = Page(os.path.join(folder, "profile"), words.screenshots)
+        try:
+            page.browser.get(daemon.url)
+            page.wait_live()
+            for check in chosen:
+                try:
+                    check(daemon, page)
+                    page.quiet()
+                    print(f"ok dashboard: {check.__name__}", flush=True)
+                except Exception:
+                    failed += 1
+                    page.screenshot(f"failed-{check.__name__}")
+                    print(f"FAIL dashboard: {check.__name__}", flush=True)
+                    traceback.print_exc()
+        finally:
+            page.browser.quit()
+            daemon.stop()
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
