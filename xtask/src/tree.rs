@@ -7,8 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 /// Endings of the files that are read; of others only the name counts.
-const TEXT_ENDINGS: [&str; 10] =
-    ["rs", "md", "toml", "txt", "sh", "py", "yml", "service", "fio", "Makefile"];
+const TEXT_ENDINGS: [&str; 13] = [
+    "rs", "md", "toml", "txt", "sh", "py", "js", "css", "html", "yml", "service", "fio", "Makefile",
+];
+
+/// Folders of what others wrote and keep: it is taken as it comes, and only the names count.
+const VENDOR: &str = "vendor";
 
 /// The answer of `git log` with the latest subjects, as if it were a file.
 pub const COMMITS: &str = "@commits";
@@ -122,8 +126,9 @@ impl Tree {
                     self.read_folder(root, &path)?;
                 }
             } else if kind.is_file() {
-                let is_text = TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or_default())
-                    || path == ".ci/run";
+                let ending = name.rsplit('.').next().unwrap_or_default();
+                let is_text =
+                    !is_vendored(&path) && (TEXT_ENDINGS.contains(&ending) || path == ".ci/run");
                 match fs::read_to_string(entry.path()) {
                     Ok(text) if is_text => self.add(File::new(&path, &text)),
                     Err(error) if is_text => return Err(failed(&entry.path(), error)),
@@ -135,6 +140,11 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// Whether a file is others' work.
+fn is_vendored(path: &str) -> bool {
+    path.rsplit_once('/').is_some_and(|(folder, _)| folder.split('/').any(|part| part == VENDOR))
 }
 
 /// Whether a folder holds what a tool made: build results, and what the fuzzer found.
@@ -182,6 +192,13 @@ mod tests {
             tree.paths.iter().map(String::as_str).collect::<Vec<_>>(),
             ["a", "a/b", "a/b/c.rs"]
         );
+    }
+
+    #[test]
+    fn what_others_wrote_is_known_by_its_folder() {
+        assert!(is_vendored("crates/x/src/page/vendor/chart-1.0/chart.min.js"));
+        assert!(!is_vendored("crates/x/src/page/vendor.js"));
+        assert!(!is_vendored("vendor"));
     }
 
     #[test]
