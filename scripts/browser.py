@@ -1,4 +1,4 @@
-"""What the checks of the dashboard work with: a daemon with its page, load by fio, and a browser."""
+"""What the checks of the dashboard work with: a daemon with its page, load by fio, a browser."""
 
 import http.client
 import json

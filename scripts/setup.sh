@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker, and the
-# programs of the field tests. On Debian and Ubuntu, as root or where sudo asks nothing; elsewhere
-# it says what is missing and goes on, and what needs it is skipped aloud later. Quick when all is
-# there. Changes nothing else.
+# Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker, the programs
+# of the field tests, and a browser for the dashboard. On Debian and Ubuntu, as root or where sudo
+# asks nothing; elsewhere it says what is missing and goes on, and what needs it is skipped aloud
+# later. Quick when all is there. Changes nothing else.
 set -euo pipefail
 
 # What is looked for, and the package it is in.
@@ -26,6 +26,8 @@ wanted=(
     "postmark:postmark"
     "pv:pv"
     "rsync:rsync"
+    "chromium:chromium"
+    "chromedriver:chromium-driver"
 )
 
 packages_missing() {
@@ -39,6 +41,10 @@ packages_missing() {
     # system's Python; one that somebody put before it in PATH does not have it.
     if ! PATH=/usr/bin:/bin:$PATH python3 -c 'import nbd' >/dev/null 2>&1; then
         echo python3-libnbd
+    fi
+    # It has the browser driven.
+    if ! PATH=/usr/bin:/bin:$PATH python3 -c 'import selenium' >/dev/null 2>&1; then
+        echo python3-selenium
     fi
 }
 
