@@ -12,6 +12,8 @@ const NONE = "";
 let schedulers = [];
 let policies = { pace: [], window: [] };
 let params = null;
+/** What is chosen in each form. */
+const CHOICES = { scheduler: "scheduler", pace: "pace-policy", window: "window-policy" };
 /** What holds: the last report of the device. */
 let held = null;
 /** Which forms are edited, and so left alone. */
@@ -53,7 +55,7 @@ export function buildDevice() {
       edited[form] = false;
       say(form, "");
       hold(held);
-      byId(form === "scheduler" ? "scheduler" : `${form}-policy`).focus();
+      byId(CHOICES[form]).focus();
     });
   }
 }
@@ -235,6 +237,7 @@ async function send(event, form) {
     return;
   }
   const name = store.device;
+  const isAtButton = document.activeElement === button;
   button.disabled = true;
   say(form, "");
   try {
@@ -249,5 +252,9 @@ async function send(event, form) {
   } catch (error) {
     say(form, error.text || error.message, true);
     button.disabled = false;
+  }
+  if (isAtButton) {
+    // A button with nothing to do cannot have the focus.
+    (button.disabled ? byId(CHOICES[form]) : button).focus();
   }
 }

@@ -33,6 +33,10 @@ export function parser(onEvent) {
     }
   };
   return (text) => {
+    if (!/[\r\n]/.test(text)) {
+      rest += text; // A long line comes in many pieces: it is looked at once, when it is whole.
+      return;
+    }
     const lines = (rest + text).split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop();
     lines.forEach(line);

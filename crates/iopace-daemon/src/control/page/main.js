@@ -16,18 +16,24 @@ import { buildTiles, drawEmpty, drawTiles } from "./tiles.js";
 import { buildWhy, drawWhy } from "./why.js";
 
 let isDue = false;
+/** The device that was drawn last. */
+let drawn = null;
 const tabs = new Map();
 
 function draw() {
   isDue = false;
   const device = shown();
-  if (!device || store.isPaused || document.hidden) {
+  if (!device || document.hidden) {
     return;
   }
   if (store.device !== device.device) {
     pick(device.device);
     return;
   }
+  if (store.isPaused && drawn === store.device) {
+    return;
+  }
+  drawn = store.device;
   drawTabs();
   const { version, pid } = store.status || {};
   const about = version ? `iopace ${version}, process ${pid}, ` : "";
@@ -126,6 +132,9 @@ function onEvent(name, data) {
     due();
   } else if (name === "event" && takeEvent(data)) {
     drawEvents();
+    if (data.device === store.device) {
+      readDevice().catch(() => {}); // The next event, or the next connection, has it read again.
+    }
   }
 }
 
@@ -153,9 +162,14 @@ function build(live) {
   byId("pause").addEventListener("click", () => setPaused(!store.isPaused));
   byId("retry").addEventListener("click", () => live.retryNow());
   byId("copy").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(byId("empty-code").textContent);
-    setText(byId("copy"), "Copied");
-    setTimeout(() => setText(byId("copy"), "Copy"), 2000);
+    const code = byId("empty-code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      setText(byId("copy"), "Copied");
+      setTimeout(() => setText(byId("copy"), "Copy"), 2000);
+    } catch {
+      getSelection().selectAllChildren(code); // To be copied by hand.
+    }
   });
   byId("login").addEventListener("cancel", (event) => event.preventDefault());
   byId("login-form").addEventListener("submit", (event) => {
