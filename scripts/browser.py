@@ -24,6 +24,8 @@ name = "disk"
 emulate = "hdd-sata-250g-ncq"
 size = "4GiB"
 direct = true
+nr-requests = 256
+window = 8
 [[device]]
 name = "buffered"
 emulate = "hdd-sata-250g"
@@ -113,9 +115,10 @@ class Daemon:
         return report["effective"][0]["value"]
 
     def fio(self, exports, seconds, rw="randread"):
-        """Load on exports at once, in the background; `finish` has MiB/s of each."""
+        """Load on exports at once, in the background; `finish` has MiB/s of each. The jobs are
+        deep: a client that is late on a loaded machine is to have requests waiting all the same."""
         path = os.path.join(self.folder, "s")
-        jobs = f"[global]\nioengine=nbd\nrw={rw}\nbs=16k\niodepth=32\nsize=512m\n"
+        jobs = f"[global]\nioengine=nbd\nrw={rw}\nbs=16k\niodepth=64\nsize=512m\n"
         jobs += f"time_based\nruntime={seconds}\n"
         for place, name in enumerate(exports):
             jobs += f"[{name}]\nuri=nbd+unix:///{name}?socket={path}\noffset={place}g\n"
