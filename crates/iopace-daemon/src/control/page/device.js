@@ -92,11 +92,28 @@ export function watchDevice(live) {
   }
 }
 
+/** Takes away what was said of a change, if something else holds by now. */
+function forgetMessages({ scheduler, pace, window }) {
+  const isSame = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+  const words = ({ algorithm, inserted, params: values }) => [algorithm, inserted, values];
+  const changed = {
+    scheduler: held && !isSame(words(held.scheduler), words(scheduler)),
+    pace: held && (held.pace && held.pace.policy) !== (pace && pace.policy),
+    window: held && held.window.policy !== window.policy,
+  };
+  for (const form of Object.keys(edited)) {
+    if (changed[form] && !edited[form]) {
+      say(form, "");
+    }
+  }
+}
+
 /** Shows what holds, where nothing is edited. */
 function hold(report) {
   if (!report) {
     return;
   }
+  forgetMessages(report);
   held = report;
   const { scheduler, pace, window } = report;
   const select = byId("scheduler");
@@ -246,8 +263,8 @@ async function send(event, form) {
     mark(name, marked);
     if (store.device === name) {
       edited[form] = false;
-      say(form, text);
       hold(report);
+      say(form, text);
     }
   } catch (error) {
     say(form, error.text || error.message, true);
