@@ -69,11 +69,13 @@ class Daemon:
         self.start()
 
     def start(self):
-        """Starts it, on the same port as before."""
+        """Starts it, on the same port as before and with the same token."""
         command = [os.path.realpath(os.environ["IOPACE_BIN"]), "serve", "--config", "iopace.toml"]
-        self.run([*command, "--http", str(self.port)])
-        self.url = self.said(r"http://127\.0\.0\.1:\d+/\S*token=\S+")
-        self.port = int(re.search(r":(\d+)/", self.url).group(1))
+        self.run([*command, "--http", str(self.port), "--http-token-file", "token"])
+        address = self.said(r"dashboard: http://127\.0\.0\.1:\d+/").removeprefix("dashboard: ")
+        self.port = int(re.search(r":(\d+)/", address).group(1))
+        with open(os.path.join(self.folder, "token")) as file:
+            self.url = f"{address}#token={file.read().strip()}"
 
     def run(self, command):
         with open(os.path.join(self.folder, "log"), "wb") as log:
