@@ -38,7 +38,8 @@ export function drawTiles({ activity, queue, window, pace }) {
   set("write", rate(write.bytes_s), `${ops(write.ops_milli_s)} writes/s`);
   set("ops", ops(read.ops_milli_s + write.ops_milli_s), `${count(latency.count)} waited for`);
   const times = `p50 ${time(latency.p50_ns)}, max ${time(latency.max_ns)}`;
-  set("p99", latency.count > 0 ? time(latency.p99_ns) : "–", latency.count > 0 ? times : "nobody waited");
+  const isAny = latency.count > 0;
+  set("p99", isAny ? time(latency.p99_ns) : "–", isAny ? times : "nobody waited");
   set("flight", `${queue.in_flight_count} of ${window.depth}`, `window ${window.policy}`);
   const taken = queue.queued_count + queue.in_flight_count;
   set("waiting", count(queue.waiting_count), `${taken} of ${queue.nr_requests} slots taken`);
