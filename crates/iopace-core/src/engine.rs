@@ -49,8 +49,11 @@
 //! 4. A scheduler that panics, stalls, invents or forgets is replaced by fifo with nothing lost.
 //! 5. A flush waits for no scheduler.
 //! 6. The engine takes at most `limits::FRONTEND_REQUESTS_MAX` requests and refuses the rest.
+//! 7. A request of no bytes that is no flush ends when it is admitted: what limits count as an
+//!    operation and is not done by the disk. Neither scheduler nor window nor disk ever sees it.
 
 mod accounting;
+mod admission;
 mod control;
 mod disk;
 mod door;
@@ -73,12 +76,12 @@ pub use waiting::{GroupWaits, WaitingNow};
 use accounting::Accounting;
 use memory::Memory;
 
-use crate::admit::{Admission, Admit};
+use crate::admit::Admission;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
-use crate::limits::{FRONTEND_REQUESTS_MAX, SCHEDULER_STALL};
-use crate::request::{Op, Request, RequestId, Submit};
+use crate::limits::SCHEDULER_STALL;
+use crate::request::{Request, RequestId};
 use crate::sched::{Algorithm, guard::Guard};
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
@@ -236,40 +239,12 @@ impl Engine {
 
     // Stage 2: admit.
 
-    fn submitted(&mut self, submit: Submit) {
-        if self.live_count() >= FRONTEND_REQUESTS_MAX {
-            self.ledger.refuse();
-            let Submit { tag, task, op, extent, .. } = submit;
-            return self.refuse(tag, task, op, extent);
-        }
-        match submit.op {
-            Op::Flush if self.sync(submit) => return,
-            Op::Trim | Op::WriteZeroes => self.discard(submit.extent),
-            _ => {}
-        }
-        self.enter(submit, |_| {});
-    }
-
-    /// Moves on whatever may go on now.
-    fn admit_waiting(&mut self) {
-        loop {
-            match self.admit.admit(self.now) {
-                Admit::Ready { id, reserved, budget } => self.admitted(id, reserved, budget),
-                Admit::At(at, reason) => {
-                    self.admit_again = (at, reason);
-                    return;
-                }
-                Admit::Empty => {
-                    self.admit_again = (Instant::NEVER, Reason::Idle);
-                    return;
-                }
-            }
-        }
-    }
-
     /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
     /// its wait was for a limit.
     fn admitted(&mut self, id: RequestId, reserved: bool, budget: Nanos) {
+        if self.is_nothing_for_the_disk(id) {
+            return self.end_admitted(id, budget);
+        }
         let entry = self.ledger.admitted(id);
         entry.admitted = self.now;
         entry.budget = budget;

@@ -104,7 +104,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// No bytes at offset zero: what a flush carries.
+    /// No bytes at offset zero: what a flush carries, and what is nothing for the disk.
     pub const EMPTY: Extent = Extent { offset: Bytes::ZERO, len: Bytes::ZERO };
 
     /// The extent of `len` bytes at `offset`, or `None` if its end would pass 2^64 - 1.
@@ -158,7 +158,8 @@ pub struct Submit {
     pub group: GroupId,
     /// What to do.
     pub op: Op,
-    /// Where; [`Extent::EMPTY`] for a flush.
+    /// Where; [`Extent::EMPTY`] for a flush, and for an operation that only limits count: it ends
+    /// when it is admitted.
     pub extent: Extent,
     /// Force unit access: the data must be durable before the request finishes.
     pub fua: bool,

@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Counts a finished request for its group, its task and the device.
-    fn count(&mut self, entry: &Entry, outcome: Outcome, times: &StageTimes) {
+    pub(super) fn count(&mut self, entry: &Entry, outcome: Outcome, times: &StageTimes) {
         let Submit { group, op, extent, sync, .. } = entry.submit;
         let moved = (op, extent.len(), outcome);
         self.groups.finished(self.now, group, moved, times, sync);

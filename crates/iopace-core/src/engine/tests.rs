@@ -1,9 +1,11 @@
 mod memory;
+mod nothing;
 mod times;
 
 use super::*;
+use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::pace::Thresholds;
-use crate::request::{DiskError, Extent, GroupId, Outcome, Tag, TaskId};
+use crate::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
 use crate::sched::{self, Scheduler, fifo};
 use crate::trace::Event;
 use crate::units::Bytes;

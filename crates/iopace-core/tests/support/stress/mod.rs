@@ -9,7 +9,7 @@ use super::support::{Random, chaos};
 use iopace_core::admit::Mode;
 use iopace_core::engine::{Config, Control, Engine, Finish, Input, Output, Start};
 use iopace_core::group::{Limits, Settings};
-use iopace_core::request::{DiskError, GroupId, Lane, Outcome, RequestId, Submit, TaskId};
+use iopace_core::request::{DiskError, GroupId, Lane, Op, Outcome, RequestId, Submit, TaskId};
 use iopace_core::sched::REGISTRY;
 use iopace_core::time::{Instant, Nanos};
 use oracle::Admission;
@@ -211,7 +211,8 @@ impl Stress {
             self.fail("finished twice, or never submitted");
         };
         self.check(finish.outcome != Outcome::Refused, "refused with room to spare");
-        self.check(open.is_started, "finished, but never started");
+        let is_nothing = open.submit.extent.is_empty() && open.submit.op != Op::Flush;
+        self.check(open.is_started != is_nothing, "finished, but never started; or for nothing");
         let in_all = finish.times.total() == self.now.since(open.at);
         self.check(in_all, "the stages do not sum to the total");
         let (at, lane) = (open.at + finish.times.admit(), Lane::of(open.submit.op));

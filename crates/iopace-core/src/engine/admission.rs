@@ -1,0 +1,68 @@
+//! Stage 2 at work: requests at the door, and those that have nothing to do behind it.
+
+use super::{Engine, Finish, Output};
+use crate::admit::{Admit, Ask};
+use crate::ledger::State;
+use crate::limits::FRONTEND_REQUESTS_MAX;
+use crate::request::{Op, Outcome, RequestId, Submit};
+use crate::time::{Instant, Nanos};
+use crate::verdict::Reason;
+
+impl Engine {
+    /// A request comes.
+    pub(super) fn submitted(&mut self, submit: Submit) {
+        if self.live_count() >= FRONTEND_REQUESTS_MAX {
+            self.ledger.refuse();
+            let Submit { tag, task, op, extent, .. } = submit;
+            return self.refuse(tag, task, op, extent);
+        }
+        match submit.op {
+            Op::Flush if self.sync(submit) => return,
+            Op::Trim | Op::WriteZeroes => self.discard(submit.extent),
+            _ => {}
+        }
+        self.enter(submit, |_| {});
+    }
+
+    /// Moves on whatever may go on now.
+    pub(super) fn admit_waiting(&mut self) {
+        loop {
+            match self.admit.admit(self.now) {
+                Admit::Ready { id, reserved, budget } => self.admitted(id, reserved, budget),
+                Admit::At(at, reason) => {
+                    self.admit_again = (at, reason);
+                    return;
+                }
+                Admit::Empty => {
+                    self.admit_again = (Instant::NEVER, Reason::Idle);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether it moves no bytes and is no flush: an operation that only limits count.
+    pub(super) fn is_nothing_for_the_disk(&self, id: RequestId) -> bool {
+        self.ledger.get(id).is_some_and(|entry| {
+            let Submit { op, extent, .. } = entry.submit;
+            extent.is_empty() && op != Op::Flush && entry.run.is_none()
+        })
+    }
+
+    /// Ends what has nothing to do behind this stage: its slot is free again at once. So much of its
+    /// wait was for a limit.
+    pub(super) fn end_admitted(&mut self, id: RequestId, budget: Nanos) {
+        let now = self.now;
+        let entry = self.ledger.advance(id, State::Waiting);
+        (entry.admitted, entry.started, entry.budget) = (now, now, budget);
+        let entry = self.ledger.leave(id);
+        let times = entry.times(now);
+        let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
+        self.admit.release(now, Ask::new(id, &entry.submit));
+        let outcome = Outcome::Ok;
+        self.groups.started(now, group, sync);
+        self.count(&entry, outcome, &times);
+        self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+        self.forget_if_dead(group);
+    }
+}
