@@ -158,8 +158,7 @@ pub struct Submit {
     pub group: GroupId,
     /// What to do.
     pub op: Op,
-    /// Where; [`Extent::EMPTY`] for a flush, and for an operation that only limits count: it ends
-    /// when it is admitted.
+    /// Where; [`Extent::EMPTY`] for a flush. Anything else without bytes ends when it is admitted.
     pub extent: Extent,
     /// Force unit access: the data must be durable before the request finishes.
     pub fua: bool,

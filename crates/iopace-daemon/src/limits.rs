@@ -141,6 +141,20 @@ pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Reads and writes that have to wait are held without a thread.
 pub const FUSE_THREADS: usize = 8;
 
+/// Threads, per mount, for operations on names and attributes that had to wait for a limit: as many
+/// as may be stuck in the file system below before those of limited groups stand still.
+pub const OPERATION_THREADS: usize = 4;
+
+/// An operation of a limited group that has the kernel keep a directory locked waits for so long,
+/// and up to half a second until somebody looks: whoever needs a name in the directory waits with
+/// it. A limit of one operation a second is still kept.
+pub const OPERATION_PATIENCE: Nanos = Nanos::from_secs(1);
+
+/// Operations of a mount that were carried out after that and still stand in line for what they
+/// owe. One more is not held: a group that is behind by a quarter of an hour with each of its
+/// programs, or by a second with a thousand of them, must not fill the device's table.
+pub const OPERATIONS_OWED_MAX: usize = 1_024;
+
 /// Places on an emulated disk that one sync of a file asks for by themselves, each with a flush of
 /// its own. A file that grows has one or two; beyond this it is large, and waits with others.
 pub const SYNC_PIECES_MAX: usize = 4;

@@ -4,8 +4,11 @@
 //! The machine decides *when* a request is done; the data is moved at that moment, just before the
 //! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
 
+mod store;
+
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
+use super::limited::Limited;
 use super::{Allocation, Device, DeviceInfo, DeviceStatus, Look, MemoryStatus, thresholds};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
@@ -54,6 +57,7 @@ pub struct EmulatedDevice {
     alarm: Alarm,
     cached_reads: AtomicU64,
     buffered_writes: AtomicU64,
+    limited: Limited,
     /// For data of files, which may have to wait for a real disk: the timers must not.
     movers: OnceLock<Pool<(Job, Outcome)>>,
 }
@@ -81,8 +85,8 @@ impl EmulatedDevice {
         let disk = build(model)?;
         let capacity = disk.capacity().get();
         let store_file = match store {
-            Some(path) => open_store(path, *size, capacity, config.read_only)?,
-            None => memory_store(size.map_or(capacity, |size| size.get().min(capacity)))?,
+            Some(path) => store::open(path, *size, capacity, config.read_only)?,
+            None => store::in_memory(size.map_or(capacity, |size| size.get().min(capacity)))?,
         };
         let rotational = disk.is_rotational();
         let base = if rotational { "elevator" } else { "fifo" };
@@ -116,6 +120,7 @@ impl EmulatedDevice {
             alarm: Alarm::new(Arc::clone(timers)),
             cached_reads: AtomicU64::new(0),
             buffered_writes: AtomicU64::new(0),
+            limited: Limited::default(),
             movers: OnceLock::new(),
         });
         let weak: Weak<EmulatedDevice> = Arc::downgrade(&device);
@@ -185,7 +190,8 @@ impl EmulatedDevice {
 
     fn answer(&self, mut job: Job, outcome: Outcome, touched: &mut Touched) {
         let mut outcome = outcome;
-        if outcome == Outcome::Ok && job.begin() {
+        let is_nothing = job.extent.is_empty() && job.op != Op::Flush;
+        if outcome == Outcome::Ok && !is_nothing && job.begin() {
             if job.op == Op::Read {
                 job.buffer.resize(job.extent.len().get() as usize);
             }
@@ -218,45 +224,6 @@ impl EmulatedDevice {
 fn modelled(config: &DeviceConfig, cache: Bytes) -> Thresholds {
     let usual = Thresholds::of_memory(cache, BACKGROUND_PERCENT, LIMIT_PERCENT).limit;
     thresholds(config, config.dirty_limit.map_or(usual, |own| own.min(cache)))
-}
-
-/// A sparse file, made if it is missing.
-fn open_store(
-    path: &Path,
-    size: Option<Bytes>,
-    capacity: u64,
-    read_only: bool,
-) -> Result<File, StartError> {
-    let failed = |error: io::Error| StartError::open(path, &error);
-    let exists = path.exists();
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(!read_only);
-    if !exists && !read_only {
-        options.create_new(true);
-    }
-    let file = options.open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::Unsupported, "not a regular file")));
-    }
-    File::lock(&file, read_only).map_err(failed)?;
-    let wanted = match size {
-        Some(size) => size.get().min(capacity),
-        None if exists && metadata.len() > 0 => metadata.len().min(capacity),
-        None => capacity,
-    };
-    if !read_only && metadata.len() < wanted {
-        file.set_len(wanted).map_err(failed)?;
-    }
-    Ok(File::adopt(file, wanted))
-}
-
-/// Memory that takes only what is written to it.
-fn memory_store(size_bytes: u64) -> Result<File, StartError> {
-    let made = rustix::fs::memfd_create("iopace-store", rustix::fs::MemfdFlags::CLOEXEC);
-    let file: fs::File = made.map_err(|error| StartError::Threads(error.into()))?.into();
-    file.set_len(size_bytes).map_err(StartError::Threads)?;
-    Ok(File::adopt(file, size_bytes))
 }
 
 /// The model of that name, or of the model file of that name (`*.toml`).
@@ -308,7 +275,8 @@ impl Device for EmulatedDevice {
         let now = clock::now();
         for job in jobs.drain(..) {
             let Job { task, group, op, extent, fua, .. } = job;
-            let buffered = !self.info.direct && !job.is_direct();
+            // What has no bytes is not for the page cache.
+            let buffered = !self.info.direct && !job.is_direct() && !extent.is_empty();
             let tag = Tag(inner.jobs.insert(job) as u64);
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
             inner.machine.submit(now, Io { submit, buffered });
@@ -320,6 +288,14 @@ impl Device for EmulatedDevice {
         self.alarm.rang();
         let inner = self.lock();
         self.drain(inner, clock::now(), true);
+    }
+
+    fn has_limits(&self) -> bool {
+        self.limited.has_any()
+    }
+
+    fn is_limited(&self, group: GroupId) -> bool {
+        self.limited.holds(group)
     }
 
     fn void(&self, extent: Extent) {
@@ -339,6 +315,7 @@ impl Device for EmulatedDevice {
     }
 
     fn control(&self, control: Control) -> Result<(), ControlError> {
+        self.limited.note(&control);
         let mut inner = self.lock();
         let is_exchange = is_exchange(&control);
         if let Control::Memory(budget) = &control {

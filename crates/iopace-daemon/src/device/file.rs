@@ -7,6 +7,8 @@
 //! engine; what it starts goes to the disk, and each completion is handled by the thread that
 //! learns of it.
 
+mod about;
+
 use super::core::{Core, Drained};
 use super::limited::Limited;
 use super::portion::Portion;
@@ -19,9 +21,9 @@ use crate::io::target::{Places, Target};
 use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::job::Job;
 use crate::limits::{self, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
-use crate::measured::kernel_says_rotational;
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
+use about::{info, is_rotational};
 use iopace_core::engine::{Config, Control, ControlError, Start};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
@@ -242,41 +244,6 @@ fn is_transfer(request: &IoRequest) -> bool {
     matches!(request.op, Op::Read | Op::Write) && !request.write_back
 }
 
-fn info(config: &DeviceConfig, path: &Path, file: &File, io_engine: &'static str) -> DeviceInfo {
-    let block = if file.is_direct() { 4096 } else { 1 };
-    DeviceInfo {
-        name: config.name.clone(),
-        kind: kind(file),
-        path: Some(path.to_path_buf()),
-        model: None,
-        size_bytes: if file.is_direct() { file.size_bytes() & !4095 } else { file.size_bytes() },
-        read_only: config.read_only,
-        direct: config.direct,
-        rotational: is_rotational(path).unwrap_or(false),
-        io_engine,
-        base: fifo::ALGORITHM.name,
-        block_bytes: (block, 4096),
-    }
-}
-
-fn kind(file: &File) -> &'static str {
-    match (file.is_directory(), file.is_block()) {
-        (true, _) => "directory",
-        (_, true) => "block device",
-        _ => "file",
-    }
-}
-
-/// Whether the disk below has a head, as far as the kernel tells. A file server orders by itself.
-fn is_rotational(path: &Path) -> Option<bool> {
-    let is_nfs = || {
-        let found =
-            rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == rustix::fs::NFS_SUPER_MAGIC);
-        found.then_some(false)
-    };
-    kernel_says_rotational(path).or_else(is_nfs)
-}
-
 impl Device for FileDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -312,6 +279,10 @@ impl Device for FileDevice {
         let mut drained = Drained::default();
         self.core.tick(&mut drained);
         self.carry_out(drained, Caller::Busy);
+    }
+
+    fn has_limits(&self) -> bool {
+        self.limited.has_any()
     }
 
     fn is_limited(&self, group: GroupId) -> bool {

@@ -38,9 +38,14 @@ impl Limited {
         self.count.store(count, Relaxed);
     }
 
+    /// Whether any group has one.
+    pub(super) fn has_any(&self) -> bool {
+        self.count.load(Relaxed) > 0
+    }
+
     /// Whether the group or one above it has a limit.
     pub(super) fn holds(&self, group: GroupId) -> bool {
-        if self.count.load(Relaxed) == 0 {
+        if !self.has_any() {
             return false;
         }
         let groups = self.lock();

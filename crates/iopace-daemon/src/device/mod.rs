@@ -183,6 +183,11 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Whether any group has a limit here.
+    fn has_limits(&self) -> bool {
+        true
+    }
+
     /// Whether a limit of the group has to be asked, also for what the page cache has.
     fn is_limited(&self, _group: GroupId) -> bool {
         true

@@ -105,7 +105,12 @@ impl Backing {
         self.held.count()
     }
 
-    /// How many requests were passed through without a look at limits: names, attributes, locks.
+    /// The mount is gone, and so is everybody who waited.
+    pub(crate) fn give_up(&self) {
+        self.held.give_up();
+    }
+
+    /// How many requests were for names, attributes and space.
     pub(crate) fn passed_count(&self) -> u64 {
         self.passed_count.load(Relaxed)
     }

@@ -5,7 +5,8 @@ use super::layout::Chunks;
 use super::regions::Region;
 use super::tree::inode::Inode;
 use crate::io::file::File;
-use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use iopace_core::request::{GroupId, TaskId};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Who asks, as the kernel says.
@@ -69,6 +70,19 @@ impl Opened {
     }
 }
 
+/// An operation on names, attributes or space that waits: with `Ok` it is carried out, which may
+/// block, and answered; with an error that is its answer.
+pub(crate) type Operation = Box<dyn FnOnce(Result<(), Errno>) + Send>;
+
+/// What limits have to know of an operation on names, attributes or space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// Whether it counts as a write; else as a read.
+    pub(crate) changes: bool,
+    /// Whether the kernel keeps a directory locked until it is answered.
+    pub(crate) locks: bool,
+}
+
 /// What becomes of the data of files.
 ///
 /// Every reply is given exactly once, at once or later, by any thread. Whoever calls holds no lock.
@@ -101,8 +115,15 @@ pub(crate) trait Data: Send + Sync + 'static {
         reply: ReplyWrite,
     );
 
-    /// Another request of this caller was passed through: names, attributes, space.
+    /// Another request of this caller is passed through: names, attributes, space.
     fn passed_through(&self, from: Caller);
+
+    /// Who pays for an operation of this caller on names, attributes or space, if limits have to
+    /// be asked before: then it has to be held. Almost always nobody.
+    fn limited(&self, from: Caller) -> Option<(TaskId, GroupId)>;
+
+    /// Carries out an operation when limits let it go on, or gives it an error.
+    fn hold(&self, from: Caller, pays: (TaskId, GroupId), kind: Kind, operation: Operation);
 
     /// The content of `range` (bytes, from and behind) is void or has another place on the disk
     /// now: the file was truncated, or a hole was punched or space allocated.

@@ -5,16 +5,22 @@
 //! a look is taken at the callers of requests that wait for long, and who is being killed gets
 //! `EINTR`. What was asked for goes on or is given up; its result is thrown away.
 
+mod operations;
+
+use super::data::Operation;
 use crate::buffer::Buffer;
+use crate::io::pool::Pool;
 use crate::job::Progress;
 use crate::memory::Memory;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{DiskError, Outcome};
+use iopace_core::time::Instant;
+use operations::Turn;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Where the answer goes.
-#[derive(Debug)]
 pub(crate) enum Reply {
     /// To a read.
     Data(ReplyData),
@@ -24,6 +30,20 @@ pub(crate) enum Reply {
     Done(ReplyEmpty),
     /// To a request that went in pieces: each of them has this.
     Piece(Arc<Whole>),
+    /// To an operation that is not carried out yet.
+    Operation(Operation),
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reply::Data(_) => "Data",
+            Reply::Write(..) => "Write",
+            Reply::Done(_) => "Done",
+            Reply::Piece(_) => "Piece",
+            Reply::Operation(_) => "Operation",
+        })
+    }
 }
 
 /// A request in pieces. It ends well with the last of them, or badly with the first that fails.
@@ -55,6 +75,7 @@ impl Reply {
             Reply::Write(reply, _) => reply.error(errno),
             Reply::Done(reply) => reply.error(errno),
             Reply::Piece(whole) => whole.done(Err(errno)),
+            Reply::Operation(operation) => operation(Err(errno)),
         }
     }
 }
@@ -64,6 +85,8 @@ impl Reply {
 struct Waiting {
     /// The thread that waits for it.
     pid: u32,
+    /// When it is carried out at the latest, if it is an operation that may not wait for long.
+    deadline: Option<Instant>,
     stand: Mutex<Stand>,
 }
 
@@ -72,6 +95,8 @@ struct Stand {
     /// `None` once it is answered.
     reply: Option<Reply>,
     begun: Begun,
+    /// It was not admitted by its deadline.
+    is_owed: bool,
 }
 
 /// Whether it is being carried out.
@@ -143,6 +168,8 @@ impl Drop for Room {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     waiting: Mutex<Table>,
+    /// Carries out operations; there once one had to wait, `None` if the system gave no threads.
+    operations: OnceLock<Option<Pool<Turn>>>,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +181,8 @@ struct Table {
     old: u64,
     /// The last one at the time of the last look.
     seen: u64,
+    /// Operations that were carried out before limits let them, and are in line for what they owe.
+    owed_count: usize,
 }
 
 /// The right and the duty to answer a request.
@@ -176,8 +205,17 @@ impl Held {
     /// A request that will be answered later; `pid` is the thread that waits for it, `room` what
     /// its data takes.
     pub(crate) fn hold(self: &Arc<Self>, pid: u32, reply: Reply, room: Option<Room>) -> Ticket {
-        let stand = Mutex::new(Stand { reply: Some(reply), begun: Begun::No });
-        let waiting = Arc::new(Waiting { pid, stand });
+        self.hold_until(pid, reply, (room, None))
+    }
+
+    fn hold_until(
+        self: &Arc<Self>,
+        pid: u32,
+        reply: Reply,
+        (room, deadline): (Option<Room>, Option<Instant>),
+    ) -> Ticket {
+        let stand = Mutex::new(Stand { reply: Some(reply), begun: Begun::No, is_owed: false });
+        let waiting = Arc::new(Waiting { pid, deadline, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
@@ -186,14 +224,23 @@ impl Held {
         Ticket { waiting, held, number, is_answered: false, _room: room }
     }
 
+    /// Nobody waits any more: the mount is gone, and its callers have had an error. Nothing of what
+    /// they asked for is carried out from now on.
+    pub(crate) fn give_up(&self) {
+        let all: Vec<Arc<Waiting>> = self.lock().all.values().map(Arc::clone).collect();
+        all.iter().filter_map(|waiting| waiting.take()).for_each(|reply| reply.error(Errno::EIO));
+    }
+
     /// How many wait.
     pub(crate) fn count(&self) -> usize {
-        self.lock().all.len()
+        let table = self.lock();
+        table.all.len() - table.owed_count
     }
 
     /// Answers those that have waited since the look before the last and whose thread is being
-    /// killed or gone, as `is_killed` says. How many that were.
-    pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
+    /// killed or gone, as `is_killed` says, and carries out operations whose deadline has come. How
+    /// many were given up.
+    pub(crate) fn look(&self, now: Instant, is_killed: impl Fn(u32) -> bool) -> usize {
         let mut table = self.lock();
         let old = table.old;
         table.old = table.seen;
@@ -207,6 +254,8 @@ impl Held {
             {
                 reply.error(Errno::EINTR);
                 count += 1;
+            } else if self.is_owed_from(now, &waiting) {
+                self.carry_out(Turn { waiting, _ticket: None });
             }
         }
         count
@@ -219,15 +268,26 @@ impl Ticket {
         Waiter(Arc::clone(&self.waiting))
     }
 
+    fn is_operation(&self) -> bool {
+        matches!(self.waiting.lock().reply, Some(Reply::Operation(_)))
+    }
+
     /// Answers it, unless that was done already.
     pub(crate) fn answer(mut self, outcome: Outcome, progress: Progress, data: &Buffer) {
         self.is_answered = true;
+        if outcome == Outcome::Ok && self.is_operation() {
+            if let Some(held) = self.held.upgrade() {
+                held.carry_out(Turn { waiting: Arc::clone(&self.waiting), _ticket: Some(self) });
+            }
+            return;
+        }
         let Some(reply) = self.waiting.take() else { return };
         match (outcome, reply) {
             (Outcome::Ok, Reply::Data(reply)) => reply.data(data.as_slice()),
             (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
             (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),
+            (Outcome::Ok, Reply::Operation(operation)) => operation(Ok(())),
             (_, Reply::Write(reply, _)) if progress.written > 0 || progress.is_end => {
                 reply.written(u32::try_from(progress.written).expect("a part of the write"));
             }
@@ -240,7 +300,9 @@ impl Drop for Ticket {
     /// A ticket that nobody answered is a bug. Tests hear of it; the program gets an error.
     fn drop(&mut self) {
         if let Some(held) = self.held.upgrade() {
-            held.lock().all.remove(&self.number);
+            let mut table = held.lock();
+            table.all.remove(&self.number);
+            table.owed_count -= usize::from(self.waiting.lock().is_owed);
         }
         if self.is_answered {
             return;
@@ -271,3 +333,6 @@ fn errno(outcome: Outcome, progress: Progress) -> Errno {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -268,6 +268,11 @@ fn ended_outside(daemon: &Arc<Daemon>, at: &Path, device: &str) {
     let Some(session) = session else { return };
     tracing::info!("{} was unmounted", at.display());
     session.let_go();
+    mounts
+        .all()
+        .iter()
+        .filter(|mount| mount.place.mountpoint == at)
+        .for_each(|mount| mount.backing.give_up());
     if let Some(Err(error)) = daemon.device(device).map(|device| device.flush_all()) {
         tracing::error!(%error, "{device}: not everything could be made durable");
     }
@@ -314,7 +319,9 @@ impl Mounts {
                 scope.spawn(move || (path, session.end(patience)))
             };
             let ending: Vec<_> = sessions.into_iter().map(end).collect();
-            ending.into_iter().filter_map(|one| one.join().ok()).collect()
+            let ended = ending.into_iter().filter_map(|one| one.join().ok()).collect();
+            self.all().iter().for_each(|mount| mount.backing.give_up());
+            ended
         })
     }
 

@@ -8,7 +8,9 @@
 //! ```
 //! On an emulated disk all of it goes to the machine, where the file lies in a layout of our own.
 
-use super::data::{Caller, Data, FileState, Opened, WriteMode};
+mod operations;
+
+use super::data::{Caller, Data, FileState, Kind, Opened, Operation, WriteMode};
 use super::held::{Held, Reply, Room, Whole};
 use super::layout::Layout;
 use super::regions::{Region, Regions};
@@ -128,12 +130,13 @@ impl Scheduled {
         None
     }
 
-    fn submit(&self, job: Job) {
-        self.device.submit(&mut vec![job]);
-    }
-
-    fn job(&self, who: (TaskId, GroupId), op: Op, extent: Extent, to: (Target, Ticket)) -> Job {
-        let ((task, group), (target, ticket)) = (who, to);
+    fn job(
+        &self,
+        (task, group): (TaskId, GroupId),
+        op: Op,
+        extent: Extent,
+        (target, ticket): (Option<Target>, Ticket),
+    ) -> Job {
         Job {
             task,
             group,
@@ -141,7 +144,7 @@ impl Scheduled {
             extent,
             fua: false,
             buffer: Buffer::default(),
-            target: Some(target),
+            target,
             progress: Progress::default(),
             ticket,
         }
@@ -168,7 +171,7 @@ impl Scheduled {
         let extent = self.place(file, target.offset, u64::from(len));
         let is_written = target.is_written;
         let ticket = self.hold(from, Reply::Write(reply, len), room);
-        let mut job = self.job(who, Op::Write, extent, (target, ticket));
+        let mut job = self.job(who, Op::Write, extent, (Some(target), ticket));
         job.fua = durable;
         if !is_written {
             job.buffer = Buffer::from(data);
@@ -189,7 +192,7 @@ impl Scheduled {
             }
             target.is_written = true;
             let ticket = self.hold(from, Reply::Write(reply, len), None);
-            return self.submit(self.job((task, group), Op::Write, extent, (target, ticket)));
+            return self.submit(self.job((task, group), Op::Write, extent, (Some(target), ticket)));
         };
         let mut held = Some((reply, room));
         let at_once =
@@ -197,7 +200,7 @@ impl Scheduled {
                 let (reply, room) = held.take().expect("made once");
                 let ticket = self.hold(from, Reply::Write(reply, len), Some(room));
                 let target = target.clone();
-                let mut job = self.job((task, group), Op::Write, extent, (target, ticket));
+                let mut job = self.job((task, group), Op::Write, extent, (Some(target), ticket));
                 job.buffer = Buffer::from(data);
                 job
             });
@@ -226,7 +229,7 @@ impl Scheduled {
             target.is_written = true;
             let extent = self.dirty_place(file, target.offset, data.len() as u64);
             let ticket = Ticket::Nobody(room);
-            self.submit(self.job(who, Op::Write, extent, (target, ticket)));
+            self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));
         }
     }
 }
@@ -279,7 +282,7 @@ impl Data for Scheduled {
         let target = Target::new(Arc::clone(&file.file), offset);
         let ticket = self.hold(from, Reply::Data(reply), None);
         let who = (pays.task(), pays.group());
-        self.submit(self.job(who, Op::Read, extent, (target, ticket)));
+        self.submit(self.job(who, Op::Read, extent, (Some(target), ticket)));
     }
 
     fn write(
@@ -328,7 +331,7 @@ impl Data for Scheduled {
             let mut target = Target::new(Arc::clone(&file.file), 0);
             target.data_only = data_only;
             let ticket = self.hold(from, Reply::Piece(Arc::clone(&whole)), None);
-            self.job(who, Op::Flush, extent, (target, ticket))
+            self.job(who, Op::Flush, extent, (Some(target), ticket))
         };
         self.device.submit(&mut extents.into_iter().map(job).collect());
     }
@@ -353,11 +356,19 @@ impl Data for Scheduled {
         target.source = Some((Arc::clone(&source.file), start));
         let ticket = self.hold(from, Reply::Write(reply, len32), None);
         let who = (pays.task(), pays.group());
-        self.submit(self.job(who, Op::Write, extent, (target, ticket)));
+        self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));
     }
 
     fn passed_through(&self, _from: Caller) {
         self.passed_count.fetch_add(1, Relaxed);
+    }
+
+    fn limited(&self, from: Caller) -> Option<(TaskId, GroupId)> {
+        self.pays_if_limited(from)
+    }
+
+    fn hold(&self, from: Caller, pays: (TaskId, GroupId), kind: Kind, operation: Operation) {
+        self.hold_operation(from, pays, kind, operation);
     }
 
     fn reshaped(&self, inode: &Inode, (from, to): (u64, u64)) {

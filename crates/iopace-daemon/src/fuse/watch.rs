@@ -3,6 +3,7 @@
 
 use super::held::Held;
 use super::regions::Regions;
+use crate::clock;
 use crate::device::Device;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -40,7 +41,7 @@ impl Watch {
         let run = move || {
             let mut is_odd = false;
             while !is_over(&stop) {
-                let count = held.look(is_killed);
+                let count = held.look(clock::now(), is_killed);
                 if count > 0 {
                     tracing::info!(count, "requests of killed programs were given up");
                 }

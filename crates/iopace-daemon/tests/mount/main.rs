@@ -2,6 +2,7 @@
 
 mod errors;
 mod fsx;
+mod limits;
 mod many;
 mod stalled;
 #[path = "../support/mod.rs"]
@@ -91,14 +92,22 @@ impl Mounted {
 
     /// A shell command that pays as the group from its first request on.
     fn run_in(&self, group: &str, command: &str) -> Child {
+        self.run_with("", group, command)
+    }
+
+    /// The same, with a file that was opened before: `3< at/file`.
+    fn run_with(&self, open: &str, group: &str, command: &str) -> Child {
+        let before = if open.is_empty() { String::new() } else { format!("exec {open}; ") };
         let mut child = Command::new("sh")
-            .args(["-c", &format!("read go; exec {command}")])
+            .args(["-c", &format!("{before}read go; exec {command}")])
             .current_dir(self.folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("a shell");
+        let opened = PathBuf::from(format!("/proc/{}/fd/3", child.id()));
+        wait_for("an open file", || open.is_empty() || opened.exists());
         self.daemon().groups().move_process(child.id(), group).expect("it is there");
         child.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
         child

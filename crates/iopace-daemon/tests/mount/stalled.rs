@@ -7,8 +7,11 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Less than anything takes that was asked for here.
-const STALL: &str = "rbps=1 wbps=1";
+/// Less than anything takes that was asked for here: of writes, names that change included.
+const STALL: &str = "wbps=1";
+
+/// The same of reads. Whoever opens a file counts as one, so it has to be open already.
+const STALL_READS: &str = "rbps=1";
 
 fn stalled(change: impl FnOnce(&mut iopace_daemon::config::DaemonConfig)) -> Option<Mounted> {
     let mounted = Mounted::over(
@@ -16,14 +19,15 @@ fn stalled(change: impl FnOnce(&mut iopace_daemon::config::DaemonConfig)) -> Opt
         change,
     )?;
     mounted.limit("/slow", STALL);
+    mounted.limit("/slow/reads", STALL_READS);
     // A limit lets something go before it counts: what comes from here on waits.
     let tastes = [
-        "cat at/old",
-        "dd if=/dev/zero of=at/taste bs=1M count=2",
-        "dd if=/dev/zero of=at/taste bs=64k count=2 oflag=direct",
+        ("/slow/reads", "cat at/old"),
+        ("/slow", "dd if=/dev/zero of=at/taste bs=1M count=2"),
+        ("/slow", "dd if=/dev/zero of=at/taste bs=64k count=2 oflag=direct conv=notrunc"),
     ];
-    for taste in tastes {
-        let mut taste = mounted.run_in("/slow", taste);
+    for (group, taste) in tastes {
+        let mut taste = mounted.run_in(group, taste);
         settle();
         taste.kill().expect("killed");
         wait_for("the end of a killed program", || taste.try_wait().is_ok_and(|e| e.is_some()));
@@ -54,7 +58,7 @@ fn programs_can_be_killed(model: Option<&str>) {
     };
     let Some(mounted) = stalled(change) else { return };
     let run = |command: &str| mounted.run_in("/slow", command);
-    let reader = run("cat at/old");
+    let reader = mounted.run_with("3< at/old", "/slow/reads", "cat <&3");
     let writer = run("dd if=/dev/zero of=at/written bs=1M count=8");
     let syncer = run("dd if=/dev/zero of=at/synced bs=64k count=1 conv=fsync");
     let direct = run("dd if=/dev/zero of=at/direct bs=64k count=1 oflag=direct");
@@ -67,6 +71,10 @@ fn programs_can_be_killed(model: Option<&str>) {
         // An emulated disk has no flush of a part: it waits for what is dirty of everybody.
         File::open(mounted.at("other")).expect("opens").sync_all().expect("durable");
     }
+    // Making the files waited too, but not for the limit.
+    let made = |name: &&str| mounted.below(name).exists();
+    wait_for("files", || ["written", "synced", "direct"].iter().all(made));
+    settle();
     for child in [reader, writer, syncer, direct] {
         kill(child);
     }
@@ -100,11 +108,13 @@ fn what_was_given_up_never_comes_over_what_was_written_since() {
             "/slow",
             &format!("dd if=/dev/zero of=at/{name} bs=1M count=1 oflag={flag} {more}"),
         );
+        wait_for("a file", || mounted.below(name).exists());
         settle();
         kill(writer);
     }
     let buffered =
         mounted.run_in("/slow", "dd if=/dev/zero of=at/buffered bs=1M count=1 conv=notrunc");
+    wait_for("a file", || mounted.below("buffered").exists());
     settle();
     kill(buffered);
     let names = ["old", "grown", "synced", "buffered"];
@@ -115,7 +125,7 @@ fn what_was_given_up_never_comes_over_what_was_written_since() {
         file.write_all_at(&[5; 1 << 20], 0).expect("written");
     }
     // Now they might all go.
-    mounted.limit("/slow", "rbps=max wbps=max");
+    mounted.limit("/slow", "wbps=max");
     settle();
     for name in names {
         let now = fs::read(mounted.below(name)).expect("read");
@@ -136,18 +146,18 @@ fn held_writes_take_no_more_memory_than_they_may() {
             mounted.run_in("/slow", &command)
         })
         .collect();
-    settle();
+    // One of them is held in memory; those that came when there was none left are below.
+    let below = |number: usize| {
+        fs::metadata(mounted.below(&number.to_string())).map_or(0, |found| found.len())
+    };
+    wait_for("files", || (0..8).all(|number| mounted.below(&number.to_string()).exists()));
+    let there = || (0..8).filter(|number| below(*number) == 1 << 20).count();
+    wait_for("those that were put where there is room", || there() >= 5);
     let waiting = all
         .iter_mut()
         .filter_map(|child| child.try_wait().expect("its state").is_none().then_some(()))
         .count();
     assert!(waiting >= 6, "only {waiting} wait");
-    // One of them is held in memory; those that came when there was none left are below.
-    let below = |number: usize| {
-        fs::metadata(mounted.below(&number.to_string())).map_or(0, |found| found.len())
-    };
-    let there = (0..8).filter(|number| below(*number) == 1 << 20).count();
-    assert!(there >= 5, "{there} of the writes were put where there is room");
     for child in all {
         let mut child = child;
         child.kill().expect("killed");

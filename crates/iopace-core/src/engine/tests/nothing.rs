@@ -82,7 +82,7 @@ fn where_only_bytes_are_limited_they_wait_and_cost_nothing() {
     assert!(finished(&drain(&mut engine, Instant(SEC - 1))).is_empty());
     let said = drain(&mut engine, Instant(SEC));
     assert_eq!(finished(&said), (1..100).collect::<Vec<_>>());
-    assert!(said.finishes.iter().all(|finish| finish.times.admit.0 == SEC - 10));
+    assert!(said.finishes.iter().all(|finish| finish.times.admit().0 == SEC - 10));
     assert!(said.finishes.iter().all(|finish| finish.times.total().0 == SEC - 10));
     let read = Submit { group: GROUP, ..submit(300, Op::Read, 0) };
     assert_eq!(send(&mut engine, SEC + 1, read).starts.len(), 1, "the meter is still open");

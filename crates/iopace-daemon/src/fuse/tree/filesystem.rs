@@ -1,69 +1,34 @@
 //! The requests of the kernel: each is handed on and its reply given.
 
-use super::attr::{Wanted, nothing, strip_modes, strip_privileges};
-use super::names::{Entry, New};
-use super::replies::{attr, caller, done, entry, give, value};
+use super::attr::{Wanted, strip_modes, strip_privileges};
+use super::names::New;
+use super::replies::Turn::{Change, ChangeNames, Look, LookAtNames};
+use super::replies::{attr, caller, created, done, entry, found, give, value};
+use super::wishes::ask;
 use super::{Served, Tree};
 use crate::clock::FileTime;
-use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_WRITE_BYTES_MAX};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, Generation, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::AtFlags;
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-/// What we ask of the kernel, each of it where it is there.
-///
-/// Not `FUSE_ATOMIC_O_TRUNC`: the kernel would go on showing a set-user-id bit that such an open
-/// has taken away, as its reply has no attributes. Truncating comes as a request of its own.
-const CAPABILITIES: [InitFlags; 10] = [
-    InitFlags::FUSE_DONT_MASK,
-    InitFlags::FUSE_POSIX_ACL,
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-    InitFlags::FUSE_HAS_IOCTL_DIR,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    InitFlags::FUSE_MAX_PAGES,
-];
 
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for capability in CAPABILITIES {
-            // What an old kernel does not have it does without.
-            let _ = config.add_capabilities(capability);
-        }
-        let caches = if self.0.options.alone {
-            [InitFlags::FUSE_EXPLICIT_INVAL_DATA, InitFlags::FUSE_CACHE_SYMLINKS]
-        } else {
-            [InitFlags::FUSE_AUTO_INVAL_DATA; 2]
-        };
-        for capability in caches {
-            let _ = config.add_capabilities(capability);
-        }
-        let _ = config.set_max_write(FUSE_WRITE_BYTES_MAX);
-        let _ = config.set_max_background(FUSE_BACKGROUND_MAX);
+        ask(&self.0.options, config);
         Ok(())
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.passed(request);
-        let found = self.0.lookup(parent, name);
-        let absent = self.0.options.absent;
-        let missing = found.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOENT));
-        if missing && !absent.is_zero() {
-            // Number 0 says that there is nothing, and for how long.
-            reply.entry(&absent, &nothing(), Generation(0));
-        } else {
-            entry(&self.0.options, found, reply);
-        }
+        self.turn(request, LookAtNames, [name], reply, move |tree, _, [name], reply| {
+            found(&tree.options, tree.lookup(parent, name), reply);
+        });
     }
 
     fn forget(&self, _: &Request, id: INodeNo, lookups: u64) {
@@ -94,7 +59,9 @@ impl Filesystem for Served {
         reply: ReplyAttr,
     ) {
         let wanted = Wanted { mode, uid, gid, size, atime, mtime, handle };
-        attr(&self.0.options, self.0.set_attributes(self.passed(request), id, &wanted), reply);
+        self.turn(request, Change(id), [], reply, move |tree, from, [], reply| {
+            attr(&tree.options, tree.set_attributes(from, id, &wanted), reply);
+        });
     }
 
     fn readlink(&self, request: &Request, id: INodeNo, reply: ReplyData) {
@@ -112,8 +79,10 @@ impl Filesystem for Served {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let new = New::Node { mode, device };
-        entry(&self.0.options, self.0.make(self.passed(request), umask, parent, name, new), reply);
+        self.turn(request, ChangeNames, [name], reply, move |tree, from, [name], reply| {
+            let new = New::Node { mode, device };
+            entry(&tree.options, tree.make(from, umask, parent, name, new), reply);
+        });
     }
 
     fn mkdir(
@@ -125,8 +94,10 @@ impl Filesystem for Served {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let new = New::Directory { mode };
-        entry(&self.0.options, self.0.make(self.passed(request), umask, parent, name, new), reply);
+        self.turn(request, ChangeNames, [name], reply, move |tree, from, [name], reply| {
+            let new = New::Directory { mode };
+            entry(&tree.options, tree.make(from, umask, parent, name, new), reply);
+        });
     }
 
     fn symlink(
@@ -137,18 +108,23 @@ impl Filesystem for Served {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let new = New::Symlink { target };
-        entry(&self.0.options, self.0.make(self.passed(request), 0, parent, name, new), reply);
+        let names = [name, target.as_os_str()];
+        self.turn(request, ChangeNames, names, reply, move |tree, from, [name, to], reply| {
+            let new = New::Symlink { target: Path::new(to) };
+            entry(&tree.options, tree.make(from, 0, parent, name, new), reply);
+        });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.passed(request);
-        done(self.0.remove(parent, name, AtFlags::empty()), reply);
+        self.turn(request, ChangeNames, [name], reply, move |tree, _, [name], reply| {
+            done(tree.remove(parent, name, AtFlags::empty()), reply);
+        });
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.passed(request);
-        done(self.0.remove(parent, name, AtFlags::REMOVEDIR), reply);
+        self.turn(request, ChangeNames, [name], reply, move |tree, _, [name], reply| {
+            done(tree.remove(parent, name, AtFlags::REMOVEDIR), reply);
+        });
     }
 
     fn rename(
@@ -161,9 +137,10 @@ impl Filesystem for Served {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let from = self.passed(request);
-        let names = ((parent, name), (new_parent, new_name));
-        done(self.0.rename(from, names.0, names.1, flags.bits()), reply);
+        let names = [name, new_name];
+        self.turn(request, ChangeNames, names, reply, move |tree, from, [name, new], reply| {
+            done(tree.rename(from, (parent, name), (new_parent, new), flags.bits()), reply);
+        });
     }
 
     fn link(
@@ -174,13 +151,17 @@ impl Filesystem for Served {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.passed(request);
-        entry(&self.0.options, self.0.link(id, parent, name), reply);
+        self.turn(request, ChangeNames, [name], reply, move |tree, _, [name], reply| {
+            entry(&tree.options, tree.link(id, parent, name), reply);
+        });
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.passed(request);
-        give(self.0.open(id, flags), reply, |reply, handle| reply.opened(handle.id, handle.flags));
+        self.turn(request, Look, [], reply, move |tree, _, [], reply| {
+            give(tree.open(id, flags), reply, |reply, handle| {
+                reply.opened(handle.id, handle.flags);
+            });
+        });
     }
 
     fn create(
@@ -193,16 +174,10 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let from = self.passed(request);
-        match self.0.create(from, (mode, umask), (parent, name), flags) {
-            Ok((Entry { inode, attr }, handle)) => {
-                let options = &self.0.options;
-                let time = options.names.min(options.attributes);
-                let generation = Generation(inode.generation);
-                reply.created(&time, &attr, generation, handle.id, handle.flags);
-            }
-            Err(error) => reply.error(error.into()),
-        }
+        self.turn(request, ChangeNames, [name], reply, move |tree, from, [name], reply| {
+            let made = tree.create(from, (mode, umask), (parent, name), flags);
+            created(&tree.options, made, reply);
+        });
     }
 
     fn read(
@@ -293,10 +268,11 @@ impl Filesystem for Served {
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
-        self.passed(request);
-        give(self.0.list(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
+        self.turn(request, LookAtNames, [], reply, move |tree, _, [], mut reply| {
+            give(tree.list(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
+        });
     }
 
     fn readdirplus(
@@ -305,10 +281,11 @@ impl Filesystem for Served {
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
-        self.passed(request);
-        give(self.0.list_found(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
+        self.turn(request, LookAtNames, [], reply, move |tree, _, [], mut reply| {
+            give(tree.list_found(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
+        });
     }
 
     fn releasedir(
@@ -364,8 +341,10 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        self.passed(request);
-        done(self.0.set_xattr(id, name, value, flags), reply);
+        let names = [name, OsStr::from_bytes(value)];
+        self.turn(request, Change(id), names, reply, move |tree, _, [name, value], reply| {
+            done(tree.set_xattr(id, name, value.as_bytes(), flags), reply);
+        });
     }
 
     fn getxattr(&self, request: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -378,14 +357,15 @@ impl Filesystem for Served {
     }
 
     fn removexattr(&self, request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.passed(request);
-        done(self.0.remove_xattr(id, name), reply);
+        self.turn(request, Change(id), [name], reply, move |tree, _, [name], reply| {
+            done(tree.remove_xattr(id, name), reply);
+        });
     }
 
     fn ioctl(
         &self,
         request: &Request,
-        _: INodeNo,
+        id: INodeNo,
         handle: FileHandle,
         flags: IoctlFlags,
         command: u32,
@@ -393,24 +373,28 @@ impl Filesystem for Served {
         room: u32,
         reply: ReplyIoctl,
     ) {
-        self.passed(request);
         let directory = flags.contains(IoctlFlags::FUSE_IOCTL_DIR);
-        give(self.0.control((handle, directory), command, input, room), reply, |reply, output| {
-            reply.ioctl(0, &output);
+        let (turn, input) =
+            (if input.is_empty() { Look } else { Change(id) }, [OsStr::from_bytes(input)]);
+        self.turn(request, turn, input, reply, move |tree, _, [input], reply| {
+            let done = tree.control((handle, directory), command, input.as_bytes(), room);
+            give(done, reply, |reply, output| reply.ioctl(0, &output));
         });
     }
 
     fn fallocate(
         &self,
         request: &Request,
-        _: INodeNo,
+        id: INodeNo,
         handle: FileHandle,
         offset: u64,
         len: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        done(self.0.allocate(self.passed(request), handle, (offset, len), mode), reply);
+        self.turn(request, Change(id), [], reply, move |tree, from, [], reply| {
+            done(tree.allocate(from, handle, (offset, len), mode), reply);
+        });
     }
 
     fn lseek(

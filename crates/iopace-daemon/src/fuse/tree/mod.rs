@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `filesystem`, `replies` | the requests of the kernel, one function each |
+//! | `filesystem`, `wishes`, `replies` | the requests of the kernel, one function each |
 //! | `names` | what a directory holds: lookup, create, remove, rename |
 //! | `dir` | listing a directory |
 //! | `attr`, `xattr` | attributes, plain and extended |
@@ -22,6 +22,7 @@ mod open;
 mod replies;
 mod space;
 pub(crate) mod trim;
+mod wishes;
 mod xattr;
 
 #[cfg(test)]

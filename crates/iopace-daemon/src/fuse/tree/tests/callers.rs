@@ -61,8 +61,11 @@ const SCRIPTS: &[&str] = &[
 
 #[test]
 fn others_get_and_may_what_they_would_without_us() {
-    let ways =
-        [(Mounted::elsewhere(), "--clear-groups"), (Mounted::over_itself(), "--groups=4001,4000")];
+    let ways = [
+        (Mounted::elsewhere(), "--clear-groups"),
+        (Mounted::over_itself(), "--groups=4001,4000"),
+        (Mounted::held(), "--clear-groups"),
+    ];
     for (mounted, groups) in ways {
         let Some(mounted) = mounted else { continue };
         both(&mounted, "prepare", prepare);

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 #[test]
 fn a_removed_file_lives_until_it_is_closed() {
-    for mounted in [Mounted::elsewhere(), Mounted::over_itself()].into_iter().flatten() {
+    for mounted in Mounted::all() {
         let path = mounted.mount.join("f");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
@@ -176,7 +176,7 @@ fn a_write_takes_one_request() {
 
 #[test]
 fn many_at_once_leave_nothing_behind() {
-    for mounted in [Mounted::elsewhere(), Mounted::over_itself()].into_iter().flatten() {
+    for mounted in Mounted::all() {
         let root = &mounted.mount;
         std::thread::scope(|scope| {
             for worker in 0..8usize {

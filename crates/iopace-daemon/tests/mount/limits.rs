@@ -1,0 +1,169 @@
+//! Names and attributes of programs whose group has a limit: they wait, and nobody else does.
+
+use crate::{HANG, Mounted, emulate, wait_for};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One operation, and then nothing for as long as a test lasts: 12 days for a byte.
+const ONE_BYTE: &str = "rbps=1 wbps=1";
+
+/// Two directories, and files in them that anybody may open.
+fn prepare(below: &Path) {
+    for name in ["ours", "theirs"] {
+        fs::create_dir(below.join(name)).expect("made");
+        for file in 0..10 {
+            fs::write(below.join(format!("{name}/{file}")), [1; 8192]).expect("written");
+        }
+    }
+}
+
+/// A group that is a megabyte, and so days, over its limits.
+fn over_its_limit(model: Option<&str>) -> Option<Mounted> {
+    let mounted = Mounted::over(prepare, |config| {
+        if let Some(model) = model {
+            emulate(&mut config.mounts[0], model);
+        }
+    })?;
+    let taste = mounted.below("taste");
+    fs::write(mounted.at("taste"), vec![0; 1 << 20]).expect("written");
+    assert_eq!(fs::metadata(taste).expect("there").len(), 1 << 20);
+    mounted.limit("/slow", ONE_BYTE);
+    // What comes first finds its limit open.
+    let write = "dd if=/dev/zero of=at/taste bs=1M count=1 oflag=direct conv=notrunc";
+    for taste in [write, "dd if=at/taste of=/dev/null bs=1M iflag=direct"] {
+        let mut taste = mounted.run_in("/slow", taste);
+        wait_for("somebody who waits", || waiting(&mounted) > 0 || ended(&mut taste));
+        thread::sleep(Duration::from_millis(300));
+        end(taste);
+    }
+    Some(mounted)
+}
+
+fn waiting(mounted: &Mounted) -> usize {
+    mounted.daemon().mounts().reports()[0].waiting_count
+}
+
+fn ended(child: &mut Child) -> bool {
+    child.try_wait().expect("its state").is_some()
+}
+
+fn end(mut child: Child) {
+    let _ = child.kill();
+    wait_for("the end of a killed program", || ended(&mut child));
+}
+
+/// Counts what a program of the group does until it is told to end.
+fn count_for(mounted: &Mounted, script: &str, time: Duration) -> (usize, Duration) {
+    fs::write(mounted.folder.path().join("count"), "").expect("written");
+    let child = mounted.run_in("/slow", &format!("sh -c '{script}'"));
+    let count = || fs::metadata(mounted.folder.path().join("count")).expect("there").len() as usize;
+    wait_for("a beginning", || count() > 0);
+    let (begin, first) = (Instant::now(), count());
+    thread::sleep(time);
+    let (last, took) = (count(), begin.elapsed());
+    end(child);
+    (last - first, took)
+}
+
+#[test]
+fn as_many_files_are_made_and_found_as_the_limit_says() {
+    let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
+    // Each `mkdir` is a look and a change; `stat` of what is not there a look.
+    let make = "cd at/ours; i=0; while mkdir d$i; do i=$((i+1)); echo -n x >> ../../count; done";
+    let find = "cd at/ours; while ! [ -e none ]; do echo -n x >> ../../count; done";
+    for (limit, script, rate) in [("wiops=20", make, 20), ("riops=20", find, 20)] {
+        mounted.limit("/slow", &format!("rbps=max wbps=max riops=max wiops=max {limit}"));
+        let (count, took) = count_for(&mounted, script, Duration::from_secs(2));
+        let most = rate * (took.as_millis() as usize + 200) / 1000 + 2;
+        assert!(count <= most, "{limit}: {count} in {took:?}");
+        assert!(count > 0, "{limit}: it goes on");
+    }
+    let counts = mounted.device().status().stats;
+    assert!(counts.write.finished_count > 0 && counts.write.bytes.get() == 0);
+}
+
+#[test]
+fn a_limited_program_waits_and_nobody_else() {
+    for model in [None, Some("null")] {
+        let Some(mounted) = over_its_limit(model) else { return };
+        let mut opens = mounted.run_in("/slow", "sh -c 'stat at/ours/1; cat at/ours/1'");
+        let mut changes = mounted.run_in("/slow", "truncate -c -s 1 at/ours/2");
+        // Names have their deadline; what comes behind it waits for the limit alone.
+        wait_for("two that wait", || waiting(&mounted) == 2);
+        thread::sleep(Duration::from_secs(4));
+        assert!(!ended(&mut opens) && !ended(&mut changes));
+        assert_eq!(fs::metadata(mounted.below("ours/2")).expect("there").len(), 8192);
+        // More of them than there are threads: none is taken.
+        let all: Vec<Child> =
+            (0..20).map(|_| mounted.run_in("/slow", "truncate -c -s 2 at/ours/3")).collect();
+        wait_for("all wait", || waiting(&mounted) >= 22);
+        let begin = Instant::now();
+        for number in 0..10 {
+            let (old, new) = (format!("theirs/{number}"), format!("theirs/new{number}"));
+            fs::rename(mounted.at(&old), mounted.at(&new)).expect("renamed");
+            File::create(mounted.at(&old)).expect("created");
+            fs::remove_file(mounted.at(&new)).expect("removed");
+        }
+        assert_eq!(fs::read_dir(mounted.at("theirs")).expect("listed").count(), 10);
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+        // Whoever waits can be killed, and what he asked for is not done.
+        for child in all {
+            end(child);
+        }
+        // A lifted limit lets the others go on at once.
+        mounted.limit("/slow", "rbps=max wbps=max");
+        wait_for("the end of both", || ended(&mut opens) && ended(&mut changes));
+        assert_eq!(fs::metadata(mounted.below("ours/2")).expect("there").len(), 1);
+        assert_eq!(fs::metadata(mounted.below("ours/3")).expect("there").len(), 8192);
+        assert_eq!(waiting(&mounted), 0);
+    }
+}
+
+#[test]
+fn a_directory_is_not_locked_for_everybody() {
+    let Some(mounted) = over_its_limit(None) else { return };
+    let mut slow = mounted.run_in("/slow", "rm at/ours/1");
+    wait_for("it waits", || waiting(&mounted) > 0 || ended(&mut slow));
+    // The kernel keeps the directory locked while one of its names is removed, or looked for.
+    let begin = Instant::now();
+    File::create(mounted.at("ours/new")).expect("created");
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    wait_for("what is removed late", || !mounted.below("ours/1").exists());
+    wait_for("its end", || ended(&mut slow));
+    assert!(begin.elapsed() < HANG);
+}
+
+#[test]
+fn a_group_that_goes_lets_its_own_go_on() {
+    let Some(mounted) = over_its_limit(None) else { return };
+    let mut waits = mounted.run_in("/slow", "truncate -c -s 1 at/ours/2");
+    wait_for("it waits", || waiting(&mounted) > 0);
+    thread::sleep(Duration::from_secs(4));
+    assert!(!ended(&mut waits));
+    // A group is not removed while a program pays as it: the limit above goes with the one above.
+    mounted.daemon().groups().write("/slow", "io.max", "default max").ok();
+    mounted.limit("/slow", "rbps=max wbps=max");
+    wait_for("its end", || ended(&mut waits));
+    assert_eq!(fs::metadata(mounted.below("ours/2")).expect("there").len(), 1);
+    mounted.daemon().groups().remove("/slow").expect("nobody pays as it");
+}
+
+#[test]
+fn a_mount_ends_whoever_waits_and_nothing_comes_too_late() {
+    let Some(mounted) = over_its_limit(None) else { return };
+    let mut waits = mounted.run_in("/slow", "truncate -c -s 1 at/ours/2");
+    wait_for("it waits", || waiting(&mounted) > 0);
+    thread::sleep(Duration::from_secs(4));
+    assert!(!ended(&mut waits));
+    let below = File::open(mounted.below("ours/2")).expect("opens");
+    let begin = Instant::now();
+    drop(mounted);
+    assert!(begin.elapsed() < HANG, "{:?}", begin.elapsed());
+    wait_for("its end", || ended(&mut waits));
+    let status = waits.wait().expect("its end");
+    assert!(!status.success(), "it had an error");
+    assert_eq!(below.metadata().expect("open").len(), 8192);
+}
