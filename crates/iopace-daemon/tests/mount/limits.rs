@@ -137,18 +137,18 @@ fn a_directory_is_not_locked_for_everybody() {
 }
 
 #[test]
-fn a_group_that_goes_lets_its_own_go_on() {
+fn a_group_can_go_while_what_it_asked_for_is_in_line() {
     let Some(mounted) = over_its_limit(None) else { return };
-    let mut waits = mounted.run_in("/slow", "truncate -c -s 1 at/ours/2");
+    let waits = mounted.run_in("/slow", "truncate -c -s 1 at/ours/2");
     wait_for("it waits", || waiting(&mounted) > 0);
     thread::sleep(Duration::from_secs(4));
-    assert!(!ended(&mut waits));
-    // A group is not removed while a program pays as it: the limit above goes with the one above.
-    mounted.daemon().groups().write("/slow", "io.max", "default max").ok();
-    mounted.limit("/slow", "rbps=max wbps=max");
-    wait_for("its end", || ended(&mut waits));
-    assert_eq!(fs::metadata(mounted.below("ours/2")).expect("there").len(), 1);
-    mounted.daemon().groups().remove("/slow").expect("nobody pays as it");
+    let groups = mounted.daemon().groups();
+    groups.remove("/slow").expect_err("a program pays as it");
+    end(waits);
+    assert!(waiting(&mounted) > 0, "it is still in line");
+    wait_for("the end of the group", || groups.remove("/slow").is_ok());
+    wait_for("the end of the line", || waiting(&mounted) == 0);
+    assert_eq!(fs::metadata(mounted.below("ours/2")).expect("there").len(), 8192);
 }
 
 #[test]
