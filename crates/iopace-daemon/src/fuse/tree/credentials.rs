@@ -9,10 +9,14 @@ use rustix::fs::Mode;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::cell::Cell;
 use std::io;
+use std::sync::OnceLock;
 
 thread_local! {
     /// The capabilities of this thread, once it is prepared.
     static PREPARED: Cell<Option<CapabilitySets>> = const { Cell::new(None) };
+
+    /// Its umask, once it was set.
+    static UMASK: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 /// Gives this thread a umask of its own and puts it into the folder of descriptors; it also
@@ -71,7 +75,9 @@ pub(super) fn act_for<T>(
     act: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
     let sets = prepare_thread()?;
-    rustix::process::umask(Mode::from_bits_truncate(umask & 0o777));
+    if UMASK.replace(Some(umask & 0o777)) != Some(umask & 0o777) {
+        rustix::process::umask(Mode::from_bits_truncate(umask & 0o777));
+    }
     let (uid, gid) = own();
     if !others || (caller.uid == uid && caller.gid == gid) {
         return act();
@@ -85,8 +91,10 @@ pub(super) fn act_for<T>(
     act()
 }
 
+/// The user and group of the daemon, which stay as they are.
 fn own() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    static OWN: OnceLock<(u32, u32)> = OnceLock::new();
+    *OWN.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
 }
 
 /// Makes the thread the daemon again, also when it unwinds.

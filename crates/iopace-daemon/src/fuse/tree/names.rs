@@ -6,7 +6,8 @@ use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
 use super::{Tree, refused};
 use fuser::{FileAttr, INodeNo};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,6 +40,14 @@ impl Tree {
     pub(super) fn find(&self, parent: &Inode, name: &OsStr) -> io::Result<Entry> {
         check(name)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // The usual case in one call: nothing is mounted there, so it is not the mount itself.
+        let near = ResolveFlags::NO_XDEV;
+        match rustix::fs::openat2(&parent.path, name, flags, Mode::empty(), near) {
+            Ok(path) => return self.known(path, parent, name),
+            // A border, or a kernel before 5.6.
+            Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
         let path = rustix::fs::openat(&parent.path, name, flags, Mode::empty())?;
         if let Some(&own) = self.own_device.get() {
             // Asking the mount for attributes would be asking ourselves.
