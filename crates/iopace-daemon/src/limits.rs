@@ -240,3 +240,6 @@ pub const LIVE_GROUPS_IDLE_MAX: usize = 64;
 
 /// Groups that are looked at under one hold of a device's lock: some microseconds.
 pub const LIVE_GROUPS_LOOK: usize = 16;
+
+/// Tasks of a device that are listed: some screens full.
+pub const LIVE_TASKS_MAX: usize = 64;

@@ -49,7 +49,7 @@ impl Engine {
         })
     }
 
-    /// Ends what has nothing to do behind this stage: its slot is free again at once. So much of its
+    /// Ends what has nothing to do behind this stage: its slot is free again at once. `budget` of its
     /// wait was for a limit.
     pub(super) fn end_admitted(&mut self, id: RequestId, budget: Nanos) {
         let now = self.now;

@@ -124,8 +124,8 @@ impl<const SUB: usize> LogHistogram<SUB> {
         coarser
     }
 
-    /// What was counted since `earlier`, a former state of this one. How long the longest of it took
-    /// is known only if it is the longest of all; else it is told as the end of its bucket.
+    /// What was counted since `earlier`, a former state of this one. How long the longest took is
+    /// known only if it is the longest of all; else it is told as the end of its bucket.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (mut since, mut longest_ns) = (self.clone(), 0);

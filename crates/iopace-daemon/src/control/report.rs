@@ -11,7 +11,7 @@ use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus}
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
 use iopace_core::sched::{Algorithm, REGISTRY};
-use iopace_core::stats::{DirectionStats, Histogram};
+use iopace_core::stats::{DirectionStats, LogHistogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
@@ -151,7 +151,7 @@ fn direction(stats: &DirectionStats) -> DirectionReport {
     }
 }
 
-pub(crate) fn times(histogram: &Histogram) -> TimesReport {
+pub(crate) fn times<const SUB: usize>(histogram: &LogHistogram<SUB>) -> TimesReport {
     TimesReport {
         count: histogram.count(),
         mean_ns: histogram.mean().as_nanos(),

@@ -1,10 +1,11 @@
 //! From what was counted in an interval to what is told of it.
 
-use crate::control::api::{Activity, FlowReport, WaitCounts};
+use crate::control::api::{Activity, FlowReport, TimesReport, WaitCounts};
 use crate::control::report;
-use crate::device::DeviceStatus;
+use iopace_core::engine::GroupWaits;
 use iopace_core::stats::{Histogram, OpCounts};
 use iopace_core::time::Nanos;
+use iopace_core::verdict::Reason;
 
 /// What was counted in an interval.
 #[derive(Clone, Debug, Default)]
@@ -13,9 +14,19 @@ pub(super) struct Counted {
     pub(super) latency: Option<Box<Histogram>>,
 }
 
-/// What somebody did in an interval of that length, and where its requests are now.
+/// What a group did in an interval of that length, and where its requests are now.
 pub(super) fn activity(counted: &Counted, interval: Nanos, now: WaitCounts) -> Activity {
-    let Counted { counts, latency } = counted;
+    let latency = counted.latency.as_deref().map(report::times).unwrap_or_default();
+    activity_of(&counted.counts, latency, interval, now)
+}
+
+/// What somebody did.
+pub(super) fn activity_of(
+    counts: &OpCounts,
+    latency: TimesReport,
+    interval: Nanos,
+    now: WaitCounts,
+) -> Activity {
     let flow = |bytes: u64, ops: u64| FlowReport {
         bytes_s: per_second(bytes, interval),
         ops_milli_s: per_second(ops.saturating_mul(1_000), interval),
@@ -23,28 +34,25 @@ pub(super) fn activity(counted: &Counted, interval: Nanos, now: WaitCounts) -> A
     Activity {
         read: flow(counts.read.get(), counts.reads_count),
         write: flow(counts.written.get(), counts.writes_count),
-        latency: latency.as_deref().map(report::times).unwrap_or_default(),
+        latency,
         waits: report::waits(&counts.stages),
         now,
     }
 }
 
-/// Where the requests of a device are.
-pub(super) fn device_now(status: &DeviceStatus) -> WaitCounts {
-    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let engine = &status.engine;
+/// Where requests stand.
+pub(super) fn now(waits: &GroupWaits) -> WaitCounts {
     WaitCounts {
-        dirty_count: count(engine.paced_count),
-        slot_count: count(engine.waiting_count),
-        turn_count: count(engine.queued_count),
-        disk_count: count(engine.in_flight_count),
-        ..WaitCounts::default()
+        dirty_count: waits.count(Reason::Dirty),
+        memory_count: waits.count(Reason::Memory),
+        slot_count: waits.count(Reason::Slot),
+        budget_count: waits.count(Reason::Budget),
+        turn_count: waits.count(Reason::Turn),
+        anticipation_count: waits.count(Reason::Anticipation),
+        window_count: waits.count(Reason::Window),
+        disk_count: waits.count(Reason::Disk),
+        oldest_ns: waits.oldest.as_nanos(),
     }
-}
-
-/// Where the requests of a group are.
-pub(super) fn group_now(waiting_count: u32) -> WaitCounts {
-    WaitCounts { slot_count: waiting_count, ..WaitCounts::default() }
 }
 
 fn per_second(count: u64, interval: Nanos) -> u64 {

@@ -3,15 +3,17 @@
 //! No lock is held for more than a few groups of one device; what is to be listed is chosen and put
 //! into words afterwards.
 
-use super::activity::{Counted, activity, device_now, group_now};
+use super::activity::{Counted, activity, now};
+use super::tasks::FormerTasks;
 use crate::clock;
 use crate::control::api::{LiveDevice, LiveGroup, LiveReport};
 use crate::control::report;
 use crate::device::Device;
 use crate::groups::{Groups, Named};
 use crate::limits::{LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_LOOK, LIVE_GROUPS_MAX};
+use crate::process::Proc;
 use iopace_core::admit::GroupSlots;
-use iopace_core::engine::Engine;
+use iopace_core::engine::{Engine, GroupWaits, WaitingNow};
 use iopace_core::group::accounts::Account;
 use iopace_core::group::{Class, Rates, Settings};
 use iopace_core::pace::Picture;
@@ -29,13 +31,16 @@ pub(super) struct Looker {
     began: Instant,
     last: Instant,
     sequence: u64,
+    /// Where everything stands, to be used again.
+    waiting: WaitingNow,
 }
 
 impl Looker {
     pub(super) fn new(devices: Vec<Arc<dyn Device>>, groups: Arc<Groups>) -> Looker {
         let devices = devices.into_iter().map(|device| (device, Former::default())).collect();
         let now = clock::now();
-        Looker { devices, groups, began: now, last: now, sequence: 0 }
+        let (waiting, sequence) = (WaitingNow::default(), 0);
+        Looker { devices, groups, began: now, last: now, sequence, waiting }
     }
 
     /// What happened since the last look. The first one is where all begins.
@@ -43,13 +48,15 @@ impl Looker {
         let names = self.groups.named();
         let now = clock::now();
         let interval = now.since(self.last);
-        let devices = self.devices.iter_mut();
+        let around =
+            Around { names: &names, proc: &*self.groups.proc(), last: self.last, interval };
+        let (devices, waiting) = (self.devices.iter_mut(), &mut self.waiting);
         let report = LiveReport {
             sequence: self.sequence,
             uptime_ns: now.since(self.began).as_nanos(),
             interval_ns: interval.as_nanos(),
             devices: devices
-                .map(|(device, former)| live_device(&**device, &names, former, interval))
+                .map(|(device, former)| live_device(&**device, &around, former, waiting))
                 .collect(),
         };
         self.last = now;
@@ -58,10 +65,20 @@ impl Looker {
     }
 }
 
+/// What is the same for all devices in one look.
+struct Around<'a> {
+    names: &'a [Named],
+    proc: &'a dyn Proc,
+    /// The last look, and how long ago that was.
+    last: Instant,
+    interval: Nanos,
+}
+
 /// What the groups of a device had counted at the last look, and in which look that was.
 #[derive(Default)]
 struct Former {
     look: u64,
+    tasks: FormerTasks,
     groups: BTreeMap<GroupId, (u64, Counted)>,
 }
 
@@ -76,7 +93,7 @@ impl Former {
         }
         *look = self.look;
         let since = counts.since(&former.counts);
-        if since.finished_count() == 0 {
+        if since.finished_count() + since.paced_count == 0 {
             return Counted { counts: since, latency: None };
         }
         former.counts.clone_from(counts);
@@ -152,7 +169,8 @@ fn see_one(engine: &Engine, place: usize, id: GroupId, former: &mut Former) -> O
     let (slots, dirty) = (engine.group_slots(id), engine.dirty(id).group);
     let is_here = account.below_count() > 0 || slots != GroupSlots::default() || dirty.get() > 0;
     let settings = account.settings;
-    let rank = match (since.counts.finished_count() > 0, is_here, settings != Settings::default()) {
+    let is_active = since.counts.finished_count() + since.counts.paced_count > 0;
+    let rank = match (is_active, is_here, settings != Settings::default()) {
         (true, ..) => Rank::Active,
         (_, true, _) => Rank::Here,
         (.., true) => Rank::Set,
@@ -180,37 +198,55 @@ fn choose(mut all: Vec<Seen>, names: &[Named]) -> Vec<Seen> {
     all
 }
 
+/// Where the requests of each group and of all below it stand, in the order of `names`.
+fn stand(names: &[Named], waiting: &WaitingNow) -> Vec<GroupWaits> {
+    let mut all: Vec<GroupWaits> = names.iter().map(|named| waiting.of(named.id)).collect();
+    for place in (0..all.len()).rev() {
+        if let Some(parent) = names[place].parent {
+            let below = all[place];
+            all[parent].merge(&below);
+        }
+    }
+    all
+}
+
 fn live_device(
     device: &dyn Device,
-    names: &[Named],
+    around: &Around<'_>,
     former: &mut Former,
-    interval: Nanos,
+    waiting: &mut WaitingNow,
 ) -> LiveDevice {
+    let Around { names, interval, .. } = *around;
     let seen = see(device, names, former);
     let (info, status) = (device.info(), device.status());
+    device.waiting_now(waiting);
+    let stand = stand(names, waiting);
+    let paths: BTreeMap<GroupId, &str> =
+        names.iter().map(|named| (named.id, &*named.path)).collect();
+    let tasks = former.tasks.look(device, around.proc, (around.last, interval), &paths);
     let engine = &status.engine;
     let known_count = seen.len();
     let listed = choose(seen, names);
     // The root has counted what all others have, and is the first.
     let all = listed.first().map(|root| root.since.clone()).unwrap_or_default();
-    let group = |seen: &Seen| live_group(&names[seen.place].path, seen, interval);
+    let group = |seen: &Seen| live_group(&names[seen.place].path, seen, &stand, interval);
     let groups: Vec<LiveGroup> = listed.iter().map(group).collect();
     LiveDevice {
         device: info.name.clone(),
         kind: info.kind.into(),
         scheduler: engine.algorithm.name.into(),
         inserted: engine.inserted,
-        activity: activity(&all, interval, device_now(&status)),
+        activity: activity(&all, interval, now(&waiting.all())),
         queue: report::queue(engine, status.stats.refused_count),
         window: report::windowed(engine, &status.window),
         pace: status.memory.as_ref().map(|memory| report::paced(engine, memory)),
         groups_left_out_count: known_count - groups.len(),
         groups,
-        tasks: Vec::new(),
+        tasks,
     }
 }
 
-fn live_group(path: &str, seen: &Seen, interval: Nanos) -> LiveGroup {
+fn live_group(path: &str, seen: &Seen, stand: &[GroupWaits], interval: Nanos) -> LiveGroup {
     let class = match seen.settings.class {
         Class::RealTime => "rt",
         Class::BestEffort => "be",
@@ -218,7 +254,7 @@ fn live_group(path: &str, seen: &Seen, interval: Nanos) -> LiveGroup {
     };
     LiveGroup {
         group: path.into(),
-        activity: activity(&seen.since, interval, group_now(seen.slots.waiting_count)),
+        activity: activity(&seen.since, interval, now(&stand[seen.place])),
         weight: seen.settings.weight.get(),
         class: class.into(),
         limited: seen.settings.max.sustained != Rates::default(),

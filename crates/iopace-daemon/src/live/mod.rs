@@ -12,6 +12,7 @@
 mod activity;
 mod hub;
 mod look;
+mod tasks;
 #[cfg(test)]
 mod tests;
 

@@ -75,13 +75,16 @@ pub struct LiveGroup {
 /// What a task did on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LiveTask {
-    /// What it is called: `connection 3`, or the program and number of a process.
+    /// What it is called: `connection 3`, or the program and number of a process, `rsync 4711`;
+    /// `others` are all together for which there was no room.
     pub task: String,
     /// The group that pays for it.
     pub group: String,
     /// What finished, and why it had waited.
     #[serde(flatten)]
     pub activity: Activity,
+    /// Requests and buffered writes of it that have not ended. Where they stand is told of groups.
+    pub live_count: u32,
 }
 
 /// What finished in the interval, and why it had waited.

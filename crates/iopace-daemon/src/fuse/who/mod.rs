@@ -81,6 +81,12 @@ impl From<Process> for TaskId {
     }
 }
 
+/// The process that a task is, and the low 31 bits of when it was started; `None` if it is none.
+pub(crate) fn process_of(task: TaskId) -> Option<(u32, u64)> {
+    let is_process = task.0 & PROCESS_BIT != 0;
+    is_process.then_some((task.0 as u32, task.0 >> 32 & 0x7fff_ffff))
+}
+
 /// The callers of a mount.
 pub(crate) struct Who {
     groups: Arc<Groups>,
