@@ -49,8 +49,8 @@ impl Engine {
         })
     }
 
-    /// Ends what has nothing to do behind this stage: its slot is free again at once. `budget` of its
-    /// wait was for a limit.
+    /// Ends what has nothing to do behind this stage: its slot is free again at once. Of its wait,
+    /// `budget` was for a limit.
     pub(super) fn end_admitted(&mut self, id: RequestId, budget: Nanos) {
         let now = self.now;
         let entry = self.ledger.advance(id, State::Waiting);
