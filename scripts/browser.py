@@ -106,11 +106,7 @@ class Daemon:
 
     def get(self, path):
         """An answer of the control socket: what holds, whatever the page says."""
-        client = http.client.HTTPConnection("localhost")
-        client.sock = socket.socket(socket.AF_UNIX)
-        client.sock.connect(os.path.join(self.folder, "c"))
-        client.request("GET", path)
-        return json.loads(client.getresponse().read())
+        return answer(os.path.join(self.folder, "c"), path)
 
     def effective(self, group, file):
         (report,) = self.get(f"/v1/groups/files?group={group}&file={file}&device=disk")
@@ -128,6 +124,15 @@ class Daemon:
             file.write(jobs)
         command = ["fio", "jobs.fio", "--output-format=json"]
         return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE)
+
+
+def answer(control, path):
+    """What a control socket answers."""
+    client = http.client.HTTPConnection("localhost")
+    client.sock = socket.socket(socket.AF_UNIX)
+    client.sock.connect(control)
+    client.request("GET", path)
+    return json.loads(client.getresponse().read())
 
 
 def finish(load):

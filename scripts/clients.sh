@@ -219,6 +219,10 @@ check "pace: a limit and weights" fio python3 "$root/scripts/pace.py" groups sho
 
 check "verify: a limit that is ignored is found" python3 "$root/scripts/verify.sh"
 
+# The system's Python has selenium, one that somebody put before it in PATH does not.
+check "dashboard: a real browser, and its demo" chromedriver \
+  env PATH="/usr/bin:/bin:$PATH" python3 "$root/scripts/dashboard.py"
+
 field() { # a test of scripts/field, short; it says itself what it lacks
   "$root/scripts/field.sh" "$1" --short >log 2>&1 </dev/null
   local status=$?

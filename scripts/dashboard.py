@@ -7,8 +7,12 @@ per check; ends with 1 if one failed. Without names, all checks are made, in ord
 """
 
 import argparse
+import json
 import os
 import re
+import signal
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,7 +20,7 @@ import traceback
 
 from selenium.webdriver.common.keys import Keys
 
-from browser import OUTAGE, REFUSED, Daemon, Page, finish
+from browser import OUTAGE, REFUSED, Daemon, Page, answer, finish
 
 
 def token(daemon, page):
@@ -207,8 +211,44 @@ def restart(daemon, page):
     page.quiet(OUTAGE)
 
 
+def demo(daemon, page):
+    """`iopace demo --dashboard`: a scheduler put in on the page gives the database its disk back."""
+    command = [os.path.realpath(os.environ["IOPACE_BIN"]), "demo", "--dashboard", "--format=json"]
+    shown = subprocess.Popen(command, cwd=daemon.folder, stdout=subprocess.PIPE)
+    try:
+        doors = json.loads(shown.stdout.readline())
+        page.browser.get(doors["url"])
+        page.wait_live()
+        rows = page.id("group-rows")
+        page.wait("both groups", lambda: all(n in rows.text for n in ("database", "backup")))
+
+        def reads(count):
+            """Reads per second of the database in the last seconds."""
+            time.sleep(count + 2)
+            seen = answer(doors["control"], f"/v1/live?history={count}")
+            groups = [one["devices"][0]["groups"] for one in seen]
+            rates = [[g["read"]["ops_milli_s"] for g in all if g["group"] == "/database"]
+                     for all in groups]
+            return statistics.mean(rate[0] / 1000 for rate in rates if rate)
+
+        before = reads(6)
+        page.choose("scheduler", "fair", "scheduler-set")
+        page.wait("read back", lambda: "fair (inserted)" in page.id("scheduler-now").text)
+        after = reads(6)
+        page.screenshot("demo")
+        print(f"   reads of the database: {before:.1f}/s, with fair {after:.1f}/s")
+        assert after > 3 * before, (before, after)
+    finally:
+        shown.send_signal(signal.SIGINT)
+        assert shown.wait(30) == 0, "the demo did not end well"
+    assert not os.path.exists(doors["control"]), "left behind"
+    page.quiet(OUTAGE)
+    page.browser.get(daemon.url)
+    page.wait_live()
+
+
 CHECKS = [token, address, idle, charts, pacing, exchange, weight, limit, refusals, keyboard, sizes,
-          restart]
+          restart, demo]
 
 
 def main():

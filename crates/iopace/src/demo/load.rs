@@ -48,14 +48,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and starts working. Ends with [`Client::finish`], or when `stop` is set.
+    /// Connects to an export and starts working. Ends with [`Client::finish`], or when `stop` is set.
     ///
     /// # Errors
     /// What the socket or the server said.
-    pub fn start(socket: &Path, task: &Task, stop: &Arc<AtomicBool>) -> io::Result<Client> {
+    pub fn start(
+        socket: &Path,
+        export: &str,
+        task: &Task,
+        stop: &Arc<AtomicBool>,
+    ) -> io::Result<Client> {
         let wanted = Wanted { structured: true, ..Wanted::default() };
         let server =
-            iopace_nbd::client::Client::connect(UnixStream::connect(socket)?, "disk", wanted)?;
+            iopace_nbd::client::Client::connect(UnixStream::connect(socket)?, export, wanted)?;
         let shared = Arc::new(Mutex::new(Shared::default()));
         let ended = Arc::new(AtomicBool::new(false));
         let mut workload = task.workload(SEED);

@@ -6,6 +6,7 @@
 //! requests are drawn from the simulator's own workloads, so the live figures stand beside the
 //! simulated ones.
 
+mod dashboard;
 mod load;
 mod show;
 
@@ -31,6 +32,9 @@ use std::time::{Duration, Instant};
 /// How often the clients' counters are read: a column of the chart.
 const TICK: Duration = Duration::from_millis(500);
 
+/// The device, and its export.
+const DEVICE: &str = "disk";
+
 /// What counts in no figure after a start or an exchange, in ticks: caches fill, queues empty.
 const SETTLE_TICKS: usize = 2;
 
@@ -41,6 +45,12 @@ const FILE_LEN: Bytes = Bytes::from_mib(1024);
 /// Arguments of `iopace demo`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
+    /// Show a noisy neighbour on the dashboard, for you to put right in a browser
+    #[arg(long, conflicts_with_all = ["row", "sched", "seconds"])]
+    pub dashboard: bool,
+    /// Port of the dashboard on this machine; 0: any that is free
+    #[arg(long, default_value_t = 0, value_name = "PORT", requires = "dashboard")]
+    pub http: u16,
     /// Which program runs beside cvs
     #[arg(long, value_enum, default_value_t = Row::Both)]
     pub row: Row,
@@ -121,6 +131,9 @@ pub fn run(args: &Args) -> Result<(), String> {
     }
     let folder = tempfile::Builder::new().prefix("iopace-demo-").tempdir();
     let folder = folder.map_err(|error| format!("no folder for the demo's socket: {error}"))?;
+    if args.dashboard {
+        return dashboard::run(args, folder.path(), &stop);
+    }
     let socket = folder.path().join("disk.sock");
     let daemon = start(&socket).map_err(|error| format!("the demo's daemon: {error}"))?;
     let stage = Stage { daemon: &daemon, socket: &socket, stop: &stop, args };
@@ -142,7 +155,7 @@ fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError
     let device = DeviceConfig {
         pace: &pace::none::POLICY,
         window: &window::fixed::POLICY,
-        ..DeviceConfig::new("disk", backend)
+        ..DeviceConfig::new(DEVICE, backend)
     };
     Daemon::start(DaemonConfig {
         devices: vec![device],
@@ -220,7 +233,7 @@ impl Stage<'_> {
     }
 
     fn connect(&self, programs: &[Task]) -> io::Result<Vec<Client>> {
-        programs.iter().map(|task| Client::start(self.socket, task, self.stop)).collect()
+        programs.iter().map(|task| Client::start(self.socket, DEVICE, task, self.stop)).collect()
     }
 
     fn finish(&self, clients: Vec<Client>) -> io::Result<()> {

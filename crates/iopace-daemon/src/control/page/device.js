@@ -1,6 +1,7 @@
 // What can be changed about a device: its scheduler with parameters, its pacing, its window. A form
 // keeps what was entered until it is set or undone; a refusal is shown below it.
 
+import { size } from "./format.js";
 import { devicePath, get, post } from "./api.js";
 import { byId, el, setAttribute, setText, show } from "./dom.js";
 import { Params } from "./params.js";
@@ -137,7 +138,7 @@ function hold(report) {
 }
 
 const sizeOf = ({ size_bytes: bytes, direct }) =>
-  `${Math.round(bytes / 2 ** 20) / 1024} GiB${direct ? ", direct" : ""}`;
+  `${size(bytes)}${direct ? ", direct" : ""}`;
 
 /** What is in force, in words. */
 function inForce({ algorithm, inserted, params: values }) {

@@ -1,0 +1,170 @@
+//! `iopace demo --dashboard`: a backup that takes the disk from a database, and a page on which to
+//! put that right.
+//!
+//! The disk is one of 7200 rpm without a scheduler, and its window is fixed: as a kernel has it that
+//! was told nothing. The clients are real, and go on until the demo is ended.
+
+use super::load::Client;
+use super::{Args, DEVICE, FILE_LEN, Format};
+use iopace_core::request::Extent;
+use iopace_core::time::Nanos;
+use iopace_core::units::Bytes;
+use iopace_core::window;
+use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, GroupConfig, Listen};
+use iopace_daemon::control::{self, Controlled, Port, Server};
+use iopace_daemon::daemon::Daemon;
+use iopace_sim::tables::geom;
+use iopace_sim::task::{Kind, Task};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// The groups: who suffers, and from whom.
+const DATABASE: &str = "/database";
+const BACKUP: &str = "/backup";
+
+/// Readers of the database, and what each thinks between two reads.
+const READERS: u64 = 4;
+const THINK: Nanos = Nanos::from_millis(2);
+
+/// Writers of the backup.
+const WRITERS: u64 = 2;
+
+/// How often the line of figures is written anew.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Where the demo is to be seen, for programs.
+#[derive(Serialize)]
+struct Doors {
+    url: String,
+    control: String,
+}
+
+/// Runs until `stop`.
+///
+/// # Errors
+/// A message for the user.
+pub fn run(args: &Args, folder: &Path, stop: &Arc<AtomicBool>) -> Result<(), String> {
+    let shown = |error: &dyn std::fmt::Display| format!("the demo's daemon: {error}");
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.http));
+    let port = Port::bind(address, &folder.join("token"), false).map_err(|e| shown(&e))?;
+    let control_path = folder.join("ctl");
+    let server = Server::bind(&control_path).map_err(|error| shown(&error))?;
+    let doors = Doors { url: port.url(true), control: control_path.display().to_string() };
+    let socket = folder.join("disk.sock");
+    let daemon = start(&socket).map_err(|error| shown(&error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| shown(&error))?;
+    let (end, ended) = oneshot::channel::<()>();
+    let subject: Arc<dyn Controlled> = Arc::<Daemon>::clone(&daemon);
+    let serve = move || {
+        let ended = async { drop(ended.await) };
+        runtime.block_on(control::run(subject, Some(server), Some(port), ended))
+    };
+    let serving = thread::Builder::new().name("control".into()).spawn(serve);
+    let result = serving.map_err(|error| shown(&error)).and_then(|serving| {
+        welcome(args, &doors);
+        let result = play(&socket, stop);
+        drop(end);
+        let served = serving.join().map_err(|_| "the control thread panicked".to_owned())?;
+        served.map_err(|error| shown(&error))?;
+        result.map_err(|error| format!("a client of the demo failed: {error}"))
+    });
+    daemon.shutdown();
+    result
+}
+
+fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError> {
+    let backend =
+        Backend::Emulated { model: geom::DISK.to_owned(), store: None, size: None, cache: None };
+    let device =
+        DeviceConfig { window: &window::fixed::POLICY, ..DeviceConfig::new(DEVICE, backend) };
+    let group = |path: &str| GroupConfig { path: path.into(), files: Vec::new() };
+    Daemon::start(DaemonConfig {
+        devices: vec![device],
+        groups: vec![group(DATABASE), group(BACKUP)],
+        listen: vec![Listen::Unix(socket.to_path_buf())],
+        ..DaemonConfig::default()
+    })
+}
+
+fn welcome(args: &Args, doors: &Doors) {
+    let Doors { url, control } = doors;
+    if args.format == Format::Json {
+        println!("{}", serde_json::to_string(doors).expect("two strings"));
+        return;
+    }
+    println!(
+        "A backup writes to a disk of 7200 rpm, and a database in group {DATABASE} reads from it.\n\
+         Watch why the reads wait, and put it right while both run:\n\n    {url}\n\n\
+         Each of these does, on the page or from another terminal:\n\
+         \x20 scheduler fair        iopace sched insert -a fair {DEVICE} --control {control}\n\
+         \x20 window latency        iopace window configure -a latency {DEVICE} --control {control}\n\
+         \x20 a limit for {BACKUP}   iopace group set {BACKUP} io.max 'default wbps=10MB' --control \
+         {control}\n\nEnd: Ctrl-C\n"
+    );
+}
+
+/// The clients at work, and a line of what they get.
+fn play(socket: &Path, stop: &Arc<AtomicBool>) -> io::Result<()> {
+    let piece = |place: u64, len: Bytes| {
+        let offset = Bytes(place * FILE_LEN.get());
+        Extent::new(offset, len).expect("far below 2^64")
+    };
+    let reader = |number: u64| Task {
+        block: Bytes::from_kib(8),
+        think: THINK,
+        ..Task::new(&format!("reader {number}"), Kind::Random, piece(16 + number, FILE_LEN))
+    };
+    let writer = |number: u64| {
+        Task::new(&format!("writer {number}"), Kind::DdWrite, piece(number, FILE_LEN))
+    };
+    let connect =
+        |group: &str, task: Task| Client::start(socket, &format!("{DEVICE}@{group}"), &task, stop);
+    let readers = (0..READERS).map(|number| connect(DATABASE, reader(number)));
+    let readers = readers.collect::<io::Result<Vec<Client>>>()?;
+    let writers = (0..WRITERS).map(|number| connect(BACKUP, writer(number)));
+    let writers = writers.collect::<io::Result<Vec<Client>>>()?;
+    let is_told = io::stderr().is_terminal();
+    let mut next = Instant::now();
+    while !stop.load(Relaxed) {
+        next += TICK;
+        while !stop.load(Relaxed) && Instant::now() < next {
+            thread::sleep(Duration::from_millis(50));
+        }
+        if let Some(error) = readers.iter().chain(&writers).find_map(Client::failure) {
+            return Err(error);
+        }
+        let line = figures(&readers, &writers);
+        if is_told {
+            eprint!("\r\x1b[K{line}");
+            let _ = io::stderr().flush();
+        }
+    }
+    if is_told {
+        eprintln!();
+    }
+    readers.into_iter().chain(writers).try_for_each(Client::finish)
+}
+
+/// What both got since the last line.
+fn figures(readers: &[Client], writers: &[Client]) -> String {
+    let mut latencies = iopace_core::stats::Histogram::default();
+    let mut reads_count = 0;
+    for client in readers {
+        let seen = client.take();
+        reads_count += seen.count;
+        latencies.merge(&seen.latencies);
+        client.waiting().into_iter().for_each(|time| latencies.record(time));
+    }
+    let bytes: u64 = writers.iter().map(|client| client.take().bytes).sum();
+    let p99_ms = latencies.quantile(990).as_nanos() / 1_000_000;
+    let mb_s = bytes / 1_000_000;
+    format!("{DATABASE} {reads_count} reads/s, p99 {p99_ms} ms   {BACKUP} {mb_s} MB/s")
+}
