@@ -1,8 +1,8 @@
 //! `iopace demo --dashboard`: a backup that takes the disk from a database, and a page on which to
 //! put that right.
 //!
-//! The disk is one of 7200 rpm without a scheduler, and its window is fixed: as a kernel has it that
-//! was told nothing. The clients are real, and go on until the demo is ended.
+//! The disk is one of 7200 rpm without a scheduler, and its window is fixed: as a kernel has it
+//! that was told nothing. The clients are real, and go on until the demo is ended.
 
 use super::load::Client;
 use super::{Args, DEVICE, FILE_LEN, Format};
@@ -105,9 +105,10 @@ fn welcome(args: &Args, doors: &Doors) {
          Watch why the reads wait, and put it right while both run:\n\n    {url}\n\n\
          Each of these does, on the page or from another terminal:\n\
          \x20 scheduler fair        iopace sched insert -a fair {DEVICE} --control {control}\n\
-         \x20 window latency        iopace window configure -a latency {DEVICE} --control {control}\n\
-         \x20 a limit for {BACKUP}   iopace group set {BACKUP} io.max 'default wbps=10MB' --control \
-         {control}\n\nEnd: Ctrl-C\n"
+         \x20 window latency        iopace window configure -a latency {DEVICE} \
+         --control {control}\n\
+         \x20 a limit for {BACKUP}   iopace group set {BACKUP} io.max 'default wbps=10MB' \
+         --control {control}\n\nEnd: Ctrl-C\n"
     );
 }
 

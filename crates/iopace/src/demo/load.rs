@@ -48,7 +48,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to an export and starts working. Ends with [`Client::finish`], or when `stop` is set.
+    /// Connects to an export and starts working. Ends with [`Client::finish`], or when `stop` is
+    /// set.
     ///
     /// # Errors
     /// What the socket or the server said.
