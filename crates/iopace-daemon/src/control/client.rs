@@ -3,12 +3,15 @@
 mod groups;
 mod live;
 mod policies;
+mod sse;
+
+pub use live::{Follow, LiveMessage, LiveStream};
 
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,6 +19,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 /// An answer that has not come by then will not come.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,6 +57,9 @@ pub enum ClientError {
     /// No answer in time.
     #[error("{0}: the daemon did not answer within 10 s; see its log")]
     Silent(String),
+    /// A stream is over.
+    #[error("{0}: the daemon has ended the stream")]
+    Ended(String),
     /// The daemon refused; nothing was changed.
     #[error("{}", told(problem))]
     Refused {
@@ -143,44 +151,77 @@ impl Client {
         route: &str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
-        let shown = || self.path.display().to_string();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(|error| ClientError::Broken { path: shown(), error: error.into() })?;
-        let request = Request::builder()
-            .method(method)
-            .uri(route)
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .expect("a method and an encoded path");
+        let path = self.path.display().to_string();
+        let runtime = runtime(&path)?;
+        let request = self.request(method, route, &[], body);
         let asked = async { tokio::time::timeout(TIMEOUT, self.ask(request)).await };
         let (status, body) =
-            runtime.block_on(asked).map_err(|_| ClientError::Silent(shown()))??;
-        let garbled = |error: serde_json::Error| ClientError::Garbled(shown(), error.to_string());
+            runtime.block_on(asked).map_err(|_| ClientError::Silent(path.clone()))??;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(garbled);
+            return serde_json::from_slice(&body)
+                .map_err(|error| ClientError::Garbled(path, error.to_string()));
         }
-        let problem = serde_json::from_slice(&body).map_err(garbled)?;
-        Err(ClientError::Refused { status: status.as_u16(), problem })
+        Err(refusal(&path, status, &body))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        route: &str,
+        head: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::builder().method(method).uri(route);
+        for (name, value) in [("host", "localhost"), ("content-type", "application/json")] {
+            request = request.header(name, value);
+        }
+        for (name, value) in head {
+            request = request.header(*name, *value);
+        }
+        request.body(Full::new(Bytes::from(body))).expect("a method, an encoded path and words")
     }
 
     async fn ask(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), ClientError> {
+        let (answer, driver) = self.open(request).await?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let path = self.path.display().to_string();
+        let body = body.map_err(|error| ClientError::Broken { path, error })?.to_bytes();
+        driver.abort();
+        Ok((status, body))
+    }
+
+    /// Asks on a connection of its own; the task drives it.
+    async fn open(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, JoinHandle<hyper::Result<()>>), ClientError> {
         let path = self.path.display().to_string();
         let stream = UnixStream::connect(&self.path).await;
         let stream = stream.map_err(|error| no_connection(path.clone(), error))?;
-        let broken = |error| ClientError::Broken { path: path.clone(), error };
+        let broken = |error: hyper::Error| {
+            let path = path.clone();
+            ClientError::Broken { path, error: error.into() }
+        };
         let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(error.into()))?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver = tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(|error| broken(error.into()))?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(broken)?.to_bytes();
-        driver.abort();
-        Ok((status, body))
+        let answer = sender.send_request(request).await.map_err(broken)?;
+        Ok((answer, driver))
+    }
+}
+
+/// What a call runs on.
+fn runtime(path: &str) -> Result<Runtime, ClientError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    runtime.map_err(|error| ClientError::Broken { path: path.into(), error: error.into() })
+}
+
+/// Why the daemon refused.
+fn refusal(path: &str, status: StatusCode, body: &[u8]) -> ClientError {
+    match serde_json::from_slice(body) {
+        Ok(problem) => ClientError::Refused { status: status.as_u16(), problem },
+        Err(error) => ClientError::Garbled(path.into(), error.to_string()),
     }
 }
 

@@ -24,7 +24,7 @@ pub mod server;
 mod stream;
 pub mod token;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Follow, LiveMessage, LiveStream};
 pub use port::Port;
 pub use server::{Server, run, serve};
 pub use token::Token;

@@ -19,7 +19,7 @@ use fake::Fake;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
@@ -92,20 +92,21 @@ struct Bench {
 impl Bench {
     fn new(devices: &[&str]) -> Bench {
         let directory = tempfile::tempdir().expect("a directory");
-        let server = Server::bind(&directory.path().join("iopace.ctl")).expect("bound");
-        let devices: Vec<_> = devices.iter().map(|name| Fake::device(name)).collect();
-        let subject = Arc::new(Subject::new(devices));
-        let live = Arc::clone(subject.live());
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let until = async {
-                let _ = stopped.await;
-            };
-            let run = server.run(subject, until);
-            runtime.expect("a runtime").block_on(run).expect("served");
-        });
+        let (live, stop, thread) = serve(&directory.path().join("iopace.ctl"), devices);
         Bench { directory, live, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Starts another server in the place of the one that was ended.
+    fn begin(&mut self, devices: &[&str]) {
+        let (live, stop, thread) = serve(&self.path(), devices);
+        (self.live, self.stop, self.thread) = (live, Some(stop), Some(thread));
+    }
+
+    fn end(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("ended well");
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -140,11 +141,25 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("ended well");
-        }
+        self.end();
     }
+}
+
+fn serve(path: &Path, devices: &[&str]) -> (Arc<Hub>, oneshot::Sender<()>, JoinHandle<()>) {
+    let server = Server::bind(path).expect("bound");
+    let devices: Vec<_> = devices.iter().map(|name| Fake::device(name)).collect();
+    let subject = Arc::new(Subject::new(devices));
+    let live = Arc::clone(subject.live());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let until = async {
+            let _ = stopped.await;
+        };
+        let run = server.run(subject, until);
+        runtime.expect("a runtime").block_on(run).expect("served");
+    });
+    (live, stop, thread)
 }
 
 fn change(action: Action, algorithm: Option<&str>, set: &[(&str, u64)]) -> Change {

@@ -4,6 +4,7 @@ use super::{Bench, change};
 use crate::clock;
 use crate::control::api::{Action, EventReport, LiveReport};
 use crate::control::routes::STREAMS_MAX;
+use crate::control::{ClientError, LiveMessage};
 use crate::limits::LIVE_KEPT;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -147,4 +148,49 @@ fn streams_beyond_the_bound_are_refused_and_all_end_with_the_server() {
         let rest = stream.rest();
         assert!(rest.contains("text/event-stream") && rest.ends_with("\n\n"), "{rest}");
     }
+}
+
+#[test]
+fn a_follower_comes_back_to_a_daemon_that_was_started_again() {
+    let mut bench = Bench::new(&["disk"]);
+    let mut follow = bench.client().follow();
+    let sequence = |told| match told {
+        LiveMessage::Report(report) => Some(report.sequence),
+        LiveMessage::Event(_) => None,
+    };
+    let first = follow.next_message().expect("a report");
+    let before = sequence(first).expect("no event");
+    let insert = change(Action::Insert, Some("rr"), &[]);
+    bench.client().change("disk", &insert).expect("inserted");
+    let event = loop {
+        if let LiveMessage::Event(event) = follow.next_message().expect("told") {
+            break event;
+        }
+    };
+    assert_eq!((&*event.device, &*event.kind), ("disk", "exchanged"));
+    bench.end();
+    // What was on its way may come first.
+    let lost = loop {
+        if let Err(error) = follow.next_message() {
+            break error;
+        }
+    };
+    assert!(matches!(lost, ClientError::Ended(_)), "{lost}");
+    assert!(matches!(follow.next_message(), Err(ClientError::NoDaemon(_))), "nobody is there");
+    bench.begin(&["other"]);
+    let report = loop {
+        if let Ok(LiveMessage::Report(report)) = follow.next_message() {
+            break report;
+        }
+    };
+    assert_eq!(report.devices[0].device, "other", "{before}: of the new daemon");
+}
+
+#[test]
+fn a_follower_that_is_refused_says_why() {
+    let bench = Bench::new(&["disk"]);
+    let all: Vec<Stream> = (0..STREAMS_MAX).map(|_| Stream::open(&bench, None)).collect();
+    let refused = bench.client().follow().next_message().expect_err("too many");
+    assert!(refused.to_string().contains("streams already"), "{refused}");
+    drop(all);
 }
