@@ -67,6 +67,20 @@ pub fn size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// A size in at most five letters, for a table, as `1.9G`; it counts in 1024 and may be entered so
+/// where it is whole.
+pub fn short_size(bytes: u64) -> String {
+    for (shift, name) in [(60, "E"), (50, "P"), (40, "T"), (30, "G"), (20, "M"), (10, "k")] {
+        let tenths = (u128::from(bytes) * 10) >> shift;
+        match (tenths / 10, tenths % 10) {
+            (0, _) => {}
+            (whole, tenth @ 1..) if whole < 100 => return format!("{whole}.{tenth}{name}"),
+            (whole, _) => return format!("{whole}{name}"),
+        }
+    }
+    bytes.to_string()
+}
+
 /// A length of time in three digits or so, as `4.2 ms`.
 pub fn time(nanos: u64) -> String {
     let (unit, name) = match nanos {
@@ -118,6 +132,13 @@ mod tests {
         assert_eq!(size(3 << 29), "1.5 GiB");
         assert_eq!(size(u64::MAX), "16777215.9 TiB");
         assert_eq!(size(5), "5 B");
+        let short = [(0, "0"), (1023, "1023"), (1024, "1k"), (1536, "1.5k"), (1_047_552, "1023k")];
+        for (bytes, text) in short {
+            assert_eq!(short_size(bytes), text);
+        }
+        assert_eq!(short_size(104_806_400), "99.9M");
+        assert_eq!(short_size(104_964_096), "100M");
+        assert_eq!(short_size(u64::MAX), "15.9E");
         assert_eq!(time(0), "0");
         assert_eq!(time(999), "999 ns");
         assert_eq!(time(4_230_000), "4.2 ms");
