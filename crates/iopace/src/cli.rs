@@ -9,6 +9,7 @@ mod replay;
 mod sched;
 mod serve;
 mod sim;
+mod top;
 mod verify;
 mod window;
 
@@ -25,6 +26,7 @@ pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
 pub use sim::{CompareArgs, FuzzArgs, NewArgs, OutputArgs, RunArgs, ScoreArgs, SimCommand};
 pub use sim::{SweepArgs, TableFormat, TablesArgs, TraceFormat};
+pub use top::TopArgs;
 pub use verify::VerifyArgs;
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
@@ -41,6 +43,7 @@ Examples:
   iopace sched insert -a rr disk             put a scheduler in, under load if need be
   iopace sched status                        what it does
   iopace pace status                         who is slowed down, and why
+  iopace top                                 the same as it happens, for all groups and tasks
   iopace group create /vms/web -p            a group, with limits and a weight of its own
   iopace verify /vms/web                     does what was set for it hold?
   iopace serve --emulate hdd-sata-250g       a slow disk on any machine
@@ -84,6 +87,8 @@ pub enum Command {
     /// See and change who pays: groups with weights, limits and guarantees
     #[command(subcommand)]
     Group(GroupCommand),
+    /// See what devices, groups and tasks do, as it happens, and why they wait
+    Top(TopArgs),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')
     Dashboard(DaemonArgs),
     /// Test whether limits, weights and guarantees hold, and say by how much they are off
@@ -255,6 +260,10 @@ mod tests {
             "verify /a --emulate null",
             "verify /a --mount /srv --device x",
             "verify --tolerance 0",
+            "top --count 0",
+            "top --delay 500ms",
+            "top --sort colour",
+            "top --tasks --flat",
         ];
         for line in wrong {
             let words = ["iopace"].into_iter().chain(line.split(' '));

@@ -25,6 +25,7 @@ mod sched;
 mod serve;
 mod sim;
 mod target;
+mod top;
 mod units;
 mod unmount;
 mod verify;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Pace(command) => pace::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),

@@ -24,6 +24,7 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
     insta::assert_snapshot!("help_attach", help(&["attach", "--help"]));
     insta::assert_snapshot!("help_detach", help(&["detach", "--help"]));
+    insta::assert_snapshot!("help_top", help(&["top", "--help"]));
     insta::assert_snapshot!("help_unmount", help(&["unmount", "--help"]));
     insta::assert_snapshot!("help_verify", help(&["verify", "--help"]));
     insta::assert_snapshot!("help_window", help(&["window", "--help"]));

@@ -1,0 +1,71 @@
+//! `iopace top`: what all devices, groups and tasks of a daemon do, as it happens.
+//!
+//! `app` is what is shown and what keys do, `draw` the picture, `screen` the terminal, `batch` the
+//! same as text.
+
+mod app;
+mod ask;
+mod batch;
+mod columns;
+mod draw;
+mod header;
+mod menu;
+mod reasons;
+mod rows;
+#[cfg(test)]
+mod samples;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod theme;
+
+pub use rows::{Sort, View};
+
+use crate::cli::TopArgs;
+use crate::group::client_at;
+use crate::output::{Failure, Format, nearest};
+use app::App;
+use batch::Batch;
+use iopace_daemon::control::Client;
+use std::io::{IsTerminal, stdout};
+use std::time::Duration;
+
+/// Carries out the command.
+///
+/// # Errors
+/// No daemon, no such device, or no terminal, with what would be right.
+pub fn run(args: &TopArgs) -> Result<(), Failure> {
+    let format = args.format.format;
+    let is_batch = args.batch || format == Format::Json;
+    if !is_batch && !stdout().is_terminal() {
+        return Err(Failure::usage(
+            "standard output is no terminal: 'iopace top --batch' prints text, '--format json' \
+             a report per line",
+        ));
+    }
+    let client = client_at(args.control.as_deref())?;
+    check(&client, args.device.as_deref())?;
+    let mut app = App::default();
+    (app.device, app.view) = (args.device.clone(), args.view());
+    (app.is_flat, app.sort) = (args.flat, args.sort);
+    let delay = Duration::from_nanos(args.delay.0);
+    if is_batch {
+        return batch::run(&client, &app, Batch { format, count: args.count, delay });
+    }
+    screen::run(&client, app, delay, args.count)
+}
+
+/// Whether the daemon is there and has the device: before the terminal is taken.
+fn check(client: &Client, device: Option<&str>) -> Result<(), Failure> {
+    let devices = client.devices().map_err(Failure::new)?;
+    let Some(name) = device else { return Ok(()) };
+    let known = || devices.iter().map(|device| &*device.name);
+    if known().any(|known| known == name) {
+        return Ok(());
+    }
+    let remedy = match nearest(name, known()) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Failure::new(format!("there is no device '{name}'; {remedy}")))
+}
