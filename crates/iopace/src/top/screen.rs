@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SI
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 use std::io::{self, BufWriter, Stdout, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -94,13 +95,21 @@ impl Drop for Screen {
     }
 }
 
+/// Whether it is ours: giving it back twice would put the cursor onto what was printed between, the
+/// message of a panic.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
+    IS_TAKEN.store(true, Ordering::SeqCst);
     execute!(stdout(), EnterAlternateScreen, Hide).inspect_err(|_| give_back())
 }
 
 /// The terminal as it was. Nothing can be done about errors: it may be gone.
 fn give_back() {
+    if !IS_TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
