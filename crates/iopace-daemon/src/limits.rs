@@ -221,13 +221,25 @@ pub const LOOPS_MAX: u32 = 1_024;
 /// files that are open, and for those that become known while the kernel forgets others.
 pub const FUSE_TRIM_PERCENT: usize = 70;
 
-/// Groups with metrics of their own: each is some 40 lines for every device. More are for
-/// `iopace group stat`.
+/// Groups with metrics of their own, the first by path: each is some 50 lines for every device.
+/// More are for `iopace group stat`.
 pub const METRICS_GROUPS_MAX: usize = 2_000;
 
+/// The same over all devices: a daemon with many of them has fewer groups in its metrics. 200 000
+/// lines are some 20 MB, as much as a server takes at a gulp.
+pub const METRICS_GROUPS_EVERYWHERE_MAX: usize = 4_000;
+
+/// Groups, the first by path, with a histogram for each stage: 14 lines for each of the stages that
+/// held them up.
+pub const METRICS_STAGE_GROUPS_MAX: usize = 200;
+
 /// Intervals of a second that are kept of what everything does: the last two minutes, as much as a
-/// chart shows at a glance. Some 2 KiB for each device and 1 KiB for each group on it.
+/// chart shows at a glance. Some 2 KiB for each device and half a KiB for each group on it.
 pub const LIVE_KEPT: usize = 120;
+
+/// Groups listed for a device in an interval that is not the newest any more: more than a chart can
+/// tell apart. 120 such reports are some 4 MiB for each device; with all groups they were 30.
+pub const LIVE_GROUPS_KEPT: usize = 64;
 
 /// Events that are kept for listeners that were cut off.
 pub const LIVE_EVENTS_KEPT: usize = 256;

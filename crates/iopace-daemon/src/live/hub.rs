@@ -4,13 +4,14 @@
 //! newest report and every event that is still kept, and nobody waits for it.
 
 use crate::clock;
-use crate::control::api::{EventReport, LiveReport};
+use crate::control::api::{EventReport, LiveDevice, LiveGroup, LiveReport};
 use crate::control::report;
 use crate::device::LoggedEvent;
-use crate::limits::{LIVE_EVENTS_KEPT, LIVE_KEPT};
+use crate::limits::{LIVE_EVENTS_KEPT, LIVE_GROUPS_KEPT, LIVE_KEPT};
 use axum::body::Bytes;
 use iopace_core::time::Instant;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
@@ -20,7 +21,8 @@ use tokio::sync::watch;
 pub struct Interval {
     number: u64,
     report: LiveReport,
-    json: OnceLock<Bytes>,
+    /// Kept of the newest only.
+    json: Option<OnceLock<Bytes>>,
 }
 
 impl Interval {
@@ -29,11 +31,41 @@ impl Interval {
         &self.report
     }
 
-    /// The same as JSON, on one line: made once, for all.
+    /// The same as JSON, on one line: of the newest, made once for all.
     pub fn json(&self) -> Bytes {
         let make = || serde_json::to_vec(&self.report).expect("strings, numbers and lists").into();
-        self.json.get_or_init(make).clone()
+        match &self.json {
+            Some(json) => json.get_or_init(make).clone(),
+            None => make(),
+        }
     }
+
+    /// The same for the time when there is a newer one: without text, and with fewer groups.
+    fn former(&self) -> Interval {
+        let Interval { number, report, .. } = self;
+        let former = report.devices.iter().map(|device| LiveDevice {
+            groups: fewer(&device.groups),
+            groups_left_out_count: device.groups_left_out_count
+                + device.groups.len().saturating_sub(LIVE_GROUPS_KEPT),
+            ..device.clone()
+        });
+        let report = LiveReport { devices: former.collect(), ..*report };
+        Interval { number: *number, report, json: None }
+    }
+}
+
+/// Those that moved most, with all above them, in their order. A group moved what those below it
+/// did, so that it comes before them.
+fn fewer(groups: &[LiveGroup]) -> Vec<LiveGroup> {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    let moved = |place: &usize| {
+        let activity = &groups[*place].activity;
+        Reverse(activity.read.bytes_s.saturating_add(activity.write.bytes_s))
+    };
+    order.sort_by_key(|place| (moved(place), *place));
+    order.truncate(LIVE_GROUPS_KEPT);
+    order.sort_unstable();
+    order.into_iter().map(|place| groups[place].clone()).collect()
 }
 
 #[derive(Debug)]
@@ -58,6 +90,8 @@ struct Kept {
     number: u64,
     intervals: VecDeque<Arc<Interval>>,
     events: VecDeque<Happened>,
+    /// How many there were since the start, by device and kind.
+    events_count: BTreeMap<(String, String), u64>,
 }
 
 impl Kept {
@@ -119,7 +153,10 @@ impl Hub {
         if kept.intervals.len() == LIVE_KEPT {
             kept.intervals.pop_front();
         }
-        let json = OnceLock::new();
+        if let Some(last) = kept.intervals.back_mut() {
+            *last = Arc::new(last.former());
+        }
+        let json = Some(OnceLock::new());
         kept.intervals.push_back(Arc::new(Interval { number, report, json }));
         drop(kept);
         self.newest.send_replace(number);
@@ -137,9 +174,15 @@ impl Hub {
         if kept.events.len() == LIVE_EVENTS_KEPT {
             kept.events.pop_front();
         }
+        *kept.events_count.entry((report.device.clone(), report.kind.clone())).or_default() += 1;
         kept.events.push_back(Happened { number, at, report });
         drop(kept);
         self.newest.send_replace(number);
+    }
+
+    /// How many events there were since the start, by device and kind.
+    pub fn events_count(&self) -> BTreeMap<(String, String), u64> {
+        self.lock().events_count.clone()
     }
 
     /// The newest interval; none within the first second.

@@ -4,9 +4,11 @@ use super::look::Looker;
 use super::{Hub, Item};
 use crate::clock;
 use crate::config::{Backend, DaemonConfig, DeviceConfig, GroupConfig};
-use crate::control::api::{EventReport, LiveReport};
+use crate::control::api::{EventReport, LiveGroup, LiveReport};
 use crate::daemon::Daemon;
-use crate::limits::{LIVE_EVENTS_KEPT, LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_MAX, LIVE_KEPT};
+use crate::limits::{
+    LIVE_EVENTS_KEPT, LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_KEPT, LIVE_GROUPS_MAX, LIVE_KEPT,
+};
 use std::sync::Arc;
 
 fn report(sequence: u64) -> LiveReport {
@@ -102,6 +104,39 @@ fn a_report_is_made_text_once_for_all() {
     assert_eq!(json.as_ptr(), hub.latest().expect("one").json().as_ptr());
     let read: LiveReport = serde_json::from_slice(&json).expect("understood");
     assert_eq!((read, json.contains(&b'\n')), (report(7), false));
+}
+
+#[test]
+fn of_an_interval_that_is_over_the_busiest_groups_are_kept_with_those_above_them() {
+    let daemon = daemon(vec![GroupConfig { path: "/a".into(), files: Vec::new() }]);
+    let device = Looker::new(daemon.devices().to_vec(), Arc::clone(daemon.groups())).look().devices;
+    daemon.shutdown();
+    let mut wide = LiveReport { devices: device, ..report(1) };
+    let groups = &mut wide.devices[0].groups;
+    let sample = groups.remove(0);
+    let moved = |group: &str, bytes_s: u64| {
+        let mut one = LiveGroup { group: group.into(), ..sample.clone() };
+        one.activity.write.bytes_s = bytes_s;
+        one
+    };
+    *groups = vec![moved("/", 9_000), moved("/a", 7_000)];
+    groups.extend((0..100).map(|number| moved(&format!("/a/{number:03}"), number)));
+    groups.push(moved("/b", 2_000));
+    let hub = Arc::new(Hub::new());
+    hub.add(wide);
+    let full = hub.latest().expect("one");
+    hub.add(report(2));
+    let kept = hub.history(2)[0].clone();
+    let device = &kept.report().devices[0];
+    let names: Vec<&str> = device.groups.iter().map(|group| &*group.group).collect();
+    assert_eq!(names.len(), LIVE_GROUPS_KEPT);
+    assert_eq!(names[..3], ["/", "/a", "/a/039"]);
+    assert_eq!(names[names.len() - 2..], ["/a/099", "/b"]);
+    assert_eq!(device.groups_left_out_count, 103 - LIVE_GROUPS_KEPT);
+    // Whoever reads the full one goes on with it.
+    assert_eq!(full.report().devices[0].groups.len(), 103);
+    let told: LiveReport = serde_json::from_slice(&kept.json()).expect("understood");
+    assert_eq!(&told, kept.report());
 }
 
 #[test]
