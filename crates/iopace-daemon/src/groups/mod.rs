@@ -9,6 +9,7 @@
 //! is made or removed.
 
 mod error;
+mod listed;
 mod made;
 mod members;
 mod named;
@@ -33,12 +34,13 @@ use iopace_core::engine::Control;
 use iopace_core::group::files::{Explained, FILES};
 use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
+use listed::{Payers, files};
 use made::Made;
 use members::{Export, Member};
 use processes::Processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The groups of a daemon.
 pub struct Groups {
@@ -319,7 +321,10 @@ impl Groups {
     pub fn list(&self, path: &str) -> Result<Vec<GroupInfo>, GroupError> {
         let state = self.lock();
         let id = state.tree.find(path)?;
-        Ok(state.infos(id))
+        let (tree, payers) = (state.tree.clone(), state.payers());
+        drop(state);
+        // A thousand groups are some milliseconds of text, for which nobody is to wait.
+        Ok(payers.infos(&tree, id))
     }
 
     /// What a group and those below it did, in the order of [`Groups::list`]; of the first `most`,
@@ -331,9 +336,17 @@ impl Groups {
         let state = self.lock();
         let id = state.tree.find(path)?;
         let all: Vec<GroupId> = state.tree.subtree(id).collect();
-        let shown = all.iter().take(most);
-        let stats = shown.map(|id| (state.tree.path(*id), self.on_devices(*id))).collect();
-        Ok((stats, all.len().saturating_sub(most)))
+        let left_out_count = all.len().saturating_sub(most);
+        let shown = all.into_iter().take(most).map(|id| (id, state.tree.path(id)));
+        let shown: Vec<(GroupId, String)> = shown.collect();
+        drop(state);
+        let mut stats: Vec<(GroupId, OnDevices)> =
+            shown.into_iter().map(|(id, path)| (id, (path, self.on_devices(id)))).collect();
+        // One that was removed meanwhile may have given its number to another.
+        let state = self.lock();
+        stats.retain(|(id, (path, _))| state.tree.find(path) == Ok(*id));
+        drop(state);
+        Ok((stats.into_iter().map(|(_, stat)| stat).collect(), left_out_count))
     }
 }
 
@@ -347,42 +360,20 @@ impl State {
             exports: exports.map(|export| export.name.clone()).collect(),
             connections: members.map(|(number, _)| *number).collect(),
             processes_count: self.processes.counts().remove(&id).unwrap_or_default(),
-            files: self.files(id),
+            files: files(&self.tree, id),
         }
     }
 
-    /// A group and all below it, with one look at exports and connections.
-    fn infos(&self, top: GroupId) -> Vec<GroupInfo> {
-        let mut exports: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
+    /// One look at exports, connections and processes.
+    fn payers(&self) -> Payers {
+        let mut payers = Payers { processes: self.processes.counts(), ..Payers::default() };
         for export in &self.exports {
-            exports.entry(export.group).or_default().push(export.name.clone());
+            payers.exports.entry(export.group).or_default().push(export.name.clone());
         }
-        let mut connections: BTreeMap<GroupId, Vec<u64>> = BTreeMap::new();
         for (number, member) in &self.members {
-            connections.entry(member.connection.payer.group()).or_default().push(*number);
+            let group = member.connection.payer.group();
+            payers.connections.entry(group).or_default().push(*number);
         }
-        let mut processes = self.processes.counts();
-        let infos = self.tree.subtree(top).map(|id| GroupInfo {
-            path: self.tree.path(id),
-            exports: exports.remove(&id).unwrap_or_default(),
-            connections: connections.remove(&id).unwrap_or_default(),
-            processes_count: processes.remove(&id).unwrap_or_default(),
-            files: self.files(id),
-        });
-        infos.collect()
+        payers
     }
-
-    fn files(&self, id: GroupId) -> BTreeMap<&'static str, String> {
-        let read = settings(&self.tree, id);
-        read.filter(|(file, text)| BLANK.get(file) != Some(text)).collect()
-    }
-}
-
-/// The files of a group for which nothing is set: some say what is built in.
-static BLANK: LazyLock<BTreeMap<&'static str, String>> =
-    LazyLock::new(|| settings(&Tree::new(), GroupId::ROOT).collect());
-
-fn settings(tree: &Tree, id: GroupId) -> impl Iterator<Item = (&'static str, String)> {
-    let files = FILES.iter().filter(|spec| spec.writable).map(|spec| spec.name);
-    files.map(move |file| (file, tree.read(id, file).expect("a file that may be written")))
 }
