@@ -223,16 +223,22 @@ check "verify: a limit that is ignored is found" python3 "$root/scripts/verify.s
 check "dashboard: a real browser, and its demo" chromedriver \
   env PATH="/usr/bin:/bin:$PATH" python3 "$root/scripts/dashboard.py"
 
-field() { # a test of scripts/field, short; it says itself what it lacks
-  "$root/scripts/field.sh" "$1" --short >log 2>&1 </dev/null
+saying() { # name, command ...: a test that says itself what it lacks
+  local name=$1
+  shift
+  "$@" >log 2>&1 </dev/null
   local status=$?
   if [ $status = 0 ] && grep -q '^skipped: ' log; then
     skipped=$((skipped + 1))
-    echo "skip field: $(sed -n 's/^skipped: //p' log)"
+    echo "skip ${name%%:*}: $(sed -n 's/^skipped: //p' log)"
   else
-    report "field: $1" $status log
+    report "$name" $status log
   fi
 }
+check "metrics: what is scraped under load" fio python3 "$root/scripts/metrics.py" scrape
+saying "metrics: promtool reads them" python3 "$root/scripts/metrics.py" promtool
+saying "metrics: promtool tests the alerts" python3 "$root/scripts/metrics.py" alerts
+field() { saying "field: $1" "$root/scripts/field.sh" "$1" --short; }
 for test in geom slots postmark rsync commits; do field $test; done
 
 for test in git sqlite tar rsync killed; do

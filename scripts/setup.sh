@@ -26,6 +26,7 @@ wanted=(
     "postmark:postmark"
     "pv:pv"
     "rsync:rsync"
+    "promtool:prometheus"
     "chromium:chromium"
     "chromedriver:chromium-driver"
 )

@@ -185,6 +185,9 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
     }
 }
 
+/// The kinds of events that there are.
+pub(crate) const EVENT_KINDS: [&str; 2] = ["exchanged", "failed"];
+
 pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
     let kind = match &logged.event {
         Event::SchedulerExchanged { .. } => "exchanged",

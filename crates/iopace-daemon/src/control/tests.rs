@@ -1,5 +1,6 @@
 //! The control socket in front of a stand-in device with a real engine and no disk.
 
+mod contrib;
 mod fake;
 mod groups;
 mod live;
@@ -12,6 +13,7 @@ use super::api::{Action, Change, DeviceReport, ExportReport, MountReport};
 use super::client::{Client, ClientError};
 use super::routes::BODY_BYTES_MAX;
 use super::server::Server;
+use crate::config::GroupConfig;
 use crate::device::Device;
 use crate::groups::Groups;
 use crate::live::{Hub, Live};
@@ -28,7 +30,11 @@ struct Subject(Vec<Arc<dyn Device>>, Arc<Groups>, Live);
 
 impl Subject {
     fn new(devices: Vec<Arc<dyn Device>>) -> Subject {
-        let groups = Groups::start(&[], &[], devices.clone()).expect("no groups");
+        Subject::with_groups(devices, &[])
+    }
+
+    fn with_groups(devices: Vec<Arc<dyn Device>>, groups: &[GroupConfig]) -> Subject {
+        let groups = Groups::start(groups, &[], devices.clone()).expect("good groups");
         let groups = Arc::new(groups);
         let live = Live::start(&devices, Arc::clone(&groups)).expect("a thread");
         Subject(devices, groups, live)

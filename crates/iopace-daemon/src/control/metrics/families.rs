@@ -1,8 +1,8 @@
 //! The metrics that there are: names, units, labels and what they say. Stable: a name is never
 //! given another meaning.
 
-use iopace_core::stats::Histogram;
-use iopace_core::time::Nanos;
+/// Most labels of a family.
+pub(super) const LABELS_MAX: usize = 5;
 
 /// What kind of metric it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +28,8 @@ pub struct Family {
     pub labels: &'static [&'static str],
     /// What it says.
     pub help: &'static str,
-}
-
-/// A value of a sample.
-#[derive(Clone, Debug)]
-pub(super) enum Value {
-    /// Of a counter.
-    Count(u64),
-    /// Of a counter in seconds.
-    Seconds(Nanos),
-    /// Of a gauge.
-    Level(u64),
-    /// Of a gauge that only carries labels.
-    One,
-    /// Of a histogram.
-    Times(Box<Histogram>),
+    /// Its place among all.
+    pub(super) place: usize,
 }
 
 macro_rules! families {
@@ -50,7 +37,13 @@ macro_rules! families {
         $($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*],
             $help:literal;)*
     ) => {
+        #[allow(clippy::upper_case_acronyms, non_camel_case_types, reason = "the same names")]
+        enum Place {
+            $($name),*
+        }
+
         $(pub(super) static $name: Family = Family {
+            place: Place::$name as usize,
             name: $metric,
             kind: Kind::$kind,
             unit: $unit,
@@ -67,14 +60,18 @@ const BYTES: Option<&str> = Some("bytes");
 const SECONDS: Option<&str> = Some("seconds");
 
 families! {
-    BUILD: Gauge "iopace_build" None, ["version"],
-        "Always 1; the version of the daemon";
+    BUILD: Gauge "iopace_build" None, ["version", "profile", "arch"],
+        "Always 1; version of the daemon, how it was built (release, debug) and for what processor";
     UPTIME: Gauge "iopace_uptime" SECONDS, [],
         "Since the daemon was started";
     CONNECTIONS: Gauge "iopace_connections" None, [],
         "NBD clients that are connected";
     MEMORY: Gauge "iopace_client_memory" BYTES, [],
         "Held for requests and replies beyond what each client may hold by itself";
+    GROUPS: Gauge "iopace_groups" None, [],
+        "Groups that there are, the root included";
+    GROUPS_LEFT_OUT: Gauge "iopace_groups_left_out" None, [],
+        "Groups without metrics of their own because there are too many";
 
     DEVICE: Gauge "iopace_device" None, ["device", "kind", "scheduler", "pace", "window"],
         "Always 1; what the device is, and the policies at work";
@@ -88,8 +85,19 @@ families! {
         "From arrival to completion";
     DEVICE_STAGE: Counter "iopace_device_stage" SECONDS, ["device", "stage"],
         "Time of finished requests in each stage: pace, admit, sched, window, disk";
+    DEVICE_STAGE_LATENCY: Histogram "iopace_device_stage_latency" SECONDS, ["device", "stage"],
+        "Time of each finished request in each stage; those that spent none there count as 0";
+    DEVICE_WAIT: Counter "iopace_device_wait" SECONDS, ["device", "reason"],
+        "Time of finished requests by reason: dirty, memory, slot, budget, turn, anticipation, \
+         window, disk; the sum is their latency and, for buffered writes, their pauses";
     DEVICE_NOW: Gauge "iopace_device_requests_now" None, ["device", "state"],
         "Requests at this moment: paced, waiting for a slot, queued in the scheduler, at the disk";
+    DEVICE_WAITING: Gauge "iopace_device_requests_waiting" None, ["device", "reason"],
+        "Requests and buffered writes at this moment by what they wait for; disk: at the disk";
+    DEVICE_OLDEST: Gauge "iopace_device_oldest_request" SECONDS, ["device"],
+        "Age of the oldest request that is not finished";
+    DEVICE_OLDEST_AT_DISK: Gauge "iopace_device_oldest_at_disk" SECONDS, ["device"],
+        "How long the request that is at the disk for longest has been there";
     DEVICE_SLOTS: Gauge "iopace_device_slots" None, ["device"],
         "Request slots (nr_requests)";
     DEVICE_WINDOW: Gauge "iopace_device_window" None, ["device"],
@@ -100,12 +108,20 @@ families! {
         "Reads answered from the page cache without a request";
     DEVICE_BUFFERED: Counter "iopace_device_buffered_writes" None, ["device"],
         "Writes taken by the page cache";
+    DEVICE_PACED: Counter "iopace_device_paced_writes" None, ["device"],
+        "Buffered writes that went through stage pace, paused or not";
     DEVICE_EXCHANGES: Counter "iopace_device_scheduler_exchanges" None, ["device"],
         "Schedulers exchanged on purpose";
     DEVICE_FAIL_OVERS: Counter "iopace_device_scheduler_failures" None, ["device"],
         "Schedulers that failed and were replaced by fifo";
+    DEVICE_EXCHANGE: Histogram "iopace_device_exchange" SECONDS, ["device"],
+        "How long each exchange of schedulers held up dispatch";
+    EVENTS: Counter "iopace_events" None, ["device", "kind"],
+        "Events, by kind: those that 'iopace events' and the log tell in words";
     DEVICE_DIRTY: Gauge "iopace_device_dirty" BYTES, ["device"],
         "Dirty memory";
+    DEVICE_WRITING_BACK: Gauge "iopace_device_writing_back" BYTES, ["device"],
+        "The part of it that is on its way to the disk";
     DEVICE_DIRTY_LIMIT: Gauge "iopace_device_dirty_limit" BYTES, ["device"],
         "The most that may be dirty";
     DEVICE_SET_POINT: Gauge "iopace_device_dirty_setpoint" BYTES, ["device"],
@@ -129,6 +145,15 @@ families! {
         "Requests that ended with an error";
     GROUP_STAGE: Counter "iopace_group_stage" SECONDS, ["group", "device", "stage"],
         "Time of finished requests in each stage";
+    GROUP_STAGE_LATENCY: Histogram "iopace_group_stage_latency" SECONDS,
+        ["group", "device", "stage"],
+        "As that of the device, with coarser buckets; of the first groups only, not of the root";
+    GROUP_WAIT: Counter "iopace_group_wait" SECONDS, ["group", "device", "reason"],
+        "Time of finished requests by reason, as that of the device";
+    GROUP_NOW: Gauge "iopace_group_requests_now" None, ["group", "device"],
+        "Requests and buffered writes at this moment, of the group and all below it";
+    GROUP_PACED: Counter "iopace_group_paced_writes" None, ["group", "device"],
+        "Buffered writes that went through stage pace, paused or not";
     GROUP_LATENCY: Histogram "iopace_group_latency" SECONDS, ["group", "device"],
         "From arrival to completion, of requests that a task waits for";
     GROUP_DIRTY: Gauge "iopace_group_dirty" BYTES, ["group", "device"],

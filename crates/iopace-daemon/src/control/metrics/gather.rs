@@ -1,153 +1,115 @@
-//! From the state of devices, groups and mounts to samples.
+//! The state of devices, groups and mounts at one moment, or nearly: no lock is held for more than
+//! a few groups of one device, and nothing is put into words under one.
 
 use super::super::Controlled;
-use super::Sample;
-use super::families::{self as f, Family, Value};
 use crate::clock;
 use crate::control::api::MountReport;
-use crate::device::{Device, MemoryStatus};
-use crate::groups::GroupOnDevice;
-use crate::limits::METRICS_GROUPS_MAX;
-use iopace_core::request::{Stage, StageTimes};
-use iopace_core::stats::{DeviceStats, Histogram};
+use crate::device::{Device, DeviceInfo, DeviceStatus};
+use crate::groups::Named;
+use crate::limits::{
+    LIVE_GROUPS_LOOK, METRICS_GROUPS_EVERYWHERE_MAX, METRICS_GROUPS_MAX, METRICS_STAGE_GROUPS_MAX,
+};
+use iopace_core::engine::{Engine, GroupWaits, WaitingNow};
+use iopace_core::request::GroupId;
+use iopace_core::stats::{Histogram, OpCounts, StageHistograms};
 use iopace_core::time::Instant;
+use iopace_core::units::Bytes;
+use std::collections::BTreeMap;
 
-/// Samples as they come.
-struct Out(Vec<Sample>);
+/// What is told.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) uptime_s: u64,
+    pub(super) connections_count: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) groups_count: u64,
+    pub(super) left_out_count: u64,
+    pub(super) devices: Vec<SeenDevice>,
+    /// Groups with metrics of their own.
+    pub(super) names: Vec<Named>,
+    pub(super) groups: Vec<SeenGroup>,
+    /// How many events there were, by device and kind.
+    pub(super) events: BTreeMap<(String, String), u64>,
+    /// Mounts, with where they are as text.
+    pub(super) mounts: Vec<(String, MountReport)>,
+}
 
-impl Out {
-    fn add(&mut self, family: &'static Family, labels: &[&str], value: Value) {
-        debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
-        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        self.0.push(Sample { family, labels, value });
-    }
+/// A device.
+#[derive(Debug)]
+pub(super) struct SeenDevice {
+    pub(super) info: DeviceInfo,
+    pub(super) status: DeviceStatus,
+    /// What its requests wait for.
+    pub(super) waiting: GroupWaits,
+}
 
-    fn count(&mut self, family: &'static Family, labels: &[&str], count: u64) {
-        self.add(family, labels, Value::Count(count));
-    }
-
-    fn level(&mut self, family: &'static Family, labels: &[&str], level: u64) {
-        self.add(family, labels, Value::Level(level));
-    }
-
-    fn times(&mut self, family: &'static Family, labels: &[&str], times: &Histogram) {
-        self.add(family, labels, Value::Times(Box::new(times.clone())));
-    }
-
-    fn stages(&mut self, family: &'static Family, labels: &[&str], times: &StageTimes) {
-        for stage in Stage::ALL {
-            let time = Value::Seconds(times.by_stage(stage));
-            self.add(family, &[labels, &[stage.name()]].concat(), time);
-        }
-    }
+/// A group on a device.
+#[derive(Debug)]
+pub(super) struct SeenGroup {
+    /// Its place among the names.
+    pub(super) name: usize,
+    /// The device's place.
+    pub(super) device: usize,
+    pub(super) counts: OpCounts,
+    pub(super) latency: Option<Box<Histogram>>,
+    /// None if there are too many groups for that.
+    pub(super) by_stage: Option<StageHistograms<4>>,
+    pub(super) now_count: u32,
+    pub(super) dirty: Bytes,
 }
 
 /// Everything, as of now.
-pub(super) fn all(subject: &dyn Controlled) -> Vec<Sample> {
-    let mut out = Out(Vec::new());
-    out.add(&f::BUILD, &[env!("CARGO_PKG_VERSION")], Value::One);
-    out.level(&f::UPTIME, &[], clock::now().since(Instant::ZERO).as_nanos() / 1_000_000_000);
-    out.level(&f::CONNECTIONS, &[], subject.connections_count() as u64);
-    out.level(&f::MEMORY, &[], subject.memory_used_bytes());
-    for on in subject.devices() {
-        device(&mut out, &**on);
+pub(super) fn all(subject: &dyn Controlled) -> Gathered {
+    let mut names = subject.groups().named();
+    let groups_count = names.len();
+    let devices = subject.devices();
+    names.truncate(METRICS_GROUPS_MAX.min(METRICS_GROUPS_EVERYWHERE_MAX / devices.len().max(1)));
+    let mut waiting = WaitingNow::default();
+    let mut seen = Vec::with_capacity(devices.len());
+    let mut groups = Vec::with_capacity(devices.len() * names.len());
+    for (place, on) in devices.iter().enumerate() {
+        on.waiting_now(&mut waiting);
+        let (info, status) = (on.info().clone(), on.status());
+        seen.push(SeenDevice { info, status, waiting: waiting.all() });
+        groups_on(&**on, place, &names, &mut groups);
     }
-    let (groups, left_out) = subject.groups().stat("/", METRICS_GROUPS_MAX).unwrap_or_default();
-    if left_out > 0 {
-        tracing::debug!(left_out, "groups without metrics: there are too many");
-    }
-    for (path, devices) in &groups {
-        devices.iter().for_each(|on| group(&mut out, path, on));
-    }
-    subject.mounts().iter().for_each(|report| mount(&mut out, report));
-    out.0
-}
-
-fn device(out: &mut Out, device: &dyn Device) {
-    let (info, status) = (device.info(), device.status());
-    let (name, engine, stats) = (&*info.name, &status.engine, &status.stats);
-    let (pace, window) = (engine.pace.name, engine.window.name);
-    out.add(&f::DEVICE, &[name, info.kind, engine.algorithm.name, pace, window], Value::One);
-    directions(out, name, stats);
-    out.stages(&f::DEVICE_STAGE, &[name], &stats.stages);
-    let now = [
-        ("paced", engine.paced_count),
-        ("waiting", engine.waiting_count),
-        ("queued", engine.queued_count),
-        ("disk", engine.in_flight_count),
-    ];
-    for (state, count) in now {
-        out.level(&f::DEVICE_NOW, &[name, state], count as u64);
-    }
-    out.level(&f::DEVICE_SLOTS, &[name], u64::from(engine.nr_requests));
-    out.level(&f::DEVICE_WINDOW, &[name], u64::from(status.window.depth));
-    out.count(&f::DEVICE_REFUSED, &[name], stats.refused_count);
-    out.count(&f::DEVICE_CACHED, &[name], status.cached_reads_count);
-    out.count(&f::DEVICE_BUFFERED, &[name], status.buffered_writes_count);
-    out.count(&f::DEVICE_EXCHANGES, &[name], stats.exchanged_count);
-    out.count(&f::DEVICE_FAIL_OVERS, &[name], stats.failed_over_count);
-    if let Some(memory) = &status.memory {
-        dirty(out, name, memory);
+    let mounts = subject.mounts().into_iter();
+    Gathered {
+        uptime_s: clock::now().since(Instant::ZERO).as_nanos() / 1_000_000_000,
+        connections_count: subject.connections_count() as u64,
+        memory_bytes: subject.memory_used_bytes(),
+        groups_count: groups_count as u64,
+        left_out_count: (groups_count - names.len()) as u64,
+        devices: seen,
+        names,
+        groups,
+        events: subject.live().events_count(),
+        mounts: mounts
+            .map(|report| (report.mountpoint.to_string_lossy().into_owned(), report))
+            .collect(),
     }
 }
 
-fn directions(out: &mut Out, device: &str, stats: &DeviceStats) {
-    let all = [("read", &stats.read), ("write", &stats.write), ("flush", &stats.flush)];
-    for (op, direction) in all {
-        out.count(&f::DEVICE_REQUESTS, &[device, op], direction.finished_count);
-        out.count(&f::DEVICE_FAILURES, &[device, op], direction.failed_count);
-        out.count(&f::DEVICE_BYTES, &[device, op], direction.bytes.get());
-        out.times(&f::DEVICE_LATENCY, &[device, op], &direction.latency);
+/// The groups that the device knows, in the order of `names`.
+fn groups_on(on: &dyn Device, device: usize, names: &[Named], into: &mut Vec<SeenGroup>) {
+    for (piece, chunk) in names.chunks(LIVE_GROUPS_LOOK).enumerate() {
+        on.look(&mut |engine, _| {
+            let places = (piece * LIVE_GROUPS_LOOK..).zip(chunk);
+            into.extend(places.filter_map(|(name, named)| see(engine, name, device, named.id)));
+        });
     }
 }
 
-fn dirty(out: &mut Out, device: &str, memory: &MemoryStatus) {
-    let MemoryStatus { dirty, thresholds, picture, pauses } = memory;
-    let levels = [
-        (&f::DEVICE_DIRTY, dirty.device.get()),
-        (&f::DEVICE_DIRTY_LIMIT, thresholds.limit.get()),
-        (&f::DEVICE_SET_POINT, picture.setpoint.get()),
-        (&f::DEVICE_FREE_RUN, picture.freerun.get()),
-        (&f::DEVICE_WRITE_BACK, picture.write_bandwidth.0),
-        (&f::DEVICE_BASE_RATE, picture.base_rate.0),
-        (&f::DEVICE_TASK_RATE, picture.task_rate.0),
-    ];
-    for (family, level) in levels {
-        out.level(family, &[device], level);
-    }
-    out.times(&f::DEVICE_PAUSES, &[device], pauses);
-}
-
-fn group(out: &mut Out, path: &str, on: &GroupOnDevice) {
-    let (device, status) = (&*on.device, &on.status);
-    let counts = &status.account.counts;
-    let ops = [
-        ("read", counts.reads_count, Some(counts.read)),
-        ("write", counts.writes_count, Some(counts.written)),
-        ("trim", counts.discards_count, Some(counts.discarded)),
-        ("flush", counts.flushes_count, None),
-    ];
-    for (op, count, bytes) in ops {
-        out.count(&f::GROUP_REQUESTS, &[path, device, op], count);
-        if let Some(bytes) = bytes {
-            out.count(&f::GROUP_BYTES, &[path, device, op], bytes.get());
-        }
-    }
-    out.count(&f::GROUP_FAILURES, &[path, device], counts.failed_count);
-    out.stages(&f::GROUP_STAGE, &[path, device], &counts.stages);
-    if let Some(latency) = &status.account.latency {
-        out.times(&f::GROUP_LATENCY, &[path, device], latency);
-    }
-    out.level(&f::GROUP_DIRTY, &[path, device], status.dirty.group.get());
-}
-
-fn mount(out: &mut Out, report: &MountReport) {
-    let (at, device) = (report.mountpoint.to_string_lossy(), &*report.device);
-    let files =
-        [("known", report.known_count), ("open", report.open_count), ("kept", report.kept_count)];
-    for (state, count) in files {
-        out.level(&f::MOUNT_FILES, &[&at, device, state], count as u64);
-    }
-    out.level(&f::MOUNT_WAITING, &[&at, device], report.waiting_count as u64);
-    out.count(&f::MOUNT_PASSED, &[&at, device], report.passed_through_count);
+fn see(engine: &Engine, name: usize, device: usize, id: GroupId) -> Option<SeenGroup> {
+    let account = engine.account(id)?;
+    let is_shown = id != GroupId::ROOT && name <= METRICS_STAGE_GROUPS_MAX;
+    Some(SeenGroup {
+        name,
+        device,
+        counts: account.counts.clone(),
+        latency: account.latency.clone(),
+        by_stage: is_shown.then(|| account.by_stage.clone()),
+        now_count: account.below_count(),
+        dirty: engine.dirty(id).group,
+    })
 }
