@@ -144,7 +144,7 @@ def added_latency(folder, server, control):
 
 
 def main():
-    cost_path, groups_path, pace_path, mounts_path, page_path = sys.argv[1:]
+    cost_path, groups_path, pace_path, mounts_path, live_path, page_path = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="iopace-bench-") as folder:
         servers = servers_on_a_file(folder)
         try:
@@ -167,11 +167,13 @@ def main():
         pace = text.read()
     with open(mounts_path) as text:
         mounts = text.read()
+    with open(live_path) as text:
+        live = text.read()
     with open(page_path, "w") as page:
         page.write(PAGE.format(
             cores=os.cpu_count(), kernel=platform.release().split("-")[0], rounds=ROUNDS,
             seconds=SECONDS, on_file=on_file, in_memory=in_memory, added=added, cost=cost, groups=groups,
-            pace=pace, mounts=mounts,
+            pace=pace, mounts=mounts, live=live,
         ))
 
 
@@ -241,6 +243,17 @@ Where iopace is slower, and why as far as that is known:
   speaks to the kernel has no `splice`.
 - *Many files one after the other.* iopace, as hp, holds a descriptor for each file that the kernel knows.
 
+## Being looked at
+
+`scripts/bench_live.py`: a daemon with 1000 groups, each with an export, a client and a read a second, so that all are in
+every histogram and as many as fit in every report; fio in one of them, 4 KiB random reads, scheduler `fair`, the disk
+modelled (`null` takes no time). Pairs of runs with and without somebody who looks: a scrape of `/metrics` each second,
+100 streams of `/v1/live/stream` that are read and thrown away, both. Who looks runs on the same processors, with the least
+priority. *Nobody, again* says what two runs without anybody differ by. Ratios are with over without, the
+median of the pairs, and the least and largest of them. The last table is the same daemon with and without time accounting
+(`examples/null_device`), model `null`, fio alone.
+
+{live}
 ## The policy alone
 
 Submit, start and completion through the engine, 32 requests always there, four at the disk

@@ -90,6 +90,9 @@ pub struct DeviceConfig {
     pub dirty_limit: Option<Bytes>,
     /// Dirty memory above which write-back begins; `None`: half of the limit.
     pub dirty_background: Option<Bytes>,
+    /// Whether time is accounted for. No setting of users: only for measuring what it costs (the
+    /// example `null_device`); everything that tells of waits is wrong without.
+    pub accounting: bool,
 }
 
 /// The policy of stage pace where none is named: smooth, and fair to tasks and groups.
@@ -113,6 +116,7 @@ impl DeviceConfig {
             pace: pace::find(PACE_DEFAULT).expect("one of the registry"),
             dirty_limit: None,
             dirty_background: None,
+            accounting: true,
         }
     }
 }

@@ -34,7 +34,7 @@ use iopace_disk::{Disk, presets};
 use slab::Slab;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{fs, io};
 
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
@@ -98,6 +98,7 @@ impl EmulatedDevice {
             window_depth: config.window_depth.unwrap_or(disk.depth()),
             window: config.window,
             pace: config.pace,
+            accounting: config.accounting,
             memory,
             ..Config::default()
         };
@@ -123,8 +124,7 @@ impl EmulatedDevice {
             limited: Limited::default(),
             movers: OnceLock::new(),
         });
-        let weak: Weak<EmulatedDevice> = Arc::downgrade(&device);
-        device.alarm.register(weak);
+        device.alarm.register(Arc::<EmulatedDevice>::downgrade(&device));
         Ok(device)
     }
 

@@ -129,6 +129,7 @@ impl FileDevice {
                 window_depth: config.window_depth.unwrap_or(FILE_WINDOW_DEFAULT),
                 window: config.window,
                 pace: config.pace,
+                accounting: config.accounting,
                 memory: thresholds(config, DIRTY_FALLBACK),
                 capacity: Bytes(file.size_bytes()),
                 rotational: is_rotational(path),
