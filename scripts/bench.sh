@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Speed beside nbdkit and qemu-nbd, and of mounts beside passthrough_hp and bindfs, in the same run,
-# and the cost of the policy and of being looked at; writes docs/benchmarks.md. ROUNDS (3), SECONDS_EACH (2).
+# the cost of the policy, and that of being looked at; writes docs/benchmarks.md.
+# ROUNDS (3), SECONDS_EACH (2).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in fio nbdkit qemu-nbd python3; do
@@ -18,5 +19,5 @@ for part in writers reader groups; do
   FIGURES=docs/figures python3 scripts/pace.py "$part" && echo
 done | tee "$pace"
 PASSTHROUGH_HP=$(scripts/passthrough_hp.sh) python3 scripts/bench_mount.py "$mounts"
-python3 scripts/bench_live.py disturbance memory accounting | tee "$live"
+python3 scripts/bench_live.py | tee "$live"
 python3 scripts/bench.py "$cost" "$groups" "$pace" "$mounts" "$live" docs/benchmarks.md

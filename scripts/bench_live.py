@@ -2,13 +2,15 @@
 """Whether being looked at disturbs I/O: a daemon with 1000 groups that all do something, and fio's
 p99 and throughput beside scrapes of /metrics and a hundred open streams of live data, in pairs.
 
-    scripts/bench_live.py [disturbance|memory|accounting]...
+    scripts/bench_live.py [windows|disturbance|memory|accounting]...
 
 Writes tables for docs/benchmarks.md. IOPACE_BIN is the program, ACCOUNTED the example
 `null_device` of iopace-daemon (for `accounting`). PAIRS (5), SECONDS_EACH (2), LISTEN (180, seconds
-of `memory`). Ratios are with over without, of each pair; in brackets the least and the largest.
+of `memory`), WINDOWS (20, seconds of each run of `windows`). Ratios are with over without, of each
+pair; in brackets the least and the largest.
 """
 
+import bisect
 import json
 import os
 import random
@@ -28,6 +30,7 @@ ACCOUNTED = os.environ.get("ACCOUNTED", "target/release/examples/null_device")
 PAIRS = int(os.environ.get("PAIRS", "5"))
 SECONDS = os.environ.get("SECONDS_EACH", "2")
 LISTEN = int(os.environ.get("LISTEN", "180"))
+WINDOWS = int(os.environ.get("WINDOWS", "20"))
 GROUPS, STREAMS, SIZE = 1000, 100, 256 << 20
 
 
@@ -141,27 +144,46 @@ def look(control, scrapes, streams):
     """What looks, as a process of its own: scrapes every second, streams read and thrown away. It
     steps aside: browsers and Prometheus are elsewhere, and what the daemon does for them counts."""
     os.nice(19)
-    selector, length = selectors.DefaultSelector(), 0
+    selector = selectors.DefaultSelector()
     for _ in range(streams):
         client = ask(control, "/v1/live/stream")
         client.setblocking(False)
         selector.register(client, selectors.EVENT_READ)
-    buffer, due = bytearray(1 << 20), time.monotonic()
+    buffer, due, busy = bytearray(1 << 20), time.monotonic(), []
     print("ready", flush=True)
     while True:
         if scrapes and time.monotonic() >= due:
-            length, due = length + scrape(control), due + 1
-        for key, _ in selector.select(max(0.01, due - time.monotonic()) if scrapes else 1):
-            read = key.fileobj.recv_into(buffer)
-            assert read, "a stream has ended"
+            begin, due = time.time(), due + 1
+            scrape(control)
+            print(begin, time.time(), flush=True)
+        ready = selector.select(max(0.01, due - time.monotonic()) if scrapes else 0.1)
+        for key, _ in ready:
+            assert key.fileobj.recv_into(buffer), "a stream has ended"
+        # A burst is over when nothing has come for a tenth of a second.
+        if ready:
+            busy = [busy[0] if busy else time.time(), time.time()]
+        elif busy and not scrapes:
+            print(*busy, flush=True)
+            busy = []
 
 
 class Looker:
     def __init__(self, daemon, scrapes, streams):
         words = ["look", daemon.control, str(int(scrapes)), str(streams)]
-        self.process = subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE)
-        assert self.process.stdout.readline() == b"ready\n"
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([sys.executable, __file__, *words], stdout=self.said)
+        while not self.lines():
+            assert self.process.poll() is None, "the looker has failed"
+            time.sleep(0.05)
         time.sleep(1.2)  # the first report and the first scrape
+
+    def lines(self):
+        self.said.seek(0)
+        return self.said.read().splitlines(keepends=False)
+
+    def windows(self):
+        """When it was at work, from and to, in seconds."""
+        return [tuple(map(float, line.split())) for line in self.lines()[1:]]
 
     def __enter__(self):
         return self
@@ -239,6 +261,53 @@ def disturbed(daemon, row, uri, scrapes, streams):
           f"{without[1]:.0f} | {spread(ratios[1])} | {busy} |", flush=True)
 
 
+def windows():
+    """The same within one run: latencies while somebody looks beside those half a second later."""
+    print("| disk | depth | while | p99 µs half a second later | p99 | throughput | windows, ms each |")
+    print("|---|---|---|---|---|---|---|")
+    for model in ("null", "ssd-nvme"):
+        with tempfile.TemporaryDirectory(prefix="iopace-live-") as folder:
+            daemon = Daemon(folder, model)
+            for depth in (1, 32):
+                for name, scrapes, streams in LOOKS[1:3]:
+                    with Looker(daemon, scrapes, streams) as looker:
+                        log = logged(daemon, depth)
+                        found = looker.windows()
+                    compared((model, depth, name), log, found)
+            daemon.stop()
+
+
+def logged(daemon, depth):
+    """Time and latency in ns of each request of a run."""
+    log = os.path.join(daemon.folder, "log")
+    uri = f"nbd+unix:///e0?socket={daemon.socket}"
+    words = f"--rw=randread --bs=4k --iodepth={depth} --size={SIZE - (12 << 20)} --time_based "
+    words += f"--runtime={WINDOWS} --write_lat_log={log} --log_unix_epoch=1 --disable_slat=1"
+    command = ["fio", "--name=bench", "--ioengine=nbd", f"--uri={uri}", *words.split()]
+    subprocess.run(command, cwd=daemon.folder, check=True, stdout=subprocess.DEVNULL)
+    with open(f"{log}_lat.1.log") as lines:
+        return sorted(tuple(map(int, line.split(",", 2)[:2])) for line in lines)
+
+
+def compared(row, log, found):
+    model, depth, name = row
+    times, during, later = [at for at, _ in log], [], []
+    length_ms = 0
+    for begin, end in found:
+        begin, end = int(1000 * begin), int(1000 * end) + 1
+        if begin < times[0] or end + 500 > times[-1] or end - begin >= 500:
+            continue
+        for shift, into in ((0, during), (500, later)):
+            first = bisect.bisect_left(times, begin + shift)
+            into.append([ns for _, ns in log[first : bisect.bisect_left(times, end + shift)]])
+        length_ms += end - begin
+    p99 = lambda parts: sorted(sum(parts, []))[99 * sum(map(len, parts)) // 100] / 1000
+    rates = [len(one) / len(other) for one, other in zip(during, later) if other]
+    print(f"| {model} | {depth} | {name} | {p99(later):.0f} | {p99(during) / p99(later):.2f} | "
+          f"{sum(map(len, during)) / sum(map(len, later)):.2f} (median {statistics.median(rates):.2f}) | "
+          f"{len(during)}, {length_ms // len(during)} |", flush=True)
+
+
 def memory():
     with tempfile.TemporaryDirectory(prefix="iopace-live-") as folder:
         daemon = Daemon(folder, "null")
@@ -304,7 +373,7 @@ def main():
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
-    parts = {"disturbance": disturbance, "memory": memory, "accounting": accounting}
+    parts = {"windows": windows, "disturbance": disturbance, "memory": memory, "accounting": accounting}
     for name in sys.argv[1:] or parts:
         parts[name]()
         print(flush=True)

@@ -255,3 +255,7 @@ pub const LIVE_GROUPS_LOOK: usize = 16;
 
 /// Tasks of a device that are listed: some screens full.
 pub const LIVE_TASKS_MAX: usize = 64;
+
+/// Between two of these holds: who waits for the lock is awake by then and gets it. Without it the
+/// next hold comes first, again and again, until all groups were looked at.
+pub const LOOK_PAUSE: Duration = Duration::from_micros(50);

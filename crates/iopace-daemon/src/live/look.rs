@@ -10,7 +10,7 @@ use crate::control::api::{LiveDevice, LiveGroup, LiveReport};
 use crate::control::report;
 use crate::device::Device;
 use crate::groups::{Groups, Named};
-use crate::limits::{LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_LOOK, LIVE_GROUPS_MAX};
+use crate::limits::{LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_LOOK, LIVE_GROUPS_MAX, LOOK_PAUSE};
 use crate::process::Proc;
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Engine, GroupWaits, WaitingNow};
@@ -23,6 +23,7 @@ use iopace_core::units::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 
 /// Who looks.
 pub(super) struct Looker {
@@ -151,6 +152,9 @@ enum Rank {
 fn see(device: &dyn Device, names: &[Named], former: &mut Former) -> Vec<Seen> {
     let mut all = Vec::new();
     for (piece, chunk) in names.chunks(LIVE_GROUPS_LOOK).enumerate() {
+        if piece > 0 {
+            thread::sleep(LOOK_PAUSE);
+        }
         device.look(&mut |engine, _| {
             let first = piece * LIVE_GROUPS_LOOK;
             let places = (first..).zip(chunk);

@@ -7,7 +7,8 @@ use crate::control::api::MountReport;
 use crate::device::{Device, DeviceInfo, DeviceStatus};
 use crate::groups::Named;
 use crate::limits::{
-    LIVE_GROUPS_LOOK, METRICS_GROUPS_EVERYWHERE_MAX, METRICS_GROUPS_MAX, METRICS_STAGE_GROUPS_MAX,
+    LIVE_GROUPS_LOOK, LOOK_PAUSE, METRICS_GROUPS_EVERYWHERE_MAX, METRICS_GROUPS_MAX,
+    METRICS_STAGE_GROUPS_MAX,
 };
 use iopace_core::engine::{Engine, GroupWaits, WaitingNow};
 use iopace_core::request::GroupId;
@@ -15,6 +16,7 @@ use iopace_core::stats::{Histogram, OpCounts, StageHistograms};
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use std::collections::BTreeMap;
+use std::thread;
 
 /// What is told.
 #[derive(Debug)]
@@ -93,6 +95,9 @@ pub(super) fn all(subject: &dyn Controlled) -> Gathered {
 /// The groups that the device knows, in the order of `names`.
 fn groups_on(on: &dyn Device, device: usize, names: &[Named], into: &mut Vec<SeenGroup>) {
     for (piece, chunk) in names.chunks(LIVE_GROUPS_LOOK).enumerate() {
+        if piece > 0 {
+            thread::sleep(LOOK_PAUSE);
+        }
         on.look(&mut |engine, _| {
             let places = (piece * LIVE_GROUPS_LOOK..).zip(chunk);
             into.extend(places.filter_map(|(name, named)| see(engine, name, device, named.id)));
