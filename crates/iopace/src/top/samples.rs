@@ -36,7 +36,7 @@ fn group(group: &str, activity: Activity) -> LiveGroup {
 }
 
 fn task(task: &str, group: &str, activity: Activity) -> LiveTask {
-    LiveTask { task: task.into(), group: group.into(), activity }
+    LiveTask { task: task.into(), group: group.into(), activity, live_count: 0 }
 }
 
 fn groups() -> Vec<LiveGroup> {
