@@ -7,6 +7,7 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 mod dirty;
+pub mod figures;
 pub mod groups;
 pub mod job;
 pub mod kernel;

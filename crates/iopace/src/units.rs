@@ -2,6 +2,7 @@
 
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, SIZE_SUFFIXES};
+pub use iopace_daemon::figures::{percent, shell_word, size, time};
 
 /// Suffixes of times.
 const TIMES: &[(&str, u64)] =
@@ -53,20 +54,6 @@ pub fn parse_setting(text: &str) -> Result<(String, u64), String> {
     })
 }
 
-/// A size in three or four digits and a binary unit, as `1.9 GiB`.
-pub fn size(bytes: u64) -> String {
-    for (shift, name) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes >> shift > 0 {
-            let tenths = (u128::from(bytes) * 10) >> shift;
-            return match (tenths / 10, tenths % 10) {
-                (whole, 0) => format!("{whole} {name}"),
-                (whole, tenth) => format!("{whole}.{tenth} {name}"),
-            };
-        }
-    }
-    format!("{bytes} B")
-}
-
 /// A size in at most five letters, for a table, as `1.9G`; it counts in 1024 and may be entered so
 /// where it is whole.
 pub fn short_size(bytes: u64) -> String {
@@ -79,22 +66,6 @@ pub fn short_size(bytes: u64) -> String {
         }
     }
     bytes.to_string()
-}
-
-/// A length of time in three digits or so, as `4.2 ms`.
-pub fn time(nanos: u64) -> String {
-    let (unit, name) = match nanos {
-        0 => return "0".into(),
-        1..1_000 => return format!("{nanos} ns"),
-        1_000..1_000_000 => (1_000, "us"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    let tenths = nanos / (unit / 10);
-    match (tenths / 10, tenths % 10) {
-        (whole, _) if whole >= 100 => format!("{whole} {name}"),
-        (whole, tenth) => format!("{whole}.{tenth} {name}"),
-    }
 }
 
 #[cfg(test)]

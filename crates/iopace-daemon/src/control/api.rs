@@ -20,6 +20,7 @@
 //! | `GET /v1/groups/stat[?group=PATH]` | [`StatReport`] |
 //! | `GET /v1/live[?history=N]` | [`LiveReport`], or a list of them, oldest first |
 //! | `GET /v1/live/stream` | Server-Sent Events: [`LiveReport`], [`EventReport`] |
+//! | `GET /v1/explain[?group=PATH][&device=DEVICE][&over_ms=N]` | [`ExplainReport`] |
 //! | `GET /v1/openapi.json` | all of this for machines |
 //! | `GET /v1/connections` | a list of [`ConnectionReport`] |
 //!
@@ -27,11 +28,13 @@
 //!
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
 
+mod explain;
 mod groups;
 mod live;
 mod mounts;
 mod policies;
 
+pub use explain::*;
 pub use groups::*;
 pub use live::*;
 pub use mounts::MountReport;

@@ -10,6 +10,7 @@
 pub mod api;
 pub mod change;
 pub mod client;
+mod explain;
 mod groups;
 mod guest;
 pub mod metrics;

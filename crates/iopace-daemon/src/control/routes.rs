@@ -8,7 +8,7 @@ use super::api::{
 use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
 use super::metrics::Format;
-use super::{metrics, openapi, policies, query, report, stream};
+use super::{explain, metrics, openapi, policies, query, report, stream};
 use crate::clock;
 use crate::device::Device;
 use axum::Router;
@@ -34,7 +34,7 @@ pub const STREAMS_MAX: usize = 256;
 /// As messages tell them.
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
                                  /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
-                                 /v1/openapi.json, /metrics, /v1/groups, /v1/groups/files, \
+                                 /v1/explain, /v1/openapi.json, /metrics, /v1/groups, /v1/groups/files, \
                                  /v1/groups/stat, /v1/connections, /v1/processes, /v1/mounts; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
@@ -82,6 +82,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .merge(policies::router())
         .merge(groups::router())
         .merge(stream::router())
+        .merge(explain::router())
 }
 
 pub(super) fn router(shared: Shared) -> Router {

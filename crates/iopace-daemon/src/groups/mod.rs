@@ -14,6 +14,7 @@ mod made;
 mod members;
 mod named;
 mod processes;
+mod set_for;
 mod setup;
 mod stat;
 

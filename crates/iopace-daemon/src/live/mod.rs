@@ -10,8 +10,13 @@
 //! turned into text once, by the first who wants it.
 
 mod activity;
+#[cfg(test)]
+mod bench;
+pub(crate) mod explain;
 mod hub;
+mod limits;
 mod look;
+mod span;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,12 @@
 //! Questions about what everything does, and the stream that tells it as it happens.
 
 use super::sse::{Message, Parser};
-use super::{ANSWER_BYTES_MAX, Client, ClientError, TIMEOUT, refusal, runtime};
-use crate::control::api::{EventReport, LiveReport};
+use super::{ANSWER_BYTES_MAX, Client, ClientError, TIMEOUT, encode, refusal, runtime};
+use crate::control::api::{EventReport, ExplainReport, LiveReport};
 use http_body_util::{BodyExt, Limited};
 use hyper::Method;
 use hyper::body::Incoming;
+use iopace_core::time::Nanos;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -29,6 +30,25 @@ impl Client {
     /// See [`ClientError`].
     pub fn live_history(&self, most: usize) -> Result<Vec<LiveReport>, ClientError> {
         self.get(&format!("/v1/live?history={most}"))
+    }
+
+    /// Why the requests of a group, of a device or of all wait, over so long a time.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn explain(
+        &self,
+        group: Option<&str>,
+        device: Option<&str>,
+        over: Nanos,
+    ) -> Result<ExplainReport, ClientError> {
+        let mut route = format!("/v1/explain?over_ms={}", over.as_nanos() / 1_000_000);
+        for (word, value) in [("group", group), ("device", device)] {
+            if let Some(value) = value {
+                route.push_str(&format!("&{word}={}", encode(value)));
+            }
+        }
+        self.get(&route)
     }
 
     /// What everything does, as it happens, behind the message with this id.

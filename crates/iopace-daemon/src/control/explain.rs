@@ -1,0 +1,95 @@
+//! Why requests wait: `GET /v1/explain`.
+
+use super::api::{ExplainReport, ExplainedDevice, LiveReport, Problem};
+use super::routes::{Answer, Refused, Shared, Subject, words};
+use crate::limits::LIVE_KEPT;
+use crate::live::Interval;
+use crate::live::explain::{chain, explain};
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The time that is looked at if none is said: long enough for a few of the slowest requests, short
+/// enough to be "now".
+const OVER_MS: u64 = 10_000;
+
+/// Longest time: as many intervals of a second as are kept.
+const OVER_MS_MAX: u64 = LIVE_KEPT as u64 * 1_000;
+
+pub(super) fn router() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(explained))
+}
+
+/// Why the requests of a group, a device or all devices wait, and what would change it.
+#[utoipa::path(get, path = "/v1/explain", operation_id = "explain",
+    params(("group" = Option<String>, Query, description = "Only this group and those below it"),
+        ("device" = Option<String>, Query, description = "Only this device"),
+        ("over_ms" = Option<u64>, Query,
+            description = "The time that is looked at: 1000 to 120000, 10000 without it")),
+    responses((status = 200, description = "Why, the largest part first", body = ExplainReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn explained(State(shared): Subject, uri: Uri) -> Result<Answer<ExplainReport>, Refused> {
+    let [group, device, over_ms] = words(&uri, ["group", "device", "over_ms"])?;
+    let over_ns = over(over_ms.as_deref())? * 1_000_000;
+    let groups = shared.subject.groups();
+    if let Some(group) = &group {
+        groups.list(group)?;
+    }
+    let devices = shared.subject.devices().iter().map(|device| device.info().name.clone());
+    let mut devices: Vec<String> = devices.collect();
+    if let Some(name) = &device {
+        let known = devices.join(", ");
+        devices.retain(|one| one == name);
+        if devices.is_empty() {
+            let error = format!("there is no device '{name}'");
+            return Err(Refused::new(StatusCode::NOT_FOUND, error, format!("there are: {known}")));
+        }
+    }
+    let hub = shared.subject.live();
+    let mut reader = hub.reader(None);
+    while hub.latest().is_none() {
+        // Within the first second.
+        reader.next().await;
+    }
+    let kept = hub.history(LIVE_KEPT);
+    let reports = latest(&kept, over_ns);
+    let one = |device: &String| -> Option<ExplainedDevice> {
+        let last = reports.last()?.devices.iter().find(|one| one.device == *device)?;
+        let listed = last.groups.iter().map(|group| &*group.group);
+        // The one that was asked about may not be listed now.
+        let settings =
+            groups.settings_on(device, listed.chain(group.iter().flat_map(|group| chain(group))));
+        explain(&reports, device, group.as_deref(), &settings)
+    };
+    let over_ns = reports.iter().map(|report| report.interval_ns).sum();
+    Ok(Answer(ExplainReport { over_ns, devices: devices.iter().filter_map(one).collect() }))
+}
+
+fn over(over_ms: Option<&str>) -> Result<u64, Refused> {
+    let Some(text) = over_ms else { return Ok(OVER_MS) };
+    let over = text.parse().ok().filter(|over| (1_000..=OVER_MS_MAX).contains(over));
+    over.ok_or_else(|| {
+        let error = format!("over_ms={text} is not possible");
+        let hint = format!("it is a number of milliseconds, 1000 to {OVER_MS_MAX}");
+        Refused::new(StatusCode::BAD_REQUEST, error, hint)
+    })
+}
+
+/// The last intervals that together are so long, or the last alone.
+fn latest(kept: &[Arc<Interval>], over_ns: u64) -> Vec<&LiveReport> {
+    let mut length = 0;
+    let mut all: Vec<&LiveReport> = Vec::new();
+    for interval in kept.iter().rev() {
+        let report = interval.report();
+        // An interval is a little longer than a second: half of it counts.
+        if !all.is_empty() && length + report.interval_ns / 2 > over_ns {
+            break;
+        }
+        length += report.interval_ns;
+        all.push(report);
+    }
+    all.reverse();
+    all
+}

@@ -1,0 +1,288 @@
+//! Which setting would change a cause, as a command line, and what others pay for it.
+
+use super::super::span::{chain, is_within};
+use super::words::{SlotCause, limit, slot_cause};
+use super::{Case, OWN_PERMILLE, holdings};
+use crate::control::api::Remedy;
+use crate::figures::{percent, permille, shell_word, time};
+use iopace_core::group::{Class, Settings};
+use iopace_core::limits::{GROUP_WEIGHT_MAX, NR_REQUESTS_MAX, WINDOW_DEPTH_MAX};
+use iopace_core::sched;
+use iopace_core::verdict::Reason;
+
+/// What would change it, the mildest first. Nothing for what no setting changes.
+pub(super) fn of(case: &Case<'_>, reason: Reason) -> Vec<Remedy> {
+    match reason {
+        Reason::Idle => Vec::new(),
+        Reason::Dirty => dirty(case),
+        Reason::Memory => memory(case),
+        Reason::Slot => slot(case),
+        Reason::Budget => budget(case),
+        Reason::Turn => turn(case),
+        Reason::Anticipation => anticipation(case),
+        Reason::Window => window(case),
+        Reason::Disk => disk(case),
+    }
+}
+
+fn remedy(command: String, effect: impl Into<String>, price: impl Into<String>) -> Remedy {
+    Remedy { command, effect: effect.into(), price: price.into() }
+}
+
+/// `iopace group set` with one line.
+fn set(case: &Case<'_>, group: &str, file: &str, value: &str) -> String {
+    let line = format!("{} {value}", case.device());
+    format!("iopace group set {} {file} {}", shell_word(group), shell_word(&line))
+}
+
+fn insert(case: &Case<'_>, scheduler: &str) -> String {
+    let verb = if case.span.last.inserted { "configure" } else { "insert" };
+    format!("iopace sched {verb} -a {scheduler} {}", shell_word(case.device()))
+}
+
+fn settings(case: &Case<'_>, group: &str) -> Settings {
+    case.settings.get(group).copied().unwrap_or_default()
+}
+
+/// The largest holder that is neither the group nor below it.
+fn top_other<'a>(case: &Case<'a>, own: &[(&'a str, u128)]) -> Option<(&'a str, u32)> {
+    let all: u128 = own.iter().map(|(_, part)| part).sum();
+    let other = own.iter().find(|(path, _)| !is_within(path, case.group));
+    other.map(|(path, part)| (*path, permille(*part, all)))
+}
+
+/// Twice the weight, at the level where the group and the other one part.
+fn weight(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
+    let (other, share) = top_other(case, own)?;
+    let common = chain(other).find(|path| is_within(case.group, path))?;
+    let level = chain(case.group).take_while(|path| *path != common).last()?;
+    let old = settings(case, level).weight.get();
+    let new = (old * 2).min(GROUP_WEIGHT_MAX);
+    let effect = format!("{level} gets twice its part against the groups beside it");
+    let price = format!("they get less: {other}, with {} now, most of all", percent(share));
+    let command = set(case, level, "io.weight", &new.to_string());
+    (new > old).then(|| remedy(command, effect, price))
+}
+
+/// Limits the largest of the others to half of what it had.
+fn rein_in(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
+    let (other, share) = top_other(case, own).filter(|(other, _)| *other != "/")?;
+    if is_within(case.group, other) {
+        return None;
+    }
+    let sums = case.span.sums(other);
+    let moved = u128::from(sums.read_bytes) + u128::from(sums.write_bytes);
+    let rate = moved * 1_000_000_000 / u128::from(case.span.over_ns.max(1)) / 2;
+    // Whole MiB, so that it can be read.
+    let mib = (rate >> 20).max(1);
+    Some(remedy(
+        set(case, other, "io.max", &format!("bps={mib}M")),
+        format!("{other} moves half as much; it has {} of what is held now", percent(share)),
+        format!("{other} is slowed down, also when nobody else wants the disk"),
+    ))
+}
+
+fn budget(case: &Case<'_>) -> Vec<Remedy> {
+    let Some((path, rate)) = limit(case) else { return Vec::new() };
+    // A limit above the one of the group above is refused.
+    let above = chain(path).skip(1).find_map(|path| {
+        let set = settings(case, path).max.sustained;
+        let all = [
+            ("rbps", set.rbps),
+            ("wbps", set.wbps),
+            ("bps", set.bps),
+            ("riops", set.riops),
+            ("wiops", set.wiops),
+            ("iops", set.iops),
+        ];
+        all.iter().find(|(key, _)| *key == rate.key)?.1.map(std::num::NonZeroU64::get)
+    });
+    let new = rate.set.saturating_mul(2).min(above.unwrap_or(u64::MAX));
+    let price = "what it moves more is missing to the others whenever the disk is busy";
+    let mut all = Vec::new();
+    if new > rate.set {
+        let effect = format!("{path} may have {} instead of {}", rate.print(new), rate.print_set());
+        all.push(remedy(set(case, path, "io.max", &rate.written(new)), effect, price));
+    }
+    let effect = match above {
+        Some(above) => format!("lifts it: what holds then is {} above it", rate.print(above)),
+        None => "lifts it: what holds then is its weight".into(),
+    };
+    all.push(remedy(set(case, path, "io.max", &format!("{}=max", rate.key)), effect, price));
+    all
+}
+
+fn slot(case: &Case<'_>) -> Vec<Remedy> {
+    let guaranteed = |case: &Case<'_>| {
+        let now = case.span.now(case.group).map_or(0, |now| now.slots_taken_count);
+        let slots = settings(case, case.group).slots;
+        let wanted = now.max(slots.guaranteed).max(1) * 2;
+        let wanted = wanted.min(case.span.last.queue.nr_requests / 2).max(1);
+        let max = slots.max.map_or("max".into(), |max| max.to_string());
+        remedy(
+            set(case, case.group, "io.nr_group_requests", &format!("{max} guaranteed={wanted}")),
+            format!("{wanted} slots are its own whatever the others do"),
+            "so many are missing to the others while it uses them",
+        )
+    };
+    match slot_cause(case) {
+        SlotCause::Max(path, max) => {
+            let slots = settings(case, path).slots;
+            let new = (max * 2).min(NR_REQUESTS_MAX);
+            let kept = match slots.guaranteed {
+                0 => new.to_string(),
+                kept => format!("{new} guaranteed={kept}"),
+            };
+            vec![remedy(
+                set(case, path, "io.nr_group_requests", &kept),
+                format!("{path} may have {new} slots"),
+                "the others find fewer free",
+            )]
+        }
+        SlotCause::Target(path, target) => vec![remedy(
+            set(case, &path, "io.latency", &format!("target={}us", target / 1_000 * 2)),
+            format!("the target of {path} becomes {}", time(target / 1_000 * 2_000)),
+            format!("requests of {path} take longer"),
+        )],
+        SlotCause::Own if case.group == "/" => Vec::new(),
+        SlotCause::Own => Vec::new(),
+        SlotCause::Others if case.group == "/" => Vec::new(),
+        SlotCause::Others => {
+            let mut all = vec![guaranteed(case)];
+            all.extend(weight(case, &holdings::slots(case.span)));
+            all
+        }
+    }
+}
+
+fn turn(case: &Case<'_>) -> Vec<Remedy> {
+    let holders = holdings::disk_time(case.span);
+    let is_own = case.own_permille(&holders) >= OWN_PERMILLE;
+    if case.group == "/" || is_own {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let is_fair = case.span.last.scheduler == "fair";
+    if !is_fair {
+        all.push(remedy(
+            insert(case, "fair"),
+            "shares the disk's time by weight of the groups (and takes no other into account)",
+            "whoever had more than its share has less",
+        ));
+    }
+    let of = settings(case, case.group);
+    if of.class == Class::Idle {
+        all.push(remedy(
+            set(case, case.group, "io.ioprio_class", "BE"),
+            "it takes part by weight, not only when nobody else has anything to do",
+            "the others share with it",
+        ));
+    }
+    if is_fair {
+        all.extend(weight(case, &holders));
+    }
+    all.extend(rein_in(case, &holders));
+    all
+}
+
+fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
+    let device = shell_word(case.device());
+    let price = "tasks that read piece by piece lose more time to the head's way";
+    let spec = sched::find(&case.span.last.scheduler).and_then(|algorithm| {
+        let is_wait = |spec: &&sched::ParamSpec| ["wait_ms", "antic_ms"].contains(&spec.name);
+        algorithm.params.iter().find(is_wait)
+    });
+    let mut all = Vec::new();
+    if let Some(spec) = spec.filter(|_| case.span.last.inserted) {
+        let effect = match spec.min {
+            0 => "it waits for nobody".into(),
+            least => format!("it waits for {least} {} at most", spec.unit),
+        };
+        let command = format!("iopace sched configure --set {}={} {device}", spec.name, spec.min);
+        all.push(remedy(command, effect, price));
+    }
+    all.push(remedy(insert(case, "deadline"), "another scheduler, which waits for nobody", price));
+    all
+}
+
+fn window(case: &Case<'_>) -> Vec<Remedy> {
+    let window = &case.span.last.window;
+    let most = case.span.last.queue.window_depth;
+    let device = shell_word(case.device());
+    let price = "what is at the disk cannot be put in order any more: weights, turns and \
+                 latencies hold less well";
+    let new = (most.max(window.depth) * 2).min(WINDOW_DEPTH_MAX);
+    let deeper = remedy(
+        format!("iopace window configure --depth {new} {device}"),
+        format!("the disk may hold {new}; that helps a disk that works on several at once only"),
+        price,
+    );
+    let mut all = Vec::new();
+    // A policy that holds it below what it may is not moved by a larger bound.
+    if window.policy != "fixed" && window.depth < most {
+        let command = format!("iopace window configure -a fixed {device}");
+        all.push(remedy(command, format!("the disk may always hold {most}"), price));
+    } else if new > window.depth {
+        all.push(deeper);
+    }
+    if case.group != "/" {
+        all.extend(rein_in(case, &holdings::disk_time(case.span)));
+    }
+    all
+}
+
+fn dirty(case: &Case<'_>) -> Vec<Remedy> {
+    let mut all = Vec::new();
+    let holders = holdings::dirty(case.span);
+    let pace = case.span.last.pace.as_ref();
+    let is_own = case.own_permille(&holders) >= OWN_PERMILLE;
+    if case.group != "/" && !is_own && pace.is_some_and(|pace| pace.policy == "rate") {
+        all.extend(weight(case, &holders));
+    }
+    let device = shell_word(case.device());
+    if pace.is_some_and(|pace| ["counting", "threshold"].contains(&&*pace.policy)) {
+        all.push(remedy(
+            format!("iopace pace configure -a rate {device}"),
+            "writers get what the disk takes, no less",
+            "none: it is the policy that devices have if none is named",
+        ));
+    }
+    all.push(remedy(
+        format!("iopace pace configure -a none {device}"),
+        "writers run freely until as much is dirty as may be; in the long run the disk is what \
+         they get all the same",
+        "then all writers stop at once, those that write little too",
+    ));
+    all
+}
+
+fn memory(case: &Case<'_>) -> Vec<Remedy> {
+    let device = shell_word(case.device());
+    let pace = case.span.last.pace.as_ref();
+    let mut all = Vec::new();
+    if pace.is_some_and(|pace| pace.policy != "rate") {
+        all.push(remedy(
+            format!("iopace pace configure -a rate {device}"),
+            "short pauses for those that write much, before memory is full",
+            "none for those that write little",
+        ));
+    }
+    all.extend(rein_in(case, &holdings::dirty(case.span)));
+    if let Some(pace) = pace {
+        let mib = (pace.picture.limit_bytes >> 20).max(1) * 2;
+        all.push(remedy(
+            format!("iopace serve ... --dirty-limit {mib}MiB"),
+            "room for more, from the next start on; in the long run the disk is what they get",
+            "memory, and a longer wait for whoever asks for its data to be durable",
+        ));
+    }
+    all
+}
+
+fn disk(case: &Case<'_>) -> Vec<Remedy> {
+    let holders = holdings::disk_time(case.span);
+    if case.group == "/" || case.own_permille(&holders) >= OWN_PERMILLE {
+        return Vec::new();
+    }
+    rein_in(case, &holders).into_iter().collect()
+}

@@ -1,0 +1,243 @@
+//! What a reason means for this group on this device.
+
+use super::super::limits::{Rate, tightest};
+use super::super::span::{chain, is_within, place};
+use super::{Case, OWN_PERMILLE, holdings};
+use crate::figures::{percent, permille, size, time};
+use iopace_core::group::Class;
+use iopace_core::verdict::Reason;
+
+/// A group on a device, or the device.
+pub(super) fn who(group: &str, device: &str) -> String {
+    match group {
+        "/" => format!("device {device}"),
+        _ => format!("{group} on {device}"),
+    }
+}
+
+/// What a reason means here.
+pub(super) fn cause(case: &Case<'_>, reason: Reason) -> String {
+    match reason {
+        Reason::Idle => String::new(),
+        Reason::Dirty => dirty(case),
+        Reason::Memory => memory(case),
+        Reason::Slot => slot(case),
+        Reason::Budget => budget(case),
+        Reason::Turn => turn(case),
+        Reason::Anticipation => anticipation(case),
+        Reason::Window => window(case),
+        Reason::Disk => disk(case),
+    }
+}
+
+/// Who of the others has most of something, as `/vms/db has 70 % of ...`.
+fn top_other(case: &Case<'_>, own: &[(&str, u128)], what: &str) -> String {
+    let all: u128 = own.iter().map(|(_, part)| part).sum();
+    match own.iter().find(|(path, _)| !is_within(path, case.group)) {
+        Some((path, part)) => {
+            let path = if *path == "/" { "what pays as the root" } else { path };
+            format!("{path} has {} of {what}", percent(permille(*part, all)))
+        }
+        None => format!("nobody else has any of {what}"),
+    }
+}
+
+/// Whether the group itself has nearly all of something.
+fn is_own(case: &Case<'_>, own: &[(&str, u128)]) -> bool {
+    case.own_permille(own) >= OWN_PERMILLE
+}
+
+fn dirty(case: &Case<'_>) -> String {
+    let Some(pace) = &case.span.last.pace else {
+        return "its writers are slowed down to a rate".into();
+    };
+    let picture = &pace.picture;
+    let cleaned = match picture.write_bandwidth_bytes_s {
+        0 => String::new(),
+        rate => format!(", {}/s", size(rate)),
+    };
+    let holders = holdings::dirty(case.span);
+    let whose = match is_own(case, &holders) {
+        true => "it is its own".into(),
+        false => top_other(case, &holders, "it"),
+    };
+    format!(
+        "its writers dirty memory faster than the disk cleans it{cleaned}, and stage pace \
+         ({}) slows them down to that; {} is dirty, {whose}",
+        pace.policy,
+        size(picture.dirty_bytes),
+    )
+}
+
+fn memory(case: &Case<'_>) -> String {
+    let Some(pace) = &case.span.last.pace else {
+        return "as much memory is dirty as may be".into();
+    };
+    let holders = holdings::dirty(case.span);
+    let whose = match is_own(case, &holders) {
+        true => "it is its own".into(),
+        false => top_other(case, &holders, "it"),
+    };
+    let picture = &pace.picture;
+    format!(
+        "as much memory is dirty as may be, {} of {}, and writers wait until the disk has cleaned \
+         some; {whose}",
+        size(picture.dirty_bytes),
+        size(picture.limit_bytes),
+    )
+}
+
+/// Why no slot is free for a group.
+pub(super) enum SlotCause<'a> {
+    /// This group, it or one above it, has all that it may have.
+    Max(&'a str, u32),
+    /// The device has free ones: another group's target narrows it.
+    Target(String, u64),
+    /// It has nearly all itself.
+    Own,
+    /// Others have them.
+    Others,
+}
+
+pub(super) fn slot_cause<'a>(case: &Case<'a>) -> SlotCause<'a> {
+    let (span, group) = (case.span, case.group);
+    let full = chain(group).find_map(|path| {
+        let max = case.settings.get(path)?.slots.max?;
+        (span.now(path)?.slots_taken_count >= max).then_some((path, max))
+    });
+    if let Some((path, max)) = full {
+        return SlotCause::Max(path, max);
+    }
+    let taken = span.now("/").map_or(0, |root| root.slots_taken_count);
+    if taken < span.last.queue.nr_requests {
+        let target = case.settings.iter().filter(|(path, _)| !is_within(path, group));
+        let target = target.filter(|(path, _)| !is_within(group, path));
+        let target = target.filter_map(|(path, of)| Some((path, of.latency?.as_nanos())));
+        if let Some((path, target)) = target.min_by_key(|(_, target)| *target) {
+            return SlotCause::Target(path.clone(), target);
+        }
+    }
+    match is_own(case, &holdings::slots(span)) {
+        true => SlotCause::Own,
+        false => SlotCause::Others,
+    }
+}
+
+fn slot(case: &Case<'_>) -> String {
+    let nr_requests = case.span.last.queue.nr_requests;
+    match slot_cause(case) {
+        SlotCause::Max(path, max) => {
+            format!("{path} has all {max} slots that it may have (io.nr_group_requests)")
+        }
+        SlotCause::Target(path, target) => format!(
+            "it is narrowed so that {path} has its latency of {} (io.latency)",
+            time(target)
+        ),
+        SlotCause::Own => format!(
+            "all {nr_requests} slots of the device are taken by its own requests: it submits more \
+             at once than the device takes"
+        ),
+        SlotCause::Others => {
+            let holders = holdings::slots(case.span);
+            let whose = top_other(case, &holders, "those taken");
+            format!("all {nr_requests} slots of the device are taken; {whose}")
+        }
+    }
+}
+
+/// The group in which requests wait for a limit, and the limit.
+pub(super) fn limit<'a>(case: &Case<'a>) -> Option<(&'a str, Rate)> {
+    let waits = |path: &str| {
+        let sums = case.span.sums(path);
+        let budget = place(Reason::Budget);
+        sums.waits[budget].max(sums.standing[budget])
+    };
+    let mut owner = case.group;
+    // Down to where most of that time is.
+    while let Some(child) =
+        case.span.children(owner).find(|child| waits(child) * 2 > waits(case.group))
+    {
+        owner = child;
+    }
+    tightest(case.span, case.settings, owner)
+}
+
+fn budget(case: &Case<'_>) -> String {
+    let Some((path, rate)) = limit(case) else {
+        return "a limit (io.max) held it up, which is not set any more".into();
+    };
+    let had = rate.print_had();
+    let limit = format!("the limit of {path}, {} (io.max), is used up", rate.print_set());
+    if path == case.group || is_within(path, case.group) {
+        return format!("{limit}: it had {had}");
+    }
+    // A limit above it: of it, it has only a part.
+    let used = |path: &str| {
+        let sums = case.span.sums(path);
+        match (rate.is_bytes(), rate.is_read(), rate.is_write()) {
+            (true, true, _) => sums.read_bytes,
+            (true, _, true) => sums.write_bytes,
+            (true, ..) => sums.read_bytes + sums.write_bytes,
+            (_, true, _) => sums.read_ops_milli,
+            (_, _, true) => sums.write_ops_milli,
+            _ => sums.read_ops_milli + sums.write_ops_milli,
+        }
+    };
+    let share = permille(u128::from(used(case.group)), u128::from(used(path)));
+    format!("{limit} for all in it: they had {had}, of which it has {}", percent(share))
+}
+
+fn turn(case: &Case<'_>) -> String {
+    let scheduler = &case.span.last.scheduler;
+    let holders = holdings::disk_time(case.span);
+    if is_own(case, &holders) {
+        return format!(
+            "its own requests wait for each other (scheduler {scheduler}): it has {} of the \
+             disk's time itself",
+            percent(case.own_permille(&holders))
+        );
+    }
+    let class = |path: &str| case.settings.get(path).map(|of| of.class).unwrap_or_default();
+    let rank = match class(case.group) {
+        Class::Idle if scheduler == "fair" => ", and it is of class idle",
+        _ => "",
+    };
+    let whose = top_other(case, &holders, "the disk's time");
+    format!("others have their turn (scheduler {scheduler}){rank}; {whose}")
+}
+
+fn anticipation(case: &Case<'_>) -> String {
+    format!(
+        "scheduler {} keeps the disk idle for the next request of the task in service, so that \
+         the head need not go away and come back",
+        case.span.last.scheduler
+    )
+}
+
+fn window(case: &Case<'_>) -> String {
+    let window = &case.span.last.window;
+    let holders = holdings::disk_time(case.span);
+    let whose = match is_own(case, &holders) {
+        true => "they are its own: it submits more at once than the disk takes".into(),
+        false => top_other(case, &holders, "the disk's time"),
+    };
+    format!(
+        "the disk holds as many requests as it may, {} (window {}); {whose}",
+        window.depth, window.policy
+    )
+}
+
+fn disk(case: &Case<'_>) -> String {
+    let holders = holdings::disk_time(case.span);
+    let Some(each) = case.sums.disk_ns().checked_div(u128::from(case.sums.ops_count)) else {
+        return "nothing finishes at the disk".into();
+    };
+    let each = format!("the disk takes {} for a request", time(super::nanos(each)));
+    match is_own(case, &holders) {
+        true => {
+            let own = percent(case.own_permille(&holders));
+            format!("{each}, and {own} of its time is its own")
+        }
+        false => format!("{each}; {}", top_other(case, &holders, "its time")),
+    }
+}

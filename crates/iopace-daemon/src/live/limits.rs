@@ -1,0 +1,115 @@
+//! The rates that are set for a group, beside those that it had.
+
+use super::span::{Span, Sums, chain};
+use iopace_core::group::{Rates, Settings};
+use std::collections::BTreeMap;
+
+/// What is set for groups on one device, by path.
+pub(crate) type SettingsOf = BTreeMap<String, Settings>;
+
+/// One rate of a group, as `io.max` or `io.min` set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    /// Its key.
+    pub(super) key: &'static str,
+    /// What is set, per second.
+    pub(super) set: u64,
+    /// What it was, per second, in thousandths.
+    pub(super) had_milli: u64,
+}
+
+impl Rate {
+    /// The part of what is set that it was, in thousandths.
+    pub(super) fn permille(&self) -> u32 {
+        u32::try_from(self.had_milli / self.set.max(1)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn is_bytes(&self) -> bool {
+        self.key.ends_with("bps")
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        self.key.starts_with('r')
+    }
+
+    pub(super) fn is_write(&self) -> bool {
+        self.key.starts_with('w')
+    }
+
+    /// A figure of this rate, as `2 MiB/s` or `120 requests/s`.
+    pub(super) fn print(&self, figure: u64) -> String {
+        match self.is_bytes() {
+            true => format!("{}/s", crate::figures::size(figure)),
+            false => format!("{figure} requests/s"),
+        }
+    }
+
+    /// What is set.
+    pub(super) fn print_set(&self) -> String {
+        self.print(self.set)
+    }
+
+    /// What it was, rounded.
+    pub(super) fn print_had(&self) -> String {
+        self.print(self.had_milli.saturating_add(500) / 1_000)
+    }
+
+    /// As it is written: `rbps=2M`.
+    pub(super) fn written(&self, figure: u64) -> String {
+        let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'k')];
+        let whole = units.iter().find(|(shift, _)| self.is_bytes() && figure % (1 << shift) == 0);
+        match whole.filter(|_| figure > 0) {
+            Some((shift, unit)) => format!("{}={}{unit}", self.key, figure >> shift),
+            None => format!("{}={figure}", self.key),
+        }
+    }
+}
+
+/// The rates that are set, with what was counted in that time.
+pub(super) fn rates(set: &Rates, sums: &Sums, over_ns: u64) -> Vec<Rate> {
+    let per_second_milli = |count_milli: u128| {
+        let rate = count_milli * 1_000_000_000 / u128::from(over_ns.max(1));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    };
+    let milli = |count: u64| u128::from(count) * 1_000;
+    let (read, write) = (milli(sums.read_bytes), milli(sums.write_bytes));
+    let (reads, writes) = (u128::from(sums.read_ops_milli), u128::from(sums.write_ops_milli));
+    let all = [
+        ("rbps", set.rbps, read),
+        ("wbps", set.wbps, write),
+        ("bps", set.bps, read + write),
+        ("riops", set.riops, reads),
+        ("wiops", set.wiops, writes),
+        ("iops", set.iops, reads + writes),
+    ];
+    let rate = |(key, set, had): (&'static str, Option<std::num::NonZeroU64>, u128)| {
+        set.map(|set| Rate { key, set: set.get(), had_milli: per_second_milli(had) })
+    };
+    all.into_iter().filter_map(rate).collect()
+}
+
+/// The limit of a group or of one above it that is nearest to being used up.
+pub(super) fn tightest<'a>(
+    span: &Span<'_>,
+    settings: &SettingsOf,
+    group: &'a str,
+) -> Option<(&'a str, Rate)> {
+    let limits = chain(group).flat_map(|path| {
+        let set = settings.get(path).map(|settings| settings.max.sustained).unwrap_or_default();
+        rates(&set, &span.sums(path), span.over_ns).into_iter().map(move |rate| (path, rate))
+    });
+    // Of equals, the nearest.
+    limits.first_max(|(_, rate)| rate.permille())
+}
+
+/// The first of the largest.
+trait FirstMax: Iterator + Sized {
+    fn first_max<K: Ord>(self, key: impl Fn(&Self::Item) -> K) -> Option<Self::Item> {
+        self.fold(None, |best, next| match best {
+            Some(best) if key(&best) >= key(&next) => Some(best),
+            _ => Some(next),
+        })
+    }
+}
+
+impl<I: Iterator> FirstMax for I {}

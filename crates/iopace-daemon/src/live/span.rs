@@ -1,0 +1,237 @@
+//! Several intervals of one device taken together.
+
+use crate::control::api::{Activity, LiveDevice, LiveGroup, LiveReport, WaitCounts, WaitsReport};
+use iopace_core::verdict::Reason;
+use std::collections::BTreeMap;
+
+/// The reasons for which time is accounted, in the order of the stages.
+pub(super) const REASONS: [Reason; 8] = [
+    Reason::Dirty,
+    Reason::Memory,
+    Reason::Slot,
+    Reason::Budget,
+    Reason::Turn,
+    Reason::Anticipation,
+    Reason::Window,
+    Reason::Disk,
+];
+
+/// Time by reason, in the order of [`REASONS`]. Sums of a few minutes of any number of requests
+/// that a device can hold are far below 2^127.
+pub(super) type Times = [u128; REASONS.len()];
+
+/// The place of a reason in [`Times`].
+pub(super) fn place(reason: Reason) -> usize {
+    REASONS.iter().position(|one| *one == reason).expect("not idle")
+}
+
+/// What stands where, in the order of [`REASONS`].
+pub(super) fn counts(now: &WaitCounts) -> [u32; REASONS.len()] {
+    [
+        now.dirty_count,
+        now.memory_count,
+        now.slot_count,
+        now.budget_count,
+        now.turn_count,
+        now.anticipation_count,
+        now.window_count,
+        now.disk_count,
+    ]
+}
+
+fn waits(waits: &WaitsReport) -> [u64; REASONS.len()] {
+    [
+        waits.dirty_ns,
+        waits.memory_ns,
+        waits.slot_ns,
+        waits.budget_ns,
+        waits.turn_ns,
+        waits.anticipation_ns,
+        waits.window_ns,
+        waits.disk_ns,
+    ]
+}
+
+/// What was counted for one group, or for a device, in all intervals together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    /// Where the time of what finished went.
+    pub(super) waits: Times,
+    /// The time that what was seen at the ends of the intervals stood there.
+    pub(super) standing: Times,
+    /// From arrival to finish, of requests that tasks waited for; not of buffered writes.
+    pub(super) sync_ns: u128,
+    /// Requests that tasks waited for.
+    pub(super) sync_count: u64,
+    /// Requests of both directions that finished, write-back included.
+    pub(super) ops_count: u64,
+    pub(super) read_bytes: u64,
+    pub(super) write_bytes: u64,
+    pub(super) read_ops_milli: u64,
+    pub(super) write_ops_milli: u64,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, activity: &Activity, interval_ns: u64) {
+        let Activity { read, write, latency, waits: times, now } = activity;
+        let whole = |rate: u64| {
+            let whole = u128::from(rate) * u128::from(interval_ns);
+            u64::try_from(whole.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+        };
+        for (sum, time) in self.waits.iter_mut().zip(waits(times)) {
+            *sum += u128::from(time);
+        }
+        for (sum, count) in self.standing.iter_mut().zip(counts(now)) {
+            *sum += u128::from(count) * u128::from(interval_ns);
+        }
+        self.sync_ns += u128::from(latency.mean_ns) * u128::from(latency.count);
+        self.sync_count += latency.count;
+        self.read_bytes += whole(read.bytes_s);
+        self.write_bytes += whole(write.bytes_s);
+        self.read_ops_milli += whole(read.ops_milli_s);
+        self.write_ops_milli += whole(write.ops_milli_s);
+        self.ops_count = (self.read_ops_milli + self.write_ops_milli) / 1_000;
+    }
+
+    /// Where the time of what finished went, without write-back, for which nobody waits.
+    ///
+    /// Time in stage pace is that of tasks. The rest is that of their requests, of which the sum
+    /// is known, and of write-back: what is more than that sum is taken from all reasons alike. A
+    /// limit stays: buffered writes wait for it too, and it is not told apart.
+    pub(super) fn of_tasks(&self) -> Times {
+        let budget = place(Reason::Budget);
+        let is_shared = |at: usize| at > place(Reason::Memory) && at != budget;
+        let shared = (0..REASONS.len()).filter(|at| is_shared(*at));
+        let rest: u128 = shared.map(|at| self.waits[at]).sum();
+        // The mean is rounded down, by less than a nanosecond for each request.
+        let sync = self.sync_ns + u128::from(self.sync_count);
+        let mut times = self.waits;
+        for (at, time) in times.iter_mut().enumerate() {
+            if is_shared(at) && sync < rest {
+                *time = *time * sync / rest;
+            }
+        }
+        times
+    }
+
+    /// All the time at the disk, write-back included.
+    pub(super) fn disk_ns(&self) -> u128 {
+        self.waits[place(Reason::Disk)]
+    }
+}
+
+/// Several intervals of one device.
+pub(super) struct Span<'a> {
+    pub(super) over_ns: u64,
+    /// The device as it is at their end.
+    pub(super) last: &'a LiveDevice,
+    /// The device as a whole.
+    pub(super) all: Sums,
+    groups: BTreeMap<&'a str, (Sums, Option<&'a LiveGroup>)>,
+}
+
+impl<'a> Span<'a> {
+    /// The intervals of a device, oldest first; none if it is not in the last.
+    pub(super) fn new(reports: &[&'a LiveReport], device: &str) -> Option<Span<'a>> {
+        let find = |report: &'a LiveReport| report.devices.iter().find(|one| one.device == device);
+        let last = find(reports.last()?)?;
+        let mut span = Span { over_ns: 0, last, all: Sums::default(), groups: BTreeMap::new() };
+        for report in reports {
+            let Some(device) = find(report) else { continue };
+            span.over_ns += report.interval_ns;
+            span.all.add(&device.activity, report.interval_ns);
+            for group in &device.groups {
+                let (sums, now) = span.groups.entry(&group.group).or_default();
+                sums.add(&group.activity, report.interval_ns);
+                *now = std::ptr::eq(device, last).then_some(group);
+            }
+        }
+        Some(span)
+    }
+
+    /// What was counted for a group; the root is the device.
+    pub(super) fn sums(&self, group: &str) -> Sums {
+        match group {
+            "/" => self.all.clone(),
+            _ => self.groups.get(group).map(|(sums, _)| sums.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// A group as it is at the end, if it is listed.
+    pub(super) fn now(&self, group: &str) -> Option<&'a LiveGroup> {
+        self.groups.get(group).and_then(|(_, now)| *now)
+    }
+
+    /// What of a group stands where at the end.
+    pub(super) fn standing(&self, group: &str) -> WaitCounts {
+        match group {
+            "/" => self.last.activity.now,
+            _ => self.now(group).map(|now| now.activity.now).unwrap_or_default(),
+        }
+    }
+
+    /// All groups that are listed, by path.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.groups.keys().copied()
+    }
+
+    /// The groups right below one.
+    pub(super) fn children<'s>(&'s self, group: &'s str) -> impl Iterator<Item = &'a str> + 's {
+        self.paths().filter(move |path| parent(path) == Some(group))
+    }
+
+    /// What each group has by itself of something that is counted with all below it, the largest
+    /// first; those with nothing are left out.
+    pub(super) fn own(&self, of: impl Fn(&str) -> u128) -> Vec<(&'a str, u128)> {
+        let own = |path: &'a str| {
+            let below: u128 = self.children(path).map(&of).sum();
+            (path, of(path).saturating_sub(below))
+        };
+        let mut all: Vec<_> = self.paths().map(own).filter(|(_, part)| *part > 0).collect();
+        all.sort_by_key(|(path, part)| (std::cmp::Reverse(*part), *path));
+        all
+    }
+}
+
+/// The group above; none above the root.
+pub(super) fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (parent, _) => Some(parent),
+    }
+}
+
+/// Whether a group is the other one or below it.
+pub(super) fn is_within(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    above == "/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A group and all above it, the root last.
+pub(crate) fn chain(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| parent(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_their_order() {
+        assert_eq!(chain("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!(chain("/").collect::<Vec<_>>(), ["/"]);
+        assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && is_within("/a", "/"));
+        assert!(!is_within("/ab", "/a") && !is_within("/", "/a"));
+    }
+
+    #[test]
+    fn write_back_is_not_time_of_tasks() {
+        let mut sums = Sums { waits: [5, 0, 100, 7, 100, 0, 0, 200], ..Sums::default() };
+        assert_eq!(sums.of_tasks(), [5, 0, 0, 7, 0, 0, 0, 0]);
+        (sums.sync_ns, sums.sync_count) = (100, 1);
+        assert_eq!(sums.of_tasks(), [5, 0, 25, 7, 25, 0, 0, 50]);
+        sums.sync_ns = 407;
+        assert_eq!(sums.of_tasks(), sums.waits);
+    }
+}
