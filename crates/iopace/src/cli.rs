@@ -3,6 +3,7 @@
 mod attach;
 mod calibrate;
 mod group;
+mod live;
 mod mount;
 mod pace;
 mod replay;
@@ -19,6 +20,7 @@ pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
+pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, UnmountArgs};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
 pub use replay::{FitArg, ReplayArgs};
@@ -45,6 +47,7 @@ Examples:
   iopace pace status                         who is slowed down, and why
   iopace top                                 the same as it happens, for all groups and tasks
   iopace group create /vms/web -p            a group, with limits and a weight of its own
+  iopace explain /vms/web                    why does it wait?
   iopace verify /vms/web                     does what was set for it hold?
   iopace serve --emulate hdd-sata-250g       a slow disk on any machine
   iopace sim tables geom                     know the outcome before trying
@@ -91,6 +94,10 @@ pub enum Command {
     Top(TopArgs),
     /// Print the address of a daemon's dashboard, with its token (see 'serve --http')
     Dashboard(DaemonArgs),
+    /// Say why requests wait, who holds what, and which setting would change it
+    Explain(ExplainArgs),
+    /// Show what happened: schedulers exchanged, promises broken, disks that stall
+    Events(EventsArgs),
     /// Test whether limits, weights and guarantees hold, and say by how much they are off
     Verify(Box<VerifyArgs>),
     /// See the effect of a scheduler in a minute, on an emulated disk
@@ -264,6 +271,9 @@ mod tests {
             "top --delay 500ms",
             "top --sort colour",
             "top --tasks --flat",
+            "explain /a /b",
+            "explain --over 1ms",
+            "events disk",
         ];
         for line in wrong {
             let words = ["iopace"].into_iter().chain(line.split(' '));

@@ -10,6 +10,8 @@ mod calibrate;
 mod cli;
 mod config;
 mod demo;
+mod events;
+mod explain;
 mod generate;
 mod group;
 mod http;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         Command::Group(command) => group::run(&command),
         Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Calibrate(args) => calibrate::run(&args),

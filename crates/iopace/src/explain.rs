@@ -1,0 +1,172 @@
+//! `iopace explain`: why requests wait, and what would change it.
+
+use crate::cli::ExplainArgs;
+use crate::group::client;
+use crate::output::{Failure, Format, finish, print, print_json, right, table};
+use crate::units::{percent, shell_word, size, time};
+use comfy_table::Cell;
+use iopace_daemon::control::api::{
+    Cause, ExplainReport, ExplainedDevice, Holding, Remedy, WaitingGroup,
+};
+use std::fmt::Write as _;
+
+/// Widest line of running text.
+const WIDTH: usize = 100;
+
+/// Causes below this part, in thousandths, are named in the table and not explained.
+const EXPLAINED_PERMILLE: u32 = 50;
+
+/// Carries out the command.
+///
+/// # Errors
+/// No daemon, or no such group or device, with those that there are.
+pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
+    let ExplainArgs { subject, over, device, daemon } = args;
+    let (group, named) = match subject.as_deref() {
+        Some(subject) if subject.starts_with('/') => (Some(subject), None),
+        other => (None, other),
+    };
+    if let (Some(_), Some(_)) = (named, device) {
+        let message =
+            "the device is named twice: leave --device away, or name a group, as /vms/web";
+        return Err(Failure::usage(message));
+    }
+    let client = client(daemon)?;
+    let report = client.explain(group, named.or(device.as_deref()), *over).map_err(Failure::new)?;
+    match daemon.format.format {
+        Format::Json => print_json(&report),
+        Format::Table => {
+            let control = daemon.control.as_ref().map(|path| path.display().to_string());
+            print(&text(&report, group.is_some(), control.as_deref()))
+        }
+    }
+}
+
+fn text(report: &ExplainReport, of_group: bool, control: Option<&str>) -> String {
+    let told = report.devices.iter().map(|device| one(device, of_group, control));
+    told.collect::<Vec<_>>().join("\n")
+}
+
+fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String {
+    let explained = &told.explained;
+    let mut text = wrapped(&explained.summary, "");
+    if !told.groups.is_empty() {
+        text.push('\n');
+        text.push_str(&groups(&told.groups, told.groups_left_out_count));
+    }
+    if explained.causes.is_empty() {
+        return text;
+    }
+    text.push('\n');
+    text.push_str(&causes(&explained.causes));
+    let is_told = |cause: &&Cause| cause.share_permille >= EXPLAINED_PERMILLE;
+    for cause in explained.causes.iter().filter(is_told) {
+        let _ = write!(text, "\n{}: ", cause.reason);
+        text.push_str(wrapped(&cause.text, "  ").trim_start());
+        for remedy in &cause.remedies {
+            text.push_str(&shown(remedy, control));
+        }
+    }
+    if explained.held_up || !of_group {
+        text.push_str(&holdings(&told.holdings));
+    }
+    text
+}
+
+fn shown(Remedy { command, effect, price }: &Remedy, control: Option<&str>) -> String {
+    let control = control.filter(|_| !command.contains("iopace serve"));
+    let control = control.map(|path| format!(" --control {}", shell_word(path)));
+    let effect = wrapped(effect, "      ");
+    let price = wrapped(&format!("price: {price}"), "      ");
+    format!("    {command}{}\n{effect}{price}", control.unwrap_or_default())
+}
+
+fn causes(causes: &[Cause]) -> String {
+    let mut rows = table(["why", "share", "each request", "now"]);
+    for cause in causes {
+        let each = match cause.per_request_ns {
+            0 => "-".into(),
+            each => time(each),
+        };
+        rows.add_row([
+            Cell::new(&cause.reason),
+            right(percent(cause.share_permille)),
+            right(each),
+            right(cause.now_count),
+        ]);
+    }
+    finish(&rows, 2)
+}
+
+fn groups(groups: &[WaitingGroup], left_out_count: usize) -> String {
+    let mut rows = table(["group", "why", "share", "waiting", "what it means"]);
+    for group in groups {
+        rows.add_row([
+            Cell::new(&group.group),
+            Cell::new(&group.reason),
+            right(percent(group.share_permille)),
+            right(group.waiting_count),
+            Cell::new(&group.text),
+        ]);
+    }
+    let mut text = finish(&rows, 2);
+    if left_out_count > 0 {
+        let _ = writeln!(text, "  {left_out_count} more groups wait: name one to see why");
+    }
+    text
+}
+
+fn holdings(all: &[Holding]) -> String {
+    let mut text = String::from("\nWho holds what:\n");
+    for Holding { what, held, of, parts } in all {
+        let amount = |amount: u64| match &**what {
+            "disk time" => time(amount),
+            "dirty memory" => size(amount),
+            _ => amount.to_string(),
+        };
+        let of = match of {
+            0 => String::new(),
+            of => format!(" of {}", amount(*of)),
+        };
+        let parts = parts.iter().map(|part| {
+            format!("{} {} ({})", part.group, amount(part.held), percent(part.share_permille))
+        });
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        text.push_str(&wrapped(&format!("{what}, {}{of}: {parts}", amount(*held)), "  "));
+    }
+    if all.is_empty() { String::new() } else { text }
+}
+
+/// Running text in lines, each after `indent`.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > WIDTH {
+            lines.push('\n');
+            length = 0;
+        }
+        match length {
+            0 => lines.push_str(indent),
+            _ => lines.push(' '),
+        }
+        length = if length == 0 { indent.len() + letters } else { length + 1 + letters };
+        lines.push_str(word);
+    }
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn running_text_is_broken_between_words() {
+        let text = "word ".repeat(30);
+        let lines = wrapped(text.trim(), "  ");
+        assert!(lines.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")));
+        assert_eq!(lines.lines().count(), 2);
+    }
+}
