@@ -230,7 +230,8 @@ pub struct EventReport {
     pub device: String,
     /// How long ago.
     pub age_ns: u64,
-    /// `exchanged` or `failed`.
+    /// `exchanged`, `failed`, `limit_inert`, `limit_unreachable`, `guarantee_missed`,
+    /// `latency_missed`, `promise_broken`, `device_slow` or `drift`.
     pub kind: String,
     /// What happened.
     pub text: String,

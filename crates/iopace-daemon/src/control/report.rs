@@ -186,7 +186,17 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 2] = ["exchanged", "failed"];
+pub(crate) const EVENT_KINDS: [&str; 9] = [
+    "exchanged",
+    "failed",
+    "limit_inert",
+    "limit_unreachable",
+    "guarantee_missed",
+    "latency_missed",
+    "promise_broken",
+    "device_slow",
+    "drift",
+];
 
 pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {
     let kind = match &logged.event {

@@ -171,10 +171,7 @@ async fn schedulers() -> Answer<Vec<SchedulerSpec>> {
     responses((status = 200, description = "The events", body = Vec<EventReport>),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn events(State(shared): Subject) -> Answer<Vec<EventReport>> {
-    let devices = shared.subject.devices().iter();
-    let mut all: Vec<_> = devices.flat_map(|device| report::device(&**device).events).collect();
-    all.sort_by_key(|event| std::cmp::Reverse(event.age_ns));
-    Answer(all)
+    Answer(shared.subject.live().events())
 }
 
 /// Inserts, configures or removes the scheduler of a device.

@@ -226,6 +226,7 @@ impl Bench {
             slots_taken_count: slots.taken_count,
             dirty_bytes: self.engine.dirty(id).group.get(),
             pace: None,
+            promise: None,
         }
     }
 }

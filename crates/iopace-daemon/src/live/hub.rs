@@ -185,6 +185,16 @@ impl Hub {
         self.lock().events_count.clone()
     }
 
+    /// The events that are kept, oldest first.
+    pub fn events(&self) -> Vec<EventReport> {
+        let kept = self.lock();
+        let aged = |event: &Happened| {
+            let age_ns = clock::now().since(event.at).as_nanos();
+            EventReport { age_ns, ..event.report.clone() }
+        };
+        kept.events.iter().map(aged).collect()
+    }
+
     /// The newest interval; none within the first second.
     pub fn latest(&self) -> Option<Arc<Interval>> {
         self.lock().intervals.back().cloned()

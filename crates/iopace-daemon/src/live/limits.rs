@@ -57,7 +57,8 @@ impl Rate {
     /// As it is written: `rbps=2M`.
     pub(super) fn written(&self, figure: u64) -> String {
         let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'k')];
-        let whole = units.iter().find(|(shift, _)| self.is_bytes() && figure.is_multiple_of(1 << shift));
+        let whole =
+            units.iter().find(|(shift, _)| self.is_bytes() && figure.is_multiple_of(1 << shift));
         match whole.filter(|_| figure > 0) {
             Some((shift, unit)) => format!("{}={}{unit}", self.key, figure >> shift),
             None => format!("{}={figure}", self.key),

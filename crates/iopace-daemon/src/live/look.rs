@@ -265,5 +265,6 @@ fn live_group(path: &str, seen: &Seen, stand: &[GroupWaits], interval: Nanos) ->
         slots_taken_count: seen.slots.taken_count,
         dirty_bytes: seen.dirty.get(),
         pace: seen.pace.as_ref().map(|picture| report::picture(picture, seen.dirty)),
+        promise: None,
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod explain;
 mod hub;
 mod limits;
 mod look;
+mod promises;
 mod span;
 mod tasks;
 #[cfg(test)]
@@ -24,10 +25,14 @@ mod tests;
 pub use hub::{Hub, Interval, Item, Reader};
 
 use crate::clock;
+use crate::control::api::{EventReport, LiveReport};
 use crate::device::Device;
 use crate::groups::Groups;
 use iopace_core::time::Nanos;
+use limits::SettingsOf;
 use look::Looker;
+use promises::{Raised, Watch};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -67,14 +72,20 @@ impl Live {
         for device in devices {
             device.look(&mut |_, events| events.report_to(&hub));
         }
-        let mut looker = Looker::new(devices.to_vec(), groups);
+        let read_only = devices.iter().map(|device| device.info()).filter(|info| info.read_only);
+        let mut watch = Watch::new(read_only.map(|info| info.name.clone()).collect());
+        let mut looker = Looker::new(devices.to_vec(), Arc::clone(&groups));
         let stop = Arc::new(Stop::default());
         let (told, ended) = (Arc::clone(&hub), Arc::clone(&stop));
         let run = move || {
             let mut next = clock::now() + INTERVAL;
             looker.look();
             while !ended.wait(clock::until(next).unwrap_or_default()) {
-                told.add(looker.look());
+                let mut report = looker.look();
+                let settings = settings(&groups, &report);
+                let raised = watch.judge(&mut report, &settings);
+                told.add(report);
+                raised.into_iter().for_each(|raised| raise(&told, raised));
                 next = next + INTERVAL;
                 if clock::now() >= next {
                     // Late by a whole interval, as after a suspension: this report is longer.
@@ -108,4 +119,19 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// What is set for the groups of a report, by device.
+fn settings(groups: &Groups, report: &LiveReport) -> BTreeMap<String, SettingsOf> {
+    let of = |device: &crate::control::api::LiveDevice| {
+        let paths = device.groups.iter().map(|group| &*group.group);
+        (device.device.clone(), groups.settings_on(&device.device, paths))
+    };
+    report.devices.iter().map(of).collect()
+}
+
+/// Tells of what the standing check found.
+fn raise(hub: &Hub, Raised { device, kind, text }: Raised) {
+    tracing::warn!(device, kind, "{text}");
+    hub.raise(EventReport { device, age_ns: 0, kind: kind.into(), text }, clock::now());
 }

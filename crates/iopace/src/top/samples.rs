@@ -32,6 +32,7 @@ fn group(group: &str, activity: Activity) -> LiveGroup {
         slots_taken_count: 4,
         dirty_bytes: 3 * MIB,
         pace: None,
+        promise: None,
     }
 }
 

@@ -70,6 +70,34 @@ pub struct LiveGroup {
     pub dirty_bytes: u64,
     /// How stage pace sees it, if its policy has a view of groups.
     pub pace: Option<PictureReport>,
+    /// What it was promised beside what it got; none if nothing is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<PromiseReport>,
+}
+
+/// What a group was promised on a device beside what it got, over the last ten intervals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PromiseReport {
+    /// The part of the limit that it used, of the one that it used most of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_used_permille: Option<u32>,
+    /// The part of the guarantee that it got, of the one of which it got least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee_permille: Option<u32>,
+    /// Its part against its siblings; none unless several of them waited all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_share: Option<WeightShare>,
+    /// What is wrong at this moment: kinds of events.
+    pub broken: Vec<String>,
+}
+
+/// A part of what siblings share, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WeightShare {
+    /// By weight.
+    pub due_permille: u32,
+    /// Of the disk's time, as it was.
+    pub got_permille: u32,
 }
 
 /// What a task did on a device.

@@ -1,0 +1,350 @@
+//! What can be wrong with the promises of a group: limits, guarantees, weights, latency targets.
+//!
+//! Nothing is said where it cannot be told: limits with a burst, counts of requests that are cut
+//! (`iops-size`) or buffered, settings that have changed within the time that is judged.
+
+use super::super::limits::{Rate, rates};
+use super::super::span::{Span, Sums, counts, parent, place};
+use super::alarms::Key;
+use super::{JUDGED, SettingsOf, Wrong};
+use crate::control::api::{LiveGroup, LiveReport, PromiseReport, WeightShare};
+use crate::figures::{percent, permille, time};
+use iopace_core::group::{Class, Settings};
+use iopace_core::verdict::Reason;
+use std::collections::BTreeMap;
+
+/// A limit is broken when it is exceeded by more than a hundredth: what `iopace verify` allows.
+const OVER_PERMILLE: u32 = 1_010;
+
+/// A guarantee is missed below this: meters and requests in flight make a few hundredths.
+const GUARANTEED_PERMILLE: u32 = 950;
+
+/// A limit is out of reach when less than this part of it is got by who always wants more.
+const REACHED_PERMILLE: u32 = 900;
+
+/// Weights are off when a part is ten points away from what is due.
+const WEIGHT_PERMILLE: u32 = 100;
+
+/// What a limit takes of the time, in thousandths, above which it is what holds a group up.
+const LIMITED_PERMILLE: u32 = 100;
+
+/// Intervals of work after which a setting that had no effect has none.
+const INERT_AFTER: u32 = 60;
+
+/// What is judged: ten intervals of a device, and what was set.
+pub(super) struct Judged<'a> {
+    pub(super) span: &'a Span<'a>,
+    pub(super) reports: &'a [&'a LiveReport],
+    pub(super) settings: &'a SettingsOf,
+    /// For how many intervals it has been so.
+    pub(super) settled: &'a BTreeMap<(String, String), (Settings, usize)>,
+    pub(super) is_read_only: bool,
+}
+
+/// What is remembered of devices and groups.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// By device: the most bytes that were moved in a second, and intervals in which it was busy.
+    best: BTreeMap<String, (u64, u32)>,
+    /// By device and group: intervals in which it had work and none of its siblings had any.
+    alone: BTreeMap<(String, String), u32>,
+}
+
+/// One group in that time.
+struct Case<'a> {
+    path: &'a str,
+    settings: Settings,
+    sums: Sums,
+    now: &'a LiveGroup,
+    /// Whether it had requests waiting at the end of every interval.
+    waits: bool,
+    /// It has been set as it is for the whole time.
+    is_settled: bool,
+    /// What it had in slots and dirty memory at the beginning.
+    backlog: (u64, u64),
+}
+
+impl Memory {
+    /// How the promises of groups stand, by path; and what is wrong.
+    pub(super) fn judge<'a>(
+        &mut self,
+        judged: &Judged<'a>,
+        wrong: &mut Wrong,
+    ) -> BTreeMap<&'a str, PromiseReport> {
+        let span = judged.span;
+        let device = &span.last.device;
+        self.learn(span);
+        let cases: Vec<Case<'a>> =
+            span.paths().filter_map(|path| Case::new(judged, path)).collect();
+        let mut promises = BTreeMap::new();
+        for case in &cases {
+            let mut add = |kind, text| {
+                let key = Key { device: device.clone(), group: case.path.into(), kind };
+                wrong.insert(key, text);
+            };
+            if let Some((kind, text)) = self.inert(judged, case) {
+                add(kind, text);
+            }
+            let share = case.weight_share(judged, &cases);
+            for (kind, text) in case.wrong(span, share.as_ref()) {
+                add(kind, text);
+            }
+            let promise = case.promise(span, share.map(|(share, _)| share));
+            if promise != PromiseReport::default() || case.settings != Settings::default() {
+                promises.insert(case.path, promise);
+            }
+        }
+        let known: Vec<&str> = span.paths().collect();
+        self.alone.retain(|(on, path), _| on != device || known.contains(&&**path));
+        promises
+    }
+
+    fn learn(&mut self, span: &Span<'_>) {
+        let device = span.last;
+        let activity = &device.activity;
+        let (best, busy) = self.best.entry(device.device.clone()).or_default();
+        *best = (*best).max(activity.read.bytes_s + activity.write.bytes_s);
+        *busy = busy.saturating_add(u32::from(device.queue.in_flight_count > 0));
+    }
+
+    /// A setting that can have no effect.
+    fn inert(&mut self, judged: &Judged<'_>, case: &Case<'_>) -> Option<(&'static str, String)> {
+        let device = &judged.span.last.device;
+        let set = rates(&case.settings.max.sustained, &case.sums, judged.span.over_ns);
+        if let Some(rate) = set.iter().find(|rate| judged.is_read_only && rate.is_write()) {
+            let text = format!("{} has no effect: {device} refuses writes", rate.written(rate.set));
+            return Some(("limit_inert", text));
+        }
+        let (best, busy) = self.best.get(device).copied().unwrap_or_default();
+        let is_above = |rate: &&Rate| rate.is_bytes() && rate.set > best;
+        if let Some(rate) = set.iter().find(is_above).filter(|_| busy >= INERT_AFTER) {
+            let text = format!(
+                "{} has no effect so far: the most that {device} has ever moved in a second is {}",
+                rate.written(rate.set),
+                rate.print(best)
+            );
+            return Some(("limit_inert", text));
+        }
+        let has_work = |path: &str| {
+            let now = judged.span.now(path);
+            now.is_some_and(|now| now.activity.waits.disk_ns > 0 || now.slots_taken_count > 0)
+        };
+        let above = parent(case.path)?;
+        let mut siblings = judged.span.children(above).filter(|path| *path != case.path);
+        let count = self.alone.entry((device.clone(), case.path.into())).or_default();
+        match (has_work(case.path), siblings.any(has_work)) {
+            (_, true) => *count = 0,
+            (true, false) => *count = count.saturating_add(1),
+            (false, false) => {}
+        }
+        let weight = case.settings.weight;
+        (weight != Settings::default().weight && *count >= INERT_AFTER).then(|| {
+            let text = format!(
+                "io.weight={} has no effect: no other group in {above} uses {device}",
+                weight.get()
+            );
+            ("limit_inert", text)
+        })
+    }
+}
+
+impl<'a> Case<'a> {
+    fn new(judged: &Judged<'a>, path: &'a str) -> Option<Case<'a>> {
+        let span = judged.span;
+        let now = span.now(path)?;
+        let name = &span.last.device;
+        let each = judged.reports.iter().map(|report| {
+            let device = report.devices.iter().find(|one| one.device == *name)?;
+            device.groups.iter().find(|group| group.group == path)
+        });
+        let each: Vec<Option<&LiveGroup>> = each.collect();
+        let waits = |group: &LiveGroup| {
+            let now = &group.activity.now;
+            counts(now).iter().sum::<u32>() > now.disk_count
+        };
+        let is_full = each.len() == JUDGED;
+        let settings = judged.settings.get(path).copied().unwrap_or_default();
+        let settled = judged.settled.get(&(name.clone(), path.to_owned()));
+        let first = each.first().copied().flatten();
+        // Dirty memory is that of each group alone; below it there may be more.
+        let first_of = |report: &LiveReport| -> u64 {
+            let device = report.devices.iter().find(|one| one.device == *name);
+            let within = device.iter().flat_map(|device| &device.groups);
+            let within = within.filter(|group| super::super::span::is_within(&group.group, path));
+            within.map(|group| group.dirty_bytes).sum()
+        };
+        let dirty = judged.reports.first().map_or(0, |report| first_of(report));
+        Some(Case {
+            path,
+            settings,
+            sums: span.sums(path),
+            now,
+            waits: is_full && each.iter().all(|group| group.is_some_and(waits)),
+            is_settled: is_full && settled.is_some_and(|(_, count)| *count > JUDGED),
+            backlog: (first.map_or(0, |first| u64::from(first.slots_taken_count)), dirty),
+        })
+    }
+
+    /// The part of the time that a limit took.
+    fn limited_permille(&self) -> u32 {
+        permille(self.sums.waits[place(Reason::Budget)], self.sums.waits.iter().sum())
+    }
+
+    fn promise(&self, span: &Span<'_>, weight_share: Option<WeightShare>) -> PromiseReport {
+        let of = |set| rates(set, &self.sums, span.over_ns);
+        let limits = of(&self.settings.max.sustained);
+        let guarantees = of(&self.settings.min);
+        PromiseReport {
+            limit_used_permille: limits.iter().map(Rate::permille).max(),
+            guarantee_permille: guarantees.iter().map(Rate::permille).min(),
+            weight_share,
+            broken: Vec::new(),
+        }
+    }
+
+    fn wrong(
+        &self,
+        span: &Span<'_>,
+        share: Option<&(WeightShare, bool)>,
+    ) -> Vec<(&'static str, String)> {
+        if !self.is_settled {
+            return Vec::new();
+        }
+        let share = share.filter(|(_, is_off)| *is_off).map(|(share, _)| {
+            let WeightShare { due_permille, got_permille } = share;
+            let text = format!(
+                "by weight it is due {} of the disk's time and has had {}",
+                percent(*due_permille),
+                percent(*got_permille)
+            );
+            ("promise_broken", text)
+        });
+        let all =
+            [self.exceeded(span), share, self.missed(span), self.late(), self.unreached(span)];
+        all.into_iter().flatten().collect()
+    }
+
+    /// A limit that was exceeded.
+    fn exceeded(&self, span: &Span<'_>) -> Option<(&'static str, String)> {
+        let max = &self.settings.max;
+        let has_burst = max.burst != Default::default();
+        let (slots, dirty) = self.backlog;
+        let each = (self.sums.read_bytes + self.sums.write_bytes)
+            .checked_div(self.sums.ops_count)
+            .unwrap_or(0);
+        let is_over = |rate: &Rate| {
+            // What was let in before, and finished in this time.
+            let late = match rate.is_bytes() {
+                true => slots * each + if rate.is_read() { 0 } else { dirty },
+                false => slots,
+            };
+            let late_milli = u128::from(late) * 1_000_000_000_000 / u128::from(span.over_ns.max(1));
+            let allowed = u128::from(rate.set) * u128::from(OVER_PERMILLE) + late_milli;
+            let is_told = rate.is_bytes() || (dirty == 0 && max.iops_size.is_none());
+            is_told && !has_burst && u128::from(rate.had_milli) > allowed
+        };
+        let limits = rates(&max.sustained, &self.sums, span.over_ns);
+        let rate = limits.iter().find(|rate| is_over(rate))?;
+        let text = format!(
+            "the limit {} is exceeded: {} over {}",
+            rate.written(rate.set),
+            rate.print_had(),
+            time(span.over_ns)
+        );
+        Some(("promise_broken", text))
+    }
+
+    /// A guarantee that was asked for and not given.
+    fn missed(&self, span: &Span<'_>) -> Option<(&'static str, String)> {
+        if !self.waits || self.limited_permille() >= LIMITED_PERMILLE {
+            return None;
+        }
+        let (reads, writes) = (self.sums.read_ops_milli, self.sums.write_ops_milli);
+        // Only where it is known what the waiting requests are.
+        let is_asked = |rate: &Rate| match (rate.is_read(), rate.is_write()) {
+            (true, _) => reads > 0 && writes == 0,
+            (_, true) => writes > 0 && reads == 0,
+            _ => true,
+        };
+        let guarantees = rates(&self.settings.min, &self.sums, span.over_ns);
+        let is_missed = |rate: &&Rate| is_asked(rate) && rate.permille() < GUARANTEED_PERMILLE;
+        let rate = guarantees.iter().find(is_missed)?;
+        let text = format!(
+            "it waits, and has {} instead of the guaranteed {}",
+            rate.print_had(),
+            rate.print_set()
+        );
+        Some(("guarantee_missed", text))
+    }
+
+    /// A latency target that more than half of the requests miss: the promise is nine of ten, and
+    /// reports have no quantile between.
+    fn late(&self) -> Option<(&'static str, String)> {
+        let target = self.settings.latency?.as_nanos();
+        let latency = &self.now.activity.latency;
+        let mean = self.sums.sync_ns.checked_div(u128::from(self.sums.sync_count))?;
+        let is_late = latency.count > 0 && latency.p50_ns > target && mean > u128::from(target);
+        is_late.then(|| {
+            let text = format!(
+                "half of the requests take {} or more; the target is {}",
+                time(latency.p50_ns),
+                time(target)
+            );
+            ("latency_missed", text)
+        })
+    }
+
+    /// A limit that something else keeps the group below.
+    fn unreached(&self, span: &Span<'_>) -> Option<(&'static str, String)> {
+        if !self.waits || self.limited_permille() >= LIMITED_PERMILLE {
+            return None;
+        }
+        let limits = rates(&self.settings.max.sustained, &self.sums, span.over_ns);
+        let rate = limits.iter().max_by_key(|rate| rate.permille())?;
+        let times = self.sums.waits;
+        let most = (0..times.len()).max_by_key(|at| times[*at])?;
+        let reason = super::super::span::REASONS[most].name();
+        (rate.permille() < REACHED_PERMILLE).then(|| {
+            let share = percent(permille(times[most], times.iter().sum()));
+            let text = format!(
+                "it always wants more, and has {} of the {} that it may have: {share} of its time \
+                 is '{reason}', not the limit",
+                rate.print_had(),
+                rate.print_set()
+            );
+            ("limit_unreachable", text)
+        })
+    }
+
+    /// Its part against the siblings that always wait too, and whether that is off. Only under a
+    /// scheduler that shares by weight, among groups for which nothing else is set.
+    fn weight_share(&self, judged: &Judged<'_>, all: &[Case<'_>]) -> Option<(WeightShare, bool)> {
+        let is_plain = |case: &&Case<'_>| {
+            let plain = Settings { weight: case.settings.weight, ..Settings::default() };
+            case.settings == plain && case.settings.class == Class::BestEffort
+        };
+        let above = parent(self.path)?;
+        let beside: Vec<&Case<'_>> =
+            all.iter().filter(|case| parent(case.path) == Some(above)).collect();
+        let is_fair =
+            judged.span.last.scheduler == "fair" && beside.iter().all(is_plain);
+        let rivals = || beside.iter().filter(|case| case.waits && case.is_settled);
+        if !is_fair || !self.waits || !self.is_settled || rivals().count() < 2 {
+            return None;
+        }
+        let weight = |case: &Case<'_>| u128::from(case.settings.weight.get());
+        let part = |of: &dyn Fn(&Case<'_>) -> u128| {
+            permille(of(self), rivals().map(|case| of(case)).sum())
+        };
+        let due_permille = part(&weight);
+        let got_permille = part(&|case| case.sums.disk_ns());
+        let bytes_permille =
+            part(&|case| u128::from(case.sums.read_bytes) + u128::from(case.sums.write_bytes));
+        // Time at a disk with a queue is not time of the disk: bytes must say the same.
+        let off = |got: u32| i64::from(got) - i64::from(due_permille);
+        let (by_time, by_bytes) = (off(got_permille), off(bytes_permille));
+        let limit = i64::from(WEIGHT_PERMILLE);
+        let is_off = by_time.min(by_bytes) > limit || by_time.max(by_bytes) < -limit;
+        Some((WeightShare { due_permille, got_permille }, is_off))
+    }
+}

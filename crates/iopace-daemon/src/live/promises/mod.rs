@@ -1,0 +1,106 @@
+//! The standing check: promised and delivered, for each group, after every interval.
+//!
+//! ```text
+//!   the last ten LiveReports ─► groups.rs, devices.rs  what is wrong now ─► alarms.rs  an event
+//!   settings ─────────────────►                                            when it begins and ends
+//! ```
+//! What is judged is what ten intervals have in common: one second is too short for a burst, a
+//! pause of the host or a stall of the disk not to look like a broken promise.
+
+mod alarms;
+mod devices;
+mod groups;
+#[cfg(test)]
+mod tests;
+
+use super::limits::SettingsOf;
+use super::span::Span;
+use crate::control::api::{LiveReport, PromiseReport};
+pub(super) use alarms::Raised;
+use alarms::{Alarms, Key};
+use iopace_core::group::Settings;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Intervals that are judged together: ten seconds, as long as the first average of pressure.
+const JUDGED: usize = 10;
+
+/// What is wrong with whom: the text says by how much.
+type Wrong = BTreeMap<Key, String>;
+
+/// Looks at every report.
+pub(super) struct Watch {
+    /// Devices that refuse writes.
+    read_only: BTreeSet<String>,
+    kept: VecDeque<LiveReport>,
+    /// What was set for groups, and for how many intervals it has been so.
+    settled: BTreeMap<(String, String), (Settings, usize)>,
+    groups: groups::Memory,
+    devices: devices::Memory,
+    alarms: Alarms,
+}
+
+impl Watch {
+    pub(super) fn new(read_only: BTreeSet<String>) -> Watch {
+        Watch {
+            read_only,
+            kept: VecDeque::new(),
+            settled: BTreeMap::new(),
+            groups: groups::Memory::default(),
+            devices: devices::Memory::default(),
+            alarms: Alarms::default(),
+        }
+    }
+
+    /// Judges after one more interval, in which that was set on each device, and writes into the
+    /// report how promises stand. Returns what has begun or ended.
+    pub(super) fn judge(
+        &mut self,
+        report: &mut LiveReport,
+        settings: &BTreeMap<String, SettingsOf>,
+    ) -> Vec<Raised> {
+        self.settle(settings);
+        if self.kept.len() == JUDGED {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(report.clone());
+        let kept: Vec<&LiveReport> = self.kept.iter().collect();
+        let mut wrong = Wrong::new();
+        let nothing = SettingsOf::new();
+        for device in &mut report.devices {
+            let name = &device.device;
+            let Some(span) = Span::new(&kept, name) else { continue };
+            self.devices.judge(&span, report.interval_ns, &mut wrong);
+            let judged = groups::Judged {
+                span: &span,
+                reports: &kept,
+                settings: settings.get(name).unwrap_or(&nothing),
+                settled: &self.settled,
+                is_read_only: self.read_only.contains(name),
+            };
+            let mut promises = self.groups.judge(&judged, &mut wrong);
+            for group in &mut device.groups {
+                let promise = promises.remove(&*group.group);
+                group.promise = promise.map(|promise| PromiseReport {
+                    broken: alarms::kinds(&wrong, name, &group.group),
+                    ..promise
+                });
+            }
+        }
+        self.alarms.after(&wrong)
+    }
+
+    /// Counts for how long everything has been set as it is.
+    fn settle(&mut self, settings: &BTreeMap<String, SettingsOf>) {
+        let former = std::mem::take(&mut self.settled);
+        for (device, groups) in settings {
+            for (group, now) in groups {
+                let key = (device.clone(), group.clone());
+                let count = match former.get(&key) {
+                    Some((before, count)) if before == now => count + 1,
+                    _ => 0,
+                };
+                self.settled.insert(key, (*now, count));
+            }
+        }
+    }
+}
