@@ -1,0 +1,145 @@
+//! `iopace explain` and `iopace events` in front of a daemon with load.
+
+mod common;
+
+use common::{Place, Serving};
+use iopace_nbd::client::{Client, Wanted};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A connection that reads at random places, one request after the other, until it is dropped.
+struct Reader {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    fn new(serving: &Serving, export: &str) -> Reader {
+        let stream = UnixStream::connect(serving.socket()).expect("connected");
+        let mut client = Client::connect(stream, export, Wanted::default()).expect("opened");
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut page = vec![0; 4096];
+            let mut place = 7_u64;
+            while !ended.load(Ordering::Relaxed) {
+                place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if client.read((place >> 40) % 200 * 4096, &mut page).is_err() {
+                    return;
+                }
+            }
+        });
+        Reader { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Asks until the reason is named first.
+fn explained(place: &Place, words: &[&str], reason: &str) -> serde_json::Value {
+    let mut last = serde_json::Value::Null;
+    for _ in 0..40 {
+        let words = [&["explain", "--over", "2s", "--format", "json"], words].concat();
+        last = place.run(&words).json();
+        let device = &last["devices"][0];
+        if device["explained"]["causes"][0]["reason"] == reason {
+            return device.clone();
+        }
+        thread::sleep(Duration::from_millis(250));
+    }
+    panic!("'{reason}' is not named first: {last:#}");
+}
+
+fn group(place: &Place, words: &[&str]) {
+    let ran = place.run(&[&["group"], words].concat());
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_limit_is_named_with_the_command_that_lifts_it() {
+    let place = Place::new();
+    let serving = place.serve(&["disk.img"]);
+    group(&place, &["create", "-p", "/vms/web"]);
+    group(&place, &["set", "/vms/web", "io.max", "disk riops=20"]);
+    group(&place, &["move", "--export", "disk", "/vms/web"]);
+    let reader = Reader::new(&serving, "disk");
+    let told = explained(&place, &["/vms/web"], "budget");
+    let remedy = &told["explained"]["causes"][0]["remedies"][0]["command"];
+    assert_eq!(remedy, "iopace group set /vms/web io.max 'disk riops=40'");
+    let ran = place.run(&["explain"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.out.contains("/vms/web  budget"), "{}", ran.out);
+    let ran = place.run(&["explain", "/vms/web"]);
+    assert!(ran.out.contains("the limit of /vms/web, 20 requests/s (io.max)"), "{}", ran.out);
+    // What is said to lift it does.
+    group(&place, &["set", "/vms/web", "io.max", "disk riops=max"]);
+    let is_free = || {
+        thread::sleep(Duration::from_millis(250));
+        let told = place.run(&["explain", "/vms/web", "--over", "2s", "--format", "json"]).json();
+        told["devices"][0]["explained"]["held_up"] == false
+    };
+    assert!((0..40).any(|_| is_free()), "it is still held up");
+    drop(reader);
+}
+
+#[test]
+fn turns_are_named_with_who_has_them() {
+    let place = Place::new();
+    let words = ["--emulate", "hdd-sata-250g", "--size", "1MiB", "--sched", "fair"];
+    let serving = place.serve(&[&words[..], &["--window", "1", "--direct"]].concat());
+    let all = place.run(&["sched", "status", "--format", "json"]).json();
+    let device = all[0]["name"].as_str().expect("a name").to_owned();
+    group(&place, &["create", "-p", "/vms/web"]);
+    group(&place, &["create", "-p", "/vms/db"]);
+    group(&place, &["set", "/vms/db", "io.weight", "1000"]);
+    let mut readers = Vec::new();
+    let connections = |path: &str, count: usize, readers: &mut Vec<Reader>| {
+        group(&place, &["move", "--export", &device, path]);
+        readers.extend((0..count).map(|_| Reader::new(&serving, &device)));
+        // The next move is of the export: these are to stay.
+        let all = place.run(&["group", "list", "--connections", "--format", "json"]).json();
+        for one in all.as_array().expect("a list") {
+            if one["moved"] == false {
+                let number = one["connection"].to_string();
+                group(&place, &["move", "--connection", &number, path]);
+            }
+        }
+    };
+    connections("/vms/db", 8, &mut readers);
+    connections("/vms/web", 1, &mut readers);
+    let told = explained(&place, &["/vms/web"], "turn");
+    let cause = &told["explained"]["causes"][0];
+    assert!(cause["text"].as_str().is_some_and(|text| text.contains("/vms/db has")), "{cause:#}");
+    let command = cause["remedies"][0]["command"].as_str().expect("a command");
+    assert!(command.contains("io.weight"), "{command}");
+    drop(readers);
+}
+
+#[test]
+fn events_are_listed_and_bad_questions_refused() {
+    let place = Place::new();
+    let _serving = place.serve(&["disk.img"]);
+    assert_eq!(place.run(&["events"]).out, "nothing has happened\n");
+    assert_eq!(place.run(&["sched", "insert", "-a", "rr"]).status, Some(0));
+    let all = place.run(&["events", "--format", "json"]).json();
+    assert_eq!((&all[0]["kind"], &all[0]["device"]), (&"exchanged".into(), &"disk".into()));
+    let ran = place.run(&["events", "--device", "disk"]);
+    assert!(ran.out.contains("scheduler fifo exchanged for rr"), "{}", ran.out);
+    assert_eq!(place.run(&["events", "--device", "other"]).out, "nothing has happened\n");
+    let ran = place.run(&["explain", "/nobody"]);
+    assert!(ran.status == Some(1) && ran.error.contains("/nobody"), "{ran:?}");
+    let ran = place.run(&["explain", "dusk"]);
+    assert!(ran.status == Some(1) && ran.error.contains("there are: disk"), "{ran:?}");
+    let ran = place.run(&["explain"]);
+    assert!(ran.out.contains("iopace is not what slows it"), "{ran:?}");
+}
