@@ -34,11 +34,11 @@ pub const STREAMS_MAX: usize = 256;
 /// As messages tell them.
 pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
                                  /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
-                                 /v1/explain, /v1/openapi.json, /metrics, /v1/groups, /v1/groups/files, \
-                                 /v1/groups/stat, /v1/connections, /v1/processes, /v1/mounts; POST \
-                                 /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
-                                 /v1/devices/NAME/window, /v1/groups, /v1/groups/files, \
-                                 /v1/groups/move; DELETE /v1/groups";
+                                 /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
+                                 /v1/groups/files, /v1/groups/stat, /v1/connections, \
+                                 /v1/processes, /v1/mounts; POST /v1/devices/NAME/scheduler, \
+                                 /v1/devices/NAME/pace, /v1/devices/NAME/window, /v1/groups, \
+                                 /v1/groups/files, /v1/groups/move; DELETE /v1/groups";
 
 pub(super) type Subject = State<Shared>;
 

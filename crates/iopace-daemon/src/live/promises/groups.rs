@@ -326,8 +326,7 @@ impl<'a> Case<'a> {
         let above = parent(self.path)?;
         let beside: Vec<&Case<'_>> =
             all.iter().filter(|case| parent(case.path) == Some(above)).collect();
-        let is_fair =
-            judged.span.last.scheduler == "fair" && beside.iter().all(is_plain);
+        let is_fair = judged.span.last.scheduler == "fair" && beside.iter().all(is_plain);
         let rivals = || beside.iter().filter(|case| case.waits && case.is_settled);
         if !is_fair || !self.waits || !self.is_settled || rivals().count() < 2 {
             return None;
