@@ -27,6 +27,8 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_top", help(&["top", "--help"]));
     insta::assert_snapshot!("help_unmount", help(&["unmount", "--help"]));
     insta::assert_snapshot!("help_verify", help(&["verify", "--help"]));
+    insta::assert_snapshot!("help_explain", help(&["explain", "--help"]));
+    insta::assert_snapshot!("help_events", help(&["events", "--help"]));
     insta::assert_snapshot!("help_window", help(&["window", "--help"]));
 }
 
