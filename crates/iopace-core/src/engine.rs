@@ -63,6 +63,7 @@ mod groups;
 mod interface;
 mod memory;
 mod parked;
+mod recommend;
 mod status;
 mod waiting;
 mod write_back;
@@ -76,13 +77,14 @@ pub use waiting::{GroupWaits, WaitingNow};
 use accounting::Accounting;
 use memory::Memory;
 
-use crate::admit::Admission;
+use crate::admit::{self, Admission};
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
 use crate::limits::SCHEDULER_STALL;
 use crate::request::{Request, RequestId};
 use crate::sched::{Algorithm, guard::Guard};
+use crate::shadow::Shadow;
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
@@ -101,6 +103,7 @@ pub struct Engine {
     ledger: Ledger,
     memory: Memory,
     admit: Box<dyn Admission>,
+    slots: admit::Mode,
     /// When admission has to be asked again, and why it waits.
     admit_again: (Instant, Reason),
     groups: Accounts,
@@ -122,6 +125,8 @@ pub struct Engine {
     reason: Reason,
     accounting: Accounting,
     stats: DeviceStats,
+    /// What tries other settings, if something does. It is only told what happens.
+    pub(crate) shadow: Option<Box<Shadow>>,
 }
 
 impl Engine {
@@ -138,6 +143,7 @@ impl Engine {
                 (config.write_back_len, config.capacity),
             ),
             admit: config.slots.build(config.nr_requests),
+            slots: config.slots,
             admit_again: (Instant::NEVER, Reason::Idle),
             groups: Accounts::default(),
             targets: Targets::default(),
@@ -153,6 +159,7 @@ impl Engine {
             reason: Reason::Idle,
             accounting: Accounting::new(config.accounting),
             stats: DeviceStats::default(),
+            shadow: None,
         }
     }
 
@@ -168,7 +175,10 @@ impl Engine {
             Input::Wrote { id, ok } => self.wrote(id, ok),
             Input::Submit(submit) => self.submitted(submit),
             Input::Done { id, outcome } => self.completed(id, outcome),
-            Input::Void(extent) => self.discard(extent),
+            Input::Void(extent) => {
+                self.follow_void(extent);
+                self.discard(extent);
+            }
             Input::Tick => {}
         }
     }
@@ -186,6 +196,10 @@ impl Engine {
                 // What was learned on the way may let something go on that was passed over.
                 Output::Wait(at, _) if at <= self.now => {}
                 Output::Cleaned(extent) if !self.is_clean(extent) => self.tell_clean_pages(extent),
+                output @ Output::Wait(..) => {
+                    self.follow_on();
+                    return output;
+                }
                 output => return output,
             }
         }

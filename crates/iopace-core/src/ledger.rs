@@ -48,6 +48,10 @@ pub(crate) struct Entry {
     /// For how long it had to wait for write-back, before it arrived here, and whether that failed:
     /// flushes only.
     pub(crate) written: (Nanos, bool),
+    /// Its number in the shadow's line; 0 for none.
+    pub(crate) followed: u64,
+    /// How many the device had when it started, with itself.
+    pub(crate) beside: u32,
 }
 
 /// Readings of the engine's clocks of queued time, or what has passed on them.
@@ -114,6 +118,8 @@ impl Ledger {
             epoch: 0,
             run: None,
             written: (Nanos::ZERO, false),
+            followed: 0,
+            beside: 0,
         };
         let slot = match self.free.pop() {
             Some(slot) => {

@@ -27,6 +27,8 @@ pub mod window;
 
 pub mod group;
 
+pub mod shadow;
+
 pub mod request;
 pub mod verdict;
 

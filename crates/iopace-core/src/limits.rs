@@ -87,6 +87,20 @@ pub const BURST_LENGTH_MAX: Nanos = Nanos::from_secs(60);
 /// Loosest `target` of `io.latency`: after 30 s Linux calls a request lost (SD_TIMEOUT).
 pub const LATENCY_TARGET_MAX: Nanos = Nanos::from_secs(30);
 
+/// Most arrivals that a shadow keeps until it is known how they went, some 250 bytes each: 4 MB. At
+/// 10 000 requests a second that is a live request of more than a second.
+pub const SHADOW_LINE_MAX: usize = 16_384;
+
+/// Most requests of open clients in a shadow, some 400 bytes each: 7 MB.
+pub const SHADOW_OPEN_MAX: usize = 16_384;
+
+/// Most things that happen in a shadow before the live engine goes on: some 100 us of work after a
+/// long stall, three or four per request otherwise.
+pub const SHADOW_EVENTS_MAX: usize = 256;
+
+/// Most groups that a shadow tells apart, some 5 KiB each.
+pub const SHADOW_GROUPS_MAX: usize = 1_024;
+
 // A full set of slots must fit into the device's table, with waiting room beside it.
 const _: () = assert!((NR_REQUESTS_MAX as usize) < DEVICE_REQUESTS_MAX);
 const _: () = assert!(NR_REQUESTS_MIN <= NR_REQUESTS_DEFAULT);

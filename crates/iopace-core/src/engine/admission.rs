@@ -16,12 +16,13 @@ impl Engine {
             let Submit { tag, task, op, extent, .. } = submit;
             return self.refuse(tag, task, op, extent);
         }
+        let followed = self.follow(&submit);
         match submit.op {
             Op::Flush if self.sync(submit) => return,
             Op::Trim | Op::WriteZeroes => self.discard(submit.extent),
             _ => {}
         }
-        self.enter(submit, |_| {});
+        self.enter(submit, |entry| entry.followed = followed);
     }
 
     /// Moves on whatever may go on now.
@@ -62,6 +63,7 @@ impl Engine {
         let outcome = Outcome::Ok;
         self.groups.started(now, group, sync);
         self.count(&entry, outcome, &times);
+        self.followed(&entry, &times);
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         self.forget_if_dead(group);
     }

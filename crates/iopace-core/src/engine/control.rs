@@ -10,6 +10,29 @@ impl Engine {
     /// See [`ControlError`]; nothing is changed then.
     pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
         self.advance(now);
+        if let Control::Memory(budget) = &control
+            && let Some(shadow) = &mut self.shadow
+        {
+            shadow.control(Control::Memory(*budget));
+        }
+        let is_device = matches!(
+            control,
+            Control::Insert(..)
+                | Control::Configure(..)
+                | Control::Destroy
+                | Control::Slots(_)
+                | Control::Window(_)
+                | Control::WindowPolicy(_)
+                | Control::Pace(_)
+        );
+        let result = self.change(control);
+        if is_device && result.is_ok() {
+            self.restart_shadow(false);
+        }
+        result
+    }
+
+    fn change(&mut self, control: Control) -> Result<(), ControlError> {
         match control {
             Control::Insert(..) if self.inserted => {
                 Err(ControlError::AlreadyInserted(self.sched.algorithm.name))
@@ -43,6 +66,14 @@ impl Engine {
             }
             Control::SetGroup(id, parent, settings) => {
                 self.set_group(id, parent, &settings);
+                Ok(())
+            }
+            Control::Recommend(plan) => {
+                self.recommend(plan);
+                Ok(())
+            }
+            Control::RecommendGroup(id, settings) => {
+                self.recommend_group(id, settings);
                 Ok(())
             }
             Control::RemoveGroup(id) => {

@@ -15,7 +15,9 @@ impl Engine {
     pub(super) fn start(&mut self, id: RequestId) -> Start {
         let (now, epoch) = (self.now, self.epoch);
         self.held_since = None;
+        let beside = self.in_flight() + 1;
         let entry = self.ledger.advance(id, State::InFlight);
+        entry.beside = beside;
         entry.started = now;
         self.accounting.started(entry);
         entry.epoch = epoch;
@@ -42,6 +44,7 @@ impl Engine {
         let (started, ok) = (entry.started, outcome == Outcome::Ok);
         self.admit.release(self.now, Ask::new(id, &entry.submit));
         self.count(&entry, outcome, &times);
+        self.followed(&entry, &times);
         if sync {
             self.targets.finished(&self.groups, group, times.total());
         }

@@ -34,6 +34,8 @@ pub(super) struct Buffered {
     pub(super) tag: Tag,
     pub(super) task: TaskId,
     pub(super) group: GroupId,
+    /// All of it.
+    pub(super) size: Extent,
     /// What is not in memory yet.
     pub(super) rest: Extent,
     pub(super) arrived: Instant,
@@ -46,6 +48,8 @@ pub(super) struct Buffered {
     /// clocks when it came.
     pub(super) waited: StageTimes,
     since: Instant,
+    /// Its number in the shadow's line; 0 for none.
+    pub(super) followed: u64,
 }
 
 impl Buffered {
@@ -99,6 +103,7 @@ impl Door {
             tag,
             task,
             group,
+            size: rest,
             rest,
             arrived: now,
             asked: now,
@@ -106,6 +111,7 @@ impl Door {
             place: account,
             waited,
             since: now,
+            followed: 0,
         };
         let place = match self.free.pop() {
             Some(place) => {

@@ -16,6 +16,7 @@ impl Engine {
         self.memory.pace.set_group(self.now, id, parent, settings);
         self.memory.door.ask_all(self.now);
         self.admit.set_group(self.now, id, parent, settings);
+        self.shadow_group(id, parent, settings);
         if id != GroupId::ROOT
             && let Err(fault) = self.sched.set_group(self.now, id, parent, settings)
         {
@@ -43,6 +44,7 @@ impl Engine {
             self.set_group(id, parent, &settings);
         }
         self.groups.dies(id);
+        self.shadow_removes(id);
         self.forget_if_dead(id);
     }
 

@@ -6,6 +6,7 @@ use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::sched::{Algorithm, Params, fifo};
+use crate::shadow::Plan;
 use crate::time::{Instant, Nanos};
 use crate::trace::Event;
 use crate::units::Bytes;
@@ -153,6 +154,11 @@ pub enum Control {
     /// Says what holds for a group (first) from now on, and its parent (second); a group is made by
     /// it. A group keeps its parent.
     SetGroup(GroupId, GroupId, Settings),
+    /// Tries other settings of the device in a shadow, which delays nothing, from the beginning;
+    /// `None` ends it, for groups as well. See [`crate::shadow`].
+    Recommend(Option<Plan>),
+    /// Tries other settings of a group in the shadow, beside those of the device; `None`: as live.
+    RecommendGroup(GroupId, Option<Settings>),
     /// The group is gone. Its requests and its write-back go on, with its weight and class and
     /// within the limits of the groups above, but without limits, guarantees and targets of its
     /// own; with the last of them it is forgotten. The root cannot be removed.

@@ -153,6 +153,8 @@ impl Engine {
         self.groups.arrived(self.now, group, true);
         let who = (task, group, self.accounting.arrived(self.now, task, group));
         let (id, is_first) = self.memory.door.enter(self.now, tag, who, extent);
+        let followed = self.follow_write(task, group, extent);
+        self.memory.door.get(id).followed = followed;
         if is_first {
             self.ask_pace(id);
         }
@@ -248,6 +250,7 @@ impl Engine {
     /// Counts a buffered write that is over.
     fn count_paced(&mut self, write: &Buffered) {
         let (group, waited) = (write.group, &write.waited);
+        self.followed_write(write);
         self.groups.wrote(self.now, group, waited);
         self.stats.paced(waited);
         self.accounting.paced(self.now, write.place, waited);

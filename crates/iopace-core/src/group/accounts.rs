@@ -32,6 +32,11 @@ pub struct Account {
 
 impl Account {
     /// The group above.
+    /// Whether the group was removed.
+    pub(crate) fn is_dying(&self) -> bool {
+        self.dying
+    }
+
     pub(crate) fn parent(&self) -> GroupId {
         self.parent
     }

@@ -1,0 +1,186 @@
+//! A shadow beside the engine: what other settings would have done.
+
+use super::door::Buffered;
+use super::{Config, Control, Engine, Output};
+use crate::flush::Run;
+use crate::group::Settings;
+use crate::ledger::Entry;
+use crate::request::{Extent, GroupId, Op, StageTimes, Submit, Tag, TaskId};
+use crate::shadow::{Ended, PANICKED, Plan, Served, Shadow, View};
+use crate::time::Instant;
+use crate::trace::Event;
+use crate::units::Bytes;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl Engine {
+    /// What other settings would have done; `None` while nothing is tried. As of the oldest request
+    /// that has not ended.
+    pub fn recommendation(&self) -> Option<View<'_>> {
+        self.shadow.as_deref().map(Shadow::view)
+    }
+
+    /// Tries other settings of the device, from the beginning, or ends that.
+    pub(super) fn recommend(&mut self, plan: Option<Plan>) {
+        let Some(plan) = plan else {
+            self.shadow = None;
+            return;
+        };
+        self.ensure_shadow().plan = plan;
+        self.restart_shadow(true);
+    }
+
+    /// Tries other settings for a group beside what is tried already, or ends that.
+    pub(super) fn recommend_group(&mut self, id: GroupId, settings: Option<Settings>) {
+        match settings {
+            Some(settings) => {
+                self.ensure_shadow().groups.insert(id, settings);
+            }
+            None => {
+                let Some(shadow) = &mut self.shadow else { return };
+                shadow.groups.remove(&id);
+            }
+        }
+        self.restart_shadow(true);
+    }
+
+    fn ensure_shadow(&mut self) -> &mut Shadow {
+        self.shadow.get_or_insert_default()
+    }
+
+    /// The shadow begins anew, with the live settings as they are now.
+    pub(super) fn restart_shadow(&mut self, forget: bool) {
+        let Some(mut shadow) = self.shadow.take() else { return };
+        if forget {
+            shadow.reset(self.now);
+        }
+        // A policy may panic already when it is built or told of a group.
+        let built = catch_unwind(AssertUnwindSafe(|| self.like_this(&shadow)));
+        shadow.restart(self.now, built.unwrap_or(Err(PANICKED)));
+        self.shadow = Some(shadow);
+    }
+
+    /// An engine at rest with the settings of this one but for the shadow's; why there is none.
+    fn like_this(&self, shadow: &Shadow) -> Result<Engine, &'static str> {
+        let plan = &shadow.plan;
+        let mut engine = Engine::new(Config {
+            base: self.base,
+            nr_requests: plan.nr_requests.unwrap_or(self.admit.slots().0),
+            window_depth: plan.window_depth.unwrap_or(self.window_max),
+            slots: self.slots,
+            window: plan.window.unwrap_or(self.window_policy),
+            pace: plan.pace.unwrap_or(self.memory.policy),
+            memory: self.memory.budget.device,
+            write_back_len: self.memory.write_back_len,
+            capacity: self.memory.capacity,
+            rotational: self.sched.rotational,
+            accounting: false,
+        });
+        let (now, live) = (self.now, (self.sched.algorithm, self.sched.params.clone()));
+        let scheduler = plan.scheduler.clone().or(self.inserted.then_some(live));
+        if let Some((algorithm, params)) = scheduler {
+            engine.settle(now, Control::Insert(algorithm, params))?;
+        }
+        engine.settle(now, Control::Memory(self.memory.budget))?;
+        for (id, parent, live) in self.groups.all_settings() {
+            let settings = shadow.groups.get(&id).copied().unwrap_or(live);
+            engine.settle(now, Control::SetGroup(id, parent, settings))?;
+        }
+        Ok(engine)
+    }
+
+    /// Changes an engine at rest and drains it.
+    fn settle(&mut self, now: Instant, control: Control) -> Result<(), &'static str> {
+        self.control(now, control).map_err(|_| "its scheduler failed to start")?;
+        loop {
+            match self.poll(now) {
+                Output::Wait(..) => return Ok(()),
+                Output::Event(event) => {
+                    if let Event::SchedulerFailed { fault, .. } = *event {
+                        return Err(fault.describe());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A group is set for the live engine: in the shadow too, unless it is in recommend mode.
+    pub(super) fn shadow_group(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
+        let Some(shadow) = &mut self.shadow else { return };
+        if shadow.has_dead(id) {
+            return self.restart_shadow(false);
+        }
+        let settings = shadow.groups.get(&id).copied().unwrap_or(*settings);
+        shadow.control(Control::SetGroup(id, parent, settings));
+    }
+
+    /// A group is removed.
+    pub(super) fn shadow_removes(&mut self, id: GroupId) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.removed(id);
+        }
+    }
+
+    /// A request comes.
+    pub(super) fn follow(&mut self, submit: &Submit) -> u64 {
+        let now = self.now;
+        self.shadow.as_mut().map_or(0, |shadow| shadow.arrived(now, *submit))
+    }
+
+    /// A buffered write comes.
+    pub(super) fn follow_write(&mut self, task: TaskId, group: GroupId, extent: Extent) -> u64 {
+        let now = self.now;
+        let submit = paced(task, group, extent);
+        self.shadow.as_mut().map_or(0, |shadow| shadow.dirtied(now, submit))
+    }
+
+    /// A request has completed.
+    pub(super) fn followed(&mut self, entry: &Entry, times: &StageTimes) {
+        let Some(shadow) = &mut self.shadow else { return };
+        let (op, mut size) = (entry.submit.op, entry.submit.extent.len());
+        if let Some(Run { extent, .. }) = &entry.run {
+            size = extent.len();
+        }
+        let is_write_back = entry.run.is_some();
+        let mut served = Served::default();
+        // What moves nothing was not at the disk.
+        if size > Bytes::ZERO || op == Op::Flush {
+            let measured = &mut shadow.measured;
+            served = measured.done(self.now, entry.started, (op, size), is_write_back);
+            served.beside = entry.beside;
+        }
+        shadow.ended(entry.followed, &entry.submit, Ended { times: *times, served });
+    }
+
+    /// A buffered write has ended.
+    pub(super) fn followed_write(&mut self, write: &Buffered) {
+        let Some(shadow) = &mut self.shadow else { return };
+        let submit = paced(write.task, write.group, write.size);
+        let ended = Ended { times: write.waited, served: Served::default() };
+        shadow.ended(write.followed, &submit, ended);
+    }
+
+    /// What is dirty in an extent is void.
+    pub(super) fn follow_void(&mut self, extent: Extent) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.voided(self.now, extent);
+        }
+    }
+
+    /// The live engine is drained: the shadow goes on.
+    pub(super) fn follow_on(&mut self) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.advance(self.now);
+        }
+    }
+
+    /// Whether a group was removed and something of it is left.
+    pub(crate) fn is_group_dying(&self, id: GroupId) -> bool {
+        self.groups.get(id).is_some_and(|account| account.is_dying())
+    }
+}
+
+/// A buffered write in the words of a request.
+fn paced(task: TaskId, group: GroupId, extent: Extent) -> Submit {
+    Submit { tag: Tag(0), task, group, op: Op::Write, extent, fua: false, sync: true }
+}

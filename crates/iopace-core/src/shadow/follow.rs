@@ -1,0 +1,124 @@
+//! A request on its way through the shadow: its engine, the virtual disk, the report.
+
+use super::line::{Ended, Item};
+use super::{Clients, Followed, Shadow};
+use crate::engine::{Input, Output, Start};
+use crate::limits::SHADOW_OPEN_MAX;
+use crate::request::{GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
+use crate::trace::Event;
+
+impl Shadow {
+    pub(super) fn arrive(&mut self, item: Item, depth: u32, ended: Option<Ended>) {
+        let now = self.now;
+        match item {
+            Item::Void(extent) => self.engine_mut().handle(now, Input::Void(extent)),
+            Item::Flush(submit) => {
+                let served = self.measured.flush();
+                let ended = Ended { served, ..Ended::default() };
+                self.enter(submit, ended, false);
+            }
+            Item::Request(submit) | Item::Write(submit) => {
+                let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
+                    return;
+                };
+                self.enter(submit, ended, matches!(item, Item::Write(_)));
+            }
+        }
+    }
+
+    /// Whether the task would have asked for one more.
+    fn may_come(&self, task: TaskId, depth: u32) -> bool {
+        let shadow = self.depths.get(&task).map_or(0, |depth| depth.shadow);
+        match self.plan.clients {
+            Clients::Closed => shadow < depth,
+            Clients::Open => self.waiting_count() < SHADOW_OPEN_MAX,
+        }
+    }
+
+    fn enter(&mut self, submit: Submit, ended: Ended, is_buffered: bool) {
+        let now = self.now;
+        let Submit { task, mut group, op, extent, .. } = submit;
+        if self.engine_mut().account(group).is_none() || self.has_dead(group) {
+            group = GroupId::ROOT;
+        }
+        if op != Op::Flush {
+            self.depths.entry(task).or_default().shadow += 1;
+        }
+        let followed = Some(Followed { task, group, op, size: extent.len(), ended });
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.followed[place as usize] = followed;
+                place
+            }
+            None => {
+                self.followed.push(followed);
+                u32::try_from(self.followed.len() - 1).expect("bounded by the engine's table")
+            }
+        };
+        let tag = Tag(u64::from(place));
+        let input = if is_buffered {
+            Input::Dirtied { tag, task, group, extent }
+        } else {
+            Input::Submit(Submit { tag, group, ..submit })
+        };
+        self.engine_mut().handle(now, input);
+    }
+
+    /// Carries out what its engine says.
+    pub(super) fn drain(&mut self) {
+        let now = self.now;
+        loop {
+            match self.engine_mut().poll(now) {
+                Output::Start(start) => self.start(&start),
+                Output::Finish(finish) => {
+                    let is_ok = finish.outcome == Outcome::Ok;
+                    self.leave(finish.tag, is_ok.then_some(&finish.times));
+                }
+                Output::Resume(resume) => {
+                    if resume.last {
+                        self.leave(resume.tag, Some(&resume.waited));
+                    }
+                    self.engine_mut().handle(now, Input::Wrote { id: resume.id, ok: true });
+                }
+                Output::Cleaned(_) => {}
+                Output::Event(event) => {
+                    if let Event::SchedulerFailed { fault, .. } = *event {
+                        return self.fail(fault.describe());
+                    }
+                }
+                Output::Wait(at, _) => {
+                    self.again = at;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, start: &Start) {
+        let served = if start.write_back {
+            self.measured.write_back(start.extent.len())
+        } else {
+            self.followed[start.tag.0 as usize].expect("it is in the shadow").ended.served
+        };
+        self.disk.start(self.now, start.id, &served);
+    }
+
+    /// A request of the shadow has ended; one that it refused is not compared.
+    fn leave(&mut self, tag: Tag, times: Option<&StageTimes>) {
+        let place = u32::try_from(tag.0).expect("a place in the table");
+        let followed = self.followed[place as usize].take().expect("it is in the shadow");
+        self.free.push(place);
+        let Followed { task, group, op, size, ended } = followed;
+        if op == Op::Flush {
+            return;
+        }
+        if let Some(depth) = self.depths.get_mut(&task) {
+            depth.shadow = depth.shadow.saturating_sub(1);
+            self.forget_if_gone(task);
+        }
+        match times {
+            Some(times) => self.report.compare(group, size, &ended.times, times),
+            None => self.report.missed_count += 1,
+        }
+    }
+}

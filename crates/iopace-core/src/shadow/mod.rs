@@ -1,0 +1,345 @@
+//! What other settings would have done: a second engine that is told what the live one is told,
+//! decides for itself, and delays nothing.
+//!
+//! # Model
+//! ```text
+//!  live engine: arrivals ──► line (in order of arrival) ──► engine of the shadow ──► virtual disk
+//!               completions ──► what each took ──┘                  │
+//!                                                     latency beside the live one ──► report
+//! ```
+//! A request stands in a line until the live one has ended, so what it took at the disk is known
+//! before the shadow meets it: the shadow runs behind by the age of the oldest live request, in
+//! time of its own. Its engine has the same stages, groups and memory as the live one but for what
+//! the [`Plan`] and the groups in recommend mode say. What it starts is served by a virtual disk
+//! that takes as long as the live one did for a request with as many beside it, and else one after
+//! the other, each for as long as the live disk was busy with it alone. Write-back is the shadow's
+//! own; it takes what live write-back of its size takes on average.
+//!
+//! A task waits for its answers before it asks for more. So a task never has more requests in the
+//! shadow than it had live when the request came ([`Clients::Closed`]); what comes while it still
+//! waits in the shadow is not followed: the task would have asked later. With [`Clients::Open`]
+//! every request is followed, whatever its task still waits for.
+//!
+//! # Properties
+//! 1. The live engine says the same at the same instants with a shadow and without.
+//! 2. A shadow with the settings of the live engine delays nothing.
+//! 3. A limit is told with the delay that it gives when it is live.
+//! 4. A task that waits for its answers is not delayed by more than its own requests, however long
+//!    the limit is below what it asks for live.
+//! 5. A policy that fails ends the shadow, and nothing else.
+//! 6. Memory is bounded, whatever the live requests do.
+//!
+//! # When it does not know
+//! - A live request that does not end holds up the line; when the line is full it is left out
+//!   (`missed_count`).
+//! - Write-back and flushes take what such requests took lately; before the first one, what all
+//!   requests took for their size, and before any request 1 ns per byte.
+//! - A disk that never had two requests at once may serve several at once or not: it is taken for
+//!   one that cannot, so delays are upper bounds.
+//!
+//! # Limits
+//! The virtual disk takes for a request what it took in the order of the live scheduler. Another
+//! order costs other seeks: who would wait for whom is told, what the disk would gain by it is not.
+//! A task that would be served sooner does not come sooner; one that is served later comes with the
+//! next live request, so its latency is short of the true one by at most the time from one of its
+//! live requests to the next (its rate is not). Requests that the shadow has not served
+//! yet are in no histogram (`waiting_count`). Flushes take their time there and are not compared.
+//! At [`OPEN_REQUESTS_MAX`] requests in the shadow further ones are left out.
+//!
+//! # Sources
+//! Replay with the dependencies of the traced program: Weiss, Harter, Arpaci-Dusseau and
+//! Arpaci-Dusseau, "ROOT: Replaying Multithreaded Traces with Resource-Oriented Ordering" (2013).
+//! Open and closed loops differ so much that neither may stand for the other: Schroeder, Wierman
+//! and Harchol-Balter, "Open Versus Closed: A Cautionary Tale" (2006). The virtual disk is the
+//! single server of Lindley, "The theory of queues with a single server" (1952).
+
+use crate::engine::{Control, Engine, Input};
+use crate::group::Settings;
+use crate::limits::SHADOW_EVENTS_MAX;
+use crate::pace;
+use crate::request::{GroupId, Op, Outcome, Submit, TaskId};
+use crate::sched::{Algorithm, Params};
+use crate::time::Instant;
+use crate::units::Bytes;
+use crate::window;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) mod disk;
+mod follow;
+mod line;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use crate::limits::SHADOW_OPEN_MAX as OPEN_REQUESTS_MAX;
+pub use report::{GroupReport, Report};
+
+pub(crate) use disk::Served;
+use disk::{Measured, VirtualDisk};
+pub(crate) use line::Ended;
+use line::{Item, Line};
+
+/// What clients do while they wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clients {
+    /// They ask for more when they have their answers, as programs do.
+    #[default]
+    Closed,
+    /// They ask whatever they wait for: many independent clients behind one task.
+    Open,
+}
+
+/// Which settings of a device are tried; `None` is as the live engine.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The scheduler, with its parameters.
+    pub scheduler: Option<(&'static Algorithm, Params)>,
+    /// The policy of stage pace.
+    pub pace: Option<&'static pace::Policy>,
+    /// The policy of stage window.
+    pub window: Option<&'static window::Policy>,
+    /// Most requests at the disk.
+    pub window_depth: Option<u32>,
+    /// Slots of the device.
+    pub nr_requests: Option<u32>,
+    /// What clients do while they wait.
+    pub clients: Clients,
+}
+
+/// A shadow as it stands, to be looked at.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// What is tried.
+    pub plan: &'a Plan,
+    /// What is tried for groups.
+    pub groups: &'a BTreeMap<GroupId, Settings>,
+    /// What it would have done.
+    pub report: &'a Report,
+    /// Since when.
+    pub since: Instant,
+    /// Requests that wait in the shadow.
+    pub waiting_count: usize,
+    /// Why it has ended, if it has.
+    pub failed: Option<&'static str>,
+}
+
+/// A request in the shadow's engine.
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    task: TaskId,
+    group: GroupId,
+    op: Op,
+    size: Bytes,
+    ended: Ended,
+}
+
+/// The requests of a task: live, and in the shadow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Depth {
+    live: u32,
+    shadow: u32,
+}
+
+/// Why it has ended.
+pub(crate) const PANICKED: &str = "panicked";
+
+/// A shadow of an engine; at first without one.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    pub(crate) plan: Plan,
+    /// Settings that differ from the live ones.
+    pub(crate) groups: BTreeMap<GroupId, Settings>,
+    /// Its policy; `None` when it has failed.
+    engine: Option<Box<Engine>>,
+    failed: Option<&'static str>,
+    since: Instant,
+    now: Instant,
+    /// When its engine wants to be asked again.
+    again: Instant,
+    line: Line,
+    depths: BTreeMap<TaskId, Depth>,
+    followed: Vec<Option<Followed>>,
+    free: Vec<u32>,
+    pub(crate) measured: Measured,
+    disk: VirtualDisk,
+    report: Report,
+}
+
+impl Shadow {
+    /// Goes on with another engine at rest: what waits in the present one is left out.
+    pub(crate) fn restart(&mut self, now: Instant, engine: Result<Engine, &'static str>) {
+        self.failed = engine.as_ref().err().copied();
+        self.engine = engine.ok().map(Box::new);
+        (self.now, self.again) = (now, Instant::NEVER);
+        self.report.missed_count += self.waiting_count() as u64 + self.line.clear();
+        self.disk = VirtualDisk::default();
+        (self.followed, self.free) = (Vec::new(), Vec::new());
+        self.depths.values_mut().for_each(|depth| depth.shadow = 0);
+        self.depths.retain(|_, depth| depth.live > 0);
+    }
+
+    /// Forgets what it has found: something else is tried from now on.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        (self.since, self.report) = (now, Report::default());
+    }
+
+    /// As it stands.
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            plan: &self.plan,
+            groups: &self.groups,
+            report: &self.report,
+            since: self.since,
+            waiting_count: self.waiting_count(),
+            failed: self.failed,
+        }
+    }
+
+    fn waiting_count(&self) -> usize {
+        self.followed.len() - self.free.len()
+    }
+
+    // What the live engine tells.
+
+    /// A live request comes. The number is to be given back when it has ended.
+    pub(crate) fn arrived(&mut self, now: Instant, submit: Submit) -> u64 {
+        if self.engine.is_none() {
+            return 0;
+        }
+        if submit.op == Op::Flush {
+            self.line.push(now, Item::Flush(submit), 0);
+            return 0;
+        }
+        let depth = self.arrives(submit.task);
+        self.line.push(now, Item::Request(submit), depth)
+    }
+
+    /// A live buffered write comes; as [`Shadow::arrived`].
+    pub(crate) fn dirtied(&mut self, now: Instant, submit: Submit) -> u64 {
+        if self.engine.is_none() {
+            return 0;
+        }
+        let depth = self.arrives(submit.task);
+        self.line.push(now, Item::Write(submit), depth)
+    }
+
+    /// What is dirty in an extent is void.
+    pub(crate) fn voided(&mut self, now: Instant, extent: crate::request::Extent) {
+        if self.engine.is_some() {
+            self.line.push(now, Item::Void(extent), 0);
+        }
+    }
+
+    fn arrives(&mut self, task: TaskId) -> u32 {
+        let depth = self.depths.entry(task).or_default();
+        depth.live += 1;
+        depth.live
+    }
+
+    /// A live request or buffered write has ended.
+    pub(crate) fn ended(&mut self, number: u64, submit: &Submit, ended: Ended) {
+        if number == 0 {
+            return;
+        }
+        self.report.live(submit.group, submit.extent.len());
+        self.line.ended(number, ended);
+        if let Some(depth) = self.depths.get_mut(&submit.task) {
+            depth.live = depth.live.saturating_sub(1);
+            self.forget_if_gone(submit.task);
+        }
+    }
+
+    fn forget_if_gone(&mut self, task: TaskId) {
+        let depth = self.depths.get(&task);
+        if depth.is_some_and(|depth| depth.live == 0 && depth.shadow == 0) {
+            self.depths.remove(&task);
+        }
+    }
+
+    /// A change of the live device that holds for the shadow too, at once.
+    pub(crate) fn control(&mut self, control: Control) {
+        let now = self.now;
+        self.fenced(|shadow| {
+            // Memory and groups can always be set.
+            let _ = shadow.engine_mut().control(now, control);
+            shadow.drain();
+        });
+    }
+
+    /// A group is gone, live.
+    pub(crate) fn removed(&mut self, id: GroupId) {
+        self.groups.remove(&id);
+        self.report.forget(id);
+        self.control(Control::RemoveGroup(id));
+    }
+
+    /// Whether its engine still has requests of a group that was removed.
+    pub(crate) fn has_dead(&self, id: GroupId) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.is_group_dying(id))
+    }
+
+    // Its own time.
+
+    /// Goes on as far as what has happened live is known. Bounded work.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if self.engine.is_none() {
+            return;
+        }
+        self.report.missed_count += self.line.give_up();
+        self.fenced(|shadow| {
+            for _ in 0..SHADOW_EVENTS_MAX {
+                if shadow.engine.is_none() || !shadow.step(now) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// The next thing that happens, if it is known by now.
+    fn step(&mut self, now: Instant) -> bool {
+        let (arrival, is_known) = self.line.next(now);
+        let due = self.disk.next();
+        let at = due.min(self.again).min(arrival).max(self.now);
+        if at > now || (at >= arrival && !is_known) {
+            return false;
+        }
+        self.now = at;
+        let done = self.disk.done(at);
+        let is_timer = self.again <= at;
+        if let Some(id) = done {
+            self.engine_mut().handle(at, Input::Done { id, outcome: Outcome::Ok });
+        } else if !is_timer {
+            // What came together live comes together here.
+            while let Some((item, depth, ended)) = self.line.pop(at) {
+                self.arrive(item, depth, ended);
+            }
+        }
+        self.drain();
+        true
+    }
+
+    // What goes wrong here stays here.
+
+    fn engine_mut(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("it has not failed")
+    }
+
+    /// Ends it. Its engine may be broken: it is leaked, as dropping it could panic again.
+    fn fail(&mut self, why: &'static str) {
+        std::mem::forget(self.engine.take());
+        self.failed = Some(why);
+        self.line.clear();
+        self.depths = BTreeMap::new();
+        (self.followed, self.free) = (Vec::new(), Vec::new());
+    }
+
+    fn fenced(&mut self, work: impl FnOnce(&mut Shadow)) {
+        if self.engine.is_none() {
+            return;
+        }
+        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
+            self.fail(PANICKED);
+        }
+    }
+}
