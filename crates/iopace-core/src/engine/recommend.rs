@@ -38,6 +38,10 @@ impl Engine {
             None => {
                 let Some(shadow) = &mut self.shadow else { return };
                 shadow.groups.remove(&id);
+                if shadow.groups.is_empty() && shadow.plan.is_empty() {
+                    self.shadow = None;
+                    return;
+                }
             }
         }
         self.restart_shadow(true);

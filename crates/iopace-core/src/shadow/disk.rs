@@ -108,7 +108,7 @@ impl Measured {
             _ => {}
         }
         if op != Op::Flush {
-            self.all.add(service, bytes, MEAN_BYTES);
+            self.all.add(service, 1, MEAN_COUNT);
         }
         if now.since(self.since) >= LEAST_INTERVAL {
             self.since = now;
@@ -126,7 +126,7 @@ impl Measured {
     /// What write-back of that size takes.
     pub(super) fn write_back(&self, size: Bytes) -> Served {
         let size = size.get();
-        let service = self.write_back.of(size).or_else(|| self.all.of(size));
+        let service = self.write_back.of(size).or_else(|| self.all.of(1));
         Served { service: service.unwrap_or(Nanos(size)), ..Served::default() }
     }
 

@@ -32,8 +32,8 @@
 //! # When it does not know
 //! - A live request that does not end holds up the line; when the line is full it is left out
 //!   (`missed_count`).
-//! - Write-back and flushes take what such requests took lately; before the first one, what all
-//!   requests took for their size, and before any request 1 ns per byte.
+//! - Write-back and flushes take what such requests took lately; before the first one, what a request
+//!   of any kind took, and before any request 1 ns per byte.
 //! - A disk that never had two requests at once may serve several at once or not: it is taken for
 //!   one that cannot, so delays are upper bounds.
 //!
@@ -105,6 +105,15 @@ pub struct Plan {
     pub nr_requests: Option<u32>,
     /// What clients do while they wait.
     pub clients: Clients,
+}
+
+impl Plan {
+    /// Whether all is as live.
+    pub fn is_empty(&self) -> bool {
+        let is_sched = self.scheduler.is_some() || self.nr_requests.is_some();
+        let is_window = self.window.is_some() || self.window_depth.is_some();
+        !is_sched && !is_window && self.pace.is_none()
+    }
 }
 
 /// A shadow as it stands, to be looked at.

@@ -33,12 +33,14 @@ mod groups;
 mod live;
 mod mounts;
 mod policies;
+mod recommend;
 
 pub use explain::*;
 pub use groups::*;
 pub use live::*;
 pub use mounts::MountReport;
 pub use policies::*;
+pub use recommend::*;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

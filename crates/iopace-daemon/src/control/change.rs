@@ -52,10 +52,7 @@ pub fn apply(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
 /// # Errors
 /// The reason, with what would be right.
 pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusal> {
-    let name = &change.policy;
-    let policy = pace::find(name).ok_or_else(|| {
-        unknown("pacing policy", name, pace::REGISTRY.iter().map(|policy| policy.name))
-    })?;
+    let policy = find_pace(&change.policy)?;
     let status = device.status();
     if status.memory.is_none() {
         let name = &device.info().name;
@@ -77,9 +74,7 @@ pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusa
 pub fn apply_window(device: &dyn Device, change: &WindowChange) -> Result<(), Refusal> {
     let policy = match change.policy.as_deref() {
         None => None,
-        Some(name) => Some(window::find(name).ok_or_else(|| {
-            unknown("window policy", name, window::REGISTRY.iter().map(|policy| policy.name))
-        })?),
+        Some(name) => Some(find_window(name)?),
     };
     if let Some(depth) = change.depth.filter(|depth| !(1..=WINDOW_DEPTH_MAX).contains(depth)) {
         return Err(Refusal::Illegal {
@@ -135,7 +130,7 @@ fn control(device: &dyn Device, change: &Change) -> Result<Control, Refusal> {
 }
 
 /// The settings on top of what there is.
-fn with(
+pub(super) fn with(
     algorithm: &Algorithm,
     mut params: Params,
     set: &BTreeMap<String, u64>,
@@ -149,9 +144,19 @@ fn with(
     Ok(params)
 }
 
-fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
+pub(super) fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
     let all = REGISTRY.iter().map(|algorithm| algorithm.name);
     sched::find(name).ok_or_else(|| unknown("scheduler", name, all))
+}
+
+pub(super) fn find_pace(name: &str) -> Result<&'static pace::Policy, Refusal> {
+    let all = pace::REGISTRY.iter().map(|policy| policy.name);
+    pace::find(name).ok_or_else(|| unknown("pacing policy", name, all))
+}
+
+pub(super) fn find_window(name: &str) -> Result<&'static window::Policy, Refusal> {
+    let all = window::REGISTRY.iter().map(|policy| policy.name);
+    window::find(name).ok_or_else(|| unknown("window policy", name, all))
 }
 
 fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) -> Refusal {
@@ -167,7 +172,7 @@ fn all() -> String {
     names.join(", ")
 }
 
-fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
+pub(super) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
     let name = &device.info().name;
     let (error, hint) = match error {
         ControlError::AlreadyInserted(present) => (

@@ -3,6 +3,7 @@
 mod groups;
 mod live;
 mod policies;
+mod recommend;
 mod sse;
 
 pub use live::{Follow, LiveMessage, LiveStream};

@@ -19,6 +19,7 @@ mod page;
 mod policies;
 pub mod port;
 mod query;
+pub mod recommend;
 pub mod report;
 mod routes;
 pub mod server;

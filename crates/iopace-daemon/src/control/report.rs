@@ -10,13 +10,14 @@ use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
-use iopace_core::sched::{Algorithm, REGISTRY};
+use iopace_core::sched::{Algorithm, Params, REGISTRY};
 use iopace_core::stats::{DirectionStats, LogHistogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Reason;
 use iopace_core::{pace, window};
+use std::collections::BTreeMap;
 
 /// A device as it stands.
 pub fn device(device: &dyn Device) -> DeviceReport {
@@ -71,6 +72,10 @@ pub fn policies() -> PolicyList {
     }
 }
 
+pub(super) fn params(params: &Params) -> BTreeMap<String, u64> {
+    params.iter().map(|(spec, value)| (spec.name.into(), value)).collect()
+}
+
 pub(crate) fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
     let MemoryStatus { dirty, thresholds, picture: seen, pauses } = memory;
     let mut picture = picture(seen, dirty.device);
@@ -122,7 +127,7 @@ fn scheduler(info: &DeviceInfo, engine: &Status) -> SchedulerReport {
         algorithm: engine.algorithm.name.into(),
         inserted: engine.inserted,
         base: info.base.into(),
-        params: engine.params.iter().map(|(spec, value)| (spec.name.into(), value)).collect(),
+        params: params(&engine.params),
         counters: names.zip(engine.counters.iter().copied()).collect(),
     }
 }

@@ -8,7 +8,7 @@ use super::api::{
 use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
 use super::metrics::Format;
-use super::{explain, metrics, openapi, policies, query, report, stream};
+use super::{explain, metrics, openapi, policies, query, recommend, report, stream};
 use crate::clock;
 use crate::device::Device;
 use axum::Router;
@@ -36,9 +36,12 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
                                  /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
                                  /v1/groups/files, /v1/groups/stat, /v1/connections, \
-                                 /v1/processes, /v1/mounts; POST /v1/devices/NAME/scheduler, \
-                                 /v1/devices/NAME/pace, /v1/devices/NAME/window, /v1/groups, \
-                                 /v1/groups/files, /v1/groups/move; DELETE /v1/groups";
+                                 /v1/processes, /v1/mounts, /v1/devices/NAME/recommend; POST \
+                                 /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
+                                 /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
+                                 /v1/groups, /v1/groups/files, /v1/groups/move, \
+                                 /v1/groups/recommend; DELETE /v1/groups, \
+                                 /v1/devices/NAME/recommend";
 
 pub(super) type Subject = State<Shared>;
 
@@ -80,6 +83,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(openmetrics))
         .merge(openapi::router())
         .merge(policies::router())
+        .merge(recommend::router())
         .merge(groups::router())
         .merge(stream::router())
         .merge(explain::router())

@@ -14,6 +14,7 @@ mod made;
 mod members;
 mod named;
 mod processes;
+mod recommend;
 mod set_for;
 mod setup;
 mod stat;
@@ -60,6 +61,8 @@ struct State {
     members: BTreeMap<u64, Member>,
     processes: Processes,
     made: Made,
+    /// What is tried for groups.
+    tried: recommend::Tried,
     /// Groups that the devices know.
     told: BTreeSet<GroupId>,
 }
@@ -110,6 +113,7 @@ impl Groups {
             members: BTreeMap::new(),
             processes: Processes::default(),
             made: Made::default(),
+            tried: recommend::Tried::new(),
             told: BTreeSet::new(),
         };
         let proc = Arc::new(Kernel);
@@ -220,6 +224,7 @@ impl Groups {
         let id = state.tree.find(path)?;
         self.check_payers(&mut state, id)?;
         state.tree.remove(id)?;
+        state.tried.retain(|(tried, _), _| *tried != id);
         state.made.keep(id);
         self.reap(&mut state);
         Ok(())
@@ -250,6 +255,7 @@ impl Groups {
                 Groups::tell(&state, &**device, id);
             }
         }
+        self.retry(&mut state, id);
         Ok(changed.devices)
     }
 

@@ -1,0 +1,230 @@
+//! The control socket's answers about recommend mode.
+
+use super::api::{
+    ClientsWord, Problem, RecommendChange, RecommendFile, RecommendReport, RecommendedReport,
+    TimesReport, TriedGroup,
+};
+use super::change::{self, Refusal};
+use super::groups::{Body, body};
+use super::report::{self, stages};
+use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use crate::clock;
+use crate::device::Device;
+use axum::extract::State;
+use iopace_core::engine::Control;
+use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::request::GroupId;
+use iopace_core::shadow::{Clients, GroupReport, Plan, View};
+use iopace_core::stats::SmallHistogram;
+use iopace_core::{pace, window};
+use std::collections::BTreeMap;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn router() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(recommended, recommend, end))
+        .routes(routes!(recommend_group))
+}
+
+/// What is tried beside a device, and what it would have done.
+#[utoipa::path(get, path = "/v1/devices/{name}/recommend",
+    params(("name" = String, Path, description = "The device")),
+    responses((status = 200, description = "What it would have done", body = RecommendReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn recommended(
+    State(shared): Subject,
+    name: Name,
+) -> Result<Answer<RecommendReport>, Refused> {
+    Ok(Answer(told(&shared, find(&shared, name)?)))
+}
+
+/// Tries settings beside those of a device, from the beginning.
+#[utoipa::path(post, path = "/v1/devices/{name}/recommend",
+    params(("name" = String, Path, description = "The device")),
+    request_body = RecommendChange,
+    responses((status = 200, description = "What is tried then", body = RecommendReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn recommend(
+    State(shared): Subject,
+    name: Name,
+    sent: Body,
+) -> Result<Answer<RecommendReport>, Refused> {
+    let change: RecommendChange = body(sent, r#"{"scheduler":"fair","pace":"rate"}"#)?;
+    let device = find(&shared, name)?;
+    apply(device, &change)?;
+    tracing::info!(device = device.info().name, ?change, "recommend mode");
+    Ok(Answer(told(&shared, device)))
+}
+
+/// Ends what is tried beside a device, for groups too.
+#[utoipa::path(delete, path = "/v1/devices/{name}/recommend",
+    params(("name" = String, Path, description = "The device")),
+    responses((status = 200, description = "Nothing is tried then", body = RecommendReport),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn end(State(shared): Subject, name: Name) -> Result<Answer<RecommendReport>, Refused> {
+    let device = find(&shared, name)?;
+    let before = told(&shared, device);
+    shared.subject.groups().end_recommend(&device.info().name);
+    tracing::info!(device = device.info().name, "recommend mode ended");
+    Ok(Answer(before))
+}
+
+/// Tries lines of a file of a group, on the devices that they are about.
+#[utoipa::path(post, path = "/v1/groups/recommend", operation_id = "recommend_group",
+    request_body = RecommendFile,
+    responses((status = 200, description = "What is tried on each device then",
+            body = Vec<RecommendReport>),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn recommend_group(
+    State(shared): Subject,
+    sent: Body,
+) -> Result<Answer<Vec<RecommendReport>>, Refused> {
+    let example = r#"{"group":"/backup","file":"io.max","text":"disk wbps=10M"}"#;
+    let RecommendFile { group, file, text } = body(sent, example)?;
+    shared.subject.groups().recommend(&group, file.as_deref(), text.as_deref())?;
+    tracing::info!(group, file, text, "group in recommend mode");
+    let devices = shared.subject.devices().iter();
+    Ok(Answer(devices.map(|device| told(&shared, &**device)).collect()))
+}
+
+fn tried(shared: &Shared, device: &str) -> Vec<TriedGroup> {
+    let all = shared.subject.groups().tried(device).into_iter();
+    all.map(|(group, files)| TriedGroup { group, files }).collect()
+}
+
+/// Tries what a change says on a device.
+///
+/// # Errors
+/// The reason, with what would be right.
+pub(crate) fn apply(device: &dyn Device, change: &RecommendChange) -> Result<(), Refusal> {
+    let plan = plan(change)?;
+    device.control(Control::Recommend(Some(plan))).map_err(|error| change::conflict(device, &error))
+}
+
+/// What a change asks for.
+///
+/// # Errors
+/// The reason, with what would be right.
+pub fn plan(change: &RecommendChange) -> Result<Plan, Refusal> {
+    let scheduler = match &change.scheduler {
+        None if !change.set.is_empty() => {
+            return Err(Refusal::Illegal {
+                error: "parameters are set, but no scheduler is named".into(),
+                hint: "name the scheduler that they are for ('scheduler')".into(),
+            });
+        }
+        None => None,
+        Some(name) => {
+            let algorithm = change::find(name)?;
+            Some((algorithm, change::with(algorithm, algorithm.defaults(), &change.set)?))
+        }
+    };
+    Ok(Plan {
+        scheduler,
+        pace: change.pace.as_deref().map(change::find_pace).transpose()?,
+        window: change.window.as_deref().map(change::find_window).transpose()?,
+        window_depth: bounded("depth", change.depth, 1, WINDOW_DEPTH_MAX)?,
+        nr_requests: bounded("nr_requests", change.nr_requests, NR_REQUESTS_MIN, NR_REQUESTS_MAX)?,
+        clients: match change.clients {
+            ClientsWord::Closed => Clients::Closed,
+            ClientsWord::Open => Clients::Open,
+        },
+    })
+}
+
+fn bounded(what: &str, value: Option<u32>, least: u32, most: u32) -> Result<Option<u32>, Refusal> {
+    match value.filter(|value| !(least..=most).contains(value)) {
+        Some(value) => Err(Refusal::Illegal {
+            error: format!("{what} {value} is out of bounds"),
+            hint: format!("it is {least} to {most}"),
+        }),
+        None => Ok(value),
+    }
+}
+
+/// What is tried beside a device, as of the oldest request that has not ended.
+fn told(shared: &Shared, device: &dyn Device) -> RecommendReport {
+    // What has come to its end since the last request is counted first.
+    device.tick();
+    let mut report = RecommendReport {
+        device: device.info().name.clone(),
+        active: false,
+        age_ns: 0,
+        plan: RecommendChange::default(),
+        tried: tried(shared, &device.info().name),
+        failed: None,
+        waiting_count: 0,
+        missed_count: 0,
+        all: RecommendedReport::default(),
+        groups: Vec::new(),
+    };
+    let named = shared.subject.groups().named().into_iter();
+    let paths: BTreeMap<GroupId, String> = named.map(|named| (named.id, named.path)).collect();
+    device.look(&mut |engine, _| {
+        if let Some(view) = engine.recommendation() {
+            fill(&mut report, &view, &paths);
+        }
+    });
+    report
+}
+
+fn fill(report: &mut RecommendReport, view: &View<'_>, paths: &BTreeMap<GroupId, String>) {
+    report.active = true;
+    report.age_ns = clock::now().since(view.since).as_nanos();
+    report.plan = in_words(view.plan);
+    report.failed = view.failed.map(str::to_owned);
+    report.waiting_count = view.waiting_count;
+    report.missed_count = view.report.missed_count;
+    report.all = recommended_group(String::new(), &view.report.all);
+    let groups = view.report.groups.iter().filter_map(|(id, group)| {
+        let path = paths.get(id)?;
+        Some(recommended_group(path.clone(), group))
+    });
+    report.groups = groups.collect();
+    report.groups.sort_by(|a, b| a.group.cmp(&b.group));
+}
+
+fn in_words(plan: &Plan) -> RecommendChange {
+    let Plan { scheduler, pace, window, window_depth, nr_requests, clients } = plan;
+    RecommendChange {
+        scheduler: scheduler.as_ref().map(|(algorithm, _)| algorithm.name.into()),
+        set: scheduler.as_ref().map(|(_, params)| report::params(params)).unwrap_or_default(),
+        pace: pace.map(|policy: &pace::Policy| policy.name.into()),
+        window: window.map(|policy: &window::Policy| policy.name.into()),
+        depth: *window_depth,
+        nr_requests: *nr_requests,
+        clients: match clients {
+            Clients::Closed => ClientsWord::Closed,
+            Clients::Open => ClientsWord::Open,
+        },
+    }
+}
+
+fn recommended_group(group: String, from: &GroupReport) -> RecommendedReport {
+    let mean = from.hastened.as_nanos().checked_div(from.hastened_count);
+    RecommendedReport {
+        group,
+        live_count: from.live_count,
+        live_bytes: from.live_bytes,
+        served_count: from.served_count,
+        served_bytes: from.served_bytes,
+        delays: times(&from.delays),
+        hastened_count: from.hastened_count,
+        hastened_mean_ns: mean.unwrap_or_default(),
+        live: times(&from.live),
+        recommended: times(&from.shadow),
+        live_stages: stages(&from.live_times),
+        recommended_stages: stages(&from.shadow_times),
+    }
+}
+
+fn times(histogram: &SmallHistogram) -> TimesReport {
+    TimesReport {
+        count: histogram.count(),
+        mean_ns: histogram.mean().as_nanos(),
+        p50_ns: histogram.quantile(500).as_nanos(),
+        p99_ns: histogram.quantile(990).as_nanos(),
+        max_ns: histogram.max().as_nanos(),
+    }
+}
