@@ -6,6 +6,7 @@ mod group;
 mod live;
 mod mount;
 mod pace;
+mod recommend;
 mod replay;
 mod sched;
 mod serve;
@@ -23,6 +24,7 @@ pub use group::{
 pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, UnmountArgs};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
+pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
@@ -98,6 +100,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show what happened: schedulers exchanged, promises broken, disks that stall
     Events(EventsArgs),
+    /// Learn what other settings would delay, before they hold: nothing is delayed
+    #[command(subcommand)]
+    Recommend(RecommendCommand),
     /// Test whether limits, weights and guarantees hold, and say by how much they are off
     Verify(Box<VerifyArgs>),
     /// See the effect of a scheduler in a minute, on an emulated disk
@@ -254,6 +259,11 @@ mod tests {
             "group move --export d --connection 7 /a",
             "group set /a io.max",
             "group create",
+            "recommend set --set wait_ms=5",
+            "recommend group /a io.max",
+            "recommend group /a",
+            "recommend group /a io.max 'x rbps=1M' --off",
+            "recommend set --sched cfq",
             "mount --list /srv",
             "mount --config a.toml /srv",
             "mount --config a.toml --sched rr",

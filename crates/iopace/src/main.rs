@@ -22,6 +22,7 @@ mod output;
 mod pace;
 mod paths;
 mod policies;
+mod recommend;
 mod replay;
 mod sched;
 mod serve;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Detach(args) => attach::detach::run(&args),
         Command::Sched(command) => sched::run(&command),
         Command::Pace(command) => pace::run(&command),
+        Command::Recommend(command) => recommend::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Top(args) => top::run(&args),

@@ -20,6 +20,7 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
     insta::assert_snapshot!("help_mount", help(&["mount", "--help"]));
     insta::assert_snapshot!("help_pace", help(&["pace", "--help"]));
+    insta::assert_snapshot!("help_recommend", help(&["recommend", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
     insta::assert_snapshot!("help_attach", help(&["attach", "--help"]));

@@ -200,7 +200,7 @@ pub struct MoveArgs {
     pub daemon: DaemonArgs,
 }
 
-fn files(writable_only: bool) -> PossibleValuesParser {
+pub(super) fn files(writable_only: bool) -> PossibleValuesParser {
     let files = FILES.iter().filter(|spec| spec.writable || !writable_only);
     PossibleValuesParser::new(files.map(|spec| PossibleValue::new(spec.name).help(spec.summary)))
 }

@@ -1,0 +1,109 @@
+//! What is tried, and what it would have done, for people.
+
+use crate::output::{finish, right, table};
+use crate::units;
+use comfy_table::Cell;
+use iopace_daemon::control::api::{ClientsWord, RecommendReport, RecommendedReport};
+use std::fmt::Write as _;
+
+/// What is tried beside a device.
+pub fn tried(report: &RecommendReport) -> String {
+    let device = &report.device;
+    if !report.active {
+        return format!("{device}: nothing is tried\n");
+    }
+    let mut text = format!("{device}: tried for {}\n", units::time(report.age_ns));
+    let plan = &report.plan;
+    let mut words = Vec::new();
+    if let Some(name) = &plan.scheduler {
+        words.push(format!("scheduler {name}"));
+    }
+    let policies = [("pace", &plan.pace), ("window", &plan.window)];
+    for (what, name) in policies {
+        words.extend(name.as_ref().map(|name| format!("{what} {name}")));
+    }
+    for (what, number) in [("window depth", plan.depth), ("nr_requests", plan.nr_requests)] {
+        words.extend(number.map(|number| format!("{what} {number}")));
+    }
+    if !words.is_empty() {
+        let _ = writeln!(text, "  {}", words.join(", "));
+    }
+    for group in &report.tried {
+        for (file, lines) in &group.files {
+            let _ = writeln!(text, "  {} {file}: {}", group.group, lines.replace('\n', "; "));
+        }
+    }
+    if words.is_empty() && report.tried.is_empty() {
+        text.push_str("  the settings as they are\n");
+    }
+    if let Some(why) = &report.failed {
+        let _ = writeln!(text, "  ENDED: what is tried has failed, it {why}");
+    }
+    text
+}
+
+/// What it would have done, of all devices.
+pub fn reports(reports: &[RecommendReport]) -> String {
+    let texts: Vec<String> = reports.iter().map(one).collect();
+    texts.join("\n")
+}
+
+fn one(report: &RecommendReport) -> String {
+    let mut text = tried(report);
+    if !report.active {
+        return text;
+    }
+    let mut rows = table([
+        "group", "requests", "delayed", "of them", "mean", "p99", "latency", "would be", "rate",
+    ]);
+    for group in report.groups.iter().filter(|group| group.live_count > 0) {
+        rows.add_row(row(group, &group.group));
+    }
+    rows.add_row(row(&report.all, "all"));
+    text.push_str(&finish(&rows, 2));
+    notes(&mut text, report);
+    text
+}
+
+fn row(group: &RecommendedReport, name: &str) -> Vec<Cell> {
+    let delays = &group.delays;
+    vec![
+        Cell::new(name),
+        right(group.live_count),
+        right(delays.count),
+        right(share(delays.count, group.served_count)),
+        right(units::time(delays.mean_ns)),
+        right(units::time(delays.p99_ns)),
+        right(units::time(group.live.mean_ns)),
+        right(units::time(group.recommended.mean_ns)),
+        right(share(group.served_count, group.live_count)),
+    ]
+}
+
+fn share(part: u64, of: u64) -> String {
+    if of == 0 {
+        return "-".into();
+    }
+    format!("{:.1} %", part as f64 * 100.0 / of as f64)
+}
+
+fn notes(text: &mut String, report: &RecommendReport) {
+    text.push_str(match report.plan.clients {
+        ClientsWord::Closed => {
+            "  rate: requests that would have been served in the same time; the clients would have \
+             asked\n  for the others later. delayed: of those served\n"
+        }
+        ClientsWord::Open => "  rate: requests that would have been served by now\n",
+    });
+    if report.all.hastened_count > 0 {
+        let mean = units::time(report.all.hastened_mean_ns);
+        let count = report.all.hastened_count;
+        let _ = writeln!(text, "  {count} requests would have been sooner, by {mean} on average");
+    }
+    if report.waiting_count > 0 {
+        let _ = writeln!(text, "  {} would be waiting now", report.waiting_count);
+    }
+    if report.missed_count > 0 {
+        let _ = writeln!(text, "  {} were left out", report.missed_count);
+    }
+}
