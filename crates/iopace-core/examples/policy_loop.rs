@@ -1,4 +1,5 @@
-//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting]` puts
+//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting | --recommend]`
+//! puts
 //! requests through an engine, 32 of them (or one per task, if that is more and there are groups)
 //! always there, and prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
 
@@ -6,6 +7,7 @@ use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
 use iopace_core::request::{Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
 use iopace_core::sched;
+use iopace_core::shadow::Plan;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use std::collections::VecDeque;
@@ -16,15 +18,17 @@ const OUTSTANDING: u64 = 32;
 fn main() {
     let (flags, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
-    let accounting = flags.is_empty();
-    let is_known = accounting || flags == ["--no-accounting"];
+    let (accounting, recommend) = (flags != ["--no-accounting"], flags == ["--recommend"]);
+    let is_known = flags.is_empty() || !accounting || recommend;
     let (name, tasks, requests, groups) = match words.as_slice() {
         [name, tasks, requests] if is_known => (name, tasks, requests, 0),
         [name, tasks, requests, groups] if is_known => {
             (name, tasks, requests, groups.parse().expect("a number of groups"))
         }
         _ => {
-            eprintln!("usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting]");
+            eprintln!(
+                "usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting | --recommend]"
+            );
             std::process::exit(2);
         }
     };
@@ -39,6 +43,10 @@ fn main() {
         let settings = Settings::default();
         let control = Control::SetGroup(GroupId(group as u32), GroupId::ROOT, settings);
         engine.control(Instant(0), control).expect("a group");
+    }
+    if recommend {
+        let plan = Plan { nr_requests: Some(64), ..Plan::default() };
+        engine.control(Instant(0), Control::Recommend(Some(plan))).expect("a plan");
     }
     drain(&mut engine, &mut 0, &mut VecDeque::new());
     let mut flying = VecDeque::new();

@@ -1,6 +1,7 @@
 //! What a daemon is told at its start. Plain values: the command line and the configuration file
 //! are both turned into this, so both have the same words and the same defaults.
 
+use crate::control::api::RecommendChange;
 use crate::fuse::who::Rules;
 use crate::limits;
 use iopace_core::units::Bytes;
@@ -93,6 +94,8 @@ pub struct DeviceConfig {
     /// Whether time is accounted for. No setting of users: only for measuring what it costs (the
     /// example `null_device`); everything that tells of waits is wrong without.
     pub accounting: bool,
+    /// Settings to be tried beside these from the start.
+    pub recommend: Option<RecommendChange>,
 }
 
 /// The policy of stage pace where none is named: smooth, and fair to tasks and groups.
@@ -117,6 +120,7 @@ impl DeviceConfig {
             dirty_limit: None,
             dirty_background: None,
             accounting: true,
+            recommend: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a configuration to open devices and exports.
 
 use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, check_dirty};
+use crate::control::recommend;
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
@@ -63,6 +64,11 @@ fn check_memory(device: &DeviceConfig) -> Result<(), StartError> {
 }
 
 fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), StartError> {
+    if let Some(change) = &config.recommend {
+        let name = &config.name;
+        let wrong = |refusal| StartError::Setting(format!("device '{name}': {refusal}"));
+        recommend::apply(device, change).map_err(wrong)?;
+    }
     let Some((name, settings)) = &config.scheduler else {
         return Ok(());
     };

@@ -18,6 +18,7 @@ use crate::output::nearest;
 use groups::GroupTable;
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig};
+use iopace_daemon::control::api::ClientsWord;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -122,6 +123,22 @@ struct DeviceTable {
     set: BTreeMap<Spanned<String>, Spanned<u64>>,
     nr_requests: Option<Spanned<u32>>,
     window: Option<Spanned<u32>>,
+    recommend: Option<Spanned<RecommendTable>>,
+}
+
+/// What is tried beside a device, in the words of its table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RecommendTable {
+    sched: Option<String>,
+    #[serde(default)]
+    set: BTreeMap<String, u64>,
+    pace: Option<String>,
+    window_policy: Option<String>,
+    nr_requests: Option<u32>,
+    window: Option<u32>,
+    #[serde(default)]
+    clients: ClientsWord,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,10 +1,12 @@
 //! What the table of a device says of stages pace and window, and of dirty memory.
 
 use super::resolve::{checked_size, unknown};
-use super::{DeviceTable, Mistake};
+use super::{DeviceTable, Mistake, RecommendTable};
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
 use iopace_daemon::config::{DeviceConfig, check_dirty};
+use iopace_daemon::control::api::RecommendChange;
+use iopace_daemon::control::recommend;
 use toml::Spanned;
 
 /// Puts it into the device's configuration.
@@ -29,6 +31,9 @@ pub(super) fn resolve(table: &DeviceTable, device: &mut DeviceConfig) -> Result<
             (name.span(), unknown("window policy", name.get_ref(), known))
         })?;
     }
+    if let Some(table) = &table.recommend {
+        device.recommend = Some(recommended(table)?);
+    }
     device.dirty_limit = size(dirty_limit.as_ref())?;
     device.dirty_background = size(dirty_background.as_ref())?;
     let DeviceConfig { dirty_limit: limit, dirty_background: background, .. } = device;
@@ -38,6 +43,22 @@ pub(super) fn resolve(table: &DeviceTable, device: &mut DeviceConfig) -> Result<
         let about = if alone { dirty_limit } else { dirty_background };
         (about.as_ref().map_or(0..0, Spanned::span), message)
     })
+}
+
+/// What is tried, checked.
+fn recommended(table: &Spanned<RecommendTable>) -> Result<RecommendChange, Mistake> {
+    let (span, table) = (table.span(), table.get_ref());
+    let change = RecommendChange {
+        scheduler: table.sched.clone(),
+        set: table.set.clone(),
+        pace: table.pace.clone(),
+        window: table.window_policy.clone(),
+        depth: table.window,
+        nr_requests: table.nr_requests,
+        clients: table.clients,
+    };
+    recommend::plan(&change).map_err(|refusal| (span, refusal.to_string()))?;
+    Ok(change)
 }
 
 fn size(text: Option<&Spanned<String>>) -> Result<Option<Bytes>, Mistake> {
