@@ -1,5 +1,5 @@
-//! What the policy costs: `policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting | --recommend]`
-//! puts
+//! What the policy costs:
+//! `policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting | --recommend]` puts
 //! requests through an engine, 32 of them (or one per task, if that is more and there are groups)
 //! always there, and prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
 
@@ -27,7 +27,8 @@ fn main() {
         }
         _ => {
             eprintln!(
-                "usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting | --recommend]"
+                "usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] \
+                 [--no-accounting | --recommend]"
             );
             std::process::exit(2);
         }

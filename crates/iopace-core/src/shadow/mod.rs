@@ -32,8 +32,8 @@
 //! # When it does not know
 //! - A live request that does not end holds up the line; when the line is full it is left out
 //!   (`missed_count`).
-//! - Write-back and flushes take what such requests took lately; before the first one, what a request
-//!   of any kind took, and before any request 1 ns per byte.
+//! - Write-back and flushes take what such requests took lately; before the first one, what a
+//!   request of any kind took, and before any request 1 ns per byte.
 //! - A disk that never had two requests at once may serve several at once or not: it is taken for
 //!   one that cannot, so delays are upper bounds.
 //!
