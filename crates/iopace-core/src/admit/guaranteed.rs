@@ -98,7 +98,7 @@ impl Admission for GuaranteedSlots {
     }
 
     fn release(&mut self, now: Instant, ask: Ask) {
-        self.tree.release(now, ask.group);
+        self.tree.release(now, ask.group, self.tree.taken() >= self.nr_requests);
     }
 
     fn slots(&self) -> (u32, u32) {

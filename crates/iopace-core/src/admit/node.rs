@@ -49,27 +49,32 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// How long the first one has waited for a limit, if the limits on its way open at `opens`.
-    /// Until then it is their business; from then on slots are what is missing. A limit that was
-    /// open between two charges of others counts as closed.
-    fn unpaid(&self, now: Instant, opens: Instant) -> Nanos {
-        opens.min(now).since(self.since)
+    /// How long the first one has waited for a limit, if the limits on its way open at `opens` and
+    /// slots were missing last at `short`. Until a limit opens it is its business, and so is the
+    /// time by which the caller's timer is late; while slots are missing in that time, it is theirs.
+    /// A limit that was open between two charges of others counts as closed.
+    fn unpaid(&self, now: Instant, (opens, short): (Instant, Instant)) -> Nanos {
+        let paid = opens.min(now).max(self.since);
+        let short = short.min(now).max(paid);
+        let late = if opens > self.since { now.since(short) } else { Nanos::ZERO };
+        paid.since(self.since) + late
     }
 
-    /// Takes one in; the limits on its way open at `opens`. True if it is the first.
-    pub(super) fn push(&mut self, now: Instant, ask: Ask, opens: Instant) -> bool {
+    /// Takes one in; `way` is when the limits on its way open and when slots were missing last. True
+    /// if it is the first.
+    pub(super) fn push(&mut self, now: Instant, ask: Ask, way: (Instant, Instant)) -> bool {
         if self.queue.is_empty() {
             self.since = now;
         }
-        let mark = self.budget + self.unpaid(now, opens);
+        let mark = self.budget + self.unpaid(now, way);
         self.queue.push_back(Waiting { ask, mark });
         self.queue.len() == 1
     }
 
     /// Takes the first one out, with its wait for limits.
-    pub(super) fn pop(&mut self, now: Instant, opens: Instant) -> Option<(Ask, Nanos)> {
+    pub(super) fn pop(&mut self, now: Instant, way: (Instant, Instant)) -> Option<(Ask, Nanos)> {
         let Waiting { ask, mark } = self.queue.pop_front()?;
-        self.budget += self.unpaid(now, opens);
+        self.budget += self.unpaid(now, way);
         self.since = now;
         Some((ask, self.budget.saturating_sub(mark)))
     }
@@ -95,6 +100,8 @@ pub(super) struct Node {
     /// Slots of its own requests, and with all below it.
     pub(super) own_taken: u32,
     pub(super) taken: u32,
+    /// When it last came to have room after it had none: under its cap, or as the device.
+    pub(super) short_until: Instant,
     /// Cap while somebody else's latency target is missed.
     pub(super) narrowed: Option<u32>,
     /// Bytes admitted by weight: of its own requests, and as a child of its parent.

@@ -104,8 +104,8 @@ impl Tree {
 
     pub(super) fn enqueue(&mut self, now: Instant, ask: Ask) {
         self.ensure(place(ask.group));
-        let opens = self.opens(ask.group, ask.lane);
-        let is_first = self.node(place(ask.group)).lines[ask.lane as usize].push(now, ask, opens);
+        let way = (self.opens(ask.group, ask.lane), self.short_until(place(ask.group)));
+        let is_first = self.node(place(ask.group)).lines[ask.lane as usize].push(now, ask, way);
         self.waiting_count += 1;
         if is_first {
             self.refresh_up(now, place(ask.group));
@@ -208,9 +208,9 @@ impl Tree {
     pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, bool, Nanos)> {
         let (mut index, lane) = self.next()?;
         self.waiting_count -= 1;
-        let opens = self.opens(GroupId(index - ROOT), lane);
+        let way = (self.opens(GroupId(index - ROOT), lane), self.short_until(index));
         let line = &mut self.node(index).lines[lane as usize];
-        let (ask, unpaid) = line.pop(now, opens).expect("its own requests are ready");
+        let (ask, unpaid) = line.pop(now, way).expect("its own requests are ready");
         self.charge_own(&ask);
         let (mut reserved, bytes) = (false, ask.bytes.get());
         while index != 0 {
@@ -230,14 +230,30 @@ impl Tree {
         Some((ask, reserved, unpaid))
     }
 
-    /// A slot comes back.
-    pub(super) fn release(&mut self, now: Instant, id: GroupId) {
+    /// When slots were missing last for a group, its own or those of one above.
+    fn short_until(&self, mut index: u32) -> Instant {
+        let mut short = Instant::ZERO;
+        while let Some(Some(node)) = self.nodes.get(index as usize) {
+            short = short.max(node.short_until);
+            if index == 0 {
+                break;
+            }
+            index = node.parent;
+        }
+        short
+    }
+
+    /// A slot comes back; `is_full`: the device had no other.
+    pub(super) fn release(&mut self, now: Instant, id: GroupId, is_full: bool) {
         let node = self.node(place(id));
         assert!(node.own_taken > 0, "a slot was given back that nobody took");
         node.own_taken -= 1;
         let mut index = place(id);
         loop {
             let node = self.node(index);
+            if node.taken >= node.cap() || (index == 0 && is_full) {
+                node.short_until = now;
+            }
             node.taken -= 1;
             if index == 0 {
                 break;

@@ -28,6 +28,10 @@ fn the_example_of_the_manual_is_right_and_complete() {
     let (mounted, _) = rest.split_once("```").expect("an end");
     let settings = parse_text(mounted).expect("right");
     assert_eq!((settings.mounts.len(), settings.devices.len()), (2, 1));
+    let manual = include_str!("../../../../docs/recommend.md");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (tried, _) = rest.split_once("```").expect("an end");
+    assert!(parse_text(tried).expect("right").devices[0].recommend.is_some());
     // Whatever the parser knows stands in the examples.
     let tables = ["", "[[device]]\nfile = \"d\"\n", "[[export]]\n", "[[mount]]\ndir = \"/srv\"\n"];
     for table in tables {

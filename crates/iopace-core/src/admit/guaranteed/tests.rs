@@ -363,3 +363,21 @@ fn removed_groups_leave_nothing_behind() {
     assert_eq!(world.slots.slots(), (64, 0));
     assert_eq!(world.admit(), Admit::Empty);
 }
+
+/// Who is asked late lets a request wait for its limit, not for slots, of which there are plenty.
+#[test]
+fn a_late_timer_is_the_business_of_the_limit() {
+    let mut limited = settings(100);
+    limited.max.sustained.iops = per_second(10);
+    let mut world = World::new(128, &[(1, 0, limited)]);
+    world.ask(1, Lane::Read, 4096);
+    world.ask(1, Lane::Read, 4096);
+    let waited = |world: &mut World, now| match world.slots.admit(now) {
+        Admit::Ready { budget, .. } => Some(budget),
+        _ => None,
+    };
+    assert_eq!(waited(&mut world, Instant::ZERO), Some(Nanos::ZERO));
+    assert_eq!(waited(&mut world, Instant(SEC / 10 - 1)), None);
+    let late = SEC / 10 + SEC / 50;
+    assert_eq!(waited(&mut world, Instant(late)), Some(Nanos(late)));
+}
