@@ -94,6 +94,9 @@ pub const SHADOW_LINE_MAX: usize = 16_384;
 /// Most requests of open clients in a shadow, some 400 bytes each: 7 MB.
 pub const SHADOW_OPEN_MAX: usize = 16_384;
 
+/// Flushes that wait in a shadow: each is looked at in every turn while write-back goes on.
+pub const SHADOW_FLUSHES_MAX: usize = 64;
+
 /// Most things that happen in a shadow before the live engine goes on: some 100 us of work after a
 /// long stall, three or four per request otherwise.
 pub const SHADOW_EVENTS_MAX: usize = 256;

@@ -109,7 +109,7 @@ impl Memory {
 
     /// When something happens here by itself.
     pub(super) fn next(&self, now: Instant) -> Instant {
-        let expiry = self.flusher.next_expiry();
+        let expiry = self.flusher.next_due();
         // What is too old already waits for the window, whose answer is an instant or an event.
         let expiry = if expiry > now { expiry } else { Instant::NEVER };
         self.door.next().0.min(self.again).min(expiry)
@@ -122,7 +122,7 @@ impl Memory {
 
     /// Whether write-back may have to go on.
     pub(super) fn is_asked(&self, now: Instant) -> bool {
-        self.is_asked || self.again <= now || self.flusher.next_expiry() <= now
+        self.is_asked || self.again <= now || self.flusher.next_due() <= now
     }
 
     /// The largest portion: a quarter of the limit at most, so that none is larger than all the

@@ -8,7 +8,7 @@ use super::Engine;
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
 use crate::request::{GroupId, Lane, RequestId};
 use crate::units::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most runs that are parked, half of the places that write-back has: the rest is for those that no
 /// limit holds up.
@@ -18,14 +18,21 @@ const PARKED_MAX: usize = WRITE_BACK_REQUESTS_MAX / 2;
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     runs: BTreeMap<GroupId, RequestId>,
-    /// Groups held back with no run here, since there was no place.
-    without: BTreeSet<GroupId>,
+    /// The same of what small syncs wait for.
+    urgent: BTreeMap<GroupId, RequestId>,
+    /// Groups held back with no run here, since there was no place; each once, as it is no candidate.
+    without: VecDeque<GroupId>,
 }
 
 impl Parked {
     /// How many runs there are.
     pub(super) fn count(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Whether a group has what a small sync waits for waiting for its limit.
+    pub(super) fn has_urgent(&self, group: GroupId) -> bool {
+        self.urgent.contains_key(&group)
     }
 }
 
@@ -41,7 +48,7 @@ impl Engine {
             return false;
         }
         if !has_run {
-            parked.without.insert(group);
+            parked.without.push_back(group);
         }
         self.memory.flusher.hold(group);
         true
@@ -58,10 +65,33 @@ impl Engine {
         self.memory.in_line.size += size;
     }
 
+    /// The same of what a small sync waits for: a group has one of them, too.
+    pub(super) fn stands_urgent(&mut self, group: GroupId, id: RequestId) {
+        if self.ledger.is_waiting(id) && self.admit.is_closed(self.now, group, Lane::Write) {
+            self.memory.parked.urgent.insert(group, id);
+        }
+    }
+
+    /// There is a place again for groups that were held back without a run. False if there is none,
+    /// or no such group.
+    pub(super) fn releases(&mut self) -> bool {
+        let memory = &mut self.memory;
+        if memory.parked.runs.len() >= PARKED_MAX || memory.parked.without.is_empty() {
+            return false;
+        }
+        let without = std::mem::take(&mut memory.parked.without);
+        without.into_iter().for_each(|group| memory.flusher.release(group));
+        true
+    }
+
     /// Write-back was admitted: if it was parked, it is in line now, and its group goes on.
     /// `run`: its group and size; none of what is no write-back.
     pub(super) fn unpark(&mut self, id: RequestId, run: Option<(GroupId, Bytes)>) {
         let (memory, Some((group, size))) = (&mut self.memory, run) else { return };
+        if memory.parked.urgent.get(&group) == Some(&id) {
+            memory.parked.urgent.remove(&group);
+            return memory.ask();
+        }
         if memory.parked.runs.get(&group) != Some(&id) {
             return;
         }
@@ -69,7 +99,7 @@ impl Engine {
         memory.in_line.requests_count += 1;
         memory.in_line.size += size;
         memory.flusher.release(group);
-        if let Some(other) = memory.parked.without.pop_first() {
+        if let Some(other) = memory.parked.without.pop_front() {
             memory.flusher.release(other);
         }
         memory.ask();

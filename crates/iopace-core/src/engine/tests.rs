@@ -1,5 +1,6 @@
 mod memory;
 mod nothing;
+mod parked;
 mod times;
 
 use super::*;

@@ -93,6 +93,9 @@ impl Engine {
             let (background, pressed) = (memory.held.background, memory.door.is_gated());
             let len = memory.write_back_len;
             let Some(run) = memory.flusher.candidate(self.now, background, pressed, len) else {
+                if self.releases() {
+                    continue;
+                }
                 return;
             };
             let (size, group) = (run.extent.len(), run.owner.group);
@@ -109,17 +112,26 @@ impl Engine {
             let is_closed = self.admit.is_closed(self.now, group, Lane::Write);
             let id = self.put_into_line(run);
             self.stands(group, id, size, is_closed);
+            // Its limit is charged before more of it is looked at.
+            self.admit_waiting();
         }
     }
 
     /// What small syncs wait for goes into line like a read: a task waits for it, and stage window
     /// decides about it when it goes to the device.
     fn write_back_urgent(&mut self) {
-        while self.has_place()
-            && let Some(run) = self.memory.flusher.urgent(self.memory.write_back_len)
+        while self.has_place() && (self.memory.urgent_count as usize) < WRITE_BACK_REQUESTS_MAX / 2
         {
+            let Memory { flusher, parked, write_back_len, .. } = &self.memory;
+            let Some(run) = flusher.urgent(*write_back_len, |group| parked.has_urgent(group))
+            else {
+                return;
+            };
+            let group = run.owner.group;
             self.memory.urgent_count += 1;
-            self.put_into_line(run);
+            let id = self.put_into_line(run);
+            self.stands_urgent(group, id);
+            self.admit_waiting();
         }
     }
 

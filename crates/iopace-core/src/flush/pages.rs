@@ -12,6 +12,7 @@ use super::{Owner, PAGE};
 use crate::request::{Extent, GroupId};
 use crate::time::Instant;
 use crate::units::Bytes;
+use core::ops::Bound::{Excluded, Unbounded};
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,8 +81,8 @@ pub(super) struct Pages {
     by_group: BTreeSet<(GroupId, u64, u64)>,
     /// Those of `by_group` that somebody asked for.
     asked: BTreeSet<(GroupId, u64, u64)>,
-    /// Those of `dirty` that a small sync waits for.
-    urgent: BTreeSet<(u64, u64)>,
+    /// Those of `by_group` that a small sync waits for.
+    urgent: BTreeSet<(GroupId, u64, u64)>,
 }
 
 impl Pages {
@@ -172,7 +173,7 @@ impl Pages {
                     self.asked.insert(group_key);
                 }
                 if stamp.is_urgent {
-                    self.urgent.insert(key);
+                    self.urgent.insert(group_key);
                 }
                 self.by_group.insert(group_key);
                 self.dirty.insert(key)
@@ -189,7 +190,7 @@ impl Pages {
             State::Dirty(stamp) => {
                 let group_key = (stamp.owner.group, stamp.number, first);
                 self.asked.remove(&group_key);
-                self.urgent.remove(&key);
+                self.urgent.remove(&group_key);
                 self.by_group.remove(&group_key);
                 self.dirty.remove(&key)
             }
@@ -206,9 +207,16 @@ impl Pages {
         self.first_of(&self.asked, group)
     }
 
-    /// The oldest page that a small sync waits for.
-    pub(super) fn urgent(&self) -> Option<(u64, Stamp)> {
-        let &(_, page) = self.urgent.first()?;
+    /// The oldest page that a small sync waits for, of the groups that are not passed over.
+    pub(super) fn urgent(&self, is_passed_over: impl Fn(GroupId) -> bool) -> Option<(u64, Stamp)> {
+        let (mut oldest, mut from) = (None, Unbounded);
+        while let Some(&(group, number, page)) = self.urgent.range((from, Unbounded)).next() {
+            if !is_passed_over(group) {
+                oldest = Some(oldest.map_or((number, page), |one| (number, page).min(one)));
+            }
+            from = Excluded((group, u64::MAX, u64::MAX));
+        }
+        let (_, page) = oldest?;
         Some((page, self.dirty_at(page)?))
     }
 

@@ -119,23 +119,23 @@ fn p9_what_a_small_sync_waits_for_waits_for_no_turn_and_no_chunk() {
     flusher.take(&bulk);
     flusher.wrote(T0, owner(2, 0), extent(2000, 2), Bytes::ZERO);
     flusher.wrote(T0, owner(2, 0), extent(2100, 40), Bytes::ZERO);
-    assert_eq!(flusher.urgent(most), None);
+    assert_eq!(flusher.urgent(most, |_| false), None);
     let mut mark = flusher.sync_extent(extent(2000, 10));
     assert!(mark.is_small());
-    let run = flusher.urgent(most).expect("asked for");
+    let run = flusher.urgent(most, |_| false).expect("asked for");
     assert_eq!((run.extent, run.is_urgent), (extent(2000, 2), true));
     flusher.take(&run);
-    assert_eq!(flusher.urgent(most), None);
+    assert_eq!(flusher.urgent(most, |_| false), None);
     // The chunk goes on where it was.
     let next = flusher.candidate(T0, Bytes::ZERO, false, most).expect("above background");
     assert_eq!((next.extent, next.is_urgent), (extent(16, 16), false));
     // Written again on its way: the next sync waits for that too.
     flusher.wrote(T0, owner(2, 0), extent(2001, 1), Bytes::ZERO);
     let mut again = flusher.sync_extent(extent(2000, 10));
-    assert_eq!(flusher.urgent(most), None);
+    assert_eq!(flusher.urgent(most, |_| false), None);
     assert_eq!(flusher.done(&run, true), Bytes(PAGE));
     assert!(flusher.is_extent_synced(&mut mark) && !flusher.is_extent_synced(&mut again));
-    let run = flusher.urgent(all).expect("asked for again");
+    let run = flusher.urgent(all, |_| false).expect("asked for again");
     assert_eq!(run.extent, extent(2001, 1));
     flusher.take(&run);
     flusher.done(&run, true);
@@ -150,9 +150,9 @@ fn p9_a_larger_sync_has_turns() {
     let count = SMALL_SYNC_MAX.get() / PAGE;
     flusher.wrote(T0, owner(1, 0), extent(0, count + 1), Bytes::ZERO);
     assert!(!flusher.sync_extent(extent(0, count + 1)).is_small());
-    assert_eq!(flusher.urgent(SMALL_SYNC_MAX), None);
+    assert_eq!(flusher.urgent(SMALL_SYNC_MAX, |_| false), None);
     assert!(flusher.sync_extent(extent(1, count)).is_small());
-    let run = flusher.urgent(Bytes(1 << 30)).expect("asked for");
+    let run = flusher.urgent(Bytes(1 << 30), |_| false).expect("asked for");
     assert_eq!(run.extent, extent(1, count));
 }
 

@@ -71,6 +71,13 @@ impl Flusher {
         self.pages.oldest_since().map_or(Instant::NEVER, |since| since + DIRTY_EXPIRE)
     }
 
+    /// When something becomes due by its age next, of groups that may give candidates and have
+    /// nothing due yet.
+    pub fn next_due(&self) -> Instant {
+        let oldest = self.turns.oldest_young().and_then(|group| self.pages.oldest_of(group));
+        oldest.map_or(Instant::NEVER, |(_, stamp)| stamp.since + DIRTY_EXPIRE)
+    }
+
     /// The run to write back next, of `run_max` at most (a page at least), if something is due:
     /// everything, if more than `background` is dirty or on its way, or if it is `pressed` because
     /// somebody waits for memory; else what is too old or was asked for.
@@ -118,9 +125,10 @@ impl Flusher {
         }
     }
 
-    /// The oldest run that a small sync waits for, of `run_max` at most (a page at least).
-    pub fn urgent(&self, run_max: Bytes) -> Option<Run> {
-        let (first, stamp) = self.pages.urgent()?;
+    /// The oldest run that a small sync waits for, of `run_max` at most (a page at least), of the
+    /// groups that are not passed over.
+    pub fn urgent(&self, run_max: Bytes, is_passed_over: impl Fn(GroupId) -> bool) -> Option<Run> {
+        let (first, stamp) = self.pages.urgent(is_passed_over)?;
         let most = (run_max.get() / PAGE).max(1);
         let mut end = first;
         while end - first < most {

@@ -3,7 +3,7 @@
 use super::line::{Ended, Item};
 use super::{Clients, Followed, Shadow};
 use crate::engine::{Input, Output, Start};
-use crate::limits::SHADOW_OPEN_MAX;
+use crate::limits::{SHADOW_FLUSHES_MAX, SHADOW_OPEN_MAX};
 use crate::request::{GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
 use crate::trace::Event;
 
@@ -13,6 +13,10 @@ impl Shadow {
         match item {
             Item::Void(extent) => self.engine_mut().handle(now, Input::Void(extent)),
             Item::Flush(submit) => {
+                // One that waits already covers about the same; a live task waits for each of them.
+                if self.flushes_count >= SHADOW_FLUSHES_MAX || !self.has_place() {
+                    return;
+                }
                 let served = self.measured.flush();
                 let ended = Ended { served, ..Ended::default() };
                 self.enter(submit, ended, false);
@@ -30,9 +34,14 @@ impl Shadow {
     fn may_come(&self, task: TaskId, depth: u32) -> bool {
         let shadow = self.depths.get(&task).map_or(0, |depth| depth.shadow);
         match self.plan.clients {
-            Clients::Closed => shadow < depth,
-            Clients::Open => self.waiting_count() < SHADOW_OPEN_MAX,
+            Clients::Closed => shadow < depth && self.has_place(),
+            Clients::Open => self.has_place(),
         }
+    }
+
+    /// Whether there is room for one more, whoever asks.
+    fn has_place(&self) -> bool {
+        self.waiting_count() < SHADOW_OPEN_MAX
     }
 
     fn enter(&mut self, submit: Submit, ended: Ended, is_buffered: bool) {
@@ -41,8 +50,9 @@ impl Shadow {
         if self.engine_mut().account(group).is_none() || self.has_dead(group) {
             group = GroupId::ROOT;
         }
-        if op != Op::Flush {
-            self.depths.entry(task).or_default().shadow += 1;
+        match op {
+            Op::Flush => self.flushes_count += 1,
+            _ => self.depths.entry(task).or_default().shadow += 1,
         }
         let followed = Some(Followed { task, group, op, size: extent.len(), ended });
         let place = match self.free.pop() {
@@ -110,6 +120,7 @@ impl Shadow {
         self.free.push(place);
         let Followed { task, group, op, size, ended } = followed;
         if op == Op::Flush {
+            self.flushes_count -= 1;
             return;
         }
         if let Some(depth) = self.depths.get_mut(&task) {

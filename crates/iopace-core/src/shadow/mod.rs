@@ -170,6 +170,8 @@ pub(crate) struct Shadow {
     depths: BTreeMap<TaskId, Depth>,
     followed: Vec<Option<Followed>>,
     free: Vec<u32>,
+    /// Flushes among them.
+    flushes_count: usize,
     pub(crate) measured: Measured,
     disk: VirtualDisk,
     report: Report,
@@ -183,7 +185,7 @@ impl Shadow {
         (self.now, self.again) = (now, Instant::NEVER);
         self.report.missed_count += self.waiting_count() as u64 + self.line.clear();
         self.disk = VirtualDisk::default();
-        (self.followed, self.free) = (Vec::new(), Vec::new());
+        (self.followed, self.free, self.flushes_count) = (Vec::new(), Vec::new(), 0);
         self.depths.values_mut().for_each(|depth| depth.shadow = 0);
         self.depths.retain(|_, depth| depth.live > 0);
     }
@@ -340,7 +342,7 @@ impl Shadow {
         self.failed = Some(why);
         self.line.clear();
         self.depths = BTreeMap::new();
-        (self.followed, self.free) = (Vec::new(), Vec::new());
+        (self.followed, self.free, self.flushes_count) = (Vec::new(), Vec::new(), 0);
     }
 
     fn fenced(&mut self, work: impl FnOnce(&mut Shadow)) {

@@ -194,7 +194,7 @@ impl Test {
         }
         if self.next(3) == 0 {
             let urgent = self.naive.urgent(self.run_max);
-            assert_eq!(self.flusher.urgent(Bytes(self.run_max * PAGE)), urgent);
+            assert_eq!(self.flusher.urgent(Bytes(self.run_max * PAGE), |_| false), urgent);
             return urgent.iter().for_each(|run| self.take(run));
         }
         let background = self.next(PAGES) * PAGE;

@@ -119,7 +119,7 @@ impl Shares {
         let Node { share, cap, .. } = self.nodes[place];
         // Who is alone below a limit is held by its meter, and needs no rate.
         let is_shared = order.len() > 1 && cap < u64::MAX;
-        let whole = if is_shared { share.min(cap + cap / CAP_ROOM) } else { share };
+        let whole = if is_shared { share.min(cap.saturating_add(cap / CAP_ROOM)) } else { share };
         let all: u64 = order.iter().map(|&child| self.nodes[child].weight).sum();
         // Those that want least for their weight first.
         order.sort_by(|&a, &b| {
