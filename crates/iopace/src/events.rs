@@ -2,15 +2,16 @@
 
 use crate::cli::EventsArgs;
 use crate::group::client_at;
-use crate::output::{Failure, Format, finish, print, print_json, right, table};
+use crate::output::{Failure, Format, finish, print, print_json, print_on, right, table};
 use crate::units::time;
 use iopace_core::time::Nanos;
 use iopace_daemon::control::api::EventReport;
-use iopace_daemon::control::{Client, ClientError, LiveMessage};
+use iopace_daemon::control::{ClientError, LiveMessage, LiveStream};
 use jiff::{SignedDuration, Zoned};
+use std::time::Instant;
 
-/// What came within so long before a stream began may be in the list and in the stream.
-const OVERLAP: Nanos = Nanos::from_secs(3);
+/// The same event is told with ages that differ by the time on the way only.
+const NEAR: Nanos = Nanos::from_millis(500);
 
 /// Carries out the command.
 ///
@@ -18,14 +19,23 @@ const OVERLAP: Nanos = Nanos::from_secs(3);
 /// No daemon.
 pub fn run(args: &EventsArgs) -> Result<(), Failure> {
     let client = client_at(args.control.as_deref())?;
+    // The stream first, so that nothing falls between it and the list.
+    let stream = args.follow.then(|| client.live_stream(None)).transpose().map_err(Failure::new)?;
     let mut events = client.events().map_err(Failure::new)?;
+    let listed_at = Instant::now();
     events.retain(|event| is_asked(args, event));
-    match (args.follow, args.format.format) {
-        (false, Format::Json) => return print_json(&events),
-        (false, Format::Table) => return print(&listed(&events)),
-        (true, format) => events.iter().try_for_each(|event| line(format, event))?,
+    match (stream, args.format.format) {
+        (None, Format::Json) => print_json(&events),
+        (None, Format::Table) => print(&listed(&events)),
+        (Some(stream), format) => {
+            for event in &events {
+                if !line(format, event)? {
+                    return Ok(());
+                }
+            }
+            follow(args, stream, &events, listed_at)
+        }
     }
-    follow(args, &client, &events)
 }
 
 fn is_asked(args: &EventsArgs, event: &EventReport) -> bool {
@@ -54,24 +64,27 @@ fn listed(events: &[EventReport]) -> String {
     finish(&rows, 0)
 }
 
-fn line(format: Format, event: &EventReport) -> Result<(), Failure> {
+/// False if nobody reads any more.
+fn line(format: Format, event: &EventReport) -> Result<bool, Failure> {
     match format {
         Format::Json => {
             let text = serde_json::to_string(event).expect("strings and numbers");
-            print(&format!("{text}\n"))
+            print_on(&format!("{text}\n"))
         }
         Format::Table => {
             let EventReport { device, kind, text, .. } = event;
-            print(&format!("{} {device} {kind}: {text}\n", when(event)))
+            print_on(&format!("{} {device} {kind}: {text}\n", when(event)))
         }
     }
 }
 
-/// Prints what comes, but not again what was printed.
-fn follow(args: &EventsArgs, client: &Client, printed: &[EventReport]) -> Result<(), Failure> {
-    let is_late = |event: &&EventReport| event.age_ns < OVERLAP.as_nanos();
-    let mut known: Vec<EventReport> = printed.iter().filter(is_late).cloned().collect();
-    let mut stream = client.live_stream(None).map_err(Failure::new)?;
+/// Prints what comes, but not again what was printed from the list.
+fn follow(
+    args: &EventsArgs,
+    mut stream: LiveStream,
+    printed: &[EventReport],
+    listed_at: Instant,
+) -> Result<(), Failure> {
     loop {
         let event = match stream.next_message() {
             Ok(LiveMessage::Event(event)) => event,
@@ -79,13 +92,15 @@ fn follow(args: &EventsArgs, client: &Client, printed: &[EventReport]) -> Result
             Err(ClientError::Ended(_)) => return Err(Failure::new("the daemon has ended")),
             Err(error) => return Err(Failure::new(error)),
         };
-        let again = known.iter().position(|one| {
-            (&one.device, &one.kind, &one.text) == (&event.device, &event.kind, &event.text)
+        let since = u64::try_from(listed_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let is_again = printed.iter().any(|one| {
+            let is_same =
+                (&one.device, &one.kind, &one.text) == (&event.device, &event.kind, &event.text);
+            let age_ns = one.age_ns.saturating_add(since);
+            is_same && age_ns.abs_diff(event.age_ns) < NEAR.as_nanos()
         });
-        if let Some(place) = again {
-            known.remove(place);
-        } else if is_asked(args, &event) {
-            line(args.format.format, &event)?;
+        if !is_again && is_asked(args, &event) && !line(args.format.format, &event)? {
+            return Ok(());
         }
     }
 }

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Ending of the token's file where none is named.
-const TOKEN_ENDING: &str = "token";
+const TOKEN_ENDING: &str = ".token";
 
 /// The loopback port that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,10 @@ impl Wanted {
     /// # Errors
     /// The address is taken, or what is wrong with the file.
     pub fn bind(&self, beside: &Path) -> Result<Port, Failure> {
-        let own = beside.with_extension(TOKEN_ENDING);
+        // Behind the whole name: two sockets may differ in their endings only.
+        let mut own = beside.as_os_str().to_owned();
+        own.push(TOKEN_ENDING);
+        let own = PathBuf::from(own);
         let file = self.token_file.as_deref().unwrap_or(&own);
         // Whoever asks for it may be elsewhere.
         let file = std::path::absolute(file).unwrap_or(file.to_owned());

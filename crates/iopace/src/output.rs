@@ -45,12 +45,19 @@ impl Failure {
 /// # Errors
 /// Standard output cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_on(text).map(|_| ())
+}
+
+/// The same for what goes on. False if nobody reads it any more.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_on(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("standard output cannot be written: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
     }
 }
 

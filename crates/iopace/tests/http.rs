@@ -46,7 +46,7 @@ fn the_port_is_told_and_its_token_only_to_who_may_control() {
     assert_eq!(told, address);
     assert!(get(&address, "/v1/devices", &token).contains(" 200 OK"));
     assert!(get(&address, "/v1/devices", &token.to_uppercase()).contains(" 401 "));
-    let file = place.sockets().join("iopace.token");
+    let file = place.sockets().join("iopace.ctl.token");
     assert_eq!(fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o600);
     let json = place.run(&["dashboard", "--format", "json"]).json();
     assert_eq!(json["token_file"], file.to_str().expect("text"));

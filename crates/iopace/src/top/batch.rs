@@ -5,12 +5,11 @@ use super::header;
 use super::rows::{Order, View, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
-use crate::output::{Failure, Format};
+use crate::output::{Failure, Format, print_on};
 use iopace_daemon::control::api::{LiveDevice, LiveReport};
 use iopace_daemon::control::{Client, LiveMessage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use std::io::{self, Write};
 use std::time::Duration;
 
 /// Width of the text, where `COLUMNS` says nothing.
@@ -55,7 +54,7 @@ pub fn run(client: &Client, app: &App, batch: Batch) -> Result<(), Failure> {
                         line.expect("strings and numbers") + "\n"
                     }
                 };
-                if !write(&text)? {
+                if !print_on(&text)? {
                     return Ok(());
                 }
                 printed += 1;
@@ -97,16 +96,6 @@ impl Next {
 fn width() -> u16 {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     columns.unwrap_or(WIDTH).clamp(WIDTHS.0, WIDTHS.1)
-}
-
-/// Whether somebody still reads.
-fn write(text: &str) -> Result<bool, Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
-    }
 }
 
 /// A report as text, ended by an empty line.

@@ -73,10 +73,18 @@ fn rein_in(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
     let sums = case.span.sums(other);
     let moved = u128::from(sums.read_bytes) + u128::from(sums.write_bytes);
     let rate = moved * 1_000_000_000 / u128::from(case.span.over_ns.max(1)) / 2;
-    // Whole MiB, so that it can be read.
-    let mib = (rate >> 20).max(1);
+    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+    // One that would not lower what holds for it is no remedy, and one above is refused.
+    let holds = chain(other).filter_map(|path| settings(case, path).max.sustained.bps).min();
+    let rate = rate.min(holds.map_or(u64::MAX, |set| set.get() / 2));
+    // Whole MiB or KiB, so that it can be read.
+    let written = match (rate >> 20, rate >> 10) {
+        (mib @ 4.., _) => format!("{mib}M"),
+        (_, kib @ 1..) => format!("{kib}k"),
+        _ => return None,
+    };
     Some(remedy(
-        set(case, other, "io.max", &format!("bps={mib}M")),
+        set(case, other, "io.max", &format!("bps={written}")),
         format!("{other} moves half as much; it has {} of what is held now", percent(share)),
         format!("{other} is slowed down, also when nobody else wants the disk"),
     ))
@@ -117,7 +125,8 @@ fn slot(case: &Case<'_>) -> Vec<Remedy> {
         let now = case.span.now(case.group).map_or(0, |now| now.slots_taken_count);
         let slots = settings(case, case.group).slots;
         let wanted = now.max(slots.guaranteed).max(1) * 2;
-        let wanted = wanted.min(case.span.last.queue.nr_requests / 2).max(1);
+        let wanted = wanted.min(case.span.last.queue.nr_requests / 2);
+        let wanted = wanted.min(slots.max.unwrap_or(u32::MAX)).max(1);
         let max = slots.max.map_or("max".into(), |max| max.to_string());
         remedy(
             set(case, case.group, "io.nr_group_requests", &format!("{max} guaranteed={wanted}")),
