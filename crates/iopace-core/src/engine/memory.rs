@@ -122,7 +122,7 @@ impl Memory {
 
     /// Whether write-back may have to go on.
     pub(super) fn is_asked(&self, now: Instant) -> bool {
-        self.is_asked || self.again <= now || self.flusher.next_due() <= now
+        self.is_asked || self.again <= now || self.flusher.next_expiry() <= now
     }
 
     /// The largest portion: a quarter of the limit at most, so that none is larger than all the
