@@ -51,8 +51,8 @@ pub(super) struct Line {
 impl Line {
     /// How long the first one has waited for a limit, if the limits on its way open at `opens` and
     /// slots were missing last at `short`. Until a limit opens it is its business, and so is the
-    /// time by which the caller's timer is late; while slots are missing in that time, it is theirs.
-    /// A limit that was open between two charges of others counts as closed.
+    /// time by which the caller's timer is late, but for that in which slots are missing. A limit
+    /// that was open between two charges of others counts as closed.
     fn unpaid(&self, now: Instant, (opens, short): (Instant, Instant)) -> Nanos {
         let paid = opens.min(now).max(self.since);
         let short = short.min(now).max(paid);
@@ -60,7 +60,7 @@ impl Line {
         paid.since(self.since) + late
     }
 
-    /// Takes one in; `way` is when the limits on its way open and when slots were missing last. True
+    /// Takes one in; `way`: when the limits on its way open and when slots were missing last. True
     /// if it is the first.
     pub(super) fn push(&mut self, now: Instant, ask: Ask, way: (Instant, Instant)) -> bool {
         if self.queue.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct Parked {
     runs: BTreeMap<GroupId, RequestId>,
     /// The same of what small syncs wait for.
     urgent: BTreeMap<GroupId, RequestId>,
-    /// Groups held back with no run here, since there was no place; each once, as it is no candidate.
+    /// Groups held back with no run here, since there was no place; each once: it is no candidate.
     without: VecDeque<GroupId>,
 }
 
