@@ -2,12 +2,14 @@
 
 use super::api::{ExplainReport, ExplainedDevice, LiveReport, Problem};
 use super::routes::{Answer, Refused, Shared, Subject, words};
+use crate::groups::Groups;
 use crate::limits::LIVE_KEPT;
 use crate::live::Interval;
 use crate::live::explain::{chain, explain};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,6 +19,9 @@ const OVER_MS: u64 = 10_000;
 
 /// Longest time: as many intervals of a second as are kept.
 const OVER_MS_MAX: u64 = LIVE_KEPT as u64 * 1_000;
+
+/// One is answered at a time, on a thread of its own: the thread of the control API goes on.
+static TURN: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(explained))
@@ -54,17 +59,38 @@ async fn explained(State(shared): Subject, uri: Uri) -> Result<Answer<ExplainRep
         reader.next().await;
     }
     let kept = hub.history(LIVE_KEPT);
-    let reports = latest(&kept, over_ns);
+    let turn = TURN.acquire().await.ok();
+    let subject = Arc::clone(&shared.subject);
+    let told = tokio::task::spawn_blocking(move || {
+        // Whoever asked may have gone away meanwhile: the turn lasts until this has ended.
+        let _turn = turn;
+        tell(subject.groups(), &kept, &devices, group.as_deref(), over_ns)
+    });
+    let told = told.await.map_err(|error| {
+        let error = format!("this cannot be explained: {error}");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
+    })?;
+    Ok(Answer(told))
+}
+
+/// What is to be said of these devices. Some milliseconds for hundreds of groups.
+fn tell(
+    groups: &Groups,
+    kept: &[Arc<Interval>],
+    devices: &[String],
+    group: Option<&str>,
+    over_ns: u64,
+) -> ExplainReport {
+    let reports = latest(kept, over_ns);
     let one = |device: &String| -> Option<ExplainedDevice> {
         let last = reports.last()?.devices.iter().find(|one| one.device == *device)?;
         let listed = last.groups.iter().map(|group| &*group.group);
         // The one that was asked about may not be listed now.
-        let settings =
-            groups.settings_on(device, listed.chain(group.iter().flat_map(|group| chain(group))));
-        explain(&reports, device, group.as_deref(), &settings)
+        let settings = groups.settings_on(device, listed.chain(group.into_iter().flat_map(chain)));
+        explain(&reports, device, group, &settings)
     };
     let over_ns = reports.iter().map(|report| report.interval_ns).sum();
-    Ok(Answer(ExplainReport { over_ns, devices: devices.iter().filter_map(one).collect() }))
+    ExplainReport { over_ns, devices: devices.iter().filter_map(one).collect() }
 }
 
 fn over(over_ms: Option<&str>) -> Result<u64, Refused> {

@@ -183,14 +183,27 @@ impl<'a> Span<'a> {
     /// What each group has by itself of something that is counted with all below it, the largest
     /// first; those with nothing are left out.
     pub(super) fn own(&self, of: impl Fn(&str) -> u128) -> Vec<(&'a str, u128)> {
-        let own = |path: &'a str| {
-            let below: u128 = self.children(path).map(&of).sum();
-            (path, of(path).saturating_sub(below))
-        };
-        let mut all: Vec<_> = self.paths().map(own).filter(|(_, part)| *part > 0).collect();
+        let whole: Vec<_> = self.paths().map(|path| (path, of(path))).collect();
+        let below = below(&whole);
+        let own = whole.into_iter().map(|(path, part)| {
+            let below = below.get(path).copied().unwrap_or_default();
+            (path, part.saturating_sub(below))
+        });
+        let mut all: Vec<_> = own.filter(|(_, part)| *part > 0).collect();
         all.sort_by_key(|(path, part)| (std::cmp::Reverse(*part), *path));
         all
     }
+}
+
+/// What the groups right below each have together, of parts by path.
+pub(super) fn below<'a>(parts: &[(&'a str, u128)]) -> BTreeMap<&'a str, u128> {
+    let mut below = BTreeMap::new();
+    for (path, part) in parts {
+        if let Some(parent) = parent(path) {
+            *below.entry(parent).or_default() += part;
+        }
+    }
+    below
 }
 
 /// The group above; none above the root.
@@ -223,6 +236,12 @@ mod tests {
         assert_eq!(chain("/").collect::<Vec<_>>(), ["/"]);
         assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && is_within("/a", "/"));
         assert!(!is_within("/ab", "/a") && !is_within("/", "/a"));
+    }
+
+    #[test]
+    fn parts_are_added_to_the_group_right_above() {
+        let parts = [("/", 10), ("/a", 9), ("/a/b", 4), ("/a/c", 3), ("/ab", 1)];
+        assert_eq!(below(&parts), BTreeMap::from([("/", 10), ("/a", 7)]));
     }
 
     #[test]

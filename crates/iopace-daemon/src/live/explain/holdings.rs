@@ -7,17 +7,38 @@ use crate::figures::permille;
 /// So many holders are told of each.
 const PARTS_MAX: usize = 8;
 
+/// What each group holds by itself, the largest first: found once for all that is asked.
+pub(super) struct Held<'a> {
+    /// Slots, at the end.
+    pub(super) slots: Vec<(&'a str, u128)>,
+    /// The disk's time.
+    pub(super) disk_time: Vec<(&'a str, u128)>,
+    /// Dirty memory, at the end.
+    pub(super) dirty: Vec<(&'a str, u128)>,
+}
+
+impl<'a> Held<'a> {
+    pub(super) fn of(span: &Span<'a>) -> Held<'a> {
+        let slots = |path: &str| span.now(path).map_or(0, |now| now.slots_taken_count.into());
+        Held {
+            slots: span.own(slots),
+            disk_time: span.own(|path| span.sums(path).disk_ns()),
+            dirty: dirty(span),
+        }
+    }
+}
+
 /// Slots, the disk's time and dirty memory; what nobody holds is left out.
-pub(super) fn all(span: &Span<'_>) -> Vec<Holding> {
+pub(super) fn all(span: &Span<'_>, held: &Held<'_>) -> Vec<Holding> {
     let last = span.last;
     let memory = last.pace.as_ref().map_or(0, |pace| pace.picture.limit_bytes);
     let all = [
-        ("slots", u64::from(last.queue.nr_requests), slots(span)),
-        ("disk time", 0, disk_time(span)),
-        ("dirty memory", memory, dirty(span)),
+        ("slots", u64::from(last.queue.nr_requests), &held.slots),
+        ("disk time", 0, &held.disk_time),
+        ("dirty memory", memory, &held.dirty),
     ];
     let held = all.into_iter().filter(|(.., parts)| !parts.is_empty());
-    held.map(|(what, of, parts)| holding(what, of, &parts)).collect()
+    held.map(|(what, of, parts)| holding(what, of, parts)).collect()
 }
 
 fn holding(what: &str, of: u64, parts: &[(&str, u128)]) -> Holding {
@@ -32,18 +53,8 @@ fn holding(what: &str, of: u64, parts: &[(&str, u128)]) -> Holding {
     Holding { what: what.into(), held: number(held), of, parts }
 }
 
-/// Slots that each group has by itself, at the end.
-pub(super) fn slots<'a>(span: &Span<'a>) -> Vec<(&'a str, u128)> {
-    span.own(|path| span.now(path).map_or(0, |now| u128::from(now.slots_taken_count)))
-}
-
-/// The disk's time of each group by itself.
-pub(super) fn disk_time<'a>(span: &Span<'a>) -> Vec<(&'a str, u128)> {
-    span.own(|path| span.sums(path).disk_ns())
-}
-
-/// Dirty memory of each group, at the end.
-pub(super) fn dirty<'a>(span: &Span<'a>) -> Vec<(&'a str, u128)> {
+/// Dirty memory is counted for each group alone.
+fn dirty<'a>(span: &Span<'a>) -> Vec<(&'a str, u128)> {
     let of = |path: &'a str| (path, span.now(path).map_or(0, |now| u128::from(now.dirty_bytes)));
     let mut all: Vec<_> = span.paths().map(of).filter(|(_, part)| *part > 0).collect();
     all.sort_by_key(|(path, part)| (std::cmp::Reverse(*part), *path));

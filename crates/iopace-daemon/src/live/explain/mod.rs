@@ -20,11 +20,12 @@ mod words;
 
 use super::limits::SettingsOf;
 pub(crate) use super::span::chain;
-use super::span::{REASONS, Span, Sums, Times, counts, is_within, place};
+use super::span::{REASONS, Span, Sums, Times, below, counts, is_within, place};
 use crate::control::api::{
     Basis, Cause, Explained, ExplainedDevice, LiveReport, WaitCounts, WaitingGroup,
 };
 use crate::figures::{percent, permille, time};
+use holdings::Held;
 use iopace_core::verdict::Reason;
 use std::cmp::Reverse;
 
@@ -41,17 +42,26 @@ const TOLD_PERMILLE: u32 = 1;
 /// So many waiting groups are listed for a device.
 const GROUPS_MAX: usize = 64;
 
+/// What all questions about one device have in common.
+struct About<'a> {
+    span: Span<'a>,
+    settings: &'a SettingsOf,
+    held: Held<'a>,
+}
+
 /// One question about one group on one device.
 struct Case<'a> {
     span: &'a Span<'a>,
     settings: &'a SettingsOf,
+    held: &'a Held<'a>,
     group: &'a str,
     sums: Sums,
 }
 
 impl<'a> Case<'a> {
-    fn new(span: &'a Span<'a>, settings: &'a SettingsOf, group: &'a str) -> Case<'a> {
-        Case { span, settings, group, sums: span.sums(group) }
+    fn new(about: &'a About<'a>, group: &'a str) -> Case<'a> {
+        let About { span, settings, held } = about;
+        Case { span, settings, held, group, sums: span.sums(group) }
     }
 
     fn device(&self) -> &'a str {
@@ -79,18 +89,18 @@ pub(crate) fn explain(
     settings: &SettingsOf,
 ) -> Option<ExplainedDevice> {
     let span = Span::new(reports, device)?;
-    let case = Case::new(&span, settings, group.unwrap_or("/"));
-    let mut groups = match group {
-        Some(_) => Vec::new(),
-        None => waiting(&span, settings),
+    let held = Held::of(&span);
+    let about = About { span, settings, held };
+    let case = Case::new(&about, group.unwrap_or("/"));
+    let (groups, groups_left_out_count) = match group {
+        Some(_) => (Vec::new(), 0),
+        None => waiting(&about),
     };
-    let groups_left_out_count = groups.len().saturating_sub(GROUPS_MAX);
-    groups.truncate(GROUPS_MAX);
     Some(ExplainedDevice {
         device: device.into(),
-        scheduler: span.last.scheduler.clone(),
+        scheduler: about.span.last.scheduler.clone(),
         explained: explained(&case),
-        holdings: holdings::all(&span),
+        holdings: holdings::all(&about.span, &about.held),
         groups,
         groups_left_out_count,
     })
@@ -132,9 +142,14 @@ impl Shares {
         all
     }
 
+    /// The time that was not the disk's.
+    fn waited(&self) -> u128 {
+        self.total - self.times[place(Reason::Disk)]
+    }
+
     /// The part of the time that was not the disk's, in thousandths.
     fn waited_permille(&self) -> u32 {
-        permille(self.total - self.times[place(Reason::Disk)], self.total)
+        permille(self.waited(), self.total)
     }
 }
 
@@ -219,36 +234,39 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause], held_up: bool) ->
     }
 }
 
-/// The groups of a device that iopace holds up, those that wait most first.
-fn waiting(span: &Span<'_>, settings: &SettingsOf) -> Vec<WaitingGroup> {
-    let one = |group| {
-        let case = Case::new(span, settings, group);
-        let now = span.standing(group);
-        let shares = Shares::of(&case.sums, &now);
-        let waited = |shares: &Shares| shares.total - shares.times[place(Reason::Disk)];
-        let below = span
-            .children(group)
-            .map(|child| waited(&Shares::of(&span.sums(child), &span.standing(child))));
-        let is_below = permille(below.sum(), waited(&shares)) >= OWN_PERMILLE;
+/// The groups of a device that iopace holds up, those that wait most first, and how many more there
+/// are than are told of. Words are found for those only.
+fn waiting(about: &About<'_>) -> (Vec<WaitingGroup>, usize) {
+    let span = &about.span;
+    let shares = |path| Shares::of(&span.sums(path), &span.standing(path));
+    let all: Vec<(&str, Shares)> = span.paths().map(|path| (path, shares(path))).collect();
+    let waited: Vec<_> = all.iter().map(|(path, shares)| (*path, shares.waited())).collect();
+    let below = below(&waited);
+    let says_something = |(path, shares): &(&str, Shares)| {
+        let below = below.get(path).copied().unwrap_or_default();
         // A group whose waiting is nearly all that of those below it says nothing new.
-        if group == "/" || is_below || shares.waited_permille() < FELT_PERMILLE {
-            return None;
-        }
-        let is_wait = |(reason, _): &(Reason, u128)| *reason != Reason::Disk;
-        let (reason, time) = shares.ordered().into_iter().find(is_wait)?;
-        let standing = counts(&now);
-        let waiting: u32 = standing.iter().sum::<u32>() - now.disk_count;
-        let told = WaitingGroup {
-            group: group.into(),
-            reason: reason.name().into(),
-            share_permille: permille(time, shares.total),
-            per_request_ns: per_request(&shares, time, finished_count(&case.sums)),
-            waiting_count: waiting,
-            text: words::cause(&case, reason),
-        };
-        Some((waited(&shares), told))
+        let is_below = permille(below, shares.waited()) >= OWN_PERMILLE;
+        *path != "/" && !is_below && shares.waited_permille() >= FELT_PERMILLE
     };
-    let mut all: Vec<(u128, WaitingGroup)> = span.paths().filter_map(one).collect();
-    all.sort_by_key(|(waited, _)| Reverse(*waited));
-    all.into_iter().map(|(_, told)| told).collect()
+    let mut all: Vec<_> = all.into_iter().filter(says_something).collect();
+    all.sort_by_key(|(_, shares)| Reverse(shares.waited()));
+    let left_out_count = all.len().saturating_sub(GROUPS_MAX);
+    all.truncate(GROUPS_MAX);
+    let told = all.iter().filter_map(|(path, shares)| waiting_group(about, path, shares));
+    (told.collect(), left_out_count)
+}
+
+fn waiting_group(about: &About<'_>, group: &str, shares: &Shares) -> Option<WaitingGroup> {
+    let case = Case::new(about, group);
+    let is_wait = |(reason, _): &(Reason, u128)| *reason != Reason::Disk;
+    let (reason, time) = shares.ordered().into_iter().find(is_wait)?;
+    let now = about.span.standing(group);
+    Some(WaitingGroup {
+        group: group.into(),
+        reason: reason.name().into(),
+        share_permille: permille(time, shares.total),
+        per_request_ns: per_request(shares, time, finished_count(&case.sums)),
+        waiting_count: counts(&now).iter().sum::<u32>() - now.disk_count,
+        text: words::cause(&case, reason),
+    })
 }

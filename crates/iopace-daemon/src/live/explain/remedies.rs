@@ -2,7 +2,7 @@
 
 use super::super::span::{chain, is_within};
 use super::words::{SlotCause, limit, slot_cause};
-use super::{Case, OWN_PERMILLE, holdings};
+use super::{Case, OWN_PERMILLE};
 use crate::control::api::Remedy;
 use crate::figures::{percent, permille, shell_word, time};
 use iopace_core::group::{Class, Settings};
@@ -158,15 +158,15 @@ fn slot(case: &Case<'_>) -> Vec<Remedy> {
         SlotCause::Others if case.group == "/" => Vec::new(),
         SlotCause::Others => {
             let mut all = vec![guaranteed(case)];
-            all.extend(weight(case, &holdings::slots(case.span)));
+            all.extend(weight(case, &case.held.slots));
             all
         }
     }
 }
 
 fn turn(case: &Case<'_>) -> Vec<Remedy> {
-    let holders = holdings::disk_time(case.span);
-    let is_own = case.own_permille(&holders) >= OWN_PERMILLE;
+    let holders = &case.held.disk_time;
+    let is_own = case.own_permille(holders) >= OWN_PERMILLE;
     if case.group == "/" || is_own {
         return Vec::new();
     }
@@ -188,9 +188,9 @@ fn turn(case: &Case<'_>) -> Vec<Remedy> {
         ));
     }
     if is_fair {
-        all.extend(weight(case, &holders));
+        all.extend(weight(case, holders));
     }
-    all.extend(rein_in(case, &holders));
+    all.extend(rein_in(case, holders));
     all
 }
 
@@ -235,18 +235,18 @@ fn window(case: &Case<'_>) -> Vec<Remedy> {
         all.push(deeper);
     }
     if case.group != "/" {
-        all.extend(rein_in(case, &holdings::disk_time(case.span)));
+        all.extend(rein_in(case, &case.held.disk_time));
     }
     all
 }
 
 fn dirty(case: &Case<'_>) -> Vec<Remedy> {
     let mut all = Vec::new();
-    let holders = holdings::dirty(case.span);
+    let holders = &case.held.dirty;
     let pace = case.span.last.pace.as_ref();
-    let is_own = case.own_permille(&holders) >= OWN_PERMILLE;
+    let is_own = case.own_permille(holders) >= OWN_PERMILLE;
     if case.group != "/" && !is_own && pace.is_some_and(|pace| pace.policy == "rate") {
-        all.extend(weight(case, &holders));
+        all.extend(weight(case, holders));
     }
     let device = shell_word(case.device());
     if pace.is_some_and(|pace| ["counting", "threshold"].contains(&&*pace.policy)) {
@@ -276,7 +276,7 @@ fn memory(case: &Case<'_>) -> Vec<Remedy> {
             "none for those that write little",
         ));
     }
-    all.extend(rein_in(case, &holdings::dirty(case.span)));
+    all.extend(rein_in(case, &case.held.dirty));
     if let Some(pace) = pace {
         let mib = (pace.picture.limit_bytes >> 20).max(1) * 2;
         all.push(remedy(
@@ -289,9 +289,9 @@ fn memory(case: &Case<'_>) -> Vec<Remedy> {
 }
 
 fn disk(case: &Case<'_>) -> Vec<Remedy> {
-    let holders = holdings::disk_time(case.span);
-    if case.group == "/" || case.own_permille(&holders) >= OWN_PERMILLE {
+    let holders = &case.held.disk_time;
+    if case.group == "/" || case.own_permille(holders) >= OWN_PERMILLE {
         return Vec::new();
     }
-    rein_in(case, &holders).into_iter().collect()
+    rein_in(case, holders).into_iter().collect()
 }

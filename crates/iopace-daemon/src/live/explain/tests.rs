@@ -1,6 +1,7 @@
 //! Scenarios built so that one cause dominates: it must be named first. They run the real engine.
 
 use super::super::bench::{Bench, Client, DB, MS, VMS, WEB, scheduler};
+use super::super::span::Span;
 use super::explain;
 use crate::control::api::{Basis, ExplainedDevice, LiveReport};
 use iopace_core::engine::Config;
@@ -9,6 +10,7 @@ use iopace_core::pace::{self, Thresholds};
 use iopace_core::sched::{Algorithm, fifo};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
+use std::cell::Cell;
 use std::num::NonZeroU64;
 
 fn config(base: &'static Algorithm, nr_requests: u32, window_depth: u32) -> Config {
@@ -248,4 +250,37 @@ fn a_device_has_a_line_for_each_group_that_waits() {
     assert_eq!(told.explained.group, "/");
     let over: u64 = reports.iter().map(|report| report.interval_ns).sum();
     assert_eq!(Nanos(over), Nanos::from_secs(5));
+}
+
+/// Hundreds of groups wait: each figure of a group is looked up a few times, not once for each of
+/// the others, and words are found for those only that are told of.
+#[test]
+fn of_many_groups_that_wait_the_first_are_told_and_the_others_counted() {
+    let clients = [Client::new(1, WEB, 16), Client::new(2, DB, 2)];
+    let mut bench = Bench::new(config(&fifo::ALGORITHM, 4, 128), &clients);
+    bench.second();
+    let mut reports = bench.seconds(2);
+    for report in &mut reports {
+        let groups = &mut report.devices[0].groups;
+        let web = groups.iter().find(|group| group.group == "/vms/web").expect("listed").clone();
+        groups.extend((0..500).map(|number| {
+            let mut one = web.clone();
+            one.group = format!("/many/g{number:03}");
+            one.activity.waits.slot_ns += number * MS;
+            one
+        }));
+    }
+    let told = ask(&bench, &reports, None);
+    assert_eq!((told.groups.len(), told.groups_left_out_count), (64, 438));
+    assert_eq!(told.groups[0].group, "/many/g499");
+    assert!(told.groups.iter().all(|group| group.reason == "slot"), "{:?}", told.groups);
+
+    let reports: Vec<&LiveReport> = reports.iter().collect();
+    let span = Span::new(&reports, "disk").expect("it is there");
+    let looked_up = Cell::new(0);
+    let own = span.own(|path| {
+        looked_up.set(looked_up.get() + 1);
+        span.now(path).map_or(0, |now| now.slots_taken_count.into())
+    });
+    assert_eq!((own.len(), looked_up.get()), (502, 504));
 }

@@ -2,7 +2,7 @@
 
 use super::super::limits::{Rate, tightest};
 use super::super::span::{chain, is_within, place};
-use super::{Case, OWN_PERMILLE, holdings};
+use super::{Case, OWN_PERMILLE};
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
 use iopace_core::verdict::Reason;
@@ -56,10 +56,10 @@ fn dirty(case: &Case<'_>) -> String {
         0 => String::new(),
         rate => format!(", {}/s", size(rate)),
     };
-    let holders = holdings::dirty(case.span);
-    let whose = match is_own(case, &holders) {
+    let holders = &case.held.dirty;
+    let whose = match is_own(case, holders) {
         true => "it is its own".into(),
-        false => top_other(case, &holders, "it"),
+        false => top_other(case, holders, "it"),
     };
     format!(
         "its writers dirty memory faster than the disk cleans it{cleaned}, and stage pace \
@@ -73,10 +73,10 @@ fn memory(case: &Case<'_>) -> String {
     let Some(pace) = &case.span.last.pace else {
         return "as much memory is dirty as may be".into();
     };
-    let holders = holdings::dirty(case.span);
-    let whose = match is_own(case, &holders) {
+    let holders = &case.held.dirty;
+    let whose = match is_own(case, holders) {
         true => "it is its own".into(),
-        false => top_other(case, &holders, "it"),
+        false => top_other(case, holders, "it"),
     };
     let picture = &pace.picture;
     format!(
@@ -117,7 +117,7 @@ pub(super) fn slot_cause<'a>(case: &Case<'a>) -> SlotCause<'a> {
             return SlotCause::Target(path.clone(), target);
         }
     }
-    match is_own(case, &holdings::slots(span)) {
+    match is_own(case, &case.held.slots) {
         true => SlotCause::Own,
         false => SlotCause::Others,
     }
@@ -138,8 +138,8 @@ fn slot(case: &Case<'_>) -> String {
              at once than the device takes"
         ),
         SlotCause::Others => {
-            let holders = holdings::slots(case.span);
-            let whose = top_other(case, &holders, "those taken");
+            let holders = &case.held.slots;
+            let whose = top_other(case, holders, "those taken");
             format!("all {nr_requests} slots of the device are taken; {whose}")
         }
     }
@@ -189,12 +189,12 @@ fn budget(case: &Case<'_>) -> String {
 
 fn turn(case: &Case<'_>) -> String {
     let scheduler = &case.span.last.scheduler;
-    let holders = holdings::disk_time(case.span);
-    if is_own(case, &holders) {
+    let holders = &case.held.disk_time;
+    if is_own(case, holders) {
         return format!(
             "its own requests wait for each other (scheduler {scheduler}): it has {} of the \
              disk's time itself",
-            percent(case.own_permille(&holders))
+            percent(case.own_permille(holders))
         );
     }
     let class = |path: &str| case.settings.get(path).map(|of| of.class).unwrap_or_default();
@@ -202,7 +202,7 @@ fn turn(case: &Case<'_>) -> String {
         Class::Idle if scheduler == "fair" => ", and it is of class idle",
         _ => "",
     };
-    let whose = top_other(case, &holders, "the disk's time");
+    let whose = top_other(case, holders, "the disk's time");
     format!("others have their turn (scheduler {scheduler}){rank}; {whose}")
 }
 
@@ -216,10 +216,10 @@ fn anticipation(case: &Case<'_>) -> String {
 
 fn window(case: &Case<'_>) -> String {
     let window = &case.span.last.window;
-    let holders = holdings::disk_time(case.span);
-    let whose = match is_own(case, &holders) {
+    let holders = &case.held.disk_time;
+    let whose = match is_own(case, holders) {
         true => "they are its own: it submits more at once than the disk takes".into(),
-        false => top_other(case, &holders, "the disk's time"),
+        false => top_other(case, holders, "the disk's time"),
     };
     format!(
         "the disk holds as many requests as it may, {} (window {}); {whose}",
@@ -228,16 +228,16 @@ fn window(case: &Case<'_>) -> String {
 }
 
 fn disk(case: &Case<'_>) -> String {
-    let holders = holdings::disk_time(case.span);
+    let holders = &case.held.disk_time;
     let Some(each) = case.sums.disk_ns().checked_div(u128::from(case.sums.ops_count)) else {
         return "nothing finishes at the disk".into();
     };
     let each = format!("the disk takes {} for a request", time(super::nanos(each)));
-    match is_own(case, &holders) {
+    match is_own(case, holders) {
         true => {
-            let own = percent(case.own_permille(&holders));
+            let own = percent(case.own_permille(holders));
             format!("{each}, and {own} of its time is its own")
         }
-        false => format!("{each}; {}", top_other(case, &holders, "its time")),
+        false => format!("{each}; {}", top_other(case, holders, "its time")),
     }
 }
