@@ -49,8 +49,7 @@ impl Looker {
         let names = self.groups.named();
         let now = clock::now();
         let interval = now.since(self.last);
-        let around =
-            Around { names: &names, proc: &*self.groups.proc(), last: self.last, interval };
+        let around = Around { names: &names, proc: &*self.groups.proc(), last: self.last };
         let (devices, waiting) = (self.devices.iter_mut(), &mut self.waiting);
         let report = LiveReport {
             sequence: self.sequence,
@@ -70,9 +69,8 @@ impl Looker {
 struct Around<'a> {
     names: &'a [Named],
     proc: &'a dyn Proc,
-    /// The last look, and how long ago that was.
+    /// The last look.
     last: Instant,
-    interval: Nanos,
 }
 
 /// What the groups of a device had counted at the last look, and in which look that was.
@@ -80,19 +78,47 @@ struct Around<'a> {
 struct Former {
     look: u64,
     tasks: FormerTasks,
-    groups: BTreeMap<GroupId, (u64, Counted)>,
+    groups: BTreeMap<GroupId, Before>,
+    /// When groups were looked at last, and when tasks were: rates are those since then.
+    at: Option<Instant>,
+    tasks_at: Option<Instant>,
+}
+
+/// A group at the last look.
+#[derive(Default)]
+struct Before {
+    look: u64,
+    at: Option<Instant>,
+    counted: Counted,
 }
 
 impl Former {
-    /// What a group has counted since the last look.
-    fn since(&mut self, id: GroupId, account: &Account) -> Counted {
+    /// What a group has counted since it was looked at last, and how long ago that is `now`. One
+    /// that is new has counted since the device was looked at.
+    fn since(&mut self, id: GroupId, account: &Account, now: Instant) -> (Counted, Nanos) {
+        let before = self.groups.entry(id).or_default();
+        before.look = self.look;
+        let last = before.at.replace(now).or(self.at).unwrap_or(now);
+        (before.counted.since(account), now.since(last))
+    }
+
+    /// Forgets the groups that were not there in this look.
+    fn end(&mut self) {
+        let present = self.look;
+        self.groups.retain(|_, before| before.look == present);
+        self.look += 1;
+    }
+}
+
+impl Counted {
+    /// What was counted since this, which is what was counted now from then on.
+    fn since(&mut self, account: &Account) -> Counted {
         let Account { counts, latency, .. } = account;
-        let (look, former) = self.groups.entry(id).or_default();
+        let former = self;
         if counts.finished_count() < former.counts.finished_count() {
             // Another group has the number now.
             *former = Counted::default();
         }
-        *look = self.look;
         let since = counts.since(&former.counts);
         if since.finished_count() + since.paced_count == 0 {
             return Counted { counts: since, latency: None };
@@ -113,13 +139,6 @@ impl Former {
         };
         Counted { counts: since, latency }
     }
-
-    /// Forgets the groups that were not there in this look.
-    fn end(&mut self) {
-        let present = self.look;
-        self.groups.retain(|_, (look, _)| *look == present);
-        self.look += 1;
-    }
 }
 
 /// A group on a device, as of this look.
@@ -127,6 +146,8 @@ struct Seen {
     /// Its place among all groups.
     place: usize,
     since: Counted,
+    /// For how long.
+    interval: Nanos,
     settings: Settings,
     slots: GroupSlots,
     dirty: Bytes,
@@ -150,26 +171,35 @@ enum Rank {
 
 /// Looks at all groups that the device knows, in the order of `names`.
 fn see(device: &dyn Device, names: &[Named], former: &mut Former) -> Vec<Seen> {
-    let mut all = Vec::new();
+    let (mut all, mut first_at) = (Vec::new(), None);
     for (piece, chunk) in names.chunks(LIVE_GROUPS_LOOK).enumerate() {
         if piece > 0 {
             thread::sleep(LOOK_PAUSE);
         }
         device.look(&mut |engine, _| {
+            // As late as the lock was got, not when it was asked for.
+            let now = clock::now();
+            first_at.get_or_insert(now);
             let first = piece * LIVE_GROUPS_LOOK;
             let places = (first..).zip(chunk);
             all.extend(
-                places.filter_map(|(place, named)| see_one(engine, place, named.id, former)),
+                places.filter_map(|(place, named)| see_one(engine, place, (named.id, now), former)),
             );
         });
     }
+    former.at = first_at.or(former.at);
     former.end();
     all
 }
 
-fn see_one(engine: &Engine, place: usize, id: GroupId, former: &mut Former) -> Option<Seen> {
+fn see_one(
+    engine: &Engine,
+    place: usize,
+    (id, now): (GroupId, Instant),
+    former: &mut Former,
+) -> Option<Seen> {
     let account = engine.account(id)?;
-    let since = former.since(id, account);
+    let (since, interval) = former.since(id, account, now);
     let (slots, dirty) = (engine.group_slots(id), engine.dirty(id).group);
     let is_here = account.below_count() > 0 || slots != GroupSlots::default() || dirty.get() > 0;
     let settings = account.settings;
@@ -181,7 +211,7 @@ fn see_one(engine: &Engine, place: usize, id: GroupId, former: &mut Former) -> O
         _ => Rank::Blank,
     };
     let pace = (rank < Rank::Blank).then(|| engine.group_pace_picture(id)).flatten();
-    Some(Seen { place, since, settings, slots, dirty, pace, rank })
+    Some(Seen { place, since, interval, settings, slots, dirty, pace, rank })
 }
 
 /// Those that are listed, in the order of `names`. A group comes before those below it.
@@ -220,20 +250,24 @@ fn live_device(
     former: &mut Former,
     waiting: &mut WaitingNow,
 ) -> LiveDevice {
-    let Around { names, interval, .. } = *around;
+    let names = around.names;
     let seen = see(device, names, former);
     let (info, status) = (device.info(), device.status());
     device.waiting_now(waiting);
     let stand = stand(names, waiting);
     let paths: BTreeMap<GroupId, &str> =
         names.iter().map(|named| (named.id, &*named.path)).collect();
-    let tasks = former.tasks.look(device, around.proc, (around.last, interval), &paths);
+    let now_at = clock::now();
+    let tasks_last = former.tasks_at.replace(now_at).unwrap_or(around.last);
+    let since = (tasks_last, now_at.since(tasks_last));
+    let tasks = former.tasks.look(device, around.proc, since, &paths);
     let engine = &status.engine;
     let known_count = seen.len();
     let listed = choose(seen, names);
     // The root has counted what all others have, and is the first.
-    let all = listed.first().map(|root| root.since.clone()).unwrap_or_default();
-    let group = |seen: &Seen| live_group(&names[seen.place].path, seen, &stand, interval);
+    let all = listed.first().map(|root| (root.since.clone(), root.interval));
+    let (all, interval) = all.unwrap_or_default();
+    let group = |seen: &Seen| live_group(&names[seen.place].path, seen, &stand);
     let groups: Vec<LiveGroup> = listed.iter().map(group).collect();
     LiveDevice {
         device: info.name.clone(),
@@ -250,7 +284,7 @@ fn live_device(
     }
 }
 
-fn live_group(path: &str, seen: &Seen, stand: &[GroupWaits], interval: Nanos) -> LiveGroup {
+fn live_group(path: &str, seen: &Seen, stand: &[GroupWaits]) -> LiveGroup {
     let class = match seen.settings.class {
         Class::RealTime => "rt",
         Class::BestEffort => "be",
@@ -258,7 +292,7 @@ fn live_group(path: &str, seen: &Seen, stand: &[GroupWaits], interval: Nanos) ->
     };
     LiveGroup {
         group: path.into(),
-        activity: activity(&seen.since, interval, now(&stand[seen.place])),
+        activity: activity(&seen.since, seen.interval, now(&stand[seen.place])),
         weight: seen.settings.weight.get(),
         class: class.into(),
         limited: seen.settings.max.sustained != Rates::default(),
@@ -266,5 +300,31 @@ fn live_group(path: &str, seen: &Seen, stand: &[GroupWaits], interval: Nanos) ->
         dirty_bytes: seen.dirty.get(),
         pace: seen.pace.as_ref().map(|picture| report::picture(picture, seen.dirty)),
         promise: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second look that is late, as behind a device that takes long, and a third in time.
+    #[test]
+    fn rates_are_those_since_the_group_was_looked_at() {
+        let (mut former, mut account) = (Former::default(), Account::default());
+        let ms = |time: u64| Instant(time * 1_000_000);
+        let (_, first) = former.since(GroupId(1), &account, ms(1_000));
+        assert_eq!(first, Nanos(0), "nothing is known of the time before");
+        former.at = Some(ms(1_000));
+        former.end();
+        for (at, reads) in [(2_100, 110), (3_000, 200), (4_000, 300)] {
+            account.counts.reads_count = reads;
+            let (since, interval) = former.since(GroupId(1), &account, ms(at));
+            let told = activity(&since, interval, now(&GroupWaits::default()));
+            assert_eq!(told.read.ops_milli_s, 100_000, "100 a second, after {at} ms");
+            former.at = Some(ms(at));
+            former.end();
+        }
+        // One that was made since then.
+        assert_eq!(former.since(GroupId(2), &account, ms(4_500)).1, Nanos::from_millis(500));
     }
 }
