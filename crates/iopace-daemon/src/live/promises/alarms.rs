@@ -29,15 +29,39 @@ pub(crate) struct Raised {
     pub(crate) text: String,
 }
 
-/// What was raised and is not over, with the number of intervals since it was so.
+/// What depends on rates of a short time is wrong when it was so after so many intervals in a row:
+/// one that was looked at late makes the next one short.
+const WRONG_AFTER: u32 = 3;
+
+/// The kinds of that.
+const RATED: [&str; 4] =
+    ["promise_broken", "guarantee_missed", "latency_missed", "limit_unreachable"];
+
 #[derive(Debug, Default)]
-pub(super) struct Alarms(BTreeMap<Key, u32>);
+pub(super) struct Alarms {
+    /// What was raised and is not over, with the number of intervals since it was so.
+    raised: BTreeMap<Key, u32>,
+    /// What seems to be wrong, with the number of intervals in a row in which it did.
+    seeming: BTreeMap<Key, u32>,
+}
 
 impl Alarms {
+    /// Of what seems to be wrong after one more interval, what is: the rest may be chance.
+    pub(super) fn confirm(&mut self, wrong: Wrong) -> Wrong {
+        let former = std::mem::take(&mut self.seeming);
+        let is_wrong = |(key, _): &(Key, String)| {
+            let count = former.get(key).map_or(1, |count| count.saturating_add(1));
+            self.seeming.insert(key.clone(), count);
+            let is_new = RATED.contains(&key.kind) && !self.raised.contains_key(key);
+            !is_new || count >= WRONG_AFTER
+        };
+        wrong.into_iter().filter(is_wrong).collect()
+    }
+
     /// After one more interval.
     pub(super) fn after(&mut self, wrong: &Wrong) -> Vec<Raised> {
         let mut raised = Vec::new();
-        self.0.retain(|key, since| {
+        self.raised.retain(|key, since| {
             *since = if wrong.contains_key(key) { 0 } else { *since + 1 };
             let is_over = *since >= OVER_AFTER && raised.len() < EVENTS_MAX;
             if is_over {
@@ -46,8 +70,8 @@ impl Alarms {
             !is_over
         });
         for (key, text) in wrong {
-            if raised.len() < EVENTS_MAX && !self.0.contains_key(key) {
-                self.0.insert(key.clone(), 0);
+            if raised.len() < EVENTS_MAX && !self.raised.contains_key(key) {
+                self.raised.insert(key.clone(), 0);
                 raised.push(key.raise(text));
             }
         }

@@ -66,7 +66,8 @@ impl Watch {
         let kept: Vec<&LiveReport> = self.kept.iter().collect();
         let mut wrong = Wrong::new();
         let nothing = SettingsOf::new();
-        for device in &mut report.devices {
+        let mut all = Vec::new();
+        for device in &report.devices {
             let name = &device.device;
             let Some(span) = Span::new(&kept, name) else { continue };
             self.devices.judge(&span, report.interval_ns, &mut wrong);
@@ -77,11 +78,19 @@ impl Watch {
                 settled: &self.settled,
                 is_read_only: self.read_only.contains(name),
             };
-            let mut promises = self.groups.judge(&judged, &mut wrong);
+            let promises = self.groups.judge(&judged, &mut wrong);
+            let promises = promises.into_iter().map(|(path, promise)| (path.to_owned(), promise));
+            all.push((name.clone(), promises.collect::<BTreeMap<_, _>>()));
+        }
+        let wrong = self.alarms.confirm(wrong);
+        for (name, mut promises) in all {
+            let Some(device) = report.devices.iter_mut().find(|one| one.device == name) else {
+                continue;
+            };
             for group in &mut device.groups {
-                let promise = promises.remove(&*group.group);
+                let promise = promises.remove(&group.group);
                 group.promise = promise.map(|promise| PromiseReport {
-                    broken: alarms::kinds(&wrong, name, &group.group),
+                    broken: alarms::kinds(&wrong, &name, &group.group),
                     ..promise
                 });
             }

@@ -197,3 +197,45 @@ fn many_things_at_once_are_told_little_by_little() {
     let over: usize = (0..20).map(|_| alarms.after(&super::Wrong::new()).len()).sum();
     assert_eq!(over, 20);
 }
+
+#[test]
+fn what_depends_on_rates_is_wrong_after_three_seconds() {
+    use super::alarms::{Alarms, Key};
+    let wrong = |kind| {
+        let key = Key { device: "disk".into(), group: "/g".into(), kind };
+        super::Wrong::from([(key, "wrong".to_owned())])
+    };
+    let mut alarms = Alarms::default();
+    let mut confirmed = |is_wrong: bool| {
+        let seeming = if is_wrong { wrong("promise_broken") } else { super::Wrong::new() };
+        let wrong = alarms.confirm(seeming);
+        alarms.after(&wrong);
+        !wrong.is_empty()
+    };
+    // Twice, a pause, and then for good; once it is raised, each second counts.
+    let all = [true, true, false, true, true, true, true, false, true];
+    let told = all.map(&mut confirmed);
+    assert_eq!(told, [false, false, false, false, false, true, true, false, true]);
+    assert_eq!(Alarms::default().confirm(wrong("device_slow")), wrong("device_slow"));
+}
+
+/// A target that a second or a few requests miss is not missed.
+#[test]
+fn a_latency_target_is_missed_in_most_seconds_by_more_than_a_few_requests() {
+    let promised = Settings { latency: Some(Nanos::from_millis(10)), ..Settings::default() };
+    let clients = [Client::new(1, WEB, 4)];
+    let mut watched = Watched::new(config(4), &clients).promise("/vms/web", promised);
+    assert_eq!(watched.seconds(12), []);
+    watched.bench.service = Some(8_000_000);
+    assert_eq!(watched.seconds(5), [], "half of the ten seconds");
+    watched.bench.service = Some(1_000_000);
+    assert_eq!(watched.seconds(12), []);
+    watched.bench.service = Some(8_000_000);
+    one(&watched.seconds(9), "latency_missed", "the target is 10.0 ms");
+
+    // Some eight a second.
+    let clients = [Client { think: 110_000_000, ..Client::new(1, WEB, 1) }];
+    let mut rare = Watched::new(config(4), &clients).promise("/vms/web", promised);
+    rare.bench.service = Some(20_000_000);
+    assert_eq!(rare.seconds(40), []);
+}
