@@ -119,3 +119,36 @@ fn latest(kept: &[Arc<Interval>], over_ns: u64) -> Vec<&LiveReport> {
     all.reverse();
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Backend, DaemonConfig, DeviceConfig};
+    use crate::daemon::Daemon;
+    use tokio::sync::watch;
+
+    /// On one thread, as the control API has it.
+    #[tokio::test]
+    async fn while_one_is_answered_the_next_waits_and_the_thread_goes_on() {
+        let backend =
+            Backend::Emulated { model: "null".into(), store: None, size: None, cache: None };
+        let devices = vec![DeviceConfig::new("disk", backend)];
+        let daemon = Daemon::start(DaemonConfig { devices, ..DaemonConfig::default() });
+        let daemon = daemon.expect("starts");
+        daemon.live().hub().reader(None).next().await;
+        let (_end, ended) = watch::channel(false);
+        let shared = Shared::new(Arc::<Daemon>::clone(&daemon), ended, None);
+        let ask = || explained(State(shared.clone()), Uri::from_static("/v1/explain"));
+        let turn = TURN.acquire().await.expect("never closed");
+        let waiting = tokio::spawn(ask());
+        for _ in 0..10 {
+            // This thread has all others do what they can.
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished());
+        drop(turn);
+        let Ok(Answer(told)) = waiting.await.expect("ends") else { panic!("refused") };
+        assert_eq!(told.devices[0].device, "disk");
+        daemon.shutdown();
+    }
+}
