@@ -97,6 +97,13 @@ impl Bench {
         self.drain();
     }
 
+    pub(super) fn insert(&mut self, name: &str) {
+        let algorithm = scheduler(name);
+        let control = Control::Insert(algorithm, algorithm.defaults());
+        self.engine.control(Instant(self.now), control).expect("none is inserted");
+        self.drain();
+    }
+
     fn submit_at(&mut self, at: u64, client: usize) {
         self.due.insert((at, self.tag), client);
         self.tag += 1;

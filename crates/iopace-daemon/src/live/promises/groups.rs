@@ -337,7 +337,14 @@ impl<'a> Case<'a> {
         let above = parent(self.path)?;
         let beside: Vec<&Case<'_>> =
             all.iter().filter(|case| parent(case.path) == Some(above)).collect();
-        let is_fair = judged.span.last.scheduler == "fair" && beside.iter().all(is_plain);
+        let name = &judged.span.last.device;
+        let devices = judged
+            .reports
+            .iter()
+            .filter_map(|report| report.devices.iter().find(|device| device.device == *name));
+        // One that was put in meanwhile answers only for what came after it.
+        let is_fair = devices.into_iter().all(|device| device.scheduler == "fair")
+            && beside.iter().all(is_plain);
         let rivals = || beside.iter().filter(|case| case.waits && case.is_settled);
         if !is_fair || !self.waits || !self.is_settled || rivals().count() < 2 {
             return None;

@@ -121,6 +121,18 @@ fn weights_that_are_not_kept_are_told() {
 }
 
 #[test]
+fn a_scheduler_answers_only_for_what_came_after_it() {
+    let clients = [Client::new(1, WEB, 2), Client::new(2, DB, 16)];
+    let fifo = Config { base: scheduler("fifo"), ..config(1) };
+    let mut watched = Watched::new(fifo, &clients);
+    assert_eq!(watched.seconds(20), []);
+    watched.bench.insert("fair");
+    assert_eq!(watched.seconds(40), []);
+    let share = watched.of("/vms/web").weight_share.expect("both always wait");
+    assert!((450..=550).contains(&share.got_permille), "{share:?}");
+}
+
+#[test]
 fn a_guarantee_that_is_not_given_is_told() {
     let clients = [Client::new(1, WEB, 8), Client::new(2, DB, 8)];
     let promised = Settings { min: rate(900), ..Settings::default() };
