@@ -77,10 +77,10 @@ fn rein_in(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
     // One that would not lower what holds for it is no remedy, and one above is refused.
     let holds = chain(other).filter_map(|path| settings(case, path).max.sustained.bps).min();
     let rate = rate.min(holds.map_or(u64::MAX, |set| set.get() / 2));
-    // Whole MiB or KiB, so that it can be read.
+    // Two digits, so that it can be read.
     let written = match (rate >> 20, rate >> 10) {
-        (mib @ 4.., _) => format!("{mib}M"),
-        (_, kib @ 1..) => format!("{kib}k"),
+        (mib @ 4.., _) => format!("{}M", two_digits(mib)),
+        (_, kib @ 1..) => format!("{}k", two_digits(kib)),
         _ => return None,
     };
     Some(remedy(
@@ -88,6 +88,12 @@ fn rein_in(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
         format!("{other} moves half as much; it has {} of what is held now", percent(share)),
         format!("{other} is slowed down, also when nobody else wants the disk"),
     ))
+}
+
+/// The first two digits of a number, the others zero.
+fn two_digits(number: u64) -> u64 {
+    let unit = 10u64.pow(number.max(10).ilog10() - 1);
+    number / unit * unit
 }
 
 fn budget(case: &Case<'_>) -> Vec<Remedy> {

@@ -116,9 +116,9 @@ fn budget_of_a_group_above_says_who_used_it() {
 fn turn_is_named_with_who_has_the_turns() {
     let others = [2, 3, 4, 5, 6, 7].map(|task| Client::new(task, DB, 4));
     let clients: Vec<Client> = [Client::new(1, WEB, 1)].into_iter().chain(others).collect();
-    for (name, command) in [
-        ("rr", "iopace sched insert -a fair disk"),
-        ("fair", "iopace group set /vms/web io.weight 'disk 200'"),
+    for (name, command, half) in [
+        ("rr", "iopace sched insert -a fair disk", "1700k"),
+        ("fair", "iopace group set /vms/web io.weight 'disk 200'", "1800k"),
     ] {
         let mut bench = Bench::new(config(scheduler(name), 128, 1), &clients);
         let mut settings = Settings::default();
@@ -127,7 +127,8 @@ fn turn_is_named_with_who_has_the_turns() {
         }
         bench.set(DB, settings);
         let told = of_web(&mut bench);
-        let commands = [command, "iopace group set /vms/db io.max 'disk bps=1M'"];
+        let limit = format!("iopace group set /vms/db io.max 'disk bps={half}'");
+        let commands = [command, &limit];
         let words = ["'turn'", "others have their turn", "/vms/db has"];
         names(&told, "turn", 600, &words, &commands);
     }
@@ -216,7 +217,7 @@ fn disk_of_others_is_said_to_be_of_others() {
     let clients = [Client::new(1, WEB, 1), Client::new(2, DB, 24)];
     let mut bench = Bench::new(Config::default(), &clients);
     let told = of_web(&mut bench);
-    let commands = ["iopace group set /vms/db io.max 'disk bps=1M'"];
+    let commands = ["iopace group set /vms/db io.max 'disk bps=1900k'"];
     names(&told, "disk", 900, &["iopace is not what slows"], &commands);
     assert!(told.explained.causes[0].text.contains("/vms/db has 9"), "{told:#?}");
 }
