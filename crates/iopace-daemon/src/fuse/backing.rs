@@ -3,6 +3,7 @@
 use super::held::Held;
 use super::layout::Layout;
 use super::regions::Regions;
+use super::running::Running;
 use super::scheduled::{Placement, Scheduled};
 use super::tree::{Options, Tree};
 use super::watch::Watch;
@@ -80,11 +81,14 @@ impl Backing {
         let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
         let callers = Arc::clone(&who);
         let sweep = move || callers.sweep();
-        let _ = self.watch.set(Watch::start(held, regions, sweep, device)?);
+        let running = Arc::new(Running::default());
+        let waiting = (held, Arc::clone(&running));
+        let _ = self.watch.set(Watch::start(waiting, regions, sweep, device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
         let (held, passed_count) = ((held, self.memory_max), Arc::clone(&self.passed_count));
-        let data = Scheduled::new(device, self.placement.clone(), who, held, passed_count);
-        Tree::new(root, Arc::new(data), options)
+        let waiting = (held, Arc::clone(&running));
+        let data = Scheduled::new(device, self.placement.clone(), who, waiting, passed_count);
+        Tree::new(root, (Arc::new(data), running), options)
     }
 
     /// Whether its files are on an emulated disk.

@@ -203,18 +203,23 @@ impl Held {
     }
 
     /// A request that will be answered later; `pid` is the thread that waits for it, `room` what
-    /// its data takes.
-    pub(crate) fn hold(self: &Arc<Self>, pid: u32, reply: Reply, room: Option<Room>) -> Ticket {
-        self.hold_until(pid, reply, (room, None))
+    /// its data takes. Without a reply nobody waits any more, and it is not carried out.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        pid: u32,
+        reply: impl Into<Option<Reply>>,
+        room: Option<Room>,
+    ) -> Ticket {
+        self.hold_until(pid, reply.into(), (room, None))
     }
 
     fn hold_until(
         self: &Arc<Self>,
         pid: u32,
-        reply: Reply,
+        reply: Option<Reply>,
         (room, deadline): (Option<Room>, Option<Instant>),
     ) -> Ticket {
-        let stand = Mutex::new(Stand { reply: Some(reply), begun: Begun::No, is_owed: false });
+        let stand = Mutex::new(Stand { reply, begun: Begun::No, is_owed: false });
         let waiting = Arc::new(Waiting { pid, deadline, stand });
         let mut table = self.lock();
         table.last += 1;

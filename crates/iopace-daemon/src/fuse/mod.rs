@@ -22,6 +22,7 @@ pub mod mounting;
 pub mod mounts;
 pub mod record;
 pub(crate) mod regions;
+mod running;
 mod scheduled;
 pub(crate) mod session;
 mod tree;

@@ -9,28 +9,29 @@
 //! On an emulated disk all of it goes to the machine, where the file lies in a layout of our own.
 
 mod operations;
+mod writes;
 
 use super::data::{Caller, Data, FileState, Kind, Opened, Operation, WriteMode};
 use super::held::{Held, Reply, Room, Whole};
 use super::layout::Layout;
 use super::regions::{Region, Regions};
+use super::running::{Running, Touch};
 use super::tree::inode::Inode;
 use super::who::Who;
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
-use crate::limits::{FUSE_MAPPED_BYTES_MAX, FUSE_SHORT_WRITE_BYTES};
+use crate::limits::FUSE_MAPPED_BYTES_MAX;
 use crate::memory::Memory;
-use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::units::Bytes;
 use rustix::fs::OFlags;
 use std::cell::RefCell;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
+use writes::Write;
 
 /// Most bytes of one `copy_file_range`: the call may copy less than it was asked to, and whoever
 /// asked can be killed in between.
@@ -59,6 +60,8 @@ pub(crate) struct Scheduled {
     placement: Placement,
     who: Arc<Who>,
     held: Arc<Held>,
+    /// What is carried out by the threads that received it.
+    running: Arc<Running>,
     /// What the data of held writes takes.
     memory: Arc<Memory>,
     /// What was written through mappings and is not counted yet.
@@ -73,12 +76,12 @@ impl Scheduled {
         device: Arc<dyn Device>,
         placement: Placement,
         who: Arc<Who>,
-        (held, memory_max): (Arc<Held>, u64),
+        ((held, memory_max), running): ((Arc<Held>, u64), Arc<Running>),
         passed_count: Arc<AtomicU64>,
     ) -> Scheduled {
         let memory = Arc::new(Memory::new(memory_max));
         let mapped = Arc::new(Memory::new(FUSE_MAPPED_BYTES_MAX));
-        Scheduled { device, placement, who, held, memory, mapped, passed_count }
+        Scheduled { device, placement, who, held, running, memory, mapped, passed_count }
     }
 
     /// Reads from the page cache below, if all of it is there: how much that is.
@@ -150,104 +153,8 @@ impl Scheduled {
         }
     }
 
-    fn hold(&self, from: Caller, reply: Reply, room: Option<Room>) -> Ticket {
+    fn hold(&self, from: Caller, reply: impl Into<Option<Reply>>, room: Option<Room>) -> Ticket {
         Ticket::Fuse(self.held.hold(from.pid, reply, room))
-    }
-
-    /// A write that bypasses the page cache, or that is durable when it is answered.
-    fn write_through(&self, from: Caller, file: &Opened, write: Write<'_>, reply: ReplyWrite) {
-        let Write { who, mut data, mut target, durable } = write;
-        let room = Room::take(&self.memory, data.len() as u64);
-        if room.is_none() && file.file.is_direct() {
-            data = &data[..data.len().min(FUSE_SHORT_WRITE_BYTES)];
-        } else if room.is_none() {
-            // No memory is left for its data: into the page cache with it, it waits there.
-            if let Err(error) = target.write_from(0, data.len() as u64, false, data) {
-                return answer(reply, data.len(), Err(error));
-            }
-            target.is_written = true;
-        }
-        let len = data.len() as u32;
-        let extent = self.place(file, target.offset, u64::from(len));
-        let is_written = target.is_written;
-        let ticket = self.hold(from, Reply::Write(reply, len), room);
-        let mut job = self.job(who, Op::Write, extent, (Some(target), ticket));
-        job.fua = durable;
-        if !is_written {
-            job.buffer = Buffer::from(data);
-        }
-        self.submit(job);
-    }
-
-    /// A write into the page cache: at once, or when stage pace lets it.
-    fn write_buffered(&self, from: Caller, file: &Opened, write: Write<'_>, reply: ReplyWrite) {
-        let Write { who: (task, group), data, mut target, .. } = write;
-        target.region = self.keep(file);
-        let len = data.len() as u32;
-        let extent = self.dirty_place(file, target.offset, u64::from(len));
-        let Some(room) = Room::take(&self.memory, data.len() as u64) else {
-            // As above. The pause comes after the write then, as in the kernel.
-            if let Err(error) = target.write_from(0, u64::from(len), false, data) {
-                return answer(reply, data.len(), Err(error));
-            }
-            target.is_written = true;
-            let ticket = self.hold(from, Reply::Write(reply, len), None);
-            return self.submit(self.job((task, group), Op::Write, extent, (Some(target), ticket)));
-        };
-        let mut held = Some((reply, room));
-        let at_once =
-            self.device.write_at_once((task, group, extent), (data, &target), &mut || {
-                let (reply, room) = held.take().expect("made once");
-                let ticket = self.hold(from, Reply::Write(reply, len), Some(room));
-                let target = target.clone();
-                let mut job = self.job((task, group), Op::Write, extent, (Some(target), ticket));
-                job.buffer = Buffer::from(data);
-                job
-            });
-        if let (Some(result), Some((reply, _))) = (at_once, held) {
-            answer(reply, data.len(), result);
-        }
-    }
-
-    /// The kernel writes pages of a mapping by itself. Whoever waits for that cannot be killed, and
-    /// it may be short of memory: they are written at once, and counted when stage pace lets it.
-    fn write_mapped(&self, file: &Opened, write: Write<'_>, reply: ReplyWrite) {
-        let Write { who, data, mut target, .. } = write;
-        if file.file.is_direct() {
-            // It was opened for whole blocks only.
-            match file.inode.reopen(OFlags::WRONLY) {
-                Ok(buffered) => target.file = Arc::new(File::of_tree(buffered, false)),
-                Err(error) => return answer(reply, data.len(), Err((0, error))),
-            }
-        }
-        target.region = self.keep(file);
-        let written = target.write_from(0, data.len() as u64, false, data);
-        let is_written = written.is_ok();
-        answer(reply, data.len(), written);
-        let room = Room::take(&self.mapped, data.len() as u64);
-        if let Some(room) = room.filter(|_| is_written) {
-            target.is_written = true;
-            let extent = self.dirty_place(file, target.offset, data.len() as u64);
-            let ticket = Ticket::Nobody(room);
-            self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));
-        }
-    }
-}
-
-/// A write as it came.
-struct Write<'a> {
-    who: (TaskId, GroupId),
-    data: &'a [u8],
-    target: Target,
-    durable: bool,
-}
-
-/// Answers a write of so many bytes that was carried out.
-fn answer(reply: ReplyWrite, len: usize, result: Result<(), (u64, io::Error)>) {
-    match result {
-        Ok(()) => reply.written(len as u32),
-        Err((0, error)) => reply.error(Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))),
-        Err((written, _)) => reply.written(written as u32),
     }
 }
 
@@ -278,7 +185,10 @@ impl Data for Scheduled {
             }
         });
         let Some(reply) = rest else { return };
+        // Asking where it lies may need the disk.
+        let Some(late) = self.running.begin(from.pid, Touch::NOTHING, reply) else { return };
         let extent = self.place(file, offset, u64::from(len));
+        let Some(reply) = late.take() else { return };
         let target = Target::new(Arc::clone(&file.file), offset);
         let ticket = self.hold(from, Reply::Data(reply), None);
         let who = (pays.task(), pays.group());
@@ -303,12 +213,14 @@ impl Data for Scheduled {
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.append = mode.append;
         let write = Write { who, data, target, durable };
+        let touch = Touch::one(file.inode.id());
+        let Some(late) = self.running.begin(from.pid, touch, reply) else { return };
         if mode.mapped {
-            self.write_mapped(file, write, reply);
+            self.write_mapped(file, write, &late);
         } else if file.file.is_direct() || durable {
-            self.write_through(from, file, write, reply);
+            self.write_through(from, file, write, &late);
         } else {
-            self.write_buffered(from, file, write, reply);
+            self.write_buffered(from, file, write, &late);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::held::Held;
 use super::regions::Regions;
+use super::running::Running;
 use crate::clock;
 use crate::device::Device;
 use std::io;
@@ -31,7 +32,7 @@ impl Watch {
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(
-        held: Arc<Held>,
+        (held, running): (Arc<Held>, Arc<Running>),
         regions: Option<Arc<Regions>>,
         sweep: impl Fn() + Send + 'static,
         device: Weak<dyn Device>,
@@ -41,7 +42,7 @@ impl Watch {
         let run = move || {
             let mut is_odd = false;
             while !is_over(&stop) {
-                let count = held.look(clock::now(), is_killed);
+                let count = held.look(clock::now(), is_killed) + running.look(is_killed);
                 if count > 0 {
                     tracing::info!(count, "requests of killed programs were given up");
                 }

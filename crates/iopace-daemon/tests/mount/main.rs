@@ -1,6 +1,7 @@
 //! A directory mounted through a device: real programs' calls on real files.
 
 mod errors;
+mod frozen;
 mod fsx;
 mod limits;
 mod many;

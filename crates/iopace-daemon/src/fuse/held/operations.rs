@@ -55,7 +55,7 @@ impl Held {
             operation(Ok(()));
             return None;
         }
-        Some(self.hold_until(pid, Reply::Operation(operation), (None, deadline)))
+        Some(self.hold_until(pid, Some(Reply::Operation(operation)), (None, deadline)))
     }
 
     /// Whether the deadline of an operation has come; true once, and it is counted.

@@ -75,7 +75,8 @@ pub(crate) fn start(daemon: &Arc<Daemon>, mountpoint: PathBuf) -> Result<(), Sta
     let looked = Arc::clone(&files);
     let sweep = move || looked.iter().for_each(|file| file.payers().sweep());
     let any = Arc::downgrade(&daemon.devices()[0]);
-    let watch = Watch::start(held, None, sweep, any).map_err(StartError::Threads)?;
+    let watch =
+        Watch::start((held, Arc::default()), None, sweep, any).map_err(StartError::Threads)?;
     let made = std::fs::metadata(&mountpoint).and_then(|found| found.modified());
     let made = made.map_err(|error| StartError::open(&mountpoint, &error))?;
     let this: Weak<Daemon> = Arc::downgrade(daemon);

@@ -4,6 +4,7 @@
 //! and removed meanwhile.
 
 use super::super::data::Opened;
+use super::super::running::Late;
 use super::attr::{nothing, to_kind};
 use super::inode::Inode;
 use super::names::Entry;
@@ -151,7 +152,7 @@ impl Tree {
         &self,
         handle: FileHandle,
         offset: u64,
-        reply: &mut ReplyDirectory,
+        reply: &Late<'_, ReplyDirectory>,
     ) -> io::Result<()> {
         let listing = self.listing(handle)?;
         let inode = &listing.opened.inode;
@@ -166,7 +167,10 @@ impl Tree {
             };
             let number = self.shown(inode, record);
             let kind = to_kind(record.kind(inode));
-            if reply.add(INodeNo(number), record.behind, kind, &record.name) {
+            let add = |reply: &mut ReplyDirectory| {
+                reply.add(INodeNo(number), record.behind, kind, &record.name)
+            };
+            if reply.with(add).unwrap_or(true) {
                 return Ok(());
             }
             place.take();
@@ -174,12 +178,13 @@ impl Tree {
         }
     }
 
-    /// Names and attributes: the kernel is told of each file.
+    /// Names and attributes: the kernel is told of each file in `told`.
     pub(super) fn list_found(
         &self,
         handle: FileHandle,
         offset: u64,
-        reply: &mut ReplyDirectoryPlus,
+        reply: &Late<'_, ReplyDirectoryPlus>,
+        told: &mut Vec<u64>,
     ) -> io::Result<()> {
         let listing = self.listing(handle)?;
         let inode = &listing.opened.inode;
@@ -192,7 +197,7 @@ impl Tree {
                 Err(error) if first => return Err(error),
                 Ok(None) | Err(_) => return Ok(()),
             };
-            if self.add_found(inode, record, reply)? {
+            if self.add_found(inode, record, reply, told)? {
                 return Ok(());
             }
             place.take();
@@ -205,7 +210,8 @@ impl Tree {
         &self,
         parent: &Inode,
         record: &Record,
-        reply: &mut ReplyDirectoryPlus,
+        reply: &Late<'_, ReplyDirectoryPlus>,
+        all: &mut Vec<u64>,
     ) -> io::Result<bool> {
         let found = if record.is_dots() { None } else { Some(self.find(parent, &record.name)) };
         let (attr, generation, told) = match found {
@@ -223,9 +229,13 @@ impl Tree {
             None => Duration::ZERO,
         };
         let generation = Generation(generation);
-        let full = reply.add(attr.ino, record.behind, &record.name, &time, &attr, generation);
-        if let (true, Some(id)) = (full, told) {
-            self.forget(id, 1);
+        let add = |reply: &mut ReplyDirectoryPlus| {
+            reply.add(attr.ino, record.behind, &record.name, &time, &attr, generation)
+        };
+        let full = reply.with(add).unwrap_or(true);
+        match told {
+            Some(id) if full => self.forget(id, 1),
+            told => all.extend(told),
         }
         Ok(full)
     }

@@ -2,8 +2,8 @@
 
 use super::attr::{Wanted, strip_modes, strip_privileges};
 use super::names::New;
-use super::replies::Turn::{Change, ChangeNames, Look, LookAtNames};
-use super::replies::{attr, caller, created, done, entry, found, give, value};
+use super::replies::Turn::{Change, ChangeName, ChangeNames, Look, LookAtNames};
+use super::replies::{attr, caller, created, done, entry, found, give, space, value};
 use super::wishes::ask;
 use super::{Served, Tree};
 use crate::clock::FileTime;
@@ -27,7 +27,7 @@ impl Filesystem for Served {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.turn(request, LookAtNames, [name], reply, move |tree, _, [name], reply| {
-            found(&tree.options, tree.lookup(parent, name), reply);
+            found(tree, tree.lookup(parent, name), reply);
         });
     }
 
@@ -36,8 +36,9 @@ impl Filesystem for Served {
     }
 
     fn getattr(&self, request: &Request, id: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.passed(request);
-        attr(&self.0.options, self.0.inode(id).and_then(|inode| self.0.attributes(&inode)), reply);
+        self.pass(request, reply, |tree, _, reply| {
+            attr(tree, tree.inode(id).and_then(|inode| tree.attributes(&inode)), reply);
+        });
     }
 
     fn setattr(
@@ -60,13 +61,14 @@ impl Filesystem for Served {
     ) {
         let wanted = Wanted { mode, uid, gid, size, atime, mtime, handle };
         self.turn(request, Change(id), [], reply, move |tree, from, [], reply| {
-            attr(&tree.options, tree.set_attributes(from, id, &wanted), reply);
+            attr(tree, tree.set_attributes(from, id, &wanted), reply);
         });
     }
 
     fn readlink(&self, request: &Request, id: INodeNo, reply: ReplyData) {
-        self.passed(request);
-        give(self.0.target(id), reply, |reply, target| reply.data(&target));
+        self.pass(request, reply, |tree, _, reply| {
+            give(tree.target(id), reply, |reply, target| reply.data(&target));
+        });
     }
 
     fn mknod(
@@ -79,9 +81,9 @@ impl Filesystem for Served {
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.turn(request, ChangeNames, [name], reply, move |tree, from, [name], reply| {
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, from, [name], reply| {
             let new = New::Node { mode, device };
-            entry(&tree.options, tree.make(from, umask, parent, name, new), reply);
+            entry(tree, tree.make(from, umask, parent, name, new), reply);
         });
     }
 
@@ -94,9 +96,9 @@ impl Filesystem for Served {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        self.turn(request, ChangeNames, [name], reply, move |tree, from, [name], reply| {
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, from, [name], reply| {
             let new = New::Directory { mode };
-            entry(&tree.options, tree.make(from, umask, parent, name, new), reply);
+            entry(tree, tree.make(from, umask, parent, name, new), reply);
         });
     }
 
@@ -109,20 +111,26 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let names = [name, target.as_os_str()];
-        self.turn(request, ChangeNames, names, reply, move |tree, from, [name, to], reply| {
-            let new = New::Symlink { target: Path::new(to) };
-            entry(&tree.options, tree.make(from, 0, parent, name, new), reply);
-        });
+        self.turn(
+            request,
+            ChangeName(parent),
+            names,
+            reply,
+            move |tree, from, [name, to], reply| {
+                let new = New::Symlink { target: Path::new(to) };
+                entry(tree, tree.make(from, 0, parent, name, new), reply);
+            },
+        );
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.turn(request, ChangeNames, [name], reply, move |tree, _, [name], reply| {
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, _, [name], reply| {
             done(tree.remove(parent, name, AtFlags::empty()), reply);
         });
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.turn(request, ChangeNames, [name], reply, move |tree, _, [name], reply| {
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, _, [name], reply| {
             done(tree.remove(parent, name, AtFlags::REMOVEDIR), reply);
         });
     }
@@ -138,7 +146,8 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let names = [name, new_name];
-        self.turn(request, ChangeNames, names, reply, move |tree, from, [name, new], reply| {
+        let turn = ChangeNames(parent, new_parent);
+        self.turn(request, turn, names, reply, move |tree, from, [name, new], reply| {
             done(tree.rename(from, (parent, name), (new_parent, new), flags.bits()), reply);
         });
     }
@@ -151,16 +160,19 @@ impl Filesystem for Served {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.turn(request, ChangeNames, [name], reply, move |tree, _, [name], reply| {
-            entry(&tree.options, tree.link(id, parent, name), reply);
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, _, [name], reply| {
+            entry(tree, tree.link(id, parent, name), reply);
         });
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.turn(request, Look, [], reply, move |tree, _, [], reply| {
-            give(tree.open(id, flags), reply, |reply, handle| {
+            let untold = give(tree.open(id, flags), reply, |reply, handle| {
                 reply.opened(handle.id, handle.flags);
             });
+            if let Some(handle) = untold {
+                tree.release(handle.id);
+            }
         });
     }
 
@@ -174,9 +186,9 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.turn(request, ChangeNames, [name], reply, move |tree, from, [name], reply| {
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, from, [name], reply| {
             let made = tree.create(from, (mode, umask), (parent, name), flags);
-            created(&tree.options, made, reply);
+            created(tree, made, reply);
         });
     }
 
@@ -223,8 +235,15 @@ impl Filesystem for Served {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        done(self.0.flush(handle), reply);
+    fn flush(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        self.pass(request, reply, |tree, _, reply| done(tree.flush(handle), reply));
     }
 
     fn release(
@@ -256,9 +275,13 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, request: &Request, id: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.passed(request);
-        give(self.0.open_directory(id), reply, |reply, handle| {
-            reply.opened(handle, self.0.directory_flags());
+        self.pass(request, reply, |tree, _, reply| {
+            let untold = give(tree.open_directory(id), reply, |reply, handle| {
+                reply.opened(handle, tree.directory_flags());
+            });
+            if let Some(handle) = untold {
+                tree.release_directory(handle);
+            }
         });
     }
 
@@ -270,8 +293,8 @@ impl Filesystem for Served {
         offset: u64,
         reply: ReplyDirectory,
     ) {
-        self.turn(request, LookAtNames, [], reply, move |tree, _, [], mut reply| {
-            give(tree.list(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
+        self.turn(request, LookAtNames, [], reply, move |tree, _, [], reply| {
+            give(tree.list(handle, offset, reply), reply, |reply, ()| reply.ok());
         });
     }
 
@@ -283,8 +306,12 @@ impl Filesystem for Served {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        self.turn(request, LookAtNames, [], reply, move |tree, _, [], mut reply| {
-            give(tree.list_found(handle, offset, &mut reply), reply, |reply, ()| reply.ok());
+        self.turn(request, LookAtNames, [], reply, move |tree, _, [], reply| {
+            let mut told = Vec::new();
+            let listed = tree.list_found(handle, offset, reply, &mut told);
+            if give(listed, reply, |reply, ()| reply.ok()).is_some() {
+                told.into_iter().for_each(|id| tree.forget(id, 1));
+            }
         });
     }
 
@@ -315,20 +342,7 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, request: &Request, id: INodeNo, reply: ReplyStatfs) {
-        self.passed(request);
-        match self.0.space(id) {
-            Ok(space) => reply.statfs(
-                space.f_blocks,
-                space.f_bfree,
-                space.f_bavail,
-                space.f_files,
-                space.f_ffree,
-                space.f_bsize as u32,
-                space.f_namemax as u32,
-                space.f_frsize as u32,
-            ),
-            Err(error) => reply.error(error.into()),
-        }
+        self.pass(request, reply, |tree, _, reply| space(tree.space(id), reply));
     }
 
     fn setxattr(
@@ -348,12 +362,11 @@ impl Filesystem for Served {
     }
 
     fn getxattr(&self, request: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.passed(request);
-        value(self.0.xattr(id, name, size), reply);
+        self.pass(request, reply, |tree, _, reply| value(tree.xattr(id, name, size), reply));
     }
 
     fn listxattr(&self, request: &Request, id: INodeNo, size: u32, reply: ReplyXattr) {
-        value(self.0.xattrs(self.passed(request), id, size), reply);
+        self.pass(request, reply, |tree, from, reply| value(tree.xattrs(from, id, size), reply));
     }
 
     fn removexattr(&self, request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -406,8 +419,9 @@ impl Filesystem for Served {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.passed(request);
-        give(self.0.seek(handle, offset, whence), reply, |reply, offset| reply.offset(offset));
+        self.pass(request, reply, |tree, _, reply| {
+            give(tree.seek(handle, offset, whence), reply, |reply, offset| reply.offset(offset));
+        });
     }
 
     fn copy_file_range(

@@ -86,6 +86,11 @@ impl Inode {
         Ok(rustix::fs::openat(descriptors()?, self.name(), flags, Mode::empty())?.into())
     }
 
+    /// Its number in this mount.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Its name in [`descriptors`].
     pub(super) fn name(&self) -> String {
         self.path.as_raw_fd().to_string()

@@ -29,6 +29,7 @@ mod xattr;
 mod tests;
 
 use super::data::{Data, Opened};
+use super::running::Running;
 use dir::Listing;
 use inode::{Inode, Inodes};
 use slab::Slab;
@@ -82,6 +83,8 @@ impl Options {
 /// The directory that is mounted, and what the kernel knows of it.
 pub(crate) struct Tree {
     data: Arc<dyn Data>,
+    /// What is carried out for it now.
+    running: Arc<Running>,
     options: Options,
     inodes: Inodes,
     files: Mutex<Slab<Arc<Opened>>>,
@@ -108,13 +111,14 @@ impl Tree {
     /// `/proc` is not mounted, or the directory has no attributes.
     pub(crate) fn new(
         directory: OwnedFd,
-        data: Arc<dyn Data>,
+        (data, running): (Arc<dyn Data>, Arc<Running>),
         options: Options,
     ) -> io::Result<Tree> {
         inode::descriptors()?;
         inode::make_room(&directory, options.descriptors);
         Ok(Tree {
             data,
+            running,
             options,
             inodes: Inodes::new(directory)?,
             files: Mutex::default(),

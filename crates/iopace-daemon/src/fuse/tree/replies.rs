@@ -1,16 +1,15 @@
 //! Giving replies: what was found, or the error.
 
 use super::super::data::{Caller, Kind};
+use super::super::running::{Late, Refuse, Touch};
 use super::attr::nothing;
 use super::names::Entry;
 use super::open::Handle;
 use super::xattr::Value;
-use super::{Options, Served, Tree};
-use fuser::{FileAttr, Generation, INodeNo, Request};
-use fuser::{
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-};
+use super::{Served, Tree};
+use fuser::{Errno, FileAttr, Generation, INodeNo, Request};
+use fuser::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyXattr};
+use rustix::fs::StatVfs;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
@@ -24,34 +23,46 @@ pub(super) enum Turn {
     Change(INodeNo),
     /// It reads a directory, which is kept locked.
     LookAtNames,
-    /// It changes a directory, which is kept locked.
-    ChangeNames,
+    /// It changes a name in a directory, which is kept locked.
+    ChangeName(INodeNo),
+    /// It changes a name in each of two directories.
+    ChangeNames(INodeNo, INodeNo),
 }
 
-/// A reply that may be an error.
-pub(super) trait Refuse {
-    fn refuse(self, error: io::Error);
-}
+impl Turn {
+    fn touch(self) -> Touch {
+        match self {
+            Turn::Look | Turn::LookAtNames => Touch::NOTHING,
+            Turn::Change(id) | Turn::ChangeName(id) => Touch::one(id.0),
+            Turn::ChangeNames(from, to) => Touch::two(from.0, to.0),
+        }
+    }
 
-macro_rules! refuse {
-    ($($reply:ty),*) => {
-        $(impl Refuse for $reply {
-            fn refuse(self, error: io::Error) {
-                self.error(error.into());
-            }
-        })*
-    };
+    /// Of the names of a request, those that may change, each in its directory.
+    fn changed(self, names: &[&OsStr]) -> Vec<(u64, OsString)> {
+        let parents = match self {
+            Turn::ChangeName(parent) => vec![parent],
+            Turn::ChangeNames(from, to) => vec![from, to],
+            Turn::Look | Turn::Change(_) | Turn::LookAtNames => Vec::new(),
+        };
+        let own = |(parent, name): (INodeNo, &&OsStr)| (parent.0, (*name).to_owned());
+        parents.into_iter().zip(names).map(own).collect()
+    }
 }
-
-refuse!(ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty);
-refuse!(ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr);
 
 impl Served {
-    /// Who asks, for something that is passed through.
-    pub(super) fn passed(&self, request: &Request) -> Caller {
+    /// Has `run` carry out what is passed through whatever the caller's limits.
+    pub(super) fn pass<R: Refuse + Send + 'static>(
+        &self,
+        request: &Request,
+        reply: R,
+        run: impl FnOnce(&Tree, Caller, &Late<'_, R>),
+    ) {
         let from = caller(request);
         self.0.data.passed_through(from);
-        from
+        if let Some(late) = self.0.running.begin(from.pid, Touch::NOTHING, reply) {
+            run(&self.0, from, &late);
+        }
     }
 
     /// Has `run` carry out an operation that may need the disk: at once, or, if the caller's group
@@ -62,20 +73,22 @@ impl Served {
         turn: Turn,
         names: [&OsStr; N],
         reply: R,
-        run: impl FnOnce(&Tree, Caller, [&OsStr; N], R) + Send + 'static,
+        run: impl FnOnce(&Tree, Caller, [&OsStr; N], &Late<'_, R>) + Send + 'static,
     ) {
-        let from = self.passed(request);
+        let from = caller(request);
+        self.0.data.passed_through(from);
         let Some(pays) = self.0.data.limited(from) else {
-            return run(&self.0, from, names, reply);
+            return carry_out(&self.0, (from, turn), names, reply, run);
         };
         // What waits in a device must not keep alive what keeps the device alive.
         let (tree, names) = (Arc::downgrade(&self.0), names.map(OsStr::to_owned));
-        let operation = move |may: Result<(), fuser::Errno>| match (may, tree.upgrade()) {
+        let operation = move |may: Result<(), Errno>| match (may, tree.upgrade()) {
             (Ok(()), Some(tree)) => {
-                run(&tree, from, names.each_ref().map(OsString::as_os_str), reply);
+                let names = names.each_ref().map(OsString::as_os_str);
+                carry_out(&tree, (from, turn), names, reply, run);
             }
-            (Ok(()), None) => reply.refuse(io::Error::from_raw_os_error(libc::EIO)),
-            (Err(errno), _) => reply.refuse(io::Error::from_raw_os_error(errno.code())),
+            (Ok(()), None) => reply.refuse(Errno::EIO),
+            (Err(errno), _) => reply.refuse(errno),
         };
         self.0.data.hold(from, pays, self.kind(turn), Box::new(operation));
     }
@@ -86,8 +99,25 @@ impl Served {
             Turn::Look => Kind { changes: false, locks: false },
             Turn::Change(id) => Kind { changes: true, locks: !is_file(id) },
             Turn::LookAtNames => Kind { changes: false, locks: true },
-            Turn::ChangeNames => Kind { changes: true, locks: true },
+            Turn::ChangeName(_) | Turn::ChangeNames(..) => Kind { changes: true, locks: true },
         }
+    }
+}
+
+/// Has `run` carry out an operation now. Its caller may be given up meanwhile.
+fn carry_out<R: Refuse + Send + 'static, const N: usize>(
+    tree: &Tree,
+    (from, turn): (Caller, Turn),
+    names: [&OsStr; N],
+    reply: R,
+    run: impl FnOnce(&Tree, Caller, [&OsStr; N], &Late<'_, R>),
+) {
+    let Some(late) = tree.running.begin(from.pid, turn.touch(), reply) else { return };
+    run(tree, from, names, &late);
+    if late.is_given_up() {
+        let changed = turn.changed(&names);
+        drop(late);
+        tree.running.ask_anew(changed);
     }
 }
 
@@ -96,54 +126,90 @@ pub(super) fn caller(request: &Request) -> Caller {
     Caller { pid: request.pid(), uid: request.uid(), gid: request.gid() }
 }
 
-/// Gives what was found in the way of `give`, or the error.
-pub(super) fn give<T, R: Refuse>(found: io::Result<T>, reply: R, give: impl FnOnce(R, T)) {
-    match found {
-        Ok(found) => give(reply, found),
-        Err(error) => reply.refuse(error),
+/// Gives what was found in the way of `give`, or the error. What was found is returned if nobody
+/// waits for it any more.
+pub(super) fn give<T, R: Refuse + Send>(
+    found: io::Result<T>,
+    reply: &Late<'_, R>,
+    give: impl FnOnce(R, T),
+) -> Option<T> {
+    match (reply.take(), found) {
+        (Some(reply), Ok(found)) => give(reply, found),
+        (Some(reply), Err(error)) => reply.refuse(error.into()),
+        (None, found) => return found.ok(),
     }
+    None
 }
 
 /// A file that the kernel is told of.
-pub(super) fn entry(options: &Options, found: io::Result<Entry>, reply: ReplyEntry) {
-    give(found, reply, |reply, Entry { inode, attr }| {
+pub(super) fn entry(tree: &Tree, found: io::Result<Entry>, reply: &Late<'_, ReplyEntry>) {
+    let untold = give(found, reply, |reply, Entry { inode, attr }| {
         let generation = Generation(inode.generation);
+        let options = &tree.options;
         reply.entry_with_ttls(&options.attributes, &options.names, &attr, generation);
     });
+    if let Some(Entry { inode, .. }) = untold {
+        tree.forget(inode.id, 1);
+    }
 }
 
 /// A file that was looked for.
-pub(super) fn found(options: &Options, found: io::Result<Entry>, reply: ReplyEntry) {
+pub(super) fn found(tree: &Tree, found: io::Result<Entry>, reply: &Late<'_, ReplyEntry>) {
     let missing = found.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOENT));
-    if missing && !options.absent.is_zero() {
+    if !missing || tree.options.absent.is_zero() {
+        return entry(tree, found, reply);
+    }
+    if let Some(reply) = reply.take() {
         // Number 0 says that there is nothing, and for how long.
-        reply.entry(&options.absent, &nothing(), Generation(0));
-    } else {
-        entry(options, found, reply);
+        reply.entry(&tree.options.absent, &nothing(), Generation(0));
     }
 }
 
 /// A file that was created and opened.
-pub(super) fn created(options: &Options, made: io::Result<(Entry, Handle)>, reply: ReplyCreate) {
-    give(made, reply, |reply, (Entry { inode, attr }, handle)| {
-        let time = options.names.min(options.attributes);
+pub(super) fn created(
+    tree: &Tree,
+    made: io::Result<(Entry, Handle)>,
+    reply: &Late<'_, ReplyCreate>,
+) {
+    let untold = give(made, reply, |reply, (Entry { inode, attr }, handle)| {
+        let time = tree.options.names.min(tree.options.attributes);
         let generation = Generation(inode.generation);
         reply.created(&time, &attr, generation, handle.id, handle.flags);
     });
+    if let Some((Entry { inode, .. }, handle)) = untold {
+        tree.release(handle.id);
+        tree.forget(inode.id, 1);
+    }
 }
 
 /// Attributes.
-pub(super) fn attr(options: &Options, found: io::Result<FileAttr>, reply: ReplyAttr) {
-    give(found, reply, |reply, attr| reply.attr(&options.attributes, &attr));
+pub(super) fn attr(tree: &Tree, found: io::Result<FileAttr>, reply: &Late<'_, ReplyAttr>) {
+    give(found, reply, |reply, attr| reply.attr(&tree.options.attributes, &attr));
 }
 
 /// Nothing but that it is done.
-pub(super) fn done(done: io::Result<()>, reply: ReplyEmpty) {
+pub(super) fn done(done: io::Result<()>, reply: &Late<'_, ReplyEmpty>) {
     give(done, reply, |reply, ()| reply.ok());
 }
 
+/// How much space there is.
+pub(super) fn space(found: io::Result<StatVfs>, reply: &Late<'_, ReplyStatfs>) {
+    give(found, reply, |reply, space| {
+        reply.statfs(
+            space.f_blocks,
+            space.f_bfree,
+            space.f_bavail,
+            space.f_files,
+            space.f_ffree,
+            space.f_bsize as u32,
+            space.f_namemax as u32,
+            space.f_frsize as u32,
+        );
+    });
+}
+
 /// An extended attribute, or their names.
-pub(super) fn value(found: io::Result<Value>, reply: ReplyXattr) {
+pub(super) fn value(found: io::Result<Value>, reply: &Late<'_, ReplyXattr>) {
     give(found, reply, |reply, value| match value {
         Value::Size(size) => reply.size(size as u32),
         Value::Bytes(bytes) => reply.data(&bytes),

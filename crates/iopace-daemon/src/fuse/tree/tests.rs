@@ -214,7 +214,9 @@ impl Mounted {
         let mount = if over { below.clone() } else { mount };
         let data = Arc::new(Plain::default());
         let directory = File::open(&below).unwrap().into();
-        let tree = Arc::new(Tree::new(directory, Arc::clone(&data) as _, options).unwrap());
+        let tree = Arc::new(
+            Tree::new(directory, (Arc::clone(&data) as _, Arc::default()), options).unwrap(),
+        );
         let session = mount_tree(&tree, &mount);
         tree.trim_with(session.notifier()).unwrap();
         Some(Mounted { data, tree, session: Some(session), below, mount, plain, folder })

@@ -74,6 +74,7 @@ impl Tree {
     ///
     /// There can be no further thread.
     pub(crate) fn trim_with(self: &Arc<Self>, notifier: Notifier) -> io::Result<()> {
+        self.running.notify_with(notifier.clone());
         let (wake, woken) = sync_channel(1);
         let tree = Arc::downgrade(self);
         thread::Builder::new().name("fuse-trim".into()).spawn(move || {

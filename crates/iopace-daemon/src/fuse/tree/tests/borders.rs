@@ -53,7 +53,7 @@ fn a_mount_below_its_own_directory_is_not_entered_through_itself() {
     let Some(mounted) = Mounted::elsewhere() else { return };
     let directory = File::open(mounted.folder.path()).unwrap().into();
     let data = Arc::clone(&mounted.data) as _;
-    let tree = Arc::new(Tree::new(directory, data, Options::shared()).unwrap());
+    let tree = Arc::new(Tree::new(directory, (data, Arc::default()), Options::shared()).unwrap());
     let point = mounted.folder.path().join("point");
     fs::create_dir(&point).unwrap();
     let session = mount_tree(&tree, &point);
@@ -112,7 +112,7 @@ fn two_mounts_of_a_directory_see_the_same_files() {
     let Some(mounted) = Mounted::elsewhere() else { return };
     let directory = File::open(&mounted.below).unwrap().into();
     let data = Arc::clone(&mounted.data) as _;
-    let tree = Arc::new(Tree::new(directory, data, Options::shared()).unwrap());
+    let tree = Arc::new(Tree::new(directory, (data, Arc::default()), Options::shared()).unwrap());
     let other = mounted.folder.path().join("other");
     fs::create_dir(&other).unwrap();
     let session = mount_tree(&tree, &other);

@@ -1,0 +1,279 @@
+//! Operations on the thread that received them, which the file system below may keep for as long
+//! as it likes: whoever waits for one can be killed all the same.
+//!
+//! ```text
+//!  begin ─► the system call ─► take: the reply, unless the caller was given up meanwhile
+//!               │
+//!               └─ look, twice a second: the caller is being killed? It gets EINTR now
+//! ```
+//! What was given up may still come to pass below. Until it has, nothing else is done to the files
+//! and directories that it changes, so that it overtakes nobody; then the kernel is told to ask
+//! anew.
+
+use fuser::{Errno, INodeNo, Notifier};
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+/// Twice as many as threads that carry out operations of a mount: each mostly has one of its own.
+const ROWS: usize = 2 * (crate::limits::FUSE_THREADS + crate::limits::OPERATION_THREADS);
+
+/// Names no file.
+const NOBODY: u64 = 0;
+
+thread_local! {
+    static ROW: usize = {
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        LAST.fetch_add(1, SeqCst) % ROWS
+    };
+}
+
+/// A reply that may be an error.
+pub(crate) trait Refuse {
+    /// Gives the error.
+    fn refuse(self, errno: Errno);
+}
+
+/// What an operation changes: up to two files or directories, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touch([u64; 2]);
+
+impl Touch {
+    /// Nothing. Who only looks waits for nobody: should what it sees change, the kernel asks anew.
+    pub(crate) const NOTHING: Touch = Touch([NOBODY; 2]);
+
+    /// One.
+    pub(crate) fn one(id: u64) -> Touch {
+        Touch([id, NOBODY])
+    }
+
+    /// Two, or twice the same.
+    pub(crate) fn two(id: u64, other: u64) -> Touch {
+        Touch([id, other])
+    }
+
+    fn meets(self, other: Touch) -> bool {
+        self.0.iter().any(|id| *id != NOBODY && other.0.contains(id))
+    }
+}
+
+/// The operations of a mount that are being carried out.
+#[derive(Default)]
+pub(crate) struct Running {
+    rows: [Mutex<Vec<Arc<dyn Kept>>>; ROWS],
+    /// What changes below though its caller is gone.
+    given_up: Mutex<Vec<Touch>>,
+    given_up_count: AtomicUsize,
+    /// One of them has ended, or another caller was given up.
+    changed: Condvar,
+    notifier: OnceLock<Notifier>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("given_up", &self.given_up_count).finish_non_exhaustive()
+    }
+}
+
+/// An operation whose caller may be given up.
+trait Kept: Send + Sync {
+    fn pid(&self) -> u32;
+    /// Whether a look has met it before; from now on one has.
+    fn was_seen(&self) -> bool;
+    /// Gives its caller `EINTR`, if it still waits, after `before` was called.
+    fn give_up(&self, before: &mut dyn FnMut(Touch)) -> bool;
+}
+
+struct Stand<R> {
+    pid: u32,
+    touch: Touch,
+    was_seen: AtomicBool,
+    is_given_up: AtomicBool,
+    reply: Mutex<Option<R>>,
+}
+
+impl<R> Stand<R> {
+    fn reply(&self) -> MutexGuard<'_, Option<R>> {
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Refuse + Send> Kept for Stand<R> {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn was_seen(&self) -> bool {
+        self.was_seen.swap(true, SeqCst)
+    }
+
+    fn give_up(&self, before: &mut dyn FnMut(Touch)) -> bool {
+        let mut stand = self.reply();
+        let Some(reply) = stand.take() else { return false };
+        // Whoever comes once the kernel has unlocked what this changes is to find it here.
+        before(self.touch);
+        self.is_given_up.store(true, SeqCst);
+        drop(stand);
+        reply.refuse(Errno::EINTR);
+        true
+    }
+}
+
+/// The reply of an operation that is being carried out.
+pub(crate) struct Late<'a, R: Refuse + Send + 'static> {
+    running: &'a Running,
+    stand: Arc<Stand<R>>,
+}
+
+impl<R: Refuse + Send + 'static> Late<'_, R> {
+    /// The reply; `None` if nobody waits for it any more, or it was taken.
+    pub(crate) fn take(&self) -> Option<R> {
+        self.stand.reply().take()
+    }
+
+    /// Adds to the reply; `None` if nobody waits for it any more.
+    pub(crate) fn with<T>(&self, add: impl FnOnce(&mut R) -> T) -> Option<T> {
+        self.stand.reply().as_mut().map(add)
+    }
+
+    /// Whether its caller was given up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.stand.is_given_up.load(SeqCst)
+    }
+}
+
+impl<R: Refuse + Send + 'static> Drop for Late<'_, R> {
+    fn drop(&mut self) {
+        let mut row = self.running.row();
+        let own = Arc::as_ptr(&self.stand).cast::<()>();
+        if let Some(place) = row.iter().position(|kept| Arc::as_ptr(kept).cast::<()>() == own) {
+            row.swap_remove(place);
+        }
+        drop(row);
+        // Under the lock of its reply it is given up, or not.
+        drop(self.stand.reply());
+        if self.is_given_up() {
+            self.running.has_ended(self.stand.touch);
+        }
+    }
+}
+
+impl Running {
+    /// The thread `pid` waits for an operation that is carried out from now on, by this thread.
+    /// It begins when nothing that was given up changes the same; `None` if its caller is given up
+    /// while it waits for that.
+    pub(crate) fn begin<R: Refuse + Send + 'static>(
+        &self,
+        pid: u32,
+        touch: Touch,
+        reply: R,
+    ) -> Option<Late<'_, R>> {
+        let stand = Arc::new(Stand {
+            pid,
+            touch,
+            was_seen: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            reply: Mutex::new(Some(reply)),
+        });
+        self.row().push(Arc::clone(&stand) as _);
+        let late = Late { running: self, stand };
+        if self.given_up_count.load(SeqCst) > 0 {
+            let list = self.given_up();
+            let waits = |list: &mut Vec<Touch>| {
+                list.iter().any(|other| other.meets(touch)) && !late.is_given_up()
+            };
+            drop(self.changed.wait_while(list, waits).unwrap_or_else(PoisonError::into_inner));
+        }
+        (!late.is_given_up()).then_some(late)
+    }
+
+    /// Gives up those whose caller is being killed or gone, as `is_killed` says, if they were
+    /// under way at the last look already. How many.
+    pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
+        let mut count = 0;
+        for row in &self.rows {
+            let all = row.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for kept in all.iter().filter(|kept| kept.was_seen() && is_killed(kept.pid())) {
+                count += usize::from(kept.give_up(&mut |touch| self.add(touch)));
+            }
+        }
+        if count > 0 {
+            drop(self.given_up());
+            self.changed.notify_all();
+        }
+        count
+    }
+
+    /// How the kernel is told from now on.
+    pub(crate) fn notify_with(&self, notifier: Notifier) {
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// Tells the kernel to ask anew for names, each in its directory. By a thread of its own, as
+    /// the kernel takes locks for it which one who waits for an answer from us may hold.
+    pub(crate) fn ask_anew(&self, names: Vec<(u64, OsString)>) {
+        self.notify(move |notifier| {
+            for (parent, name) in names {
+                let _ = notifier.inval_entry(INodeNo(parent), &name);
+            }
+        });
+    }
+
+    fn notify(&self, tell: impl FnOnce(&Notifier) + Send + 'static) {
+        let Some(notifier) = self.notifier.get().cloned() else { return };
+        let told = thread::Builder::new().name("fuse-notify".into()).spawn(move || tell(&notifier));
+        if let Err(error) = told {
+            tracing::warn!(%error, "the kernel is not told what has changed");
+        }
+    }
+
+    fn add(&self, touch: Touch) {
+        if touch != Touch::NOTHING {
+            self.given_up().push(touch);
+            self.given_up_count.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn has_ended(&self, touch: Touch) {
+        if touch == Touch::NOTHING {
+            return;
+        }
+        let mut list = self.given_up();
+        if let Some(place) = list.iter().position(|other| *other == touch) {
+            list.swap_remove(place);
+            self.given_up_count.fetch_sub(1, SeqCst);
+        }
+        drop(list);
+        self.changed.notify_all();
+        self.notify(move |notifier| {
+            for id in touch.0.into_iter().filter(|id| *id != NOBODY) {
+                let _ = notifier.inval_inode(INodeNo(id), 0, 0);
+            }
+        });
+    }
+
+    fn row(&self) -> MutexGuard<'_, Vec<Arc<dyn Kept>>> {
+        self.rows[ROW.with(|row| *row)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn given_up(&self) -> MutexGuard<'_, Vec<Touch>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+macro_rules! refuse {
+    ($($reply:ident),*) => {
+        $(impl Refuse for fuser::$reply {
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+refuse!(ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty);
+refuse!(ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr);
+
+#[cfg(test)]
+mod tests;

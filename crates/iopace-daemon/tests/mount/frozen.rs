@@ -1,0 +1,150 @@
+//! A file system below that does not answer (`fsfreeze`): programs can be killed, whatever they
+//! asked for, and what they asked for overtakes nobody.
+
+use crate::{HANG, Mounted, wait_for};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn run(program: &str, words: &[&Path]) -> bool {
+    Command::new(program).args(words).output().is_ok_and(|ran| ran.status.success())
+}
+
+/// An ext4 file system of its own, in a file.
+fn own_file_system(below: &Path) -> bool {
+    let image = below.with_file_name("image");
+    fs::File::create(&image).and_then(|file| file.set_len(128 << 20)).expect("made");
+    run("mkfs.ext4", &[Path::new("-q"), &image])
+        && run("mount", &[Path::new("-o"), Path::new("loop"), &image, below])
+}
+
+/// It answers no change until this goes.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(below: PathBuf) -> Frozen {
+        assert!(run("fsfreeze", &[Path::new("-f"), &below]), "it freezes");
+        Frozen(below)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        run("fsfreeze", &[Path::new("-u"), &self.0]);
+    }
+}
+
+fn mounted() -> Option<Mounted> {
+    let mut is_there = false;
+    let prepare = |below: &Path| {
+        is_there = own_file_system(below);
+        for name in ["old", "removed", "moved", "cut", "written"] {
+            fs::write(below.join(name), vec![7; 1 << 20]).expect("written");
+        }
+        fs::create_dir(below.join("folder")).expect("made");
+    };
+    let mounted = Mounted::over(prepare, |_| {})?;
+    if !is_there {
+        println!("skipped: this needs mkfs.ext4 and a loop device");
+        return None;
+    }
+    Some(mounted)
+}
+
+/// Waits until programs have asked for something.
+fn settle() {
+    thread::sleep(Duration::from_millis(500));
+}
+
+fn kill_all(children: Vec<(&str, Child)>) {
+    let begin = Instant::now();
+    for (command, mut child) in children {
+        let state = child.try_wait().expect("its state");
+        assert!(state.is_none(), "{command}: it waits, and is not gone: {state:?}");
+        child.kill().expect("killed");
+        wait_for(command, || child.try_wait().expect("its state").is_some());
+    }
+    assert!(begin.elapsed() < HANG / 2, "{:?}", begin.elapsed());
+}
+
+fn names(folder: &Path) -> BTreeSet<OsString> {
+    fs::read_dir(folder).expect("there").map(|entry| entry.expect("read").file_name()).collect()
+}
+
+#[test]
+fn whoever_waits_for_a_frozen_file_system_can_be_killed() {
+    let Some(mounted) = mounted() else { return };
+    // The kernel knows them all, so that only the change itself has to wait.
+    assert!(names(&mounted.at("")).len() > 5);
+    let frozen = Frozen::new(mounted.below(""));
+    let commands = [
+        "rm at/removed",
+        "mv at/moved at/folder/moved",
+        "truncate -s 5 at/cut",
+        "dd if=/dev/zero of=at/written bs=4k count=1 conv=notrunc",
+        "mkdir at/folder/made",
+    ];
+    // One after the other: who waits for a lock in the kernel itself is not killed by us.
+    for command in commands {
+        let child = mounted.run_in("/", command);
+        settle();
+        kill_all(vec![(command, child)]);
+    }
+    // What needs no change goes on meanwhile.
+    assert_eq!(fs::read(mounted.at("old")).expect("read").len(), 1 << 20);
+    drop(frozen);
+    // What they asked for came to pass, or not; the mount shows what is there.
+    let is_shown = || {
+        ["", "folder"].iter().all(|name| names(&mounted.at(name)) == names(&mounted.below(name)))
+            && ["removed", "folder/moved", "folder/made"]
+                .iter()
+                .all(|name| mounted.at(name).exists() == mounted.below(name).exists())
+            && fs::metadata(mounted.at("cut")).expect("there").len()
+                == fs::metadata(mounted.below("cut")).expect("there").len()
+    };
+    wait_for("the truth", is_shown);
+    fs::write(mounted.at("new"), "new").expect("it goes on");
+}
+
+#[test]
+fn what_was_given_up_overtakes_nobody() {
+    let Some(mounted) = mounted() else { return };
+    fs::write(mounted.below("moved"), "moved").expect("written");
+    let frozen = Frozen::new(mounted.below(""));
+    let gone = mounted.run_in("/", "mv at/moved at/away");
+    settle();
+    kill_all(vec![("mv", gone)]);
+    // Done before the other, this would take its file away.
+    let mut next = mounted.run_in("/", "mv -f at/old at/moved");
+    settle();
+    assert!(next.try_wait().expect("its state").is_none(), "it waits");
+    drop(frozen);
+    wait_for("the next move", || next.try_wait().expect("its state").is_some());
+    for name in [Mounted::at, Mounted::below] {
+        wait_for("the first move", || name(&mounted, "away").exists());
+        assert_eq!(fs::read_to_string(name(&mounted, "away")).expect("there"), "moved");
+        assert_eq!(fs::read(name(&mounted, "moved")).expect("there"), [7; 1 << 20]);
+        assert!(!name(&mounted, "old").exists());
+    }
+}
+
+#[test]
+fn a_mount_of_a_frozen_file_system_ends() {
+    let Some(mounted) = mounted() else { return };
+    let below = mounted.below("");
+    let frozen = Frozen::new(below);
+    let mut waits = mounted.run_in("/", "rm -f at/removed");
+    settle();
+    let begin = Instant::now();
+    let daemon = mounted.daemon.as_ref().expect("it runs");
+    daemon.mounts().cut();
+    wait_for("the end of a program of a mount that is gone", || {
+        waits.try_wait().is_ok_and(|ended| ended.is_some())
+    });
+    assert!(begin.elapsed() < HANG / 2, "{:?}", begin.elapsed());
+    drop(frozen);
+}
