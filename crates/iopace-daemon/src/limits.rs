@@ -150,9 +150,10 @@ pub const OPERATION_THREADS: usize = 4;
 /// it. A limit of one operation a second is still kept.
 pub const OPERATION_PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// Operations of a mount that were carried out after that and still stand in line for what they
-/// owe. One more is not held: a group that is behind by a quarter of an hour with each of its
-/// programs, or by a second with a thousand of them, must not fill the device's table.
+/// Operations of a group on a mount that were carried out after that and still stand in line for
+/// what they owe. One more waits for as long but owes nothing: a group that is behind by a quarter
+/// of an hour with each of its programs, or by a second with a thousand of them, must not fill the
+/// device's table (65,536 requests).
 pub const OPERATIONS_OWED_MAX: usize = 1_024;
 
 /// Places on an emulated disk that one sync of a file asks for by themselves, each with a flush of

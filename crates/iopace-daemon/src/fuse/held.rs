@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{DiskError, Outcome};
 use iopace_core::time::Instant;
-use operations::Turn;
+use operations::{Due, Owed, Turn};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -86,7 +86,7 @@ struct Waiting {
     /// The thread that waits for it.
     pid: u32,
     /// When it is carried out at the latest, if it is an operation that may not wait for long.
-    deadline: Option<Instant>,
+    due: Option<Due>,
     stand: Mutex<Stand>,
 }
 
@@ -182,7 +182,9 @@ struct Table {
     /// The last one at the time of the last look.
     seen: u64,
     /// Operations that were carried out before limits let them, and are in line for what they owe.
-    owed_count: usize,
+    owed: Owed,
+    /// Those of groups that owe too much for one more in line: they wait for their deadline here.
+    aside: BTreeMap<u64, Ticket>,
 }
 
 /// The right and the duty to answer a request.
@@ -217,10 +219,10 @@ impl Held {
         self: &Arc<Self>,
         pid: u32,
         reply: Option<Reply>,
-        (room, deadline): (Option<Room>, Option<Instant>),
+        (room, due): (Option<Room>, Option<Due>),
     ) -> Ticket {
         let stand = Mutex::new(Stand { reply, begun: Begun::No, is_owed: false });
-        let waiting = Arc::new(Waiting { pid, deadline, stand });
+        let waiting = Arc::new(Waiting { pid, due, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
@@ -232,14 +234,17 @@ impl Held {
     /// Nobody waits any more: the mount is gone, and its callers have had an error. Nothing of what
     /// they asked for is carried out from now on.
     pub(crate) fn give_up(&self) {
-        let all: Vec<Arc<Waiting>> = self.lock().all.values().map(Arc::clone).collect();
+        let mut table = self.lock();
+        let all: Vec<Arc<Waiting>> = table.all.values().map(Arc::clone).collect();
+        let _aside = std::mem::take(&mut table.aside);
+        drop(table);
         all.iter().filter_map(|waiting| waiting.take()).for_each(|reply| reply.error(Errno::EIO));
     }
 
     /// How many wait.
     pub(crate) fn count(&self) -> usize {
         let table = self.lock();
-        table.all.len() - table.owed_count
+        table.all.len() - table.owed.count()
     }
 
     /// Answers those that have waited since the look before the last and whose thread is being
@@ -250,17 +255,20 @@ impl Held {
         let old = table.old;
         table.old = table.seen;
         table.seen = table.last;
-        let all: Vec<Arc<Waiting>> = table.all.range(..=old).map(|(_, w)| Arc::clone(w)).collect();
+        let all = table.all.range(..=old).map(|(number, w)| (*number, Arc::clone(w)));
+        let all: Vec<(u64, Arc<Waiting>)> = all.collect();
         drop(table);
         let mut count = 0;
-        for waiting in all {
+        for (number, waiting) in all {
             if is_killed(waiting.pid)
                 && let Some(reply) = waiting.give_up()
             {
                 reply.error(Errno::EINTR);
                 count += 1;
+                let _ticket = self.take_aside(number);
             } else if self.is_owed_from(now, &waiting) {
-                self.carry_out(Turn { waiting, _ticket: None });
+                let _ticket = self.take_aside(number);
+                self.carry_out(Turn { waiting, _ticket });
             }
         }
         count
@@ -304,16 +312,16 @@ impl Ticket {
 impl Drop for Ticket {
     /// A ticket that nobody answered is a bug. Tests hear of it; the program gets an error.
     fn drop(&mut self) {
+        // First the reply: whoever finds it counts what is owed, and the ticket counts down.
+        let reply = self.waiting.take();
         if let Some(held) = self.held.upgrade() {
             let mut table = held.lock();
             table.all.remove(&self.number);
-            table.owed_count -= usize::from(self.waiting.lock().is_owed);
+            table.owed.forget(&self.waiting);
         }
-        if self.is_answered {
-            return;
-        }
-        if let Some(reply) = self.waiting.take() {
-            reply.error(Errno::EIO);
+        let Some(reply) = reply else { return };
+        reply.error(Errno::EIO);
+        if !self.is_answered {
             debug_assert!(std::thread::panicking(), "a request was dropped unanswered");
             tracing::error!("a request was dropped unanswered");
         }

@@ -3,14 +3,17 @@
 //!
 //! While one waits, the kernel may keep a directory locked, and everybody who needs a name in it
 //! stands still. So such a one has a deadline: then it is carried out, and stays in line for what
-//! it owes.
+//! it owes. What a group owes has a bound. Beyond it an operation still waits for its deadline, but
+//! stands in no line and owes nothing.
 
 use super::super::data::Operation;
 use super::{Held, Reply, Ticket, Waiting};
 use crate::io::pool::Pool;
 use crate::limits::{OPERATION_THREADS, OPERATIONS_OWED_MAX};
 use fuser::Errno;
+use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An operation that is to be carried out, unless that was done or given up meanwhile. Its ticket,
@@ -31,10 +34,44 @@ impl Turn {
     }
 }
 
+/// When an operation is carried out at the latest, and who owes it from then on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    at: Instant,
+    group: GroupId,
+    /// Whether it stands in line; else nothing is owed for it.
+    is_in_line: bool,
+}
+
+/// Operations that are in line for what they owe, by group.
+#[derive(Debug, Default)]
+pub(super) struct Owed(BTreeMap<GroupId, usize>);
+
+impl Owed {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    fn of(&self, group: GroupId) -> usize {
+        self.0.get(&group).copied().unwrap_or_default()
+    }
+
+    /// The ticket of an operation goes: nothing is owed for it any more.
+    pub(super) fn forget(&mut self, waiting: &Waiting) {
+        let due = waiting.due.filter(|due| due.is_in_line && waiting.lock().is_owed);
+        let Some(Due { group, .. }) = due else { return };
+        match self.of(group).saturating_sub(1) {
+            0 => drop(self.0.remove(&group)),
+            rest => drop(self.0.insert(group, rest)),
+        }
+    }
+}
+
 impl Waiting {
     /// Whether its deadline has come, while it still waits; true once.
     fn is_overdue(&self, now: Instant) -> bool {
-        if self.deadline.is_none_or(|deadline| now < deadline) {
+        if self.due.is_none_or(|due| now < due.at) {
             return false;
         }
         let mut stand = self.lock();
@@ -44,18 +81,23 @@ impl Waiting {
 
 impl Held {
     /// An operation that is carried out when its ticket is answered, or some time after its
-    /// deadline. It is carried out here, and there is no ticket, if too many owe for theirs.
+    /// deadline, if it has one; that group pays for it. There is no ticket if the group owes too
+    /// much already: then it waits for its deadline, and for nothing else.
     pub(crate) fn hold_operation(
         self: &Arc<Self>,
         pid: u32,
         operation: Operation,
-        deadline: Option<Instant>,
+        (group, deadline): (GroupId, Option<Instant>),
     ) -> Option<Ticket> {
-        if deadline.is_some() && self.lock().owed_count >= OPERATIONS_OWED_MAX {
-            operation(Ok(()));
-            return None;
+        let is_in_line = deadline.is_none() || self.lock().owed.of(group) < OPERATIONS_OWED_MAX;
+        let due = deadline.map(|at| Due { at, group, is_in_line });
+        let mut ticket = self.hold_until(pid, Some(Reply::Operation(operation)), (None, due));
+        if is_in_line {
+            return Some(ticket);
         }
-        Some(self.hold_until(pid, Some(Reply::Operation(operation)), (None, deadline)))
+        ticket.is_answered = true;
+        self.lock().aside.insert(ticket.number, ticket);
+        None
     }
 
     /// Whether the deadline of an operation has come; true once, and it is counted.
@@ -63,8 +105,15 @@ impl Held {
         // Under the lock, as the ticket counts down when it goes.
         let mut table = self.lock();
         let is_overdue = waiting.is_overdue(now);
-        table.owed_count += usize::from(is_overdue);
+        if let Some(due) = waiting.due.filter(|due| is_overdue && due.is_in_line) {
+            *table.owed.0.entry(due.group).or_default() += 1;
+        }
         is_overdue
+    }
+
+    /// The ticket of an operation that stands in no line.
+    pub(super) fn take_aside(&self, number: u64) -> Option<Ticket> {
+        self.lock().aside.remove(&number)
     }
 
     /// Has a thread of its own carry out an operation.

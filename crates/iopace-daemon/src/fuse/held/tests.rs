@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::OPERATIONS_OWED_MAX;
+use iopace_core::request::GroupId;
 use iopace_core::time::Nanos;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -19,8 +20,12 @@ fn operation() -> (Operation, Receiver<Said>) {
 }
 
 fn held(held: &Arc<Held>, deadline: Option<Instant>) -> (Ticket, Receiver<Said>) {
+    of(held, GroupId(1), deadline)
+}
+
+fn of(held: &Arc<Held>, group: GroupId, deadline: Option<Instant>) -> (Ticket, Receiver<Said>) {
     let (operation, said) = operation();
-    (held.hold_operation(7, operation, deadline).expect("it is held"), said)
+    (held.hold_operation(7, operation, (group, deadline)).expect("it is held"), said)
 }
 
 fn answer(ticket: Ticket, outcome: Outcome) {
@@ -34,6 +39,15 @@ fn end(said: &Receiver<Said>) -> Said {
     end
 }
 
+/// So many wait, once the threads have put down what they have carried out.
+fn wait_for(all: &Held, count: usize) {
+    let begun = std::time::Instant::now();
+    while all.count() != count && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::yield_now();
+    }
+    assert_eq!(all.count(), count);
+}
+
 #[test]
 fn what_is_admitted_is_carried_out_by_a_thread_of_its_own() {
     let all = Arc::new(Held::default());
@@ -43,7 +57,7 @@ fn what_is_admitted_is_carried_out_by_a_thread_of_its_own() {
     let (thread, result) = end(&said);
     assert_eq!(result, Ok(()));
     assert_ne!(thread, std::thread::current().id());
-    assert_eq!(all.count(), 0);
+    wait_for(&all, 0);
 }
 
 #[test]
@@ -80,9 +94,9 @@ fn a_deadline_has_it_carried_out_and_it_stays_in_line() {
     assert!(said.try_recv().is_err(), "not yet");
     let _ = [1_000, 1_500, 2_000].map(look);
     assert_eq!(end(&said).1, Ok(()));
-    assert_eq!((all.count(), all.lock().owed_count), (1, 1), "the other one waits on");
+    assert_eq!((all.count(), all.lock().owed.count()), (1, 1), "the other one waits on");
     answer(ticket, Outcome::Ok);
-    assert_eq!((all.count(), all.lock().owed_count), (1, 0));
+    assert_eq!((all.count(), all.lock().owed.count()), (1, 0));
     assert!(patient_said.try_recv().is_err());
     answer(patient, Outcome::Ok);
     assert_eq!(end(&patient_said).1, Ok(()));
@@ -94,16 +108,76 @@ fn there_is_a_bound_of_what_is_owed() {
     let now = Instant(5);
     let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| held(&all, Some(now))).collect();
     let _ = [1, 2, 3].map(|_| all.look(now, |_| false));
-    assert_eq!(all.lock().owed_count, OPERATIONS_OWED_MAX);
+    assert_eq!(all.lock().owed.count(), OPERATIONS_OWED_MAX);
     let (one_more, said) = operation();
-    assert!(all.hold_operation(7, one_more, Some(now)).is_none());
-    assert_eq!(end(&said), (std::thread::current().id(), Ok(())));
+    let due = now + Nanos::from_secs(1);
+    assert!(all.hold_operation(7, one_more, (GroupId(1), Some(due))).is_none());
+    let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false);
+    let _ = [1, 500, 999].map(look);
+    assert!(said.try_recv().is_err(), "it waits like all others");
+    let _ = look(1_000);
+    assert_eq!(end(&said).1, Ok(()));
+    assert_eq!(all.lock().owed.count(), OPERATIONS_OWED_MAX, "it owes nothing");
+    let (other, other_said) = of(&all, GroupId(2), Some(due));
+    answer(other, Outcome::Ok);
+    assert_eq!(end(&other_said).1, Ok(()), "another group has its own bound");
     let (patient, patient_said) = held(&all, None);
     for (ticket, said) in tickets {
         assert_eq!(said.recv_timeout(Duration::from_secs(10)).expect("it ends").1, Ok(()));
         answer(ticket, Outcome::Ok);
     }
-    assert_eq!((all.count(), all.lock().owed_count), (1, 0));
+    wait_for(&all, 1);
+    assert_eq!(all.lock().owed.count(), 0);
     answer(patient, Outcome::Ok);
     assert_eq!(end(&patient_said).1, Ok(()));
+}
+
+#[test]
+fn who_stands_in_no_line_is_given_up_like_all_others() {
+    let all = Arc::new(Held::default());
+    let now = Instant(5);
+    let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| held(&all, Some(now))).collect();
+    let _ = [1, 2, 3].map(|_| all.look(now, |_| false));
+    let one_more = || {
+        let (operation, said) = operation();
+        let due = (GroupId(1), Some(now + Nanos::from_secs(1)));
+        assert!(all.hold_operation(8, operation, due).is_none());
+        said
+    };
+    let said = one_more();
+    assert_eq!(all.count(), 1);
+    let _ = [1, 2, 3].map(|_| all.look(now, |pid| pid == 8));
+    assert_eq!(end(&said).1, Err(libc::EINTR));
+    wait_for(&all, 0);
+    let said = one_more();
+    all.give_up();
+    assert_eq!(end(&said).1, Err(libc::EIO));
+    wait_for(&all, 0);
+    let said = one_more();
+    tickets.into_iter().for_each(|(ticket, _)| answer(ticket, Outcome::Ok));
+    drop(all);
+    assert_eq!(end(&said).1, Err(libc::EIO), "with the mount it ends");
+}
+
+#[test]
+fn a_ticket_that_goes_unanswered_leaves_nothing_owed() {
+    let all = Arc::new(Held::default());
+    let (ticket, said) = held(&all, Some(Instant(5)));
+    let waiting = Arc::clone(&ticket.waiting);
+    let table = all.lock();
+    let run = move || {
+        let _ticket = ticket;
+        panic!("its owner failed; expected by this test");
+    };
+    let owner = std::thread::spawn(run);
+    // A look that has seen it in the table asks for its deadline after it has left the table.
+    let begun = std::time::Instant::now();
+    while waiting.lock().reply.is_some() && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::yield_now();
+    }
+    assert!(waiting.lock().reply.is_none(), "its reply goes before its place in the table");
+    drop(table);
+    owner.join().expect_err("it panicked");
+    assert!(!all.is_owed_from(Instant(5), &waiting));
+    assert_eq!((end(&said).1, all.lock().owed.count()), (Err(libc::EIO), 0));
 }

@@ -31,7 +31,8 @@ impl Scheduled {
         operation: Operation,
     ) {
         let deadline = kind.locks.then(|| clock::now() + OPERATION_PATIENCE);
-        let Some(ticket) = self.held.hold_operation(from.pid, operation, deadline) else { return };
+        let ticket = self.held.hold_operation(from.pid, operation, (pays.1, deadline));
+        let Some(ticket) = ticket else { return };
         let op = if kind.changes { Op::Write } else { Op::Read };
         self.submit(self.job(pays, op, Extent::EMPTY, (None, Ticket::Fuse(ticket))));
     }
