@@ -127,6 +127,8 @@ pub struct Engine {
     stats: DeviceStats,
     /// What tries other settings, if something does. It is only told what happens.
     pub(crate) shadow: Option<Box<Shadow>>,
+    /// The number of the next request that a shadow follows; kept here while there is none.
+    follow_next: u64,
 }
 
 impl Engine {
@@ -160,6 +162,7 @@ impl Engine {
             accounting: Accounting::new(config.accounting),
             stats: DeviceStats::default(),
             shadow: None,
+            follow_next: 1,
         }
     }
 

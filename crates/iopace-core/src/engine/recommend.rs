@@ -22,7 +22,7 @@ impl Engine {
     /// Tries other settings of the device, from the beginning, or ends that.
     pub(super) fn recommend(&mut self, plan: Option<Plan>) {
         let Some(plan) = plan else {
-            self.shadow = None;
+            self.end_shadow();
             return;
         };
         self.ensure_shadow().plan = plan;
@@ -38,8 +38,8 @@ impl Engine {
             None => {
                 let Some(shadow) = &mut self.shadow else { return };
                 shadow.groups.remove(&id);
-                if shadow.groups.is_empty() && shadow.plan.is_empty() {
-                    self.shadow = None;
+                if shadow.is_empty() {
+                    self.end_shadow();
                     return;
                 }
             }
@@ -48,7 +48,13 @@ impl Engine {
     }
 
     fn ensure_shadow(&mut self) -> &mut Shadow {
-        self.shadow.get_or_insert_default()
+        let first = self.follow_next;
+        self.shadow.get_or_insert_with(|| Box::new(Shadow::from(first)))
+    }
+
+    fn end_shadow(&mut self) {
+        let Some(shadow) = self.shadow.take() else { return };
+        self.follow_next = shadow.next_number();
     }
 
     /// The shadow begins anew, with the live settings as they are now.
@@ -60,10 +66,12 @@ impl Engine {
         // A policy may panic already when it is built or told of a group.
         let built = catch_unwind(AssertUnwindSafe(|| self.like_this(&shadow)));
         shadow.restart(self.now, built.unwrap_or(Err(PANICKED)));
+        shadow.learn_on(self.now, &self.groups);
         self.shadow = Some(shadow);
     }
 
-    /// An engine at rest with the settings of this one but for the shadow's; why there is none.
+    /// An engine at rest with the settings of this one but for the shadow's, without groups; why
+    /// there is none.
     fn like_this(&self, shadow: &Shadow) -> Result<Engine, &'static str> {
         let plan = &shadow.plan;
         let mut engine = Engine::new(Config {
@@ -85,15 +93,11 @@ impl Engine {
             engine.settle(now, Control::Insert(algorithm, params))?;
         }
         engine.settle(now, Control::Memory(self.memory.budget))?;
-        for (id, parent, live) in self.groups.all_settings() {
-            let settings = shadow.groups.get(&id).copied().unwrap_or(live);
-            engine.settle(now, Control::SetGroup(id, parent, settings))?;
-        }
         Ok(engine)
     }
 
     /// Changes an engine at rest and drains it.
-    fn settle(&mut self, now: Instant, control: Control) -> Result<(), &'static str> {
+    pub(crate) fn settle(&mut self, now: Instant, control: Control) -> Result<(), &'static str> {
         self.control(now, control).map_err(|_| "its scheduler failed to start")?;
         loop {
             match self.poll(now) {
@@ -114,14 +118,17 @@ impl Engine {
         if shadow.has_dead(id) {
             return self.restart_shadow(false);
         }
+        if shadow.is_learning() {
+            return shadow.learn(self.now, &self.groups, id, true);
+        }
         let settings = shadow.groups.get(&id).copied().unwrap_or(*settings);
         shadow.control(Control::SetGroup(id, parent, settings));
     }
 
     /// A group is removed.
     pub(super) fn shadow_removes(&mut self, id: GroupId) {
-        if let Some(shadow) = &mut self.shadow {
-            shadow.removed(id);
+        if self.shadow.as_mut().is_some_and(|shadow| shadow.removed(id)) {
+            self.end_shadow();
         }
     }
 
@@ -174,6 +181,7 @@ impl Engine {
     /// The live engine is drained: the shadow goes on.
     pub(super) fn follow_on(&mut self) {
         if let Some(shadow) = &mut self.shadow {
+            shadow.learn_on(self.now, &self.groups);
             shadow.advance(self.now);
         }
     }

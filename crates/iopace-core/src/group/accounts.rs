@@ -214,6 +214,11 @@ impl Accounts {
         all
     }
 
+    /// The numbers of all groups are below this one.
+    pub(crate) fn end(&self) -> u32 {
+        u32::try_from(self.0.len()).expect("as many as group numbers")
+    }
+
     /// Every group but the root with parent and settings, parents before children.
     pub(crate) fn settings(&self) -> Vec<(GroupId, GroupId, Settings)> {
         let known = (0u32..).zip(&self.0).skip(1);

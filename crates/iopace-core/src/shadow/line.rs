@@ -52,17 +52,22 @@ pub(super) struct Line {
     first: u64,
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line { waiting: VecDeque::new(), first: 1 }
-    }
-}
-
 impl Line {
+    /// An empty one, whose first is to have that number; not 0.
+    pub(super) fn from(first: u64) -> Line {
+        Line { waiting: VecDeque::new(), first }
+    }
+
+    /// The number of the next one.
+    pub(super) fn next_number(&self) -> u64 {
+        self.first + self.waiting.len() as u64
+    }
+
     /// One more; its number, never 0.
     pub(super) fn push(&mut self, at: Instant, item: Item, depth: u32) -> u64 {
+        let number = self.next_number();
         self.waiting.push_back(Waiting { at, item, depth, ended: None });
-        self.first + self.waiting.len() as u64 - 1
+        number
     }
 
     /// That one has ended. It may have been left out.

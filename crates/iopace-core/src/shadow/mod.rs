@@ -34,6 +34,7 @@
 //!   (`missed_count`).
 //! - Write-back and flushes take what such requests took lately; before the first one, what a
 //!   request of any kind took, and before any request 1 ns per byte.
+//! - With many groups it takes some time to know them all; what comes meanwhile is left out.
 //! - A disk that never had two requests at once may serve several at once or not: it is taken for
 //!   one that cannot, so delays are upper bounds.
 //!
@@ -67,6 +68,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) mod disk;
 mod follow;
+mod learn;
 mod line;
 mod report;
 #[cfg(test)]
@@ -154,13 +156,17 @@ struct Depth {
 pub(crate) const PANICKED: &str = "panicked";
 
 /// A shadow of an engine; at first without one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shadow {
     pub(crate) plan: Plan,
     /// Settings that differ from the live ones.
     pub(crate) groups: BTreeMap<GroupId, Settings>,
     /// Its policy; `None` when it has failed.
     engine: Option<Box<Engine>>,
+    /// The live groups from this number on are not known to it yet, and nothing is followed.
+    unknown_from: Option<u32>,
+    /// Requests with smaller numbers are none of its own.
+    own_from: u64,
     failed: Option<&'static str>,
     since: Instant,
     now: Instant,
@@ -178,10 +184,41 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// Goes on with another engine at rest: what waits in the present one is left out.
+    /// One whose first request is to have that number: they are never given again, as the live ones
+    /// may end when there is another shadow.
+    pub(crate) fn from(first: u64) -> Shadow {
+        Shadow {
+            plan: Plan::default(),
+            groups: BTreeMap::new(),
+            engine: None,
+            unknown_from: None,
+            own_from: first,
+            failed: None,
+            since: Instant::ZERO,
+            now: Instant::ZERO,
+            again: Instant::NEVER,
+            line: Line::from(first),
+            depths: BTreeMap::new(),
+            followed: Vec::new(),
+            free: Vec::new(),
+            flushes_count: 0,
+            measured: Measured::default(),
+            disk: VirtualDisk::default(),
+            report: Report::default(),
+        }
+    }
+
+    /// The number of the next request that is followed.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.line.next_number()
+    }
+
+    /// Goes on with another engine at rest, which knows no groups: what waits in the present one is
+    /// left out.
     pub(crate) fn restart(&mut self, now: Instant, engine: Result<Engine, &'static str>) {
         self.failed = engine.as_ref().err().copied();
         self.engine = engine.ok().map(Box::new);
+        self.unknown_from = self.engine.is_some().then_some(0);
         (self.now, self.again) = (now, Instant::NEVER);
         self.report.missed_count += self.waiting_count() as u64 + self.line.clear();
         self.disk = VirtualDisk::default();
@@ -215,7 +252,7 @@ impl Shadow {
 
     /// A live request comes. The number is to be given back when it has ended.
     pub(crate) fn arrived(&mut self, now: Instant, submit: Submit) -> u64 {
-        if self.engine.is_none() {
+        if !self.is_following() {
             return 0;
         }
         if submit.op == Op::Flush {
@@ -228,7 +265,7 @@ impl Shadow {
 
     /// A live buffered write comes; as [`Shadow::arrived`].
     pub(crate) fn dirtied(&mut self, now: Instant, submit: Submit) -> u64 {
-        if self.engine.is_none() {
+        if !self.is_following() {
             return 0;
         }
         let depth = self.arrives(submit.task);
@@ -237,7 +274,7 @@ impl Shadow {
 
     /// What is dirty in an extent is void.
     pub(crate) fn voided(&mut self, now: Instant, extent: crate::request::Extent) {
-        if self.engine.is_some() {
+        if self.engine.is_some() && self.unknown_from.is_none() {
             self.line.push(now, Item::Void(extent), 0);
         }
     }
@@ -250,7 +287,7 @@ impl Shadow {
 
     /// A live request or buffered write has ended.
     pub(crate) fn ended(&mut self, number: u64, submit: &Submit, ended: Ended) {
-        if number == 0 {
+        if number < self.own_from {
             return;
         }
         self.report.live(submit.group, submit.extent.len());
@@ -278,11 +315,17 @@ impl Shadow {
         });
     }
 
-    /// A group is gone, live.
-    pub(crate) fn removed(&mut self, id: GroupId) {
-        self.groups.remove(&id);
+    /// A group is gone, live. Whether nothing is tried any more.
+    pub(crate) fn removed(&mut self, id: GroupId) -> bool {
+        let was_tried = self.groups.remove(&id).is_some();
         self.report.forget(id);
         self.control(Control::RemoveGroup(id));
+        was_tried && self.is_empty()
+    }
+
+    /// Whether nothing is tried.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.plan.is_empty()
     }
 
     /// Whether its engine still has requests of a group that was removed.
@@ -294,7 +337,7 @@ impl Shadow {
 
     /// Goes on as far as what has happened live is known. Bounded work.
     pub(crate) fn advance(&mut self, now: Instant) {
-        if self.engine.is_none() {
+        if self.engine.is_none() || self.unknown_from.is_some() {
             return;
         }
         self.report.missed_count += self.line.give_up();
@@ -341,6 +384,8 @@ impl Shadow {
         std::mem::forget(self.engine.take());
         self.failed = Some(why);
         self.line.clear();
+        // What is under way is forgotten with its depths.
+        self.own_from = self.line.next_number();
         self.depths = BTreeMap::new();
         (self.followed, self.free, self.flushes_count) = (Vec::new(), Vec::new(), 0);
     }

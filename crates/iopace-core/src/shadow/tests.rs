@@ -4,7 +4,7 @@ mod world;
 
 use super::*;
 use crate::group::{Limits, Rates, Weight};
-use crate::limits::SHADOW_OPEN_MAX;
+use crate::limits::{SHADOW_GROUPS_STEP, SHADOW_OPEN_MAX};
 use crate::sched::{self, Scheduler};
 use core::num::NonZeroU64;
 use world::{Load, World, group_task};
@@ -219,4 +219,74 @@ fn p6_memory_is_bounded() {
     assert!(shadow.waiting_count() <= SHADOW_OPEN_MAX);
     assert!(shadow.depths.len() <= 4);
     assert_eq!(group_task(LIMITED).0 % 2, 1);
+}
+
+#[test]
+fn what_a_former_shadow_followed_is_not_taken_for_ones_own() {
+    let mut world = World::new(2);
+    let try_it = |world: &mut World| world.control(Control::Recommend(Some(Plan::default())));
+    try_it(&mut world);
+    world.ask(1, LIMITED);
+    world.control(Control::Recommend(None));
+    try_it(&mut world);
+    world.ask(2, LIMITED);
+    world.answer();
+    world.answer();
+    let view = world.engine.recommendation().expect("a shadow");
+    assert_eq!((view.report.all.live_count, view.report.groups[&LIMITED].live_count), (1, 1));
+    assert!(world.engine.shadow.as_deref().expect("a shadow").line.len() <= 1);
+}
+
+#[test]
+fn many_groups_are_told_a_few_at_a_time() {
+    const COUNT: u32 = 1_000;
+    let mut world = World::new(1);
+    // Each below the one after it, or in the root: a parent may have the larger number.
+    for id in (2..COUNT).rev() {
+        let parent = if id % 3 == 0 || id + 1 == COUNT { GroupId::ROOT } else { GroupId(id + 1) };
+        world.control(Control::SetGroup(GroupId(id), parent, riops(u64::from(id))));
+    }
+    world.control(Control::Recommend(Some(Plan::default())));
+    let known = |world: &World| {
+        let shadow = world.engine.shadow.as_deref().expect("a shadow");
+        let engine = shadow.engine.as_ref().expect("it has not failed");
+        (0..COUNT).filter(|id| engine.account(GroupId(*id)).is_some()).count()
+    };
+    let mut last = known(&world);
+    let step = SHADOW_GROUPS_STEP as usize;
+    assert!(last <= 3 * step, "{last} at once");
+    // What changes meanwhile is changed there too.
+    world.control(Control::SetGroup(GroupId(COUNT), GroupId(500), riops(7)));
+    world.control(Control::RemoveGroup(GroupId(300)));
+    for number in 0..40 {
+        world.ask(number, LIMITED);
+        world.answer();
+        assert!(known(&world) <= last + 5 * step, "{} after {last}", known(&world));
+        last = known(&world);
+    }
+    let shadow = world.engine.shadow.as_deref().expect("a shadow");
+    let engine = shadow.engine.as_ref().expect("it has not failed");
+    for id in (0..=COUNT).map(GroupId) {
+        let of = |engine: &Engine| engine.account(id).map(|it| (it.parent(), it.settings));
+        assert_eq!(of(engine), of(&world.engine), "{id:?}");
+    }
+    let report = &shadow.report;
+    assert!(report.missed_count > 0, "it says what it has not followed");
+    assert!(report.all.live_count > 10 && report.all.live_count + report.missed_count == 40);
+}
+
+#[test]
+fn a_shadow_that_tries_nothing_any_more_ends() {
+    let mut world = World::new(1);
+    world.control(Control::RecommendGroup(LIMITED, Some(riops(1))));
+    assert!(world.engine.recommendation().is_some());
+    world.control(Control::RemoveGroup(LIMITED));
+    assert!(world.engine.recommendation().is_none(), "its only group is gone");
+    world.control(Control::SetGroup(LIMITED, GroupId::ROOT, Settings::default()));
+    let plan = Plan { window_depth: Some(1), ..Plan::default() };
+    world.control(Control::Recommend(Some(plan)));
+    world.control(Control::RecommendGroup(LIMITED, Some(riops(1))));
+    world.control(Control::RemoveGroup(LIMITED));
+    let view = world.engine.recommendation().expect("the depth is still tried");
+    assert!(view.groups.is_empty());
 }

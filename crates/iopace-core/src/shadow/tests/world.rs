@@ -146,6 +146,20 @@ impl World {
         }
     }
 
+    /// A request comes.
+    pub(super) fn ask(&mut self, number: u64, group: GroupId) {
+        self.submit(number, group_task(group), group);
+        let _ = self.drain();
+    }
+
+    /// The disk completes the next of those that it has.
+    pub(super) fn answer(&mut self) {
+        let (at, id) = self.due.pop_first().expect("it has one");
+        self.now = at;
+        self.engine.handle(self.now, Input::Done { id, outcome: Outcome::Ok });
+        let _ = self.drain();
+    }
+
     fn submit(&mut self, number: u64, task: TaskId, group: GroupId) {
         let extent = Extent::new(Bytes(mixed(number) % (1 << 30)), Bytes(4096)).expect("small");
         let (tag, op) = (Tag(number), Op::Read);
