@@ -1,9 +1,10 @@
 //! One client of the control API, from its connection to its end.
 //!
-//! A client has ten seconds for its request and its answer, and is one of a few. One that asks for
-//! a stream stays, and is counted as a stream from then on; it is closed when it has not taken
+//! A client has two seconds for the head of its request, ten for all with its answer, and is one of
+//! a few. One that asks for a stream stays, and is counted as a stream from then on; it is closed when it has not taken
 //! anything for as long.
 
+use super::hall::{Guest, Stay};
 use axum::Router;
 use axum::body::Body;
 use hyper::Request;
@@ -12,46 +13,33 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_io_timeout::TimeoutStream;
 
 /// Most of a request's head that is read; longer ones are refused by hyper. It is also what is
 /// gathered for a client that does not take its answer.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// A client that has not sent the head of its request by then is closed.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A client that has not sent its request and taken its answer by then is closed.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client as the routes see it.
-#[derive(Clone, Debug)]
-pub(super) struct Guest(Arc<State>);
-
-#[derive(Debug)]
-struct State {
-    stays: AtomicBool,
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
-}
-
-impl Guest {
-    /// One of those that come and go.
-    pub(super) fn new(permit: OwnedSemaphorePermit) -> Guest {
-        let permit = Mutex::new(Some(permit));
-        Guest(Arc::new(State { stays: AtomicBool::new(false), permit }))
-    }
-
-    /// It reads a stream: it stays, and somebody else may come in its place.
-    pub(super) fn stay(&self) {
-        self.0.stays.store(true, Relaxed);
-        drop(self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-}
-
 /// Serves one client.
 pub(super) async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    api: Router,
+    (guest, stay): (Guest, Stay),
+) {
+    tokio::select! {
+        () = serve(stream, api, guest) => {}
+        () = stay.over() => tracing::debug!("a silent control client was closed for another one"),
+    }
+}
+
+async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     api: Router,
     guest: Guest,
@@ -59,6 +47,7 @@ pub(super) async fn converse(
     let api = TowerToHyperService::new(api);
     let told = guest.clone();
     let service = service_fn(move |request: Request<Incoming>| {
+        told.speaks();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(told.clone());
         api.call(request)
@@ -67,13 +56,13 @@ pub(super) async fn converse(
     stream.set_write_timeout(Some(CLIENT_TIMEOUT));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(CLIENT_TIMEOUT)
+        .header_read_timeout(HEAD_TIMEOUT)
         .keep_alive(false)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut served = std::pin::pin!(served);
     let ended = match tokio::time::timeout(CLIENT_TIMEOUT, &mut served).await {
-        Err(_) if guest.0.stays.load(Relaxed) => Ok(served.await),
+        Err(_) if guest.stays() => Ok(served.await),
         ended => ended,
     };
     match ended {
@@ -85,13 +74,15 @@ pub(super) async fn converse(
 
 #[cfg(test)]
 mod tests {
+    use super::super::hall::{CLIENTS_MAX, Hall, SILENT_MAX, in_turn};
     use super::*;
     use axum::Extension;
+    use axum::middleware::from_fn;
     use axum::routing::get;
     use futures_util::stream::unfold;
     use std::convert::Infallible;
+    use std::sync::Arc;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-    use tokio::sync::Semaphore;
     use tokio::task::JoinHandle;
     use tokio::time::{Instant, sleep};
 
@@ -108,18 +99,18 @@ mod tests {
         }))
     }
 
-    async fn begin(path: &str) -> (DuplexStream, JoinHandle<()>, Arc<Semaphore>) {
+    async fn begin(path: &str) -> (DuplexStream, JoinHandle<()>, Arc<Hall>) {
         let api = Router::new()
             .route("/stay", get(|Extension(guest): Extension<Guest>| pieces(true, guest, 1)))
             .route("/big", get(|Extension(guest): Extension<Guest>| pieces(true, guest, 9_999)))
-            .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)));
-        let permits = Arc::new(Semaphore::new(1));
-        let permit = Arc::clone(&permits).try_acquire_owned().expect("one");
+            .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)))
+            .layer(from_fn(in_turn));
+        let hall = Hall::new();
         let (mut ours, theirs) = duplex(8_000);
-        let serving = tokio::spawn(converse(theirs, api, Guest::new(permit)));
+        let serving = tokio::spawn(converse(theirs, api, hall.enter()));
         let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
         ours.write_all(asked.as_bytes()).await.expect("sent");
-        (ours, serving, permits)
+        (ours, serving, hall)
     }
 
     async fn answer(mut ours: DuplexStream) -> String {
@@ -130,14 +121,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ten_seconds_are_for_all_but_streams() {
-        let (ours, _, permits) = begin("/go").await;
+        let (ours, _, hall) = begin("/go").await;
         let text = answer(ours).await;
         assert_eq!(text.matches(PIECE).count(), 2, "{text}");
-        assert_eq!(permits.available_permits(), 1);
+        assert_eq!(hall.free_count(), CLIENTS_MAX);
 
-        let (mut ours, _, permits) = begin("/stay").await;
+        let (mut ours, _, hall) = begin("/stay").await;
         ours.read_u8().await.expect("an answer");
-        assert_eq!(permits.available_permits(), 1, "it is not one of the few");
+        assert_eq!(hall.free_count(), CLIENTS_MAX, "it is not one of the few");
         assert_eq!(answer(ours).await.matches(PIECE).count(), 10);
     }
 
@@ -153,10 +144,39 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_says_nothing_is_closed() {
-        let permits = Arc::new(Semaphore::new(1));
-        let permit = Arc::clone(&permits).try_acquire_owned().expect("one");
+        let began = Instant::now();
         let (_ours, theirs) = duplex(8_000);
-        converse(theirs, Router::new(), Guest::new(permit)).await;
-        assert_eq!(permits.available_permits(), 1);
+        converse(theirs, Router::new(), Hall::new().enter()).await;
+        assert_eq!(began.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_silent_go_for_each_other_and_for_nobody_else() {
+        let began = Instant::now();
+        let hall = Hall::new();
+        let enter = || {
+            let (ours, theirs) = duplex(8_000);
+            (ours, tokio::spawn(converse(theirs, Router::new(), hall.enter())))
+        };
+        // It begins to speak, and goes on speaking.
+        let api = Router::new()
+            .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)));
+        let (mut speaks, theirs) = duplex(8_000);
+        let speaking = tokio::spawn(converse(theirs, api, hall.enter()));
+        speaks.write_all(b"GET /go HTTP/1.0\r\n\r\n").await.expect("sent");
+        speaks.read_u8().await.expect("an answer");
+        let mut silent: Vec<_> = (0..SILENT_MAX).map(|_| enter()).collect();
+        let one_more = enter();
+        let (_ours, first) = silent.remove(0);
+        first.await.expect("ended well");
+        assert_eq!(began.elapsed().as_secs(), 0, "not by its time");
+        assert!(silent.iter().all(|(_, serving)| !serving.is_finished()));
+        assert!(!one_more.1.is_finished() && !speaking.is_finished());
+        // By their time they all go.
+        for (_ours, serving) in silent {
+            serving.await.expect("ended well");
+        }
+        assert_eq!(began.elapsed().as_secs(), 2);
+        assert!(!speaking.is_finished());
     }
 }

@@ -13,6 +13,7 @@ pub mod client;
 mod explain;
 mod groups;
 mod guest;
+mod hall;
 pub mod metrics;
 mod openapi;
 mod page;

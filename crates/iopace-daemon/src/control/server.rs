@@ -1,12 +1,14 @@
 //! The daemon's end of the control socket: who may come in, and how many.
 
 use super::Controlled;
-use super::guest::{Guest, converse};
+use super::guest::converse;
+use super::hall::{Hall, in_turn};
 use super::port::Port;
 use super::routes::{Shared, router};
 use crate::daemon::StartError;
 use crate::nbd::listener::bind_unix;
 use axum::Router;
+use axum::middleware::from_fn;
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -17,12 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-
-/// Clients served at once, without those that read a stream; more wait in the listen queue. Each is
-/// a few KiB.
-const CLIENTS_MAX: usize = 64;
 
 /// Answers on their way at shutdown are waited for this long.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -94,7 +92,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
-    let api = router(Shared::new(subject, ended.clone(), port.as_ref().map(Port::report)));
+    let shared = Shared::new(subject, ended.clone(), port.as_ref().map(Port::report));
+    let api = router(shared).layer(from_fn(in_turn));
     let control = async {
         if let Some(control) = &control {
             serve_all(control.door()?, api.clone(), ended.clone()).await;
@@ -168,16 +167,12 @@ impl Door for tokio::net::UnixListener {
 
 /// Serves all who come until `ended` says so, and waits a moment for the answers on their way.
 pub(super) async fn serve_all(door: impl Door, api: Router, mut ended: watch::Receiver<bool>) {
-    let permits = Arc::new(Semaphore::new(CLIENTS_MAX));
+    let hall = Hall::new();
     let mut clients = JoinSet::new();
     let mut over = std::pin::pin!(async move {
         let _ = ended.wait_for(|ended| *ended).await;
     });
     loop {
-        let permit = tokio::select! {
-            () = &mut over => break,
-            permit = Arc::clone(&permits).acquire_owned() => permit.expect("never closed"),
-        };
         let accepted = tokio::select! {
             () = &mut over => break,
             accepted = door.next() => accepted,
@@ -185,7 +180,7 @@ pub(super) async fn serve_all(door: impl Door, api: Router, mut ended: watch::Re
         while clients.try_join_next().is_some() {}
         match accepted {
             Ok(Some(stream)) => {
-                clients.spawn(converse(stream, api.clone(), Guest::new(permit)));
+                clients.spawn(converse(stream, api.clone(), hall.enter()));
             }
             Ok(None) => {}
             Err(error) => {

@@ -4,7 +4,7 @@
 //! of them.)
 
 use super::api::{EventReport, LiveReport, Problem};
-use super::guest::Guest;
+use super::hall::Guest;
 use super::routes::{Refused, Shared, Subject, words};
 use crate::limits::LIVE_KEPT;
 use crate::live::{Item, Reader};
@@ -69,13 +69,7 @@ async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
         let hint = format!("it is a number of intervals, 1 to {LIVE_KEPT}");
         Refused::new(StatusCode::BAD_REQUEST, error, hint)
     })?;
-    let mut all = Vec::from(b"[");
-    for (place, interval) in hub.history(count).iter().enumerate() {
-        all.extend_from_slice(if place == 0 { b"" } else { b"," });
-        all.extend_from_slice(&interval.json());
-    }
-    all.push(b']');
-    Ok(json(all.into()))
+    Ok(json(hub.history_json(count)))
 }
 
 /// What everything does, as it happens.

@@ -84,11 +84,47 @@ pub enum Item {
     Event(EventReport),
 }
 
+/// The kept intervals as a JSON list.
+#[derive(Debug)]
+struct Told {
+    text: Bytes,
+    /// Where each begins.
+    starts: Vec<usize>,
+}
+
+impl Told {
+    fn new(intervals: &VecDeque<Arc<Interval>>) -> Told {
+        let (mut text, mut starts) = (Vec::from(b"["), Vec::with_capacity(intervals.len()));
+        for interval in intervals {
+            if !starts.is_empty() {
+                text.push(b',');
+            }
+            starts.push(text.len());
+            text.extend_from_slice(&interval.json());
+        }
+        text.push(b']');
+        Told { text: text.into(), starts }
+    }
+
+    /// The last ones, so many at most; all of them are shared.
+    fn last(&self, most: usize) -> Bytes {
+        match self.starts.len().checked_sub(most).filter(|first| *first > 0) {
+            None => self.text.clone(),
+            Some(first) => {
+                let rest = self.starts.get(first).map_or(&b"]"[..], |start| &self.text[*start..]);
+                [b"[", rest].concat().into()
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     /// Of the newest of all.
     number: u64,
     intervals: VecDeque<Arc<Interval>>,
+    /// All of them as text, once somebody has asked.
+    told: Arc<OnceLock<Told>>,
     events: VecDeque<Happened>,
     /// How many there were since the start, by device and kind.
     events_count: BTreeMap<(String, String), u64>,
@@ -156,6 +192,7 @@ impl Hub {
         if let Some(last) = kept.intervals.back_mut() {
             *last = Arc::new(last.former());
         }
+        kept.told = Arc::default();
         let json = Some(OnceLock::new());
         kept.intervals.push_back(Arc::new(Interval { number, report, json }));
         drop(kept);
@@ -205,6 +242,15 @@ impl Hub {
         let kept = self.lock();
         let first = kept.intervals.len().saturating_sub(most);
         kept.intervals.iter().skip(first).cloned().collect()
+    }
+
+    /// The newest intervals, so many at most, oldest first, as a JSON list: the text is made once
+    /// after each interval, whoever asks for how much of it.
+    pub fn history_json(&self, most: usize) -> Bytes {
+        let kept = self.lock();
+        let (intervals, told) = (kept.intervals.clone(), Arc::clone(&kept.told));
+        drop(kept);
+        told.get_or_init(|| Told::new(&intervals)).last(most)
     }
 
     /// A reader that begins with the newest interval, or where `last`, an id that [`Reader::id`]

@@ -107,6 +107,27 @@ fn a_report_is_made_text_once_for_all() {
 }
 
 #[test]
+fn the_history_is_made_text_once_after_each_report() {
+    let hub = Arc::new(Hub::new());
+    let read = |most| -> Vec<LiveReport> {
+        serde_json::from_slice(&hub.history_json(most)).expect("understood")
+    };
+    assert_eq!(read(5), []);
+    (1..=4).for_each(|sequence| hub.add(report(sequence)));
+    let all = hub.history_json(LIVE_KEPT);
+    for most in [4, 5, LIVE_KEPT] {
+        assert_eq!(hub.history_json(most).as_ptr(), all.as_ptr(), "shared");
+    }
+    for most in 1..6 {
+        let wanted: Vec<LiveReport> =
+            (1..=4).map(report).skip(4_usize.saturating_sub(most)).collect();
+        assert_eq!(read(most), wanted, "{most}");
+    }
+    hub.add(report(5));
+    assert_eq!(read(2), [report(4), report(5)], "and anew after the next one");
+}
+
+#[test]
 fn of_an_interval_that_is_over_the_busiest_groups_are_kept_with_those_above_them() {
     let daemon = daemon(vec![GroupConfig { path: "/a".into(), files: Vec::new() }]);
     let device = Looker::new(daemon.devices().to_vec(), Arc::clone(daemon.groups())).look().devices;

@@ -1,0 +1,168 @@
+//! Who has come in: those that have said nothing yet, those that wait to be served, and those that
+//! are served.
+//!
+//! ```text
+//!   accepted ─► silent (64; beyond that who came first is closed) ─► head, token ─► line ─► served
+//! ```
+//! Anybody on the machine may connect to the loopback port. Who says nothing is in nobody's way but
+//! that of others who say nothing; who has no token is refused before there is a place to take.
+
+use super::routes::Refused;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Clients served at once, without those that read a stream. Each is a few KiB.
+pub(super) const CLIENTS_MAX: usize = 64;
+
+/// Clients that have not sent the head of their request yet: a client of good will sends it at once.
+pub(super) const SILENT_MAX: usize = 64;
+
+/// Clients that wait to be served; each has asked for something, with the right token.
+pub(super) const LINE_MAX: usize = 256;
+
+/// Who is there, at one door.
+#[derive(Debug)]
+pub(super) struct Hall {
+    served: Arc<Semaphore>,
+    line: Semaphore,
+    silent: Mutex<Silent>,
+}
+
+/// Those that have said nothing, in order of arrival, each with what keeps it here.
+#[derive(Debug, Default)]
+struct Silent {
+    last: u64,
+    all: VecDeque<(u64, oneshot::Sender<()>)>,
+}
+
+impl Hall {
+    pub(super) fn new() -> Arc<Hall> {
+        let (served, line) = (Arc::new(Semaphore::new(CLIENTS_MAX)), Semaphore::new(LINE_MAX));
+        Arc::new(Hall { served, line, silent: Mutex::default() })
+    }
+
+    /// Somebody comes. Whoever has been silent for longest goes, if there are too many.
+    pub(super) fn enter(self: &Arc<Self>) -> (Guest, Stay) {
+        let (keep, kept) = oneshot::channel();
+        let mut silent = self.silent();
+        silent.last += 1;
+        let number = silent.last;
+        silent.all.push_back((number, keep));
+        if silent.all.len() > SILENT_MAX {
+            silent.all.pop_front();
+        }
+        drop(silent);
+        let state = State {
+            hall: Arc::clone(self),
+            number,
+            stays: AtomicBool::new(false),
+            place: Mutex::default(),
+        };
+        (Guest(Arc::new(state)), Stay(kept))
+    }
+
+    fn silent(&self) -> MutexGuard<'_, Silent> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, number: u64) -> Option<oneshot::Sender<()>> {
+        let mut silent = self.silent();
+        let place = silent.all.iter().position(|(other, _)| *other == number)?;
+        silent.all.remove(place).map(|(_, keep)| keep)
+    }
+
+    /// Places that nobody has.
+    #[cfg(test)]
+    pub(super) fn free_count(&self) -> usize {
+        self.served.available_permits()
+    }
+}
+
+/// A client as the routes see it.
+#[derive(Clone, Debug)]
+pub(super) struct Guest(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    hall: Arc<Hall>,
+    number: u64,
+    stays: AtomicBool,
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    /// What keeps it here since it has spoken.
+    keep: Option<oneshot::Sender<()>>,
+}
+
+impl Guest {
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It has sent the head of its request.
+    pub(super) fn speaks(&self) {
+        let keep = self.0.hall.take(self.0.number);
+        self.place().keep = keep;
+    }
+
+    /// Waits until it is served.
+    async fn take_place(&self) -> Result<(), Refused> {
+        let hall = &self.0.hall;
+        let full = || {
+            Refused::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "there are as many clients as may be",
+                "ask again in a moment",
+            )
+        };
+        let _in_line = hall.line.try_acquire().map_err(|_| full())?;
+        let permit = Arc::clone(&hall.served).acquire_owned().await.expect("never closed");
+        self.place().permit = Some(permit);
+        Ok(())
+    }
+
+    /// It reads a stream: it stays, and somebody else may come in its place.
+    pub(super) fn stay(&self) {
+        self.0.stays.store(true, Relaxed);
+        drop(self.place().permit.take());
+    }
+
+    /// Whether it reads a stream.
+    pub(super) fn stays(&self) -> bool {
+        self.0.stays.load(Relaxed)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        drop(self.hall.take(self.number));
+    }
+}
+
+/// Ends when a silent client has to go for another one.
+#[derive(Debug)]
+pub(super) struct Stay(oneshot::Receiver<()>);
+
+impl Stay {
+    pub(super) async fn over(self) {
+        let _ = self.0.await;
+    }
+}
+
+/// Serves a request when it is its client's turn.
+pub(super) async fn in_turn(request: Request, next: Next) -> Response {
+    let guest = request.extensions().get::<Guest>().cloned().expect("whoever is served came in");
+    match guest.take_place().await {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    }
+}
