@@ -29,11 +29,11 @@ use core::num::NonZeroU64;
 /// Lateness of the caller that a waiting request does not pay for: timers of a loaded host are
 /// late by milliseconds. Beyond it the time is lost, so that a host that stood still does not let
 /// everything through afterwards.
-const LATENESS_MAX: Nanos = Nanos::from_millis(20);
+pub const LATENESS_MAX: Nanos = Nanos::from_millis(20);
 
 /// Idle time that write-back does not lose: a group's pages are written in turns, and the turns of
 /// others take so long ([`crate::flush::TURN_MAX`]). What is written is paced at the door already.
-const TURN_MAX: Nanos = Nanos::from_secs(1);
+pub const TURN_MAX: Nanos = Nanos::from_secs(1);
 
 /// Idle time that is not lost: a client with few requests leaves gaps of some 10 µs between them,
 /// which would cost it 5 % of a limit of 20 000 a second. A hundredth of a tenth of a second.

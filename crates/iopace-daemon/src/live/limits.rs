@@ -36,6 +36,20 @@ impl Rate {
         self.key.starts_with('w')
     }
 
+    /// The same of other rates.
+    pub(super) fn of(&self, rates: &Rates) -> Option<u64> {
+        let Rates { rbps, wbps, bps, riops, wiops, iops } = *rates;
+        let all = [
+            ("rbps", rbps),
+            ("wbps", wbps),
+            ("bps", bps),
+            ("riops", riops),
+            ("wiops", wiops),
+            ("iops", iops),
+        ];
+        all.iter().find(|(key, _)| *key == self.key)?.1.map(std::num::NonZeroU64::get)
+    }
+
     /// A figure of this rate, as `2 MiB/s` or `120 requests/s`.
     pub(super) fn print(&self, figure: u64) -> String {
         match self.is_bytes() {

@@ -88,7 +88,8 @@ impl Live {
                 raised.into_iter().for_each(|raised| raise(&told, raised));
                 next = next + INTERVAL;
                 if clock::now() >= next {
-                    // Late by a whole interval, as after a suspension: this report is longer.
+                    // Late by a whole interval, as on an overloaded machine (the clock stands still
+                    // while it sleeps): this report is longer.
                     next = clock::now() + INTERVAL;
                 }
             }

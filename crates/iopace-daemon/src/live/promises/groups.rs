@@ -1,15 +1,17 @@
 //! What can be wrong with the promises of a group: limits, guarantees, weights, latency targets.
 //!
-//! Nothing is said where it cannot be told: limits with a burst, counts of requests that are cut
-//! (`iops-size`) or buffered, settings that have changed within the time that is judged.
+//! Nothing is said where it cannot be told: counts of requests that are cut (`iops-size`) or
+//! buffered, settings that have changed within the time that is judged.
 
 use super::super::limits::{Rate, rates};
 use super::super::span::{Span, Sums, counts, parent, place};
 use super::alarms::Key;
 use super::{JUDGED, SettingsOf, Wrong};
-use crate::control::api::{LiveGroup, LiveReport, PromiseReport, WeightShare};
+use crate::control::api::{Activity, LiveGroup, LiveReport, PromiseReport, WeightShare};
 use crate::figures::{percent, permille, time};
-use iopace_core::group::{Class, Settings};
+use iopace_core::group::meter::{LATENESS_MAX, TURN_MAX};
+use iopace_core::group::{Class, Limits, Settings};
+use iopace_core::time::Nanos;
 use iopace_core::verdict::Reason;
 use std::collections::BTreeMap;
 
@@ -67,6 +69,8 @@ struct Case<'a> {
     late: Vec<u64>,
     /// What it had in slots and dirty memory at the beginning.
     backlog: (u64, u64),
+    /// The mean size of its requests in the interval in which that was largest.
+    largest: u64,
 }
 
 impl Memory {
@@ -193,6 +197,7 @@ impl<'a> Case<'a> {
             waits: is_full && each.iter().all(|group| group.is_some_and(waits)),
             is_settled: is_full && settled.is_some_and(|(_, count)| *count > JUDGED),
             backlog: (first.map_or(0, |first| u64::from(first.slots_taken_count)), dirty),
+            largest: each.iter().flatten().map(|group| mean_size(group)).max().unwrap_or(0),
         })
     }
 
@@ -238,21 +243,24 @@ impl<'a> Case<'a> {
     /// A limit that was exceeded.
     fn exceeded(&self, span: &Span<'_>) -> Option<(&'static str, String)> {
         let max = &self.settings.max;
-        let has_burst = max.burst != Default::default();
         let (slots, dirty) = self.backlog;
         let each = (self.sums.read_bytes + self.sums.write_bytes)
             .checked_div(self.sums.ops_count)
             .unwrap_or(0);
+        let has_written = self.sums.write_bytes > 0 || self.sums.write_ops_milli > 0;
+        let writes_back = has_written && span.last.pace.is_some();
         let is_over = |rate: &Rate| {
             // What was let in before, and finished in this time.
             let late = match rate.is_bytes() {
                 true => slots * each + if rate.is_read() { 0 } else { dirty },
                 false => slots,
             };
-            let late_milli = u128::from(late) * 1_000_000_000_000 / u128::from(span.over_ns.max(1));
-            let allowed = u128::from(rate.set) * u128::from(OVER_PERMILLE) + late_milli;
+            let request = if rate.is_bytes() { self.largest } else { 1 };
+            let at_once = at_once(rate, max, writes_back) + u128::from(request + late);
+            let at_once_milli = at_once * 1_000_000_000_000 / u128::from(span.over_ns.max(1));
+            let allowed = u128::from(rate.set) * u128::from(OVER_PERMILLE) + at_once_milli;
             let is_told = rate.is_bytes() || (dirty == 0 && max.iops_size.is_none());
-            is_told && !has_burst && u128::from(rate.had_milli) > allowed
+            is_told && u128::from(rate.had_milli) > allowed
         };
         let limits = rates(&max.sustained, &self.sums, span.over_ns);
         let rate = limits.iter().find(|rate| is_over(rate))?;
@@ -363,5 +371,50 @@ impl<'a> Case<'a> {
         let limit = i64::from(WEIGHT_PERMILLE);
         let is_off = by_time.min(by_bytes) > limit || by_time.max(by_bytes) < -limit;
         Some((WeightShare { due_permille, got_permille }, is_off))
+    }
+}
+
+/// What a limit lets pass beside its rate, as its meters have it ([`iopace_core::group::meter`]):
+/// the burst; what nobody could use while a timer was late; and what write-back could not use while
+/// the turns of others took their time.
+fn at_once(rate: &Rate, limits: &Limits, writes_back: bool) -> u128 {
+    let kept = if writes_back && !rate.is_read() { TURN_MAX } else { LATENESS_MAX };
+    let for_so_long = |rate: u64, time: Nanos| {
+        (u128::from(rate) * u128::from(time.as_nanos())).div_ceil(1_000_000_000)
+    };
+    let burst = rate.of(&limits.burst).map_or(0, |burst| burst.saturating_sub(rate.set));
+    for_so_long(rate.set, kept) + for_so_long(burst, limits.burst_length)
+}
+
+/// Bytes of a request of a group.
+fn mean_size(group: &LiveGroup) -> u64 {
+    let Activity { read, write, .. } = &group.activity;
+    let bytes = u128::from(read.bytes_s) + u128::from(write.bytes_s);
+    let ops_milli = u128::from(read.ops_milli_s) + u128::from(write.ops_milli_s);
+    u64::try_from((bytes * 1_000).checked_div(ops_milli).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iopace_core::group::Rates;
+    use std::num::NonZeroU64;
+
+    #[test]
+    fn a_limit_allows_its_burst_and_what_its_meters_keep() {
+        let set = NonZeroU64::new(20);
+        let sustained = Rates { wiops: set, riops: set, iops: set, ..Rates::default() };
+        let plain = Limits { sustained, ..Limits::default() };
+        let all = rates(&sustained, &Sums::default(), 1);
+        let of = |key: &str| all.iter().find(|rate| rate.key == key).expect("it is set");
+        // Write-back after a quiet second; twenty milliseconds of 20 a second are one, rounded up.
+        let told = [("wiops", true, 20), ("iops", true, 20), ("riops", true, 1)];
+        for (key, writes_back, units) in told.into_iter().chain([("wiops", false, 1)]) {
+            assert_eq!(at_once(of(key), &plain, writes_back), units, "{key} {writes_back}");
+        }
+        let burst = Rates { riops: NonZeroU64::new(50), ..Rates::default() };
+        let limits = Limits { burst, burst_length: Nanos::from_secs(3), ..plain };
+        assert_eq!(at_once(of("riops"), &limits, false), 91);
+        assert_eq!(at_once(of("iops"), &limits, false), 1, "another rate");
     }
 }

@@ -251,3 +251,28 @@ fn a_latency_target_is_missed_in_most_seconds_by_more_than_a_few_requests() {
     rare.bench.service = Some(20_000_000);
     assert_eq!(rare.seconds(40), []);
 }
+
+/// The fourth part of the time it asks for nothing, and its burst comes back.
+#[test]
+fn a_burst_is_no_broken_promise_and_more_than_it_is_one() {
+    let mut bursts = limit(50);
+    bursts.max.burst = rate(150);
+    bursts.max.burst_length = Nanos::from_secs(2);
+    let clients = [Client::new(1, WEB, 4)];
+    let mut kept = Watched::new(config(4), &clients);
+    kept.bench.set(WEB, bursts);
+    for _ in 0..3 {
+        assert_eq!(kept.seconds(30), []);
+        // Its requests come ten seconds after their answers.
+        kept.bench.clients[0].think = 10_000_000_000;
+        assert_eq!(kept.seconds(1), []);
+        kept.bench.clients[0].think = 0;
+        assert_eq!(kept.seconds(12), []);
+    }
+    // 50 a second for ten seconds, 200 of the burst, and a hundredth: more than 71 a second.
+    let think = 4 * 1_000_000_000 / 75;
+    let clients = [Client { think, ..Client::new(1, WEB, 4) }];
+    let mut watched = Watched::new(config(4), &clients).promise("/vms/web", bursts);
+    watched.bench.service = Some(1_000);
+    one(&watched.seconds(40), "promise_broken", "the limit iops=50 is exceeded: 75 requests/s");
+}
