@@ -95,6 +95,10 @@ pub const INLINE_THREADS: usize = FUSE_THREADS / 2;
 /// Events kept for `sched status`; older ones are in the log.
 pub const EVENTS_KEPT: usize = 64;
 
+/// A failed request of a device is logged so often at most, with the number of others since: a disk
+/// that has gone fails tens of thousands a second.
+pub const FAILURES_EVERY: Nanos = Nanos::from_secs(10);
+
 /// Default size of an emulated disk's page cache.
 pub const EMULATED_CACHE_DEFAULT: Bytes = Bytes::from_mib(256);
 

@@ -101,6 +101,9 @@ fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
         })
     });
     drop(made);
+    if served.is_ok() && args.log.is_none() {
+        log::remove_if_clean(&log);
+    }
     served
 }
 

@@ -6,9 +6,14 @@
 use crate::cli::LogFormat;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
+
+/// Whether something was logged that somebody should see.
+static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Starts logging; `verbose` and `quiet` count how often they were said.
 pub fn start(format: LogFormat, verbose: u8, quiet: u8) {
@@ -21,8 +26,8 @@ pub fn start(format: LogFormat, verbose: u8, quiet: u8) {
     };
     let is_journal = is_journal(std::env::var_os("JOURNAL_STREAM").as_deref());
     let writer = match is_journal {
-        true => BoxMakeWriter::new(Journal),
-        false => BoxMakeWriter::new(io::stderr),
+        true => BoxMakeWriter::new(Journal.and(noted())),
+        false => BoxMakeWriter::new(io::stderr.and(noted())),
     };
     let colours = io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(writer);
@@ -32,6 +37,22 @@ pub fn start(format: LogFormat, verbose: u8, quiet: u8) {
         }
         LogFormat::Human => builder.with_ansi(colours).with_target(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}
+
+/// Takes note of warnings and errors beside writing them.
+fn noted() -> impl for<'a> MakeWriter<'a> {
+    let note = || {
+        HAS_WARNED.store(true, Relaxed);
+        io::sink()
+    };
+    note.with_max_level(tracing::Level::WARN)
+}
+
+/// Removes the log of a daemon that has ended well, unless there is a warning in it.
+pub fn remove_if_clean(log: &Path) {
+    if !HAS_WARNED.load(Relaxed) {
+        let _ = std::fs::remove_file(log);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::MountArgs;
 use crate::log;
 use crate::output::{Failure, print};
 use crate::paths::{SocketDir, runtime_dir};
-use crate::serve::{Doors, Plan, quoted, run_plan};
+use crate::serve::{Doors, Plan, quoted, ready, run_plan};
 use iopace_daemon::control::api::MountReport;
 use iopace_daemon::daemon::Daemon;
 use std::fmt::Write as _;
@@ -28,8 +28,12 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
         plan.config.log = Some(log.clone());
         log::start(plan.log_format, args.verbose, args.quiet);
         leave_directory();
-        return front
+        let served = front
             .run(|told| run_plan(plan, |daemon, doors| told(&welcome(daemon, doors, Some(&log)))));
+        if served.is_ok() && args.log.is_none() {
+            log::remove_if_clean(&log);
+        }
+        return served;
     }
     let plan = Plan::mount(args)?;
     if args.foreground {
@@ -54,13 +58,6 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
 pub fn leave_directory() {
     if let Err(error) = std::env::set_current_dir("/") {
         tracing::warn!(%error, "the working directory stays as it is");
-    }
-}
-
-/// Tells a service manager, if there is one, that everything is mounted.
-fn ready() {
-    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-        tracing::warn!(%error, "the service manager cannot be told");
     }
 }
 

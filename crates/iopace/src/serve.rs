@@ -51,7 +51,18 @@ impl Doors {
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let plan = Plan::make(args)?;
     log::start(plan.log_format, args.verbose, args.quiet);
-    run_plan(plan, |daemon, doors| print(&welcome(daemon, doors)))
+    run_plan(plan, |daemon, doors| {
+        print(&welcome(daemon, doors))?;
+        ready();
+        Ok(())
+    })
+}
+
+/// Tells a service manager, if there is one, that everything is served.
+pub fn ready() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
 }
 
 /// Carries out a plan until a signal comes, or all that it mounted is unmounted. `ready` is told

@@ -209,8 +209,7 @@ impl Core {
                 }
                 // The rest of the write is given up.
                 (job, Some((written, error))) => {
-                    let device = &inner.events.device;
-                    tracing::warn!(%device, %error, "Write {extent} failed");
+                    inner.events.failed(now, (Op::Write, extent), &error);
                     let mut job = job.unwrap_or_else(|| inner.jobs.remove(key));
                     job.progress.written += written;
                     job.progress.failed(&error);
@@ -239,9 +238,7 @@ impl Core {
             }
             let outcome = result.map_or_else(
                 |error| {
-                    let device = &inner.events.device;
-                    let (op, extent) = (request.op, request.extent);
-                    tracing::warn!(%device, %error, "{op:?} {extent} failed");
+                    inner.events.failed(now, (request.op, request.extent), &error);
                     Outcome::Failed(disk_error(&error))
                 },
                 |()| Outcome::Ok,

@@ -196,8 +196,7 @@ impl EmulatedDevice {
                 job.buffer.resize(job.extent.len().get() as usize);
             }
             if let Err((written, error)) = self.carry_out(&mut job) {
-                let device = &self.info.name;
-                tracing::warn!(%device, %error, "{:?} {} failed in the store", job.op, job.extent);
+                self.lock().events.failed(clock::now(), (job.op, job.extent), &error);
                 job.progress.written = written;
                 job.progress.failed(&error);
                 outcome = Outcome::Failed(disk_error(&error));

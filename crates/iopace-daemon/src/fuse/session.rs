@@ -12,6 +12,8 @@ use rustix::mount::MountFlags;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -113,6 +115,8 @@ pub(crate) struct Session {
     device: OwnedFd,
     /// Says when the last thread that served has ended.
     ended: Receiver<()>,
+    /// The connection is cut by ourselves: its error is none.
+    to_cut: Arc<AtomicBool>,
     is_over: bool,
 }
 
@@ -148,20 +152,22 @@ impl Session {
         config.clone_fd = true;
         let kept = device.try_clone().map_err(failed)?;
         let (sender, ended) = mpsc::sync_channel(1);
+        let to_cut = Arc::new(AtomicBool::new(false));
+        let is_cut = Arc::clone(&to_cut);
         let served = fuser::Session::from_fd(filesystem, device, acl, config);
         let started = served.and_then(|session| {
             on_start(session.notifier(), &place);
             let name = mountpoint.to_owned();
             thread::Builder::new().name("fuse".into()).spawn(move || {
                 if let Err(error) = session.run() {
-                    tracing::error!(%error, "the mount at {} ended", name.display());
+                    say_end(&name, &error, is_cut.load(Relaxed));
                 }
                 on_end();
                 let _ = sender.send(());
             })
         });
         match started {
-            Ok(_) => Ok(Session { place, device: kept, ended, is_over: false }),
+            Ok(_) => Ok(Session { place, device: kept, ended, to_cut, is_over: false }),
             Err(error) => {
                 place.cut();
                 Err(failed(error))
@@ -202,7 +208,7 @@ impl Session {
         }
         if !self.wait(patience) {
             ended.was_cut = true;
-            self.place.cut();
+            self.cut();
             ended.is_stuck = !self.wait(CUT_PATIENCE);
         }
         self.is_over = true;
@@ -212,6 +218,11 @@ impl Session {
     /// It has ended by somebody else's hand: there is nothing to unmount.
     pub(crate) fn let_go(mut self) {
         self.is_over = true;
+    }
+
+    fn cut(&self) {
+        self.to_cut.store(true, Relaxed);
+        self.place.cut();
     }
 
     fn unmount_lazily(&self, patience: Duration) {
@@ -250,8 +261,20 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if !self.is_over && !self.is_disconnected() {
-            self.place.cut();
+            self.cut();
         }
+    }
+}
+
+/// Says why requests are received no more. Who cuts a connection has its threads told of an error.
+fn say_end(mountpoint: &Path, error: &io::Error, is_cut: bool) {
+    let name = mountpoint.display();
+    if is_cut {
+        tracing::debug!(%error, "the mount at {name} was cut");
+    } else if error.raw_os_error() == Some(libc::ECONNABORTED) {
+        tracing::warn!("the connection of the mount at {name} was cut by somebody else");
+    } else {
+        tracing::error!(%error, "the mount at {name} ended");
     }
 }
 
