@@ -271,3 +271,34 @@ fn pacing_and_window_are_seen_and_exchanged_from_the_command_line() {
     );
     serving.end_by(Signal::TERM);
 }
+
+#[test]
+fn the_unit_for_systemd_serves_its_file_and_says_when() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd/iopace.service");
+    let unit = fs::read_to_string(path).expect("there");
+    let of = |key: &str| {
+        let value = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        value.unwrap_or_else(|| panic!("no {key}")).to_owned()
+    };
+    assert_eq!(of("Type"), "notify");
+    let start = of("ExecStart");
+    let words: Vec<&str> = start.split(' ').collect();
+    assert_eq!(words, ["/usr/bin/iopace", "serve", "--config", "/etc/iopace/iopace.toml"]);
+
+    let place = Place::new();
+    place.write("iopace.toml", "[[device]]\nname = \"disk\"\nfile = \"disk.img\"\n");
+    let told = std::os::unix::net::UnixDatagram::bind(place.path("notify")).expect("bound");
+    let mut command = place.command(&["serve", "--config", "iopace.toml"]);
+    let command = command.env("NOTIFY_SOCKET", place.path("notify"));
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("started");
+    told.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("set");
+    let mut message = [0; 256];
+    let count = told.recv(&mut message).expect("told");
+    assert!(message[..count].starts_with(b"READY=1"), "{:?}", &message[..count]);
+    let stream = UnixStream::connect(place.sockets().join("disk.sock"));
+    let listed = fs::read_dir(place.sockets()).expect("there").flatten().count();
+    assert!(stream.is_ok() || listed > 0, "it is served by then");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::TERM).expect("signalled");
+    assert!(child.wait().expect("waited").success());
+}
