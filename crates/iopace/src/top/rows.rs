@@ -123,7 +123,7 @@ pub struct Row {
     pub p99_ns: Option<u64>,
     /// Slots taken.
     pub slots_count: u32,
-    /// Dirty memory.
+    /// Dirty memory, with that of groups below.
     pub dirty_bytes: u64,
     /// Why it waits.
     pub shares: Shares,
@@ -153,14 +153,14 @@ impl Row {
         }
     }
 
-    fn group(group: &LiveGroup) -> Row {
+    fn group(group: &LiveGroup, dirty: &BTreeMap<&str, u64>) -> Row {
         let path = &group.group;
         let mut row = Row::new(path.clone(), path.clone(), path.clone(), &group.activity);
         row.class.clone_from(&group.class);
         row.weight = (path != "/").then_some(group.weight);
         row.limited = group.limited;
         row.slots_count = group.slots_taken_count;
-        row.dirty_bytes = group.dirty_bytes;
+        row.dirty_bytes = dirty.get(&**path).copied().unwrap_or_default();
         row
     }
 
@@ -205,7 +205,10 @@ fn sort(rows: &mut [Row], order: Order<'_>) {
 /// The rows of a device.
 pub fn rows(device: &LiveDevice, view: View, order: Order<'_>) -> Vec<Row> {
     let mut rows: Vec<Row> = match view {
-        View::Groups => device.groups.iter().map(Row::group).collect(),
+        View::Groups => {
+            let dirty = dirty(device);
+            device.groups.iter().map(|group| Row::group(group, &dirty)).collect()
+        }
         View::Tasks => device.tasks.iter().map(Row::task).collect(),
     };
     if view == View::Groups && !order.is_flat {
@@ -214,6 +217,21 @@ pub fn rows(device: &LiveDevice, view: View, order: Order<'_>) -> Vec<Row> {
     rows.retain(|row| row.has(order.filter));
     sort(&mut rows, order);
     rows
+}
+
+/// Dirty memory by group, with what is below it: it is reported of each group alone, unlike all else.
+/// The root has all of the device, also of groups that are left out.
+fn dirty(device: &LiveDevice) -> BTreeMap<&str, u64> {
+    let mut dirty = BTreeMap::new();
+    for group in &device.groups {
+        for path in std::iter::successors(Some(&*group.group), |path| above(path)) {
+            *dirty.entry(path).or_default() += group.dirty_bytes;
+        }
+    }
+    if let Some(pace) = &device.pace {
+        dirty.insert("/", pace.picture.dirty_bytes);
+    }
+    dirty
 }
 
 /// The group above; none above the root.
@@ -331,6 +349,20 @@ mod tests {
             rows.iter().filter(|row| row.depth == 0).map(|row| &*row.name).collect();
         assert_eq!(at_edge, ["/", "/vms/db", "/vms/web"]);
         assert_eq!(rows.len(), 5);
+    }
+
+    #[test]
+    fn dirty_memory_is_told_with_what_is_below() {
+        let mut report = samples::report();
+        let device = &mut report.devices[0];
+        let of = |device: &LiveDevice, path: &str| {
+            let rows = rows(device, View::Groups, ORDER);
+            rows.iter().find(|row| row.group == path).expect("listed").dirty_bytes >> 20
+        };
+        assert_eq!((of(device, "/vms/web/a-part"), of(device, "/vms")), (3, 12));
+        assert_eq!(of(device, "/"), 190, "as the device says");
+        device.pace = None;
+        assert_eq!(of(device, "/"), 3 + 190 + 12);
     }
 
     #[test]

@@ -30,8 +30,13 @@ function binarySteps() {
 
 const STEPS = {
   binary: binarySteps(),
+  // Of the common time: the same marks in wide charts and in narrow ones.
+  time: [SPAN_S / 4],
   whole: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000],
 };
+
+/** Room at the right, of an axis or of nothing: the same moment stands at the same place in all. */
+export const RIGHT = 52;
 
 /** Round numbers need no tenths. */
 const short = (text) => text.replace(/\.0(?= )/, "");
@@ -111,13 +116,19 @@ export class Chart {
   build() {
     const { options } = this;
     const x = {
-      ...axisOf({ scale: "x", side: 2, format: (value) => clock(value * 1000), width: 24 }),
-      space: 80,
+      ...axisOf({
+        scale: "x",
+        side: 2,
+        steps: "time",
+        format: (value) => clock(value * 1000),
+        width: 24,
+      }),
+      space: 1,
       grid: { show: false },
     };
     const config = {
       ...this.room(),
-      padding: [18, options.axes.length > 1 ? 0 : 26, 0, 0],
+      padding: [18, options.axes.length > 1 ? 0 : RIGHT, 0, 0],
       legend: { show: false },
       cursor: {
         sync: { key: cursors.key, setSeries: false },

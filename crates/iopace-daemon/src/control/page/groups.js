@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { arrange, byId, setText, show } from "./dom.js";
 import { GroupRow } from "./rows.js";
-import { parentOf, shown, store } from "./store.js";
+import { dirtyOf, parentOf, shown, store } from "./store.js";
 
 /** Rows before "show all", and after it. */
 const ROWS_MAX = 40;
@@ -20,6 +20,8 @@ const view = { sort: "group", filter: "", isAll: false };
 let settings = new Map();
 let rows = new Map();
 let rowsOf = null;
+/** Dirty memory by group, with what is below it. */
+let dirty = new Map();
 let sight = null;
 /** The rows that can be seen. */
 const inSight = new Set();
@@ -33,7 +35,7 @@ const KEYS = {
   ops: ({ activity }) => activity.read.ops_milli_s + activity.write.ops_milli_s,
   p99: ({ activity }) => activity.latency.p99_ns,
   slots: (live) => live.slots_taken_count,
-  dirty: (live) => live.dirty_bytes,
+  dirty: ({ group }) => dirty.get(group) || 0,
   weight: (live) => live.weight,
 };
 
@@ -136,6 +138,7 @@ export function drawGroups(device) {
     rowsOf = device.device;
   }
   const lives = new Map(device.groups.map((live) => [live.group, live]));
+  dirty = dirtyOf(device);
   const { groups, total } = choose(lives);
   const kept = new Map();
   for (const group of groups) {
@@ -147,6 +150,7 @@ export function drawGroups(device) {
     row.isKnown = true;
     row.update(lives.get(group) || null, settings.get(group) || {}, {
       isFlat: view.sort !== "group",
+      dirty: dirty.get(group) || 0,
     });
   }
   for (const [group, { row }] of rows) {

@@ -1,7 +1,7 @@
 // The charts of a device: bandwidth per group, latency, slots and window, and the control picture.
 
 import { byId, el, lineSwatch, show } from "./dom.js";
-import { Chart } from "./charts.js";
+import { Chart, RIGHT } from "./charts.js";
 import { OTHER, colour, lineColour, pattern } from "./palette.js";
 import { count, rate, size, time } from "./format.js";
 import { markersOf, pointsOf, store } from "./store.js";
@@ -129,7 +129,7 @@ function buildPace() {
     ],
     axes: [
       { scale: "y", side: 3, steps: "binary", format: rate },
-      { scale: "pause", side: 1, format: time, width: 52 },
+      { scale: "pause", side: 1, format: time, width: RIGHT },
     ],
     scales: { y: { range: fromZero(1024) }, pause: { range: fromZero(1e6) } },
     marks,

@@ -104,8 +104,11 @@ export class GroupRow {
     return Object.values(this.edits).some((edit) => edit.isEdited());
   }
 
-  /** Shows what the group does; `live` is null while it does nothing, `files` is what is set. */
-  update(live, files, { isFlat }) {
+  /**
+   * Shows what the group does; `live` is null while it does nothing, `files` is what is set, `dirty`
+   * the dirty memory of the group and of those below it.
+   */
+  update(live, files, { isFlat, dirty }) {
     const { read, write, latency } = live ? live.activity : { read: NOTHING, write: NOTHING };
     setText(this.label, isFlat || this.group === "/" ? this.group : this.leaf());
     this.row.classList.toggle("flat", isFlat);
@@ -122,7 +125,7 @@ export class GroupRow {
       ops(read.ops_milli_s + write.ops_milli_s),
       p99,
       String(live ? live.slots_taken_count : 0),
-      live ? size(live.dirty_bytes) : "0 B",
+      size(dirty),
     ];
     texts.forEach((text, i) => setText(this.cells[i], text));
     this.cells.forEach((cell, i) => cell.classList.toggle("zero", /^(0|–)( |$)/.test(texts[i])));

@@ -52,6 +52,23 @@ export function parentOf(group) {
 }
 
 /**
+ * Dirty memory by group, with what is below it: it is reported of each group alone, unlike all else.
+ * The root has all of the device, also of groups that are left out.
+ */
+export function dirtyOf(device) {
+  const dirty = new Map();
+  for (const { group, dirty_bytes: own } of device.groups) {
+    for (let at = group; at !== null; at = parentOf(at)) {
+      dirty.set(at, (dirty.get(at) || 0) + own);
+    }
+  }
+  if (device.pace) {
+    dirty.set("/", device.pace.dirty_bytes);
+  }
+  return dirty;
+}
+
+/**
  * Bytes per second of each group without those below it: groups are reported with what is below
  * them, and what is stacked must not count twice. `null` takes what has no group of its own.
  */
