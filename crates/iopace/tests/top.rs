@@ -131,7 +131,8 @@ fn it_can_be_stopped_and_goes_on_at_another_size() {
     let _daemon = serve(&place);
     let mut top = Terminal::start(place.command(&["top"]), (80, 24));
     top.wait_for("groups as a tree");
-    for keys in ["\x1a", ""] {
+    // The key, a signal, and the key when it is held: once each.
+    for keys in ["\x1a", "", "\x1a\x1a\x1a"] {
         if keys.is_empty() {
             top.signal(Signal::TSTP);
         }

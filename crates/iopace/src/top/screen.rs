@@ -26,13 +26,17 @@ use std::io::{self, BufWriter, Stdout, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Messages that wait to be seen; whoever has more waits himself.
 const MESSAGES_MAX: usize = 64;
 
 /// Questions that wait to be asked: one at a time is what a person can enter.
 const ASKED_MAX: usize = 4;
+
+/// Who has come back by `fg` does not ask to go again within this time: a key that was held, or a key
+/// and a signal, asked twice before the program stopped, and the second is seen only now.
+const SUSPENDED_ONCE: Duration = Duration::from_millis(250);
 
 /// Something that happened.
 enum Message {
@@ -51,7 +55,11 @@ enum Message {
 }
 
 /// The terminal while it is ours; given back when dropped.
-struct Screen(Terminal<CrosstermBackend<BufWriter<Stdout>>>);
+struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    /// When it was taken again after the shell had it.
+    back_at: Option<Instant>,
+}
 
 impl Screen {
     fn take() -> io::Result<Screen> {
@@ -62,11 +70,11 @@ impl Screen {
         }));
         enter()?;
         let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(stdout())));
-        terminal.map(Screen).inspect_err(|_| give_back())
+        terminal.map(|terminal| Screen { terminal, back_at: None }).inspect_err(|_| give_back())
     }
 
     fn draw(&mut self, app: &mut App, theme: Theme) -> io::Result<()> {
-        let drawn = self.0.draw(|frame| {
+        let drawn = self.terminal.draw(|frame| {
             let area = frame.area();
             draw(app, theme, frame.buffer_mut(), area);
         });
@@ -75,17 +83,22 @@ impl Screen {
 
     /// Back to the shell until it says to go on.
     fn suspend(&mut self) -> io::Result<()> {
+        if self.back_at.is_some_and(|at| at.elapsed() < SUSPENDED_ONCE) {
+            return Ok(());
+        }
         give_back();
         low_level::raise(SIGSTOP)?;
-        self.resume()
+        self.resume()?;
+        self.back_at = Some(Instant::now());
+        Ok(())
     }
 
     /// Takes the terminal again; whoever had it may have changed all of it.
     fn resume(&mut self) -> io::Result<()> {
         enter()?;
         // (`clear` would ask where the cursor is, and the thread that reads keys has the answer.)
-        let size = self.0.size()?;
-        self.0.resize(Rect::from((Position::ORIGIN, size)))
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 }
 
