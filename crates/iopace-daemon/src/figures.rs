@@ -1,5 +1,7 @@
 //! Sizes, times and shares as people read them.
 
+use iopace_core::verdict::Reason;
+
 /// A size in three or four digits and a binary unit, as `1.9 GiB`.
 pub fn size(bytes: u64) -> String {
     for (shift, name) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
@@ -27,6 +29,17 @@ pub fn time(nanos: u64) -> String {
     match (tenths / 10, tenths % 10) {
         (whole, _) if whole >= 100 => format!("{whole} {name}"),
         (whole, tenth) => format!("{whole}.{tenth} {name}"),
+    }
+}
+
+/// The word for a reason, as people read it everywhere: in `iopace explain` and `iopace top`, and
+/// on the page. Keys of reports and labels of metrics keep its name.
+pub fn reason_word(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Dirty => "dirty rate",
+        Reason::Memory => "dirty limit",
+        Reason::Budget => "limit",
+        other => other.name(),
     }
 }
 

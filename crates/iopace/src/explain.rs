@@ -6,7 +6,7 @@ use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
 use iopace_daemon::control::api::{
-    Cause, ExplainReport, ExplainedDevice, Holding, Remedy, WaitingGroup,
+    Cause, ExplainReport, Explained, ExplainedDevice, Holding, Remedy, WaitingGroup,
 };
 use std::fmt::Write as _;
 
@@ -49,11 +49,40 @@ fn text(report: &ExplainReport, of_group: bool, control: Option<&str>) -> String
 
 fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String {
     let explained = &told.explained;
-    let mut text = wrapped(&explained.summary, "");
-    if !told.groups.is_empty() {
-        text.push('\n');
-        text.push_str(&groups(&told.groups, told.groups_left_out_count));
+    let mut text = match &told.worst {
+        Some(worst) => worst_first(told, worst, control),
+        None => in_full(explained, "", control),
+    };
+    if !explained.causes.is_empty() && (explained.held_up || !of_group) {
+        text.push_str(&holdings(&told.holdings));
     }
+    text
+}
+
+/// Who is worst off, the others that wait, and the device in a few lines: its sum says most of who
+/// asks most.
+fn worst_first(told: &ExplainedDevice, worst: &Explained, control: Option<&str>) -> String {
+    let lead = format!("Worst off is {} on {}. ", worst.group, told.device);
+    let mut text = in_full(worst, &lead, control);
+    let others: Vec<&WaitingGroup> =
+        told.groups.iter().filter(|group| group.group != worst.group).collect();
+    if !others.is_empty() {
+        text.push_str("\nOthers that wait:\n");
+        text.push_str(&groups(&others, told.groups_left_out_count));
+    }
+    let device = &told.explained;
+    text.push_str("\nAll together:\n");
+    text.push_str(&wrapped(&device.summary, "  "));
+    if !device.causes.is_empty() {
+        text.push('\n');
+        text.push_str(&causes(&device.causes));
+    }
+    text
+}
+
+/// All that is to be said about a group or a device, with what would change it.
+fn in_full(explained: &Explained, lead: &str, control: Option<&str>) -> String {
+    let mut text = wrapped(&format!("{lead}{}", explained.summary), "");
     if explained.causes.is_empty() {
         return text;
     }
@@ -61,14 +90,12 @@ fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String 
     text.push_str(&causes(&explained.causes));
     let is_told = |cause: &&Cause| cause.share_permille >= EXPLAINED_PERMILLE;
     for cause in explained.causes.iter().filter(is_told) {
-        let _ = write!(text, "\n{}: ", cause.reason);
-        text.push_str(wrapped(&cause.text, "  ").trim_start());
+        text.push('\n');
+        let told = format!("{}: {}", cause.word, cause.text);
+        text.push_str(wrapped(&told, "  ").trim_start());
         for remedy in &cause.remedies {
             text.push_str(&shown(remedy, control));
         }
-    }
-    if explained.held_up || !of_group {
-        text.push_str(&holdings(&told.holdings));
     }
     text
 }
@@ -89,7 +116,7 @@ fn causes(causes: &[Cause]) -> String {
             each => time(each),
         };
         rows.add_row([
-            Cell::new(&cause.reason),
+            Cell::new(&cause.word),
             right(percent(cause.share_permille)),
             right(each),
             right(cause.now_count),
@@ -98,13 +125,14 @@ fn causes(causes: &[Cause]) -> String {
     finish(&rows, 2)
 }
 
-fn groups(groups: &[WaitingGroup], left_out_count: usize) -> String {
-    let mut rows = table(["group", "why", "share", "waiting", "what it means"]);
+fn groups(groups: &[&WaitingGroup], left_out_count: usize) -> String {
+    let mut rows = table(["group", "why", "share", "each waits", "now", "what it means"]);
     for group in groups {
         rows.add_row([
             Cell::new(&group.group),
-            Cell::new(&group.reason),
+            Cell::new(&group.word),
             right(percent(group.share_permille)),
+            right(time(group.each_waits_ns)),
             right(group.waiting_count),
             Cell::new(&group.text),
         ]);

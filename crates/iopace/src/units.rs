@@ -2,7 +2,7 @@
 
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, SIZE_SUFFIXES};
-pub use iopace_daemon::figures::{percent, shell_word, size, time};
+pub use iopace_daemon::figures::{percent, reason_word, shell_word, size, time};
 
 /// Suffixes of times.
 const TIMES: &[(&str, u64)] =

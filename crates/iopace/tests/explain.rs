@@ -78,7 +78,8 @@ fn a_limit_is_named_with_the_command_that_lifts_it() {
     assert_eq!(remedy, "iopace group set /vms/web io.max 'disk riops=40'");
     let ran = place.run(&["explain"]);
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert!(ran.out.contains("/vms/web  budget"), "{}", ran.out);
+    assert!(ran.out.starts_with("Worst off is /vms/web on disk."), "{}", ran.out);
+    assert!(ran.out.contains("limit: the limit of /vms/web"), "{}", ran.out);
     let ran = place.run(&["explain", "/vms/web"]);
     assert!(ran.out.contains("the limit of /vms/web, 20 requests/s (io.max)"), "{}", ran.out);
     // What is said to lift it does.

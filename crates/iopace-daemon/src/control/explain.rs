@@ -5,7 +5,7 @@ use super::routes::{Answer, Refused, Shared, Subject, words};
 use crate::groups::Groups;
 use crate::limits::LIVE_KEPT;
 use crate::live::Interval;
-use crate::live::explain::{chain, explain};
+use crate::live::explain::{self, chain};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use std::sync::Arc;
@@ -42,11 +42,15 @@ async fn explained(State(shared): Subject, uri: Uri) -> Result<Answer<ExplainRep
     if let Some(group) = &group {
         groups.list(group)?;
     }
-    let devices = shared.subject.devices().iter().map(|device| device.info().name.clone());
-    let mut devices: Vec<String> = devices.collect();
+    let devices = shared.subject.devices().iter().map(|device| {
+        let info = device.info();
+        (info.name.clone(), info.rotational)
+    });
+    let mut devices: Vec<(String, bool)> = devices.collect();
     if let Some(name) = &device {
-        let known = devices.join(", ");
-        devices.retain(|one| one == name);
+        let known: Vec<&str> = devices.iter().map(|(name, _)| &**name).collect();
+        let known = known.join(", ");
+        devices.retain(|(one, _)| one == name);
         if devices.is_empty() {
             let error = format!("there is no device '{name}'");
             return Err(Refused::new(StatusCode::NOT_FOUND, error, format!("there are: {known}")));
@@ -77,17 +81,18 @@ async fn explained(State(shared): Subject, uri: Uri) -> Result<Answer<ExplainRep
 fn tell(
     groups: &Groups,
     kept: &[Arc<Interval>],
-    devices: &[String],
+    devices: &[(String, bool)],
     group: Option<&str>,
     over_ns: u64,
 ) -> ExplainReport {
     let reports = latest(kept, over_ns);
-    let one = |device: &String| -> Option<ExplainedDevice> {
+    let one = |(device, is_rotational): &(String, bool)| -> Option<ExplainedDevice> {
         let last = reports.last()?.devices.iter().find(|one| one.device == *device)?;
         let listed = last.groups.iter().map(|group| &*group.group);
         // The one that was asked about may not be listed now.
         let settings = groups.settings_on(device, listed.chain(group.into_iter().flat_map(chain)));
-        explain(&reports, device, group, &settings)
+        let subject = explain::Subject { device, is_rotational: *is_rotational };
+        explain::explain(&reports, subject, group, &settings)
     };
     let over_ns = reports.iter().map(|report| report.interval_ns).sum();
     ExplainReport { over_ns, devices: devices.iter().filter_map(one).collect() }

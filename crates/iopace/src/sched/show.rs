@@ -1,8 +1,9 @@
 //! What `iopace sched` prints for people.
 
 use crate::output::{finish, right, table};
-use crate::units::{size, time};
+use crate::units::{reason_word, size, time};
 use comfy_table::Cell;
+use iopace_core::verdict::Reason;
 use iopace_daemon::control::api::{DeviceReport, SchedulerSpec, TimesReport};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -87,7 +88,10 @@ pub fn device(device: &DeviceReport) -> String {
             queue.in_flight_count,
             queue.window_depth,
             queue.nr_requests,
-            queue.reason
+            match Reason::find(&queue.reason) {
+                Some(reason) => reason_word(reason),
+                None => &queue.reason,
+            }
         ),
     );
     line(

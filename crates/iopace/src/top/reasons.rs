@@ -140,6 +140,10 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::reason_word;
+    use iopace_core::verdict::Reason::{
+        Anticipation, Budget, Dirty, Disk, Memory, Slot, Turn, Window,
+    };
 
     fn letters(values: [u64; COUNT], cells: u16) -> String {
         let bar = Shares { values, is_time: true }.bar(cells);
@@ -168,6 +172,9 @@ mod tests {
             .map(|(place, percent)| format!("{} {percent}", REASONS[place].word))
             .collect();
         assert_eq!(words, ["disk 60%", "slot 40%", "dirty rate <1%"]);
+        // The same as everywhere.
+        let all = [Dirty, Memory, Slot, Budget, Turn, Anticipation, Window, Disk].map(reason_word);
+        assert_eq!(REASONS.map(|reason| reason.word), all);
         assert_eq!(shares.waited_ns(), 801);
         assert!(Shares::default().percents().is_empty());
     }

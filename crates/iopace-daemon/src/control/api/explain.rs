@@ -22,9 +22,14 @@ pub struct ExplainedDevice {
     pub scheduler: String,
     /// The group that was asked about; the root if the question was about the device.
     pub explained: Explained,
+    /// The worst-off group, if the question was about the device and iopace holds up a group: of
+    /// those that wait for others, the one whose requests wait longest each. The device's own causes
+    /// have no remedies then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Explained>,
     /// Who holds what.
     pub holdings: Vec<Holding>,
-    /// The groups that wait here, those that wait most first; empty if one was asked about.
+    /// The groups that wait here, the worst off first; empty if one was asked about.
     pub groups: Vec<WaitingGroup>,
     /// So many more groups wait.
     pub groups_left_out_count: usize,
@@ -69,6 +74,10 @@ pub enum Basis {
 pub struct Cause {
     /// `dirty`, `memory`, `slot`, `budget`, `turn`, `anticipation`, `window` or `disk`.
     pub reason: String,
+    /// The same in the word that people read: `dirty rate`, `dirty limit` and `limit` for the first
+    /// two and `budget`.
+    #[serde(default)]
+    pub word: String,
     /// Its part of the time, in thousandths.
     pub share_permille: u32,
     /// The time.
@@ -125,10 +134,17 @@ pub struct WaitingGroup {
     pub group: String,
     /// Why, most of all.
     pub reason: String,
+    /// The same in the word that people read, as in [`Cause::word`].
+    #[serde(default)]
+    pub word: String,
     /// The part of the time of its requests that this takes, in thousandths.
     pub share_permille: u32,
     /// Of each request that finished, on average.
     pub per_request_ns: u64,
+    /// What all reasons but the disk take of each request that finished, on average; if too little
+    /// finished to tell, the age of the oldest request that is here.
+    #[serde(default)]
+    pub each_waits_ns: u64,
     /// Requests that wait now, not counting those at the disk.
     pub waiting_count: u32,
     /// What it means.

@@ -102,6 +102,7 @@ export function drawWhy(device) {
   const here = all === 1 ? "1 request is" : `${count(all)} requests are`;
   const text = all === 0 ? "No request is here." : `${here} here, the oldest for ${oldest}.`;
   setText(byId("why-now"), text);
-  const why = `Nothing more starts now because of: ${queue.reason}`;
+  const reason = REASONS.find(({ key }) => key === queue.reason);
+  const why = `Nothing more starts now because of: ${reason ? reason.word : queue.reason}`;
   setText(byId("why-reason"), all === 0 ? "" : why);
 }

@@ -17,14 +17,13 @@ mod remedies;
 #[cfg(test)]
 mod tests;
 mod words;
+mod worst;
 
 use super::limits::SettingsOf;
 pub(crate) use super::span::chain;
-use super::span::{REASONS, Span, Sums, Times, below, counts, is_within, place};
-use crate::control::api::{
-    Basis, Cause, Explained, ExplainedDevice, LiveReport, WaitCounts, WaitingGroup,
-};
-use crate::figures::{percent, permille, time};
+use super::span::{REASONS, Span, Sums, Times, counts, is_within, place};
+use crate::control::api::{Basis, Cause, Explained, ExplainedDevice, LiveReport, WaitCounts};
+use crate::figures::{percent, permille, reason_word, time};
 use holdings::Held;
 use iopace_core::verdict::Reason;
 use std::cmp::Reverse;
@@ -39,11 +38,18 @@ const OWN_PERMILLE: u32 = 800;
 /// Causes below this part, in thousandths, are not told if there are others.
 const TOLD_PERMILLE: u32 = 1;
 
-/// So many waiting groups are listed for a device.
-const GROUPS_MAX: usize = 64;
+/// The device that a question is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    /// Its name.
+    pub(crate) device: &'a str,
+    /// Whether it has a head: then it works on one request at a time.
+    pub(crate) is_rotational: bool,
+}
 
 /// What all questions about one device have in common.
 struct About<'a> {
+    subject: Subject<'a>,
     span: Span<'a>,
     settings: &'a SettingsOf,
     held: Held<'a>,
@@ -51,6 +57,7 @@ struct About<'a> {
 
 /// One question about one group on one device.
 struct Case<'a> {
+    subject: Subject<'a>,
     span: &'a Span<'a>,
     settings: &'a SettingsOf,
     held: &'a Held<'a>,
@@ -60,12 +67,12 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(about: &'a About<'a>, group: &'a str) -> Case<'a> {
-        let About { span, settings, held } = about;
-        Case { span, settings, held, group, sums: span.sums(group) }
+        let About { subject, span, settings, held } = about;
+        Case { subject: *subject, span, settings, held, group, sums: span.sums(group) }
     }
 
     fn device(&self) -> &'a str {
-        &self.span.last.device
+        self.subject.device
     }
 
     /// The part that the group and those below it have of what all have, in thousandths.
@@ -84,22 +91,29 @@ impl<'a> Case<'a> {
 /// if there is no such device in the last.
 pub(crate) fn explain(
     reports: &[&LiveReport],
-    device: &str,
+    subject: Subject<'_>,
     group: Option<&str>,
     settings: &SettingsOf,
 ) -> Option<ExplainedDevice> {
-    let span = Span::new(reports, device)?;
+    let span = Span::new(reports, subject.device)?;
     let held = Held::of(&span);
-    let about = About { span, settings, held };
+    let about = About { subject, span, settings, held };
     let case = Case::new(&about, group.unwrap_or("/"));
     let (groups, groups_left_out_count) = match group {
         Some(_) => (Vec::new(), 0),
-        None => waiting(&about),
+        None => worst::waiting(&about),
     };
+    let mut of_device = explained(&case);
+    let worst = groups.first().map(|first| explained(&Case::new(&about, &first.group)));
+    if worst.is_some() {
+        // What helps the sum of all may be what the worst off suffers from.
+        of_device.causes.iter_mut().for_each(|cause| cause.remedies.clear());
+    }
     Some(ExplainedDevice {
-        device: device.into(),
+        device: subject.device.into(),
         scheduler: about.span.last.scheduler.clone(),
-        explained: explained(&case),
+        explained: of_device,
+        worst,
         holdings: holdings::all(&about.span, &about.held),
         groups,
         groups_left_out_count,
@@ -142,6 +156,11 @@ impl Shares {
         all
     }
 
+    /// What a request waits for most; the disk is no waiting.
+    fn main_wait(&self) -> Option<(Reason, u128)> {
+        self.ordered().into_iter().find(|(reason, _)| *reason != Reason::Disk)
+    }
+
     /// The time that was not the disk's.
     fn waited(&self) -> u128 {
         self.total - self.times[place(Reason::Disk)]
@@ -164,14 +183,16 @@ fn explained(case: &Case<'_>) -> Explained {
     let shares = Shares::of(&case.sums, &now);
     let finished_count = finished_count(&case.sums);
     let standing = counts(&now);
+    let main_wait = shares.main_wait().map(|(reason, _)| reason);
     let told = shares.ordered().into_iter().map(|(reason, time)| Cause {
         reason: reason.name().into(),
+        word: reason_word(reason).into(),
         share_permille: permille(time, shares.total),
         wait_ns: nanos(time),
         per_request_ns: per_request(&shares, time, finished_count),
         now_count: standing[place(reason)],
         text: words::cause(case, reason),
-        remedies: remedies::of(case, reason),
+        remedies: remedies::of(case, reason, main_wait == Some(reason)),
     });
     let causes: Vec<Cause> = told.collect();
     let held_up = shares.waited_permille() >= FELT_PERMILLE;
@@ -212,10 +233,10 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause], held_up: bool) ->
     match shares.basis {
         Basis::Standing => {
             let oldest = time(case.span.standing(case.group).oldest_ns);
-            let Cause { reason, text, .. } = first;
+            let Cause { word, text, .. } = first;
             format!(
                 "Next to nothing of {who} came through in the last {over}; the oldest request has \
-                 been here for {oldest}. {share} of the waiting is '{reason}': {text}."
+                 been here for {oldest}. {share} of the waiting is '{word}': {text}."
             )
         }
         _ if !held_up => format!(
@@ -225,48 +246,11 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause], held_up: bool) ->
         _ if first.reason == Reason::Disk.name() => {
             let next = causes.get(1).map(|next| {
                 let share = percent(next.share_permille);
-                format!(" Next, with {share}, is '{}': {}.", next.reason, next.text)
+                format!(" Next, with {share}, is '{}': {}.", next.word, next.text)
             });
             let next = next.unwrap_or_default();
             format!("Of the time of {who}, {share} is the disk itself: {}.{next}", first.text)
         }
-        _ => format!("Of the time of {who}, {share} is '{}': {}.", first.reason, first.text),
+        _ => format!("Of the time of {who}, {share} is '{}': {}.", first.word, first.text),
     }
-}
-
-/// The groups of a device that iopace holds up, those that wait most first, and how many more there
-/// are than are told of. Words are found for those only.
-fn waiting(about: &About<'_>) -> (Vec<WaitingGroup>, usize) {
-    let span = &about.span;
-    let shares = |path| Shares::of(&span.sums(path), &span.standing(path));
-    let all: Vec<(&str, Shares)> = span.paths().map(|path| (path, shares(path))).collect();
-    let waited: Vec<_> = all.iter().map(|(path, shares)| (*path, shares.waited())).collect();
-    let below = below(&waited);
-    let says_something = |(path, shares): &(&str, Shares)| {
-        let below = below.get(path).copied().unwrap_or_default();
-        // A group whose waiting is nearly all that of those below it says nothing new.
-        let is_below = permille(below, shares.waited()) >= OWN_PERMILLE;
-        *path != "/" && !is_below && shares.waited_permille() >= FELT_PERMILLE
-    };
-    let mut all: Vec<_> = all.into_iter().filter(says_something).collect();
-    all.sort_by_key(|(_, shares)| Reverse(shares.waited()));
-    let left_out_count = all.len().saturating_sub(GROUPS_MAX);
-    all.truncate(GROUPS_MAX);
-    let told = all.iter().filter_map(|(path, shares)| waiting_group(about, path, shares));
-    (told.collect(), left_out_count)
-}
-
-fn waiting_group(about: &About<'_>, group: &str, shares: &Shares) -> Option<WaitingGroup> {
-    let case = Case::new(about, group);
-    let is_wait = |(reason, _): &(Reason, u128)| *reason != Reason::Disk;
-    let (reason, time) = shares.ordered().into_iter().find(is_wait)?;
-    let now = about.span.standing(group);
-    Some(WaitingGroup {
-        group: group.into(),
-        reason: reason.name().into(),
-        share_permille: permille(time, shares.total),
-        per_request_ns: per_request(shares, time, finished_count(&case.sums)),
-        waiting_count: counts(&now).iter().sum::<u32>() - now.disk_count,
-        text: words::cause(&case, reason),
-    })
 }

@@ -10,8 +10,9 @@ use iopace_core::limits::{GROUP_WEIGHT_MAX, NR_REQUESTS_MAX, WINDOW_DEPTH_MAX};
 use iopace_core::sched;
 use iopace_core::verdict::Reason;
 
-/// What would change it, the mildest first. Nothing for what no setting changes.
-pub(super) fn of(case: &Case<'_>, reason: Reason) -> Vec<Remedy> {
+/// What would change it, the mildest first. Nothing for what no setting changes; `is_main` says
+/// whether requests wait for nothing longer than for this.
+pub(super) fn of(case: &Case<'_>, reason: Reason, is_main: bool) -> Vec<Remedy> {
     match reason {
         Reason::Idle => Vec::new(),
         Reason::Dirty => dirty(case),
@@ -20,7 +21,7 @@ pub(super) fn of(case: &Case<'_>, reason: Reason) -> Vec<Remedy> {
         Reason::Budget => budget(case),
         Reason::Turn => turn(case),
         Reason::Anticipation => anticipation(case),
-        Reason::Window => window(case),
+        Reason::Window => window(case, is_main),
         Reason::Disk => disk(case),
     }
 }
@@ -220,7 +221,10 @@ fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
     all
 }
 
-fn window(case: &Case<'_>) -> Vec<Remedy> {
+/// A wider window moves the line from here to the disk, where it has no order. It helps a disk that
+/// works on several at once, and only what waits here most: what waits for its turn waits for it
+/// behind a wider window too, and longer.
+fn window(case: &Case<'_>, is_main: bool) -> Vec<Remedy> {
     let window = &case.span.last.window;
     let most = case.span.last.queue.window_depth;
     let device = shell_word(case.device());
@@ -233,8 +237,10 @@ fn window(case: &Case<'_>) -> Vec<Remedy> {
         price,
     );
     let mut all = Vec::new();
+    let helps = is_main && !case.subject.is_rotational;
     // A policy that holds it below what it may is not moved by a larger bound.
-    if window.policy != "fixed" && window.depth < most {
+    if !helps {
+    } else if window.policy != "fixed" && window.depth < most {
         let command = format!("iopace window configure -a fixed {device}");
         all.push(remedy(command, format!("the disk may always hold {most}"), price));
     } else if new > window.depth {

@@ -33,7 +33,8 @@ pub(super) fn cause(case: &Case<'_>, reason: Reason) -> String {
 /// Who of the others has most of something, as `/vms/db has 70 % of ...`.
 fn top_other(case: &Case<'_>, own: &[(&str, u128)], what: &str) -> String {
     let all: u128 = own.iter().map(|(_, part)| part).sum();
-    match own.iter().find(|(path, _)| !is_within(path, case.group)) {
+    let is_other = |path: &str| case.group == "/" || !is_within(path, case.group);
+    match own.iter().find(|(path, _)| is_other(path)) {
         Some((path, part)) => {
             let path = if *path == "/" { "what pays as the root" } else { path };
             format!("{path} has {} of {what}", percent(permille(*part, all)))
@@ -42,9 +43,11 @@ fn top_other(case: &Case<'_>, own: &[(&str, u128)], what: &str) -> String {
     }
 }
 
-/// Whether the group itself has nearly all of something.
+/// Whether the group itself has nearly all of something. All that there is on a device is its own,
+/// and says nothing: then it is told who of the groups has most.
 fn is_own(case: &Case<'_>, own: &[(&str, u128)]) -> bool {
-    case.own_permille(own) >= OWN_PERMILLE
+    let has_groups = own.iter().any(|(path, _)| *path != "/");
+    (case.group != "/" || !has_groups) && case.own_permille(own) >= OWN_PERMILLE
 }
 
 fn dirty(case: &Case<'_>) -> String {
