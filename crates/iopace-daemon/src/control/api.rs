@@ -233,7 +233,8 @@ pub struct EventReport {
     /// How long ago.
     pub age_ns: u64,
     /// `exchanged`, `failed`, `limit_inert`, `limit_unreachable`, `guarantee_missed`,
-    /// `latency_missed`, `promise_broken`, `device_slow` or `drift`.
+    /// `latency_missed`, `promise_broken`, `device_slow` or `drift`; `over` when what one of these
+    /// was about is over. `exchanged` and `over` are no reason to worry.
     pub kind: String,
     /// What happened.
     pub text: String,

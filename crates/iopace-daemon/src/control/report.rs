@@ -191,7 +191,7 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 9] = [
+pub(crate) const EVENT_KINDS: [&str; 10] = [
     "exchanged",
     "failed",
     "limit_inert",
@@ -201,6 +201,7 @@ pub(crate) const EVENT_KINDS: [&str; 9] = [
     "promise_broken",
     "device_slow",
     "drift",
+    "over",
 ];
 
 pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventReport {

@@ -31,7 +31,7 @@ use crate::groups::Groups;
 use iopace_core::time::Nanos;
 use limits::SettingsOf;
 use look::Looker;
-use promises::{Raised, Watch};
+use promises::{OVER, Raised, Watch};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -133,6 +133,9 @@ fn settings(groups: &Groups, report: &LiveReport) -> BTreeMap<String, SettingsOf
 
 /// Tells of what the standing check found.
 fn raise(hub: &Hub, Raised { device, kind, text }: Raised) {
-    tracing::warn!(device, kind, "{text}");
+    match kind {
+        OVER => tracing::info!(device, kind, "{text}"),
+        _ => tracing::warn!(device, kind, "{text}"),
+    }
     hub.raise(EventReport { device, age_ns: 0, kind: kind.into(), text }, clock::now());
 }

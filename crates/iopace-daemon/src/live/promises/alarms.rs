@@ -11,6 +11,9 @@ const OVER_AFTER: u32 = 10;
 /// ones. A fault of a disk that has a thousand groups is not a thousand events at once.
 const EVENTS_MAX: usize = 8;
 
+/// The kind of event that says that something is over.
+pub(crate) const OVER: &str = "over";
+
 /// What is wrong with whom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
@@ -65,7 +68,7 @@ impl Alarms {
             *since = if wrong.contains_key(key) { 0 } else { *since + 1 };
             let is_over = *since >= OVER_AFTER && raised.len() < EVENTS_MAX;
             if is_over {
-                raised.push(key.raise("over: this has not been so for ten seconds"));
+                raised.push(key.over());
             }
             !is_over
         });
@@ -80,6 +83,12 @@ impl Alarms {
 }
 
 impl Key {
+    /// That it is over: of a kind of its own, which is no reason to worry.
+    fn over(&self) -> Raised {
+        let text = format!("{} is over: it has not been so for ten seconds", self.kind);
+        Raised { kind: OVER, ..self.raise(&text) }
+    }
+
     fn raise(&self, text: &str) -> Raised {
         let text = match &*self.group {
             "" => text.into(),

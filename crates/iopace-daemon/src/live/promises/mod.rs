@@ -16,8 +16,8 @@ mod tests;
 use super::limits::SettingsOf;
 use super::span::Span;
 use crate::control::api::{LiveReport, PromiseReport};
-pub(super) use alarms::Raised;
 use alarms::{Alarms, Key};
+pub(super) use alarms::{OVER, Raised};
 use iopace_core::group::Settings;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -106,7 +106,7 @@ fn a_limit_that_is_not_kept_is_told_once_and_so_is_its_end() {
     one(&raised, "promise_broken", "/vms/web: the limit iops=50 is exceeded: 1000 requests/s");
     assert_eq!(watched.of("/vms/web").broken, ["promise_broken"]);
     watched.told.clear();
-    one(&watched.seconds(30), "promise_broken", "over");
+    one(&watched.seconds(30), "over", "/vms/web: promise_broken is over");
     assert_eq!(watched.seconds(20), []);
 }
 
@@ -189,7 +189,7 @@ fn a_disk_that_stalls_or_becomes_slow_is_told() {
     assert_eq!(watched.seconds(4), []);
     one(&watched.seconds(10), "device_slow", "usual is 3.9 ms");
     watched.bench.service = Some(1_000_000);
-    one(&watched.seconds(30), "device_slow", "over");
+    one(&watched.seconds(30), "over", "device_slow is over");
     watched.bench.service = None;
     one(&watched.seconds(20), "device_slow", "has finished nothing for 5 s");
 }
@@ -206,8 +206,9 @@ fn many_things_at_once_are_told_little_by_little() {
     let mut alarms = Alarms::default();
     let raised: Vec<usize> = (0..5).map(|_| alarms.after(&wrong).len()).collect();
     assert_eq!(raised, [8, 8, 4, 0, 0]);
-    let over: usize = (0..20).map(|_| alarms.after(&super::Wrong::new()).len()).sum();
-    assert_eq!(over, 20);
+    let over: Vec<_> = (0..20).flat_map(|_| alarms.after(&super::Wrong::new())).collect();
+    assert_eq!(over.len(), 20);
+    assert!(over.iter().all(|raised| raised.kind == "over"), "{over:?}");
 }
 
 #[test]
