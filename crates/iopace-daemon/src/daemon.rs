@@ -81,6 +81,9 @@ impl Daemon {
         }
         let exports = resolve_exports(&config)?;
         let groups = Groups::start(&config.groups, &config.exports, devices.clone())?;
+        for warning in groups.all_warnings() {
+            tracing::warn!("{warning}");
+        }
         let groups = Arc::new(groups);
         let live = Live::start(&devices, Arc::clone(&groups)).map_err(StartError::Threads)?;
         let dirty = Manager::start(config.all_devices(), &devices).map_err(StartError::Threads)?;

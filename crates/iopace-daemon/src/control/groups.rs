@@ -2,13 +2,13 @@
 
 use super::api::{
     ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
-    GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, StatReport, WriteFile,
-    Written,
+    GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SettingWarning, StatReport,
+    WriteFile, Written,
 };
 use super::report;
 use super::routes::{Answer, Refused, Shared, Subject, bad_body, words};
 use crate::device::GroupStatus;
-use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo};
+use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo, Warning};
 use crate::limits::PROCESSES_LISTED_MAX;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -170,7 +170,14 @@ async fn write(State(shared): Subject, sent: Body) -> Result<Answer<Written>, Re
     let changed_devices = groups.write(&group, &file, &text)?;
     tracing::info!(group, file, ?changed_devices, "group set");
     let text = groups.read(&group, &file)?;
-    Ok(Answer(Written { group, file, text, changed_devices }))
+    let warnings = groups.warnings(&group, Some(&file)).into_iter();
+    let warnings = warnings.map(|warning| {
+        tracing::warn!("{warning}");
+        let Warning { device, text, command, .. } = warning;
+        SettingWarning { device, text, command }
+    });
+    let warnings = warnings.collect();
+    Ok(Answer(Written { group, file, text, changed_devices, warnings }))
 }
 
 /// Moves an export, a connection or a process to a group.

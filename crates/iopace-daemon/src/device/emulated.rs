@@ -28,9 +28,10 @@ use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use iopace_disk::machine::{Io, Machine, MachineOutput};
+use iopace_disk::model::Model;
 use iopace_disk::model_file::ModelFile;
 use iopace_disk::page_cache::PageCacheConfig;
-use iopace_disk::{Disk, presets};
+use iopace_disk::presets;
 use slab::Slab;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -82,7 +83,9 @@ impl EmulatedDevice {
         let Backend::Emulated { model, store, size, cache } = &config.backend else {
             unreachable!("called for emulated devices only")
         };
-        let disk = build(model)?;
+        let model_of_it = find_model(model)?;
+        let model_max = bytes_s_max(&model_of_it);
+        let disk = model_of_it.build();
         let capacity = disk.capacity().get();
         let store_file = match store {
             Some(path) => store::open(path, *size, capacity, config.read_only)?,
@@ -106,7 +109,7 @@ impl EmulatedDevice {
             (!config.direct).then_some(PageCacheConfig { memory: cache, drop_behind: true });
         let machine = Machine::new(engine, cache, disk);
         let path = store.as_deref().or(directory).map(Path::to_owned);
-        let info = info(config, model, path, &store_file, rotational, base);
+        let info = info(config, model, path, &store_file, (rotational, model_max), base);
         let inner = Inner {
             machine,
             jobs: Slab::new(),
@@ -226,9 +229,9 @@ fn modelled(config: &DeviceConfig, cache: Bytes) -> Thresholds {
 }
 
 /// The model of that name, or of the model file of that name (`*.toml`).
-fn build(name: &str) -> Result<Box<dyn Disk>, StartError> {
+fn find_model(name: &str) -> Result<Model, StartError> {
     if let Some(preset) = presets::find(name) {
-        return Ok((preset.build)());
+        return Ok(preset.config);
     }
     if !name.ends_with(".toml") {
         let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
@@ -238,7 +241,18 @@ fn build(name: &str) -> Result<Box<dyn Disk>, StartError> {
     let text = text.map_err(|error| format!("the model {name} cannot be read: {error}"));
     let file =
         text.and_then(|text| ModelFile::parse(name, &text).map_err(|error| error.to_string()));
-    file.map(|file| file.model.build()).map_err(StartError::ModelFile)
+    file.map(|file| file.model).map_err(StartError::ModelFile)
+}
+
+/// The most that a model gives, in bytes per second: at the outer edge of a disk with a head, whose
+/// cache is small beside what is asked for; over the interface or the network of others.
+fn bytes_s_max(model: &Model) -> Option<u64> {
+    match model {
+        Model::Hdd(config) => Some(config.rate_outer.0),
+        Model::Ssd(config) => Some(config.rate_bus.0),
+        Model::Nfs(config) => Some(config.rate_link.0),
+        Model::Null(_) => None,
+    }
 }
 
 fn info(
@@ -246,7 +260,7 @@ fn info(
     model: &str,
     path: Option<PathBuf>,
     store: &File,
-    rotational: bool,
+    (rotational, bytes_s_max): (bool, Option<u64>),
     base: &'static str,
 ) -> DeviceInfo {
     DeviceInfo {
@@ -261,6 +275,7 @@ fn info(
         io_engine: "model",
         base,
         block_bytes: (1, 4096),
+        bytes_s_max,
     }
 }
 

@@ -53,6 +53,9 @@ pub struct DeviceInfo {
     pub base: &'static str,
     /// Smallest and best size of a request in bytes.
     pub block_bytes: (u32, u32),
+    /// Bytes per second that it never gives more than, if that is known: of an emulated disk, from
+    /// its model.
+    pub bytes_s_max: Option<u64>,
 }
 
 /// An event with its time.

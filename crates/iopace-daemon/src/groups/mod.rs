@@ -18,6 +18,7 @@ mod recommend;
 mod set_for;
 mod setup;
 mod stat;
+mod warnings;
 
 pub use error::GroupError;
 pub(crate) use made::{Claim, Setting, Wanted};
@@ -27,6 +28,7 @@ pub use processes::ProcessInfo;
 pub(crate) use processes::{Callers, Newcomer, Seen};
 pub use setup::{Misconfigured, configured};
 pub use stat::GroupOnDevice;
+pub use warnings::Warning;
 
 use crate::config::{ExportConfig, GroupConfig};
 use crate::daemon::StartError;

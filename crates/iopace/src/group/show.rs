@@ -124,7 +124,7 @@ pub fn processes(report: &ProcessesReport) -> String {
 
 /// What a write did.
 pub fn written(written: &Written) -> String {
-    let Written { group, file, text, changed_devices } = written;
+    let Written { group, file, text, changed_devices, .. } = written;
     let changed = match &**changed_devices {
         [] => "nothing else holds than before".into(),
         devices => format!("changed on {}", devices.join(", ")),

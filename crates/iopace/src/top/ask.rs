@@ -23,11 +23,16 @@ fn set_weight(
 ) -> Result<Told, ClientError> {
     let file = "io.weight".to_owned();
     let text = format!("{device} {weight}");
-    client.write_group(&WriteFile { group: group.into(), file: file.clone(), text })?;
+    let write = WriteFile { group: group.into(), file: file.clone(), text };
+    let warnings = client.write_group(&write)?.warnings;
     let files = client.group_files(group, Some(&file), Some(device))?;
     let holds = files.iter().flat_map(|file| &file.effective).find(|one| one.device == device);
     Ok(match holds {
-        Some(holds) => Told::Done(format!("{group} has weight {} on {device} now", holds.value)),
+        Some(holds) => {
+            let warning = warnings.iter().find(|one| one.device == device);
+            let warning = warning.map_or(String::new(), |one| format!("; but {}", one.text));
+            Told::Done(format!("{group} has weight {} on {device} now{warning}", holds.value))
+        }
         None => Told::Failed(format!("{group}: the daemon does not say what holds on {device}")),
     })
 }

@@ -90,6 +90,20 @@ pub struct Written {
     pub text: String,
     /// The devices on which something else holds now.
     pub changed_devices: Vec<String>,
+    /// What of that file will not do what it says.
+    #[serde(default)]
+    pub warnings: Vec<SettingWarning>,
+}
+
+/// A setting that is legal and will not do what it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SettingWarning {
+    /// The device.
+    pub device: String,
+    /// What does not hold.
+    pub text: String,
+    /// The command line that changes that, without `--control`; empty if there is none.
+    pub command: String,
 }
 
 /// An export, a connection or a process, one of them, that another group is to pay for.

@@ -36,6 +36,7 @@ impl Fake {
             io_engine: "model",
             base: "fifo",
             block_bytes: (1, 4096),
+            bytes_s_max: Some(100_000_000),
         };
         let engine = Engine::new(Config { memory: MEMORY, ..Config::default() });
         let events = EventLog::new(name.into());

@@ -27,6 +27,8 @@ fn groups_are_made_set_read_and_removed() {
     let weight = write("/my vms/ä", "io.weight", "default 50\ndisk 200\n");
     let written = client.write_group(&weight).expect("written");
     assert_eq!(written.changed_devices, ["disk", "slow"]);
+    let warned: Vec<&str> = written.warnings.iter().map(|one| &*one.command).collect();
+    assert_eq!(warned, ["disk", "slow"].map(|name| format!("iopace sched insert -a fair {name}")));
     let again = client.write_group(&weight).expect("written");
     assert!(again.changed_devices.is_empty() && again.text == written.text);
     let files = client.group_files("/my vms/ä", Some("io.weight"), None).expect("read");

@@ -26,6 +26,7 @@ pub(super) fn info(
         io_engine,
         base: fifo::ALGORITHM.name,
         block_bytes: (block, 4096),
+        bytes_s_max: None,
     }
 }
 
