@@ -1,8 +1,8 @@
 //! `iopace events`: what happened to devices and promises, and what happens.
 
 use crate::cli::EventsArgs;
-use crate::group::client_at;
 use crate::output::{Failure, Format, finish, print, print_json, print_on, right, table};
+use crate::running::{Sought, daemon};
 use crate::units::time;
 use iopace_core::time::Nanos;
 use iopace_daemon::control::api::EventReport;
@@ -18,7 +18,8 @@ const NEAR: Nanos = Nanos::from_millis(500);
 /// # Errors
 /// No daemon.
 pub fn run(args: &EventsArgs) -> Result<(), Failure> {
-    let client = client_at(args.control.as_deref())?;
+    let sought = Sought { device: args.device.as_deref(), ..Sought::default() };
+    let client = daemon(args.control.as_deref(), sought)?;
     // The stream first, so that nothing falls between it and the list.
     let stream = args.follow.then(|| client.live_stream(None)).transpose().map_err(Failure::new)?;
     let mut events = client.events().map_err(Failure::new)?;

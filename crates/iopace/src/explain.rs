@@ -1,8 +1,8 @@
 //! `iopace explain`: why requests wait, and what would change it.
 
 use crate::cli::ExplainArgs;
-use crate::group::client;
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
+use crate::running::{Sought, daemon as find};
 use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
 use iopace_daemon::control::api::{
@@ -31,8 +31,9 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
             "the device is named twice: leave --device away, or name a group, as /vms/web";
         return Err(Failure::usage(message));
     }
-    let client = client(daemon)?;
-    let report = client.explain(group, named.or(device.as_deref()), *over).map_err(Failure::new)?;
+    let device = named.or(device.as_deref());
+    let client = find(daemon.control.as_deref(), Sought { device, group, ..Sought::default() })?;
+    let report = client.explain(group, device, *over).map_err(Failure::new)?;
     match daemon.format.format {
         Format::Json => print_json(&report),
         Format::Table => {

@@ -7,12 +7,12 @@ use crate::cli::{
     RemoveArgs, SetArgs,
 };
 use crate::output::{Failure, Format, print, print_json};
-use crate::paths::controls;
+use crate::running::{Sought, daemon};
+use crate::units::shell_word;
 use iopace_core::limits::GROUP_FILE_BYTES_MAX;
-use iopace_daemon::control::api::{FileReport, Move, WriteFile};
-use iopace_daemon::control::{Client, ClientError};
+use iopace_daemon::control::Client;
+use iopace_daemon::control::api::{FileReport, Move, SettingWarning, WriteFile};
 use std::io::Read;
-use std::path::Path;
 
 /// Carries out a command.
 ///
@@ -23,11 +23,15 @@ pub fn run(command: &GroupCommand) -> Result<(), Failure> {
         GroupCommand::List(args) => list(args),
         GroupCommand::Tree(args) => tree(args),
         GroupCommand::Create(CreateArgs { group, parents, daemon }) => {
-            let made = client(daemon)?.create_group(group, *parents).map_err(Failure::new)?;
+            // What is above it is there, or is made too.
+            let above = group.rsplit_once('/').map(|(above, _)| above);
+            let above = above.filter(|above| !parents && !above.is_empty());
+            let client = find(daemon, Sought { group: above, ..Sought::default() })?;
+            let made = client.create_group(group, *parents).map_err(Failure::new)?;
             done(daemon, &made, || format!("{} is there\n", made.group))
         }
         GroupCommand::Remove(RemoveArgs { group, daemon }) => {
-            let removed = client(daemon)?.remove_group(group).map_err(Failure::new)?;
+            let removed = client(daemon, group)?.remove_group(group).map_err(Failure::new)?;
             done(daemon, &removed, || format!("{} is removed\n", removed.group))
         }
         GroupCommand::Set(args) => set(args),
@@ -49,43 +53,20 @@ fn done(
     }
 }
 
-/// The daemon that is meant, as in [`client_at`].
+/// The daemon that has a group.
 ///
 /// # Errors
-/// As there.
-pub fn client(args: &DaemonArgs) -> Result<Client, Failure> {
-    client_at(args.control.as_deref())
+/// As of [`daemon`].
+pub fn client(args: &DaemonArgs, group: &str) -> Result<Client, Failure> {
+    find(args, Sought { group: Some(group), ..Sought::default() })
 }
 
-/// The daemon that is meant: the named one, or the only one that there is.
-///
-/// # Errors
-/// There are several, and none is named.
-pub fn client_at(control: Option<&Path>) -> Result<Client, Failure> {
-    let mut paths = controls(control);
-    if let [path] = &*paths {
-        return Ok(Client::new(path));
-    }
-    // What a killed daemon left behind does not hide the others.
-    let nobody = |path: &_| matches!(Client::new(path).status(), Err(ClientError::NoDaemon(_)));
-    let usual = paths[0].clone();
-    paths.retain(|path| !nobody(path));
-    match &*paths {
-        [] => Ok(Client::new(usual)),
-        [path] => Ok(Client::new(path)),
-        several => {
-            let names: Vec<String> =
-                several.iter().map(|path| path.display().to_string()).collect();
-            let names = names.join(", ");
-            Err(Failure::usage(format!(
-                "there are several daemons: name one of them with --control: {names}"
-            )))
-        }
-    }
+fn find(args: &DaemonArgs, sought: Sought<'_>) -> Result<Client, Failure> {
+    daemon(args.control.as_deref(), sought)
 }
 
 fn list(args: &ListGroupsArgs) -> Result<(), Failure> {
-    let client = client(&args.daemon)?;
+    let client = client(&args.daemon, &args.group)?;
     if args.connections {
         let all = client.connections().map_err(Failure::new)?;
         return done(&args.daemon, &all, || show::connections(&all));
@@ -99,12 +80,13 @@ fn list(args: &ListGroupsArgs) -> Result<(), Failure> {
 }
 
 fn tree(args: &GroupPathArgs) -> Result<(), Failure> {
-    let all = client(&args.daemon)?.groups(&args.group).map_err(Failure::new)?;
+    let all = client(&args.daemon, &args.group)?.groups(&args.group).map_err(Failure::new)?;
     done(&args.daemon, &all, || show::tree(&all))
 }
 
 fn stat(args: &GroupPathArgs) -> Result<(), Failure> {
-    let report = client(&args.daemon)?.group_stat(&args.group).map_err(Failure::new)?;
+    let report =
+        client(&args.daemon, &args.group)?.group_stat(&args.group).map_err(Failure::new)?;
     done(&args.daemon, &report, || show::stat(&report))
 }
 
@@ -114,9 +96,28 @@ fn set(args: &SetArgs) -> Result<(), Failure> {
         [one] if one == "-" => standard_input()?,
         lines => lines.join("\n"),
     };
+    let sought = Sought { device: named_device(&text), group: Some(group), ..Sought::default() };
+    let client = find(daemon, sought)?;
     let write = WriteFile { group: group.clone(), file: file.clone(), text };
-    let written = client(daemon)?.write_group(&write).map_err(Failure::new)?;
+    let written = client.write_group(&write).map_err(Failure::new)?;
+    for SettingWarning { device, text, command } in &written.warnings {
+        let command = match &**command {
+            "" => String::new(),
+            command => {
+                let control = daemon.control.as_ref().map(|path| path.display().to_string());
+                let control = control.map(|path| format!(" --control {}", shell_word(&path)));
+                format!(": {command}{}", control.unwrap_or_default())
+            }
+        };
+        eprintln!("warning: {device}: {text}{command}");
+    }
     done(daemon, &written, || show::written(&written))
+}
+
+/// The device that the first line is of, as `disk rbps=10M`; none for all devices.
+fn named_device(text: &str) -> Option<&str> {
+    let (first, _) = text.lines().next()?.trim().split_once(char::is_whitespace)?;
+    (first != "default").then_some(first)
 }
 
 /// At most as much as a file takes, and a byte more: the daemon says what is wrong with it then.
@@ -137,7 +138,8 @@ fn standard_input() -> Result<String, Failure> {
 fn get(args: &GetArgs) -> Result<(), Failure> {
     let GetArgs { group, file, device, daemon } = args;
     let (file, device) = (file.as_deref(), device.as_deref());
-    let mut files = client(daemon)?.group_files(group, file, device).map_err(Failure::new)?;
+    let client = find(daemon, Sought { device, group: Some(group), ..Sought::default() })?;
+    let mut files = client.group_files(group, file, device).map_err(Failure::new)?;
     match (file, &mut *files) {
         // What may be written back, or what it says of itself.
         (Some(_), [one]) if device.is_none() || !one.writable => {
@@ -153,8 +155,10 @@ fn get(args: &GetArgs) -> Result<(), Failure> {
 
 fn move_to(args: &MoveArgs) -> Result<(), Failure> {
     let MoveArgs { export, connection, pid, group, daemon } = args;
+    let sought = Sought { export: export.as_deref(), group: Some(group), ..Sought::default() };
+    let client = find(daemon, sought)?;
     let (export, group) = (export.clone(), group.clone());
     let change = Move { export, connection: *connection, pid: *pid, group };
-    let to = client(daemon)?.move_to_group(&change).map_err(Failure::new)?;
+    let to = client.move_to_group(&change).map_err(Failure::new)?;
     done(daemon, &to, || show::list(std::slice::from_ref(&to)))
 }

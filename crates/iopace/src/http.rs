@@ -1,8 +1,8 @@
 //! The loopback port: where it is bound, and the address for browsers.
 
 use crate::cli::DaemonArgs;
-use crate::group::client;
 use crate::output::{Failure, Format, print, print_json};
+use crate::running::{Sought, daemon};
 use iopace_daemon::control::port::{check, url};
 use iopace_daemon::control::{Port, Token};
 use serde::Serialize;
@@ -65,7 +65,7 @@ struct Dashboard {
 /// # Errors
 /// No daemon, or none with a port, or a token that is not ours to read.
 pub fn dashboard(args: &DaemonArgs) -> Result<(), Failure> {
-    let client = client(args)?;
+    let client = daemon(args.control.as_deref(), Sought { port: true, ..Sought::default() })?;
     let status = client.status().map_err(Failure::new)?;
     let Some(http) = status.http else {
         let control = client.path().display();

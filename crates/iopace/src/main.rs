@@ -24,6 +24,7 @@ mod paths;
 mod policies;
 mod recommend;
 mod replay;
+mod running;
 mod sched;
 mod serve;
 mod sim;

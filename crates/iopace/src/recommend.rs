@@ -66,7 +66,8 @@ fn set(args: &RecommendSetArgs) -> Result<(), Failure> {
 fn set_group(args: &RecommendGroupArgs) -> Result<(), Failure> {
     let text = (!args.off).then(|| args.lines.join("\n"));
     let file = RecommendFile { group: args.group.clone(), file: args.file.clone(), text };
-    let reports = group::client(&args.daemon)?.recommend_group(&file).map_err(Failure::new)?;
+    let reports =
+        group::client(&args.daemon, &args.group)?.recommend_group(&file).map_err(Failure::new)?;
     match args.daemon.format.format {
         Format::Json => print_json(&reports),
         Format::Table => {

@@ -22,8 +22,8 @@ mod theme;
 pub use rows::{Sort, View};
 
 use crate::cli::TopArgs;
-use crate::group::client_at;
 use crate::output::{Failure, Format, nearest};
+use crate::running::{Sought, daemon};
 use app::App;
 use batch::Batch;
 use iopace_daemon::control::Client;
@@ -43,7 +43,8 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
              a report per line",
         ));
     }
-    let client = client_at(args.control.as_deref())?;
+    let sought = Sought { device: args.device.as_deref(), ..Sought::default() };
+    let client = daemon(args.control.as_deref(), sought)?;
     check(&client, args.device.as_deref())?;
     let mut app = App::default();
     (app.device, app.view) = (args.device.clone(), args.view());

@@ -122,6 +122,30 @@ fn of_several_daemons_one_is_named() {
     let ran = place.run(&["group", "list"]);
     assert_eq!(ran.status, Some(2));
     assert!(ran.error.contains("name one of them with --control: "), "{}", ran.error);
+    assert!(
+        ran.error.contains("(devices disk)") && ran.error.contains("(devices data)"),
+        "{ran:?}"
+    );
+    // Whoever names a device, or a group that one of them has, has named the daemon.
+    assert_eq!(place.run(&["explain", "data"]).status, Some(0));
+    assert_eq!(place.run(&["top", "disk", "--batch", "--count", "1"]).status, Some(0));
+    assert_eq!(place.run(&["events", "--device", "data"]).out, "nothing has happened\n");
+    let ran = place.run(&["explain", "dusk"]);
+    assert!(ran.status == Some(1) && ran.error.contains("no daemon has device 'dusk'"), "{ran:?}");
+    let both = ["iopace.ctl", "data.ctl"].map(|name| place.sockets().join(name));
+    for control in &both {
+        let control = control.display().to_string();
+        let ran = place.run(&["group", "create", "/both", "--control", &control]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    let ran = place.run(&["group", "create", "/own", "--control", &both[1].display().to_string()]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert_eq!(place.run(&["group", "set", "/own", "io.max", "default rbps=1M"]).status, Some(0));
+    let ran = place.run(&["group", "set", "/both", "io.max", "default rbps=1M"]);
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert!(ran.error.contains("several daemons have group '/both'"), "{ran:?}");
+    let ran = place.run(&["group", "set", "/both", "io.max", "data rbps=1M"]);
+    assert!(ran.status == Some(0) && ran.out.contains("changed on data"), "{ran:?}");
     let control = place.sockets().join("data.ctl").display().to_string();
     let ran = place.run(&["group", "list", "--control", &control]);
     assert!(ran.out.contains("data"), "{ran:?}");

@@ -5,9 +5,9 @@ use super::outcome::Outcome;
 use super::scratch::Scratch;
 use super::target::{Target, Way, failed};
 use crate::cli::VerifyArgs;
-use crate::group::client_at;
 use crate::output::{Failure, nearest};
 use crate::paths::controls;
+use crate::running::{Sought, daemon};
 use iopace_daemon::control::Client;
 use iopace_daemon::control::api::{DaemonReport, DeviceReport, ExportReport, MountReport, Move};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,10 @@ const PROMISES: [&str; 5] = ["io.max", "io.weight", "io.min", "io.ioprio_class",
 /// # Errors
 /// Nothing is set, or it may not be tested: who uses it is named.
 pub fn group(verify: &Verify<'_>, args: &VerifyArgs, group: &str) -> Result<Vec<Outcome>, Failure> {
-    let client = client_at(control(args).as_deref())?;
+    let export = args.export.as_deref().or(args.scratch.as_deref());
+    let device = args.device.as_deref();
+    let sought = Sought { device, group: Some(group), export, port: false };
+    let client = daemon(control(args).as_deref(), sought)?;
     let status = client.status().map_err(failed)?;
     let wanted = wanted_device(args, &status)?;
     let mut targets = Vec::new();
