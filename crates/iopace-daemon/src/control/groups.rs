@@ -102,8 +102,13 @@ async fn list(State(shared): Subject, uri: Uri) -> Result<Answer<Vec<GroupReport
     responses((status = 200, description = "The group", body = GroupReport),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn create(State(shared): Subject, sent: Body) -> Result<Answer<GroupReport>, Refused> {
-    let CreateGroup { group, parents } = body(sent, r#"{"group":"/vms/web","parents":true}"#)?;
-    let info = shared.subject.groups().create(&group, parents)?;
+    let example = r#"{"group":"/vms/web","parents":true}"#;
+    let CreateGroup { group, parents, temporary } = body(sent, example)?;
+    let groups = shared.subject.groups();
+    let info = match temporary {
+        true => groups.create_temporary(&group, parents)?,
+        false => groups.create(&group, parents)?,
+    };
     tracing::info!(group, "group made");
     Ok(Answer(group_report(info)))
 }

@@ -53,6 +53,8 @@ pub(super) struct Made {
     all: BTreeMap<GroupId, Option<Instant>>,
     /// One for each group that was ever claimed, besides those that were given away.
     claims: BTreeMap<GroupId, Claim>,
+    /// Groups that a user made for a while, and since when nobody pays as them.
+    temporary: BTreeMap<GroupId, Option<Instant>>,
     /// It was said that there are too many.
     warned: bool,
 }
@@ -71,6 +73,17 @@ impl Made {
     /// The number is free.
     pub(super) fn reaped(&mut self, id: GroupId) {
         self.claims.remove(&id);
+    }
+
+    /// The group is one that a user made for a while.
+    pub(super) fn for_a_while(&mut self, id: GroupId) {
+        self.temporary.insert(id, None);
+    }
+
+    /// The group is there for good from now on, or gone.
+    pub(super) fn for_good(&mut self, id: GroupId) {
+        self.temporary.remove(&id);
+        self.keep(id);
     }
 
     /// The group is the user's from now on, or gone.
@@ -141,6 +154,37 @@ impl Groups {
         state.made.all.insert(id, None);
         tracing::info!(path, "group made for callers");
         Ok(id)
+    }
+
+    /// Removes groups that a user made for a while, and that nobody has paid as for some time: who
+    /// made them may have been killed.
+    pub(crate) fn end_temporary(&self) {
+        let mut state = self.lock();
+        if state.made.temporary.is_empty() {
+            return;
+        }
+        let now = self.proc.now();
+        let all: Vec<GroupId> = state.made.temporary.keys().copied().collect();
+        for id in all {
+            let State { tree, made, .. } = &mut *state;
+            let is_used =
+                made.is_claimed(id) || tree.members(id) > 0 || tree.children(id).next().is_some();
+            let Some(since) = made.temporary.get_mut(&id) else { continue };
+            if is_used {
+                *since = None;
+                continue;
+            }
+            let since = *since.get_or_insert(now);
+            if now.since(since) >= MADE_UNUSED {
+                let path = tree.path(id);
+                if tree.remove(id).is_ok() {
+                    tracing::info!(path, "temporary group removed: nobody pays as it");
+                    state.tried.retain(|(tried, _), _| *tried != id);
+                }
+                state.made.for_good(id);
+            }
+        }
+        self.reap(&mut state);
     }
 
     /// Removes groups that were made here, below another one, and that nobody has paid as for a

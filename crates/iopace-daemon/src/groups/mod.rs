@@ -206,14 +206,38 @@ impl Groups {
     /// See [`TreeError`].
     pub fn create(&self, path: &str, parents: bool) -> Result<GroupInfo, GroupError> {
         let mut state = self.lock();
-        self.reap(&mut state);
+        let id = self.create_in(&mut state, path, parents)?;
+        Ok(state.info(id))
+    }
+
+    /// Makes a group that goes by itself when nobody has paid as it for
+    /// [`MADE_UNUSED`](crate::limits::MADE_UNUSED).
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn create_temporary(&self, path: &str, parents: bool) -> Result<GroupInfo, GroupError> {
+        let mut state = self.lock();
+        // One that is there stays as it is: that is an error.
+        let parents = parents && state.tree.find(path).is_err();
+        let id = self.create_in(&mut state, path, parents)?;
+        state.made.for_a_while(id);
+        Ok(state.info(id))
+    }
+
+    fn create_in(
+        &self,
+        state: &mut State,
+        path: &str,
+        parents: bool,
+    ) -> Result<GroupId, TreeError> {
+        self.reap(state);
         let id = if parents { state.tree.create_all(path) } else { state.tree.create(path) }?;
-        state.made.keep(id);
+        state.made.for_good(id);
         let above: Vec<GroupId> = state.tree.ancestors(id).collect();
         for id in above.into_iter().rev().chain([id]) {
-            self.tell_all(&mut state, id);
+            self.tell_all(state, id);
         }
-        Ok(state.info(id))
+        Ok(id)
     }
 
     /// Removes a group without groups in it that nobody pays as. Requests of it that are on their
@@ -227,7 +251,7 @@ impl Groups {
         self.check_payers(&mut state, id)?;
         state.tree.remove(id)?;
         state.tried.retain(|(tried, _), _| *tried != id);
-        state.made.keep(id);
+        state.made.for_good(id);
         self.reap(&mut state);
         Ok(())
     }

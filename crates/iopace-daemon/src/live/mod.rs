@@ -82,6 +82,7 @@ impl Live {
             looker.look();
             while !ended.wait(clock::until(next).unwrap_or_default()) {
                 let mut report = looker.look();
+                groups.end_temporary();
                 let settings = settings(&groups, &report);
                 let raised = watch.judge(&mut report, &settings);
                 told.add(report);

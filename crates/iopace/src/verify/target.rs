@@ -129,7 +129,8 @@ impl Target {
         let above = parent(&self.group).ok_or_else(|| failed("the root has no siblings"))?;
         let above = above.trim_end_matches('/');
         let group = format!("{above}/iopace-verify-{}", std::process::id());
-        self.client.create_group(&group, false).map_err(failed)?;
+        // If we are killed, it goes all the same.
+        self.client.create_temporary_group(&group).map_err(failed)?;
         let sibling = Sibling { target: self, group: group.clone() };
         if let Some(weight) = weight {
             let text = format!("{} {weight}", self.device.name);

@@ -30,6 +30,10 @@ pub struct CreateGroup {
     /// Make what is missing above it too; a group that is there already is no error then.
     #[serde(default)]
     pub parents: bool,
+    /// Remove it when nobody has paid as it for ten seconds, as when who made it was killed; it is
+    /// an error if it is there already.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub temporary: bool,
 }
 
 /// A group that was removed.

@@ -21,7 +21,16 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]; nothing is changed if it was refused.
     pub fn create_group(&self, group: &str, parents: bool) -> Result<GroupReport, ClientError> {
-        self.post("/v1/groups", &CreateGroup { group: group.into(), parents })
+        self.post("/v1/groups", &CreateGroup { group: group.into(), parents, temporary: false })
+    }
+
+    /// Makes a group that goes by itself when nobody has paid as it for ten seconds.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn create_temporary_group(&self, group: &str) -> Result<GroupReport, ClientError> {
+        let create = CreateGroup { group: group.into(), parents: false, temporary: true };
+        self.post("/v1/groups", &create)
     }
 
     /// Removes a group.

@@ -254,3 +254,31 @@ fn nothing_is_moved_without_a_mount() {
     assert_eq!(groups.move_process(7, "/"), Err(GroupError::NoMount));
     assert_eq!(groups.processes(1), (Vec::new(), 0));
 }
+
+#[test]
+fn a_temporary_group_goes_when_nobody_has_paid_as_it_for_a_while() {
+    let bench = Bench::new(&[]);
+    let groups = &bench.groups;
+    let pass = || {
+        groups.end_temporary();
+        bench.proc.pass(MADE_UNUSED);
+        groups.end_temporary();
+    };
+    groups.create_temporary("/a/x", true).expect("made");
+    assert!(groups.create_temporary("/a/x", true).is_err(), "it is there");
+    // What is set for it does not keep it; who pays as it does.
+    groups.write("/a/x", "io.weight", "300").expect("written");
+    let claim = groups.claim("/a/x").expect("there");
+    pass();
+    assert_eq!(bench.paths(), ["/", "/a", "/a/x"]);
+    drop(claim);
+    groups.end_temporary();
+    assert_eq!(bench.paths(), ["/", "/a", "/a/x"], "not at once");
+    pass();
+    assert_eq!(bench.paths(), ["/", "/a"]);
+    // One that a user makes too is the user's.
+    groups.create_temporary("/b", false).expect("made");
+    groups.create("/b", true).expect("there already");
+    pass();
+    assert_eq!(bench.paths(), ["/", "/a", "/b"]);
+}
