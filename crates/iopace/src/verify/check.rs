@@ -112,7 +112,7 @@ impl Verify<'_> {
         // 100 ms of it: a limit closes for as long as a request costs, and somebody has to wait.
         let most = if let Way::Mount(_) = target.way { scratch::THREADS_MAX } else { 64 };
         let depth = ((per_s / 10.0).ceil() as usize).clamp(2, most);
-        let work = Work { direction, block, depth, is_random: false, seed: 0 };
+        let work = Work { direction, block, depth, is_random: false, seed: 0, side: None };
         outcome.load = describe(&work);
         let what = format!("{} of {}, {}", key.name(), target.group, outcome.load);
         // A burst has to be used up first.

@@ -54,19 +54,44 @@ pub struct Work {
     pub is_random: bool,
     /// What places depend on: two connections with different seeds go different ways.
     pub seed: u64,
+    /// Of two that compete, the stripes of which this one has; none: all of the export. So neither
+    /// finds in a page cache what the other has read, and both have near and far places alike.
+    pub side: Option<Side>,
 }
+
+/// One of two that compete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The first, third, fifth stripe.
+    Even,
+    /// The second, fourth, sixth stripe.
+    Odd,
+}
+
+/// Bytes of a stripe: more than a kernel reads ahead, and little beside a disk.
+const STRIPE: u64 = 4 << 20;
 
 impl Work {
     /// Where that request goes, in `span_bytes`, which is at least a block.
     pub fn offset(&self, number: u64, span_bytes: u64) -> u64 {
-        let blocks = (span_bytes / u64::from(self.block)).max(1);
+        let block = u64::from(self.block);
+        let all = (span_bytes / block).max(1);
+        // Blocks of a stripe: a small export has one for each.
+        let stripe = (STRIPE / block).min(all / 2).max(1);
+        let blocks = match self.side {
+            Some(_) => (all / (2 * stripe) * stripe).max(1),
+            None => all,
+        };
         let place = if self.is_random {
             scatter(self.seed.wrapping_add(number))
         } else {
             // Connections do not follow each other.
             number.wrapping_add(self.seed.wrapping_mul(blocks / 4))
         };
-        place % blocks * u64::from(self.block)
+        let place = place % blocks;
+        let before = |side: Side| (place / stripe * 2 + side as u64) * stripe;
+        let place = self.side.map_or(place, |side| before(side) + place % stripe);
+        place % all * block
     }
 }
 
@@ -226,13 +251,39 @@ mod tests {
         for is_random in [false, true] {
             for seed in [0, 1] {
                 let (direction, depth) = (Direction::Read, 1);
-                let work = Work { direction, block: 4096, depth, is_random, seed };
+                let side = None;
+                let work = Work { direction, block: 4096, depth, is_random, seed, side };
                 let places: std::collections::BTreeSet<u64> =
                     (0..64).map(|number| work.offset(number, 1 << 20)).collect();
                 assert!(places.iter().all(|at| at % 4096 == 0 && *at < 1 << 20));
                 assert!(places.len() > 32, "not always the same: {places:?}");
             }
         }
+    }
+
+    #[test]
+    fn two_that_compete_have_no_place_in_common() {
+        let (direction, depth) = (Direction::Read, 1);
+        for (block, span) in [(4096, 64 << 20), (65536, 64 << 20), (65536, 1 << 20)] {
+            let places = |side: Side| -> std::collections::BTreeSet<u64> {
+                let seed = side as u64;
+                let side = Some(side);
+                let work = Work { direction, block, depth, is_random: true, seed, side };
+                (0..4_000).map(|number| work.offset(number, span)).collect()
+            };
+            let (even, odd) = (places(Side::Even), places(Side::Odd));
+            assert!(even.is_disjoint(&odd), "{block} of {span}");
+            let last = span - u64::from(block);
+            assert!(even.iter().chain(&odd).all(|at| *at <= last));
+            // Both are all over it.
+            let far = |places: &std::collections::BTreeSet<u64>| {
+                places.last().is_some_and(|at| *at >= last - last / 2)
+            };
+            assert!(span < 8 << 20 || far(&even) && far(&odd), "{block} of {span}");
+        }
+        let one =
+            Work { direction, block: 4096, depth, is_random: true, seed: 1, side: Some(Side::Odd) };
+        assert_eq!(one.offset(3, 4096), 0, "an export of one block");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::Verify;
 use super::busy::Busy;
 use super::check::{NO_SCRATCH, SETTLE, describe};
-use super::load::{Direction, Work};
+use super::load::{Direction, Side, Work};
 use super::outcome::{Outcome, Unit, Waits, busy_reason};
 use super::promise::{Key, Rates};
 use super::tally::{Tally, Times};
@@ -40,6 +40,8 @@ struct Contest {
     waits: [Waits; 2],
     /// The part of the time in which somebody waited for a processor, in percent.
     busy: Option<f64>,
+    /// Why the scheduler cannot keep what was set, and what could, if that is so.
+    scheduler: Option<String>,
 }
 
 impl Contest {
@@ -52,8 +54,12 @@ impl Contest {
         in_line >= (in_line + sum(|waits| waits.disk_ns)) / 5
     }
 
-    /// It was not kept: by iopace, or by a machine that had no processor for it.
+    /// It was not kept: by a scheduler that does not know of it, by iopace, or by a machine that had
+    /// no processor for it.
     fn missed(&self, outcome: Outcome, why: &str) -> Outcome {
+        if let Some(scheduler) = &self.scheduler {
+            return outcome.broken(scheduler);
+        }
         match busy_reason(self.busy) {
             Some(reason) => outcome.not_tested(format!("{why}, but {reason}")),
             None => outcome.broken(why),
@@ -91,7 +97,7 @@ impl Verify<'_> {
         let busy = busy.end();
         let after = [target.waits(names[0])?, target.waits(names[1])?];
         let waits = [after[0].since(before[0]), after[1].since(before[1])];
-        Ok((tallies, Contest { waits, busy }))
+        Ok((tallies, Contest { waits, busy, scheduler: None }))
     }
 
     /// Both sides of a contest for the disk.
@@ -101,7 +107,10 @@ impl Verify<'_> {
         let is_fair = target.device.scheduler.algorithm == "fair";
         let depth = if is_fair { DEPTH } else { slots.clamp(DEPTH, DEPTH_MAX) };
         let direction = Direction::Read;
-        [0, 1].map(|seed| Work { direction, block: COMPETING, depth, is_random: true, seed })
+        [Side::Even, Side::Odd].map(|side| {
+            let (seed, side) = (side as u64, Some(side));
+            Work { direction, block: COMPETING, depth, is_random: true, seed, side }
+        })
     }
 
     pub(super) fn weight(
@@ -135,7 +144,8 @@ impl Verify<'_> {
                 format!("{} of the group, {rate:.0} such requests/s, comes first", key.name());
             return Ok(outcome.not_tested(reason));
         }
-        Ok(judge_share(outcome, &tallies, &contest))
+        let scheduler = unfair(target, "does not divide the disk by weight");
+        Ok(judge_share(outcome, &tallies, &Contest { scheduler, ..contest }))
     }
 
     fn tolerance_of_share(&self) -> f64 {
@@ -161,10 +171,7 @@ impl Verify<'_> {
         if let Some(reason) = no_contest(target) {
             return Ok(Some(outcome.not_tested(reason)));
         }
-        let scheduler = &target.device.scheduler.algorithm;
-        if scheduler != "fair" {
-            let reason =
-                format!("classes count with the scheduler fair, and {scheduler} is at work");
+        if let Some(reason) = unfair(target, "knows no classes") {
             return Ok(Some(outcome.not_tested(reason)));
         }
         let sibling = target.sibling(None)?;
@@ -218,7 +225,8 @@ impl Verify<'_> {
             return Ok(outcome.not_tested("not reached: the disk does no more, for all together"));
         }
         let why = "the group has less than its guarantee while others are served";
-        Ok(contest.missed(outcome, why))
+        let scheduler = unfair(target, "puts nobody first at the disk");
+        Ok(Contest { scheduler, ..contest }.missed(outcome, why))
     }
 
     /// `io.latency`: one request at a time, beside somebody without a target.
@@ -259,6 +267,17 @@ impl Verify<'_> {
         let why = "more than a tenth of its requests took longer beside a group without one";
         Ok(contest.missed(outcome, why))
     }
+}
+
+/// What the scheduler at work does not do and `fair` does, with the command; none if that is at
+/// work.
+fn unfair(target: &Target, what: &str) -> Option<String> {
+    let scheduler = &target.device.scheduler;
+    let algorithm = &scheduler.algorithm;
+    let verb = if scheduler.inserted { "configure" } else { "insert" };
+    let device = units::shell_word(&target.device.name);
+    (algorithm != "fair")
+        .then(|| format!("scheduler {algorithm} {what}: iopace sched {verb} -a fair {device}"))
 }
 
 /// What decides before the weight of a group does.
@@ -307,6 +326,15 @@ mod tests {
 
     /// Two that had so many bytes, on a machine that was that busy.
     fn judged(bytes: [u64; 2], queued_ns: u64, busy: Option<f64>) -> Outcome {
+        judged_by(bytes, queued_ns, busy, None)
+    }
+
+    fn judged_by(
+        bytes: [u64; 2],
+        queued_ns: u64,
+        busy: Option<f64>,
+        scheduler: Option<&str>,
+    ) -> Outcome {
         let times = Times::from_now(Duration::ZERO, Duration::from_secs(1));
         let tallies = bytes.map(|bytes| {
             let mut tally = Tally::new(times);
@@ -316,7 +344,8 @@ mod tests {
         let mut outcome = Outcome::new(("/a", "disk"), "weight", (75.0, Unit::PercentOfBytes));
         outcome.tolerance_percent = 3.0;
         let waits = [Waits { held_ns: 0, queued_ns, disk_ns: 1_000 }; 2];
-        judge_share(outcome, &tallies, &Contest { waits, busy })
+        let scheduler = scheduler.map(str::to_owned);
+        judge_share(outcome, &tallies, &Contest { waits, busy, scheduler })
     }
 
     #[test]
@@ -327,6 +356,17 @@ mod tests {
         let idle = judged([50, 50], 100, Some(1.0));
         assert_eq!(idle.verdict, Verdict::NotTested);
         assert!(idle.reason.is_some_and(|why| why.contains("never the bottleneck")));
+    }
+
+    #[test]
+    fn a_scheduler_that_cannot_divide_is_blamed_before_the_machine() {
+        let fifo = "scheduler fifo does not divide the disk by weight";
+        for busy in [Some(1.0), Some(50.0)] {
+            let outcome = judged_by([50, 50], 1_000, busy, Some(fifo));
+            assert_eq!((outcome.verdict, outcome.reason.as_deref()), (Verdict::Broken, Some(fifo)));
+        }
+        // Slots go by weight under every scheduler: that may be enough.
+        assert_eq!(judged_by([74, 26], 1_000, None, Some(fifo)).verdict, Verdict::Holds);
     }
 
     #[test]
