@@ -82,7 +82,9 @@ impl Work {
             Some(_) => (all / (2 * stripe) * stripe).max(1),
             None => all,
         };
-        let place = if self.is_random {
+        let place = if self.is_random && self.side.is_some() {
+            once(self.seed, number, blocks)
+        } else if self.is_random {
             scatter(self.seed.wrapping_add(number))
         } else {
             // Connections do not follow each other.
@@ -93,6 +95,20 @@ impl Work {
         let place = self.side.map_or(place, |side| before(side) + place % stripe);
         place % all * block
     }
+}
+
+/// Far from the place before it, and each place once before any comes again: steps of about the
+/// golden ratio of all (Weyl's sequence). What was read once may be in a page cache.
+fn once(seed: u64, number: u64, blocks: u64) -> u64 {
+    let golden = (u128::from(blocks) * 618_034 / 1_000_000) as u64 | 1;
+    let has_no_divisor = |step: &u64| greatest_divisor(*step, blocks) == 1;
+    let step = (golden..).step_by(2).find(has_no_divisor).unwrap_or(1);
+    let place = u128::from(number) * u128::from(step) + u128::from(scatter(seed));
+    (place % u128::from(blocks)) as u64
+}
+
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_divisor(b, a % b) }
 }
 
 /// A number for a number: SplitMix64 (Steele, Lea, Flood 2014).
@@ -284,6 +300,15 @@ mod tests {
         let one =
             Work { direction, block: 4096, depth, is_random: true, seed: 1, side: Some(Side::Odd) };
         assert_eq!(one.offset(3, 4096), 0, "an export of one block");
+    }
+
+    #[test]
+    fn who_competes_reads_each_place_once_before_any_again() {
+        for blocks in [1, 2, 64, 1_000, 4_096, 15_015] {
+            let places: std::collections::BTreeSet<u64> =
+                (0..blocks).map(|number| once(7, number, blocks)).collect();
+            assert_eq!(places.len() as u64, blocks);
+        }
     }
 
     #[test]

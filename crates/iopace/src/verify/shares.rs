@@ -54,8 +54,8 @@ impl Contest {
         in_line >= (in_line + sum(|waits| waits.disk_ns)) / 5
     }
 
-    /// It was not kept: by a scheduler that does not know of it, by iopace, or by a machine that had
-    /// no processor for it.
+    /// It was not kept: by a scheduler that does not know of it, by iopace, or by a machine that
+    /// had no processor for it.
     fn missed(&self, outcome: Outcome, why: &str) -> Outcome {
         if let Some(scheduler) = &self.scheduler {
             return outcome.broken(scheduler);
@@ -142,6 +142,9 @@ impl Verify<'_> {
         {
             let reason =
                 format!("{} of the group, {rate:.0} such requests/s, comes first", key.name());
+            return Ok(outcome.not_tested(reason));
+        }
+        if let Some(reason) = all_read(target, &tallies) {
             return Ok(outcome.not_tested(reason));
         }
         let scheduler = unfair(target, "does not divide the disk by weight");
@@ -267,6 +270,17 @@ impl Verify<'_> {
         let why = "more than a tenth of its requests took longer beside a group without one";
         Ok(contest.missed(outcome, why))
     }
+}
+
+/// That one side has read all its places and is answered from a page cache since.
+fn all_read(target: &Target, tallies: &[Tally; 2]) -> Option<&'static str> {
+    let side = target.device.size_bytes / 2 / u64::from(COMPETING);
+    // What was read before it was counted is the rest.
+    let is_over = |tally: &Tally| tally.latencies.count() >= side - side / 8;
+    (!target.device.direct && tallies.iter().any(is_over)).then_some(
+        "one side has read all of its half and finds it in the page cache: take a shorter --time, \
+         a larger device, or one with --direct",
+    )
 }
 
 /// What the scheduler at work does not do and `fair` does, with the command; none if that is at
