@@ -4,7 +4,7 @@
 //! when it was unused for a while. One that a user makes too, or sets something for, is the
 //! user's from then on and stays.
 
-use super::{Groups, State};
+use super::{GroupError, GroupInfo, Groups, State};
 use crate::limits::{MADE_GROUPS_MAX, MADE_UNUSED};
 use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
@@ -154,6 +154,20 @@ impl Groups {
         state.made.all.insert(id, None);
         tracing::info!(path, "group made for callers");
         Ok(id)
+    }
+
+    /// Makes a group that goes by itself when nobody has paid as it for
+    /// [`MADE_UNUSED`].
+    ///
+    /// # Errors
+    /// See [`TreeError`].
+    pub fn create_temporary(&self, path: &str, parents: bool) -> Result<GroupInfo, GroupError> {
+        let mut state = self.lock();
+        // One that is there stays as it is: that is an error.
+        let parents = parents && state.tree.find(path).is_err();
+        let id = self.create_in(&mut state, path, parents)?;
+        state.made.for_a_while(id);
+        Ok(state.info(id))
     }
 
     /// Removes groups that a user made for a while, and that nobody has paid as for some time: who

@@ -210,20 +210,6 @@ impl Groups {
         Ok(state.info(id))
     }
 
-    /// Makes a group that goes by itself when nobody has paid as it for
-    /// [`MADE_UNUSED`](crate::limits::MADE_UNUSED).
-    ///
-    /// # Errors
-    /// See [`TreeError`].
-    pub fn create_temporary(&self, path: &str, parents: bool) -> Result<GroupInfo, GroupError> {
-        let mut state = self.lock();
-        // One that is there stays as it is: that is an error.
-        let parents = parents && state.tree.find(path).is_err();
-        let id = self.create_in(&mut state, path, parents)?;
-        state.made.for_a_while(id);
-        Ok(state.info(id))
-    }
-
     fn create_in(
         &self,
         state: &mut State,

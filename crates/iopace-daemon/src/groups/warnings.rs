@@ -93,21 +93,23 @@ fn about(
     let has_siblings = group != "/";
     if is_asked("io.weight") && has_siblings && !divides && settings.weight != Weight::DEFAULT {
         let text = format!(
-            "scheduler {scheduler} does not divide the disk by weight: io.weight counts for slots \
-             and dirty memory only"
+            "scheduler {scheduler} does not divide the disk by weight, so io.weight counts for \
+             slots and dirty memory only"
         );
         add(text, insert());
     }
     if is_asked("io.ioprio_class") && has_siblings && !divides && settings.class != Class::default()
     {
-        let text = format!("scheduler {scheduler} knows no classes: io.ioprio_class has no effect");
+        let text =
+            format!("scheduler {scheduler} knows no classes, so io.ioprio_class has no effect");
         add(text, insert());
     }
     let min = settings.min;
     if is_asked("io.min") && min != Default::default() {
         if !divides && has_siblings {
             let text = format!(
-                "scheduler {scheduler} puts nobody first at the disk: io.min counts for slots only"
+                "scheduler {scheduler} puts nobody first at the disk, so io.min counts for slots \
+                 only"
             );
             add(text, insert());
         }

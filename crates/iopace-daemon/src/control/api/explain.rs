@@ -23,8 +23,8 @@ pub struct ExplainedDevice {
     /// The group that was asked about; the root if the question was about the device.
     pub explained: Explained,
     /// The worst-off group, if the question was about the device and iopace holds up a group: of
-    /// those that wait for others, the one whose requests wait longest each. The device's own causes
-    /// have no remedies then.
+    /// those that wait for others, the one whose requests wait longest each. The device's own
+    /// causes have no remedies then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Explained>,
     /// Who holds what.

@@ -89,7 +89,8 @@ families! {
         "Time of each finished request in each stage; those that spent none there count as 0";
     DEVICE_WAIT: Counter "iopace_device_wait" SECONDS, ["device", "reason"],
         "Time of finished requests by reason: dirty (rate), memory (dirty limit), slot, budget \
-         (limit), turn, anticipation, window, disk; the sum is their latency and, for buffered writes, their pauses";
+         (limit), turn, anticipation, window, disk; the sum is their latency and, for buffered \
+         writes, their pauses";
     DEVICE_NOW: Gauge "iopace_device_requests_now" None, ["device", "state"],
         "Requests at this moment: paced, waiting for a slot, queued in the scheduler, at the disk";
     DEVICE_WAITING: Gauge "iopace_device_requests_waiting" None, ["device", "reason"],
