@@ -219,8 +219,8 @@ pub fn rows(device: &LiveDevice, view: View, order: Order<'_>) -> Vec<Row> {
     rows
 }
 
-/// Dirty memory by group, with what is below it: it is reported of each group alone, unlike all else.
-/// The root has all of the device, also of groups that are left out.
+/// Dirty memory by group, with what is below it: it is reported of each group alone, unlike all
+/// else. The root has all of the device, also of groups that are left out.
 fn dirty(device: &LiveDevice) -> BTreeMap<&str, u64> {
     let mut dirty = BTreeMap::new();
     for group in &device.groups {

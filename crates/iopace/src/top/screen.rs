@@ -22,11 +22,12 @@ use ratatui::layout::{Position, Rect};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
+use std::collections::VecDeque;
 use std::io::{self, BufWriter, Stdout, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Messages that wait to be seen; whoever has more waits himself.
 const MESSAGES_MAX: usize = 64;
@@ -34,9 +35,9 @@ const MESSAGES_MAX: usize = 64;
 /// Questions that wait to be asked: one at a time is what a person can enter.
 const ASKED_MAX: usize = 4;
 
-/// Who has come back by `fg` does not ask to go again within this time: a key that was held, or a key
-/// and a signal, asked twice before the program stopped, and the second is seen only now.
-const SUSPENDED_ONCE: Duration = Duration::from_millis(250);
+/// Before it stops, it waits until nothing was asked for so long: a held Ctrl-Z, or the key and a
+/// signal, ask several times, and what comes after `fg` would stop it again.
+const STOP_AFTER: Duration = Duration::from_millis(20);
 
 /// Something that happened.
 enum Message {
@@ -54,12 +55,18 @@ enum Message {
     Died,
 }
 
-/// The terminal while it is ours; given back when dropped.
-struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
-    /// When it was taken again after the shell had it.
-    back_at: Option<Instant>,
+impl Message {
+    fn is_to_suspend(&self) -> bool {
+        match self {
+            Message::Key(key) => App::is_to_suspend(*key),
+            Message::Signal(signal) => *signal == SIGTSTP,
+            _ => false,
+        }
+    }
 }
+
+/// The terminal while it is ours; given back when dropped.
+struct Screen(Terminal<CrosstermBackend<BufWriter<Stdout>>>);
 
 impl Screen {
     fn take() -> io::Result<Screen> {
@@ -70,11 +77,11 @@ impl Screen {
         }));
         enter()?;
         let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(stdout())));
-        terminal.map(|terminal| Screen { terminal, back_at: None }).inspect_err(|_| give_back())
+        terminal.map(Screen).inspect_err(|_| give_back())
     }
 
     fn draw(&mut self, app: &mut App, theme: Theme) -> io::Result<()> {
-        let drawn = self.terminal.draw(|frame| {
+        let drawn = self.0.draw(|frame| {
             let area = frame.area();
             draw(app, theme, frame.buffer_mut(), area);
         });
@@ -82,23 +89,28 @@ impl Screen {
     }
 
     /// Back to the shell until it says to go on.
-    fn suspend(&mut self) -> io::Result<()> {
-        if self.back_at.is_some_and(|at| at.elapsed() < SUSPENDED_ONCE) {
-            return Ok(());
+    /// What has come in besides is for later.
+    fn suspend(
+        &mut self,
+        messages: &Receiver<Message>,
+        later: &mut VecDeque<Message>,
+    ) -> io::Result<()> {
+        while let Ok(message) = messages.recv_timeout(STOP_AFTER) {
+            if !message.is_to_suspend() {
+                later.push_back(message);
+            }
         }
         give_back();
         low_level::raise(SIGSTOP)?;
-        self.resume()?;
-        self.back_at = Some(Instant::now());
-        Ok(())
+        self.resume()
     }
 
     /// Takes the terminal again; whoever had it may have changed all of it.
     fn resume(&mut self) -> io::Result<()> {
         enter()?;
         // (`clear` would ask where the cursor is, and the thread that reads keys has the answer.)
-        let size = self.terminal.size()?;
-        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
+        let size = self.0.size()?;
+        self.0.resize(Rect::from((Position::ORIGIN, size)))
     }
 }
 
@@ -241,14 +253,15 @@ fn show(
     let mut next = super::batch::Next::default();
     let mut shown = 0;
     screen.draw(app, theme)?;
-    while let Ok(first) = messages.recv() {
+    let mut later = VecDeque::new();
+    while let Some(first) = later.pop_front().or_else(|| messages.recv().ok()) {
         // Whatever has come in meanwhile is one picture.
         for message in std::iter::once(first).chain(messages.try_iter()) {
             match message {
                 Message::Key(key) => match app.press(key) {
                     Act::Nothing => {}
                     Act::Quit => return Ok(None),
-                    Act::Suspend => screen.suspend()?,
+                    Act::Suspend => screen.suspend(messages, &mut later)?,
                     Act::Ask(ask) => {
                         if asks.try_send(ask).is_err() {
                             app.take_told(Told::Failed("the daemon is being asked still".into()));
@@ -257,7 +270,7 @@ fn show(
                 },
                 Message::Size => {}
                 Message::Deaf(error) => return Err(error),
-                Message::Signal(SIGTSTP) => screen.suspend()?,
+                Message::Signal(SIGTSTP) => screen.suspend(messages, &mut later)?,
                 Message::Signal(SIGCONT) => screen.resume()?,
                 Message::Signal(signal) => return Ok(Some(signal)),
                 Message::Report(report) => {
