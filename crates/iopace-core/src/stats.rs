@@ -77,8 +77,11 @@ pub struct OpCounts {
     /// Requests that ended with an error; their bytes are not counted.
     pub failed_count: u64,
     /// Buffered writes that are over: in memory as a whole, or given up. What they move is counted
-    /// with the write-back.
+    /// twice: in `buffered` as it goes into memory, and as a request with the write-back.
     pub paced_count: u64,
+    /// Bytes of buffered writes that are in memory, portion by portion, rewrites of what is dirty
+    /// already included.
+    pub buffered: Bytes,
     /// Time spent by reason, summed over finished requests and, in stage pace, over buffered writes
     /// that are over.
     pub stages: StageTimes,
@@ -107,6 +110,16 @@ impl OpCounts {
         self.stages.add(waited);
     }
 
+    /// Counts a portion of a buffered write that is in memory.
+    pub(crate) fn buffered(&mut self, size: Bytes) {
+        self.buffered += size;
+    }
+
+    /// Whether anything finished or went into memory.
+    pub fn is_any(&self) -> bool {
+        self.finished_count() + self.paced_count > 0 || self.buffered > Bytes::ZERO
+    }
+
     /// Requests that have finished, of all kinds.
     pub fn finished_count(&self) -> u64 {
         self.reads_count + self.writes_count + self.discards_count + self.flushes_count
@@ -131,6 +144,7 @@ impl OpCounts {
             flushes_count: self.flushes_count.saturating_sub(earlier.flushes_count),
             failed_count: self.failed_count.saturating_sub(earlier.failed_count),
             paced_count: self.paced_count.saturating_sub(earlier.paced_count),
+            buffered: bytes(self.buffered, earlier.buffered),
             stages: self.stages.since(&earlier.stages),
         }
     }
@@ -149,6 +163,8 @@ pub struct DeviceStats {
     pub refused_count: u64,
     /// Buffered writes that are over; as [`OpCounts::paced_count`].
     pub paced_count: u64,
+    /// Bytes of buffered writes that are in memory; as [`OpCounts::buffered`].
+    pub buffered: Bytes,
     /// Time spent by reason, summed over all finished requests and, in stage pace, over buffered
     /// writes that are over.
     pub stages: StageTimes,

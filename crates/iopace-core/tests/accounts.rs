@@ -40,10 +40,11 @@ struct World {
     requests: BTreeMap<u64, Instant>,
     writes: BTreeMap<u64, Paced>,
     flying: Vec<RequestId>,
-    portions: Vec<(WriteId, u64, bool)>,
+    portions: Vec<(WriteId, u64, bool, Bytes)>,
     /// What was said of all that ended, by what the world saw.
     finished: StageTimes,
     paced_count: u64,
+    buffered: Bytes,
 }
 
 impl World {
@@ -73,6 +74,7 @@ impl World {
             portions: Vec::new(),
             finished: StageTimes::default(),
             paced_count: 0,
+            buffered: Bytes::ZERO,
         };
         (1..GROUPS).for_each(|id| world.set_group(id as u32));
         world.drain();
@@ -151,12 +153,15 @@ impl World {
     /// Portions are in memory, or could not be written there.
     fn written(&mut self) {
         let ok = self.random.below(20) > 0;
-        for (id, tag, last) in std::mem::take(&mut self.portions) {
+        for (id, tag, last, size) in std::mem::take(&mut self.portions) {
             let write = self.writes.get_mut(&tag).expect("it was resumed");
             write.writing += self.now.since(write.resumed);
             if last || !ok {
                 self.writes.remove(&tag);
                 self.paced_count += 1;
+            }
+            if ok {
+                self.buffered += size;
             }
             self.engine.handle(self.now, Input::Wrote { id, ok });
         }
@@ -236,7 +241,8 @@ impl World {
         let waited = self.now.since(write.arrived).saturating_sub(write.writing);
         assert_eq!(resume.waited.total(), waited, "seed {}: {resume:?}", self.seed);
         assert_eq!((resume.paused, resume.waited.pace()), (waited, waited));
-        self.portions.push((resume.id, resume.tag.0, resume.last));
+        let size = resume.extent.len();
+        self.portions.push((resume.id, resume.tag.0, resume.last, size));
     }
 
     /// Everything stands somewhere, and as many at the disk as there are.
@@ -292,6 +298,9 @@ impl World {
         let writes = [stats.paced_count, root.counts.paced_count];
         let by_tasks = tasks.iter().map(|task| task.counts.paced_count).sum::<u64>();
         assert_eq!((writes, by_tasks), ([self.paced_count; 2], self.paced_count));
+        let buffered = [stats.buffered, root.counts.buffered];
+        let by_tasks = tasks.iter().map(|task| task.counts.buffered.get()).sum::<u64>();
+        assert_eq!((buffered, by_tasks), ([self.buffered; 2], self.buffered.get()));
         for stage in Stage::ALL {
             let time = stats.stages.by_stage(stage);
             let exact = stats.by_stage.get(stage).map_or(Nanos::ZERO, |times| times.sum());

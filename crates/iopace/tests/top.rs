@@ -69,7 +69,7 @@ fn what_cannot_be_shown_is_said() {
 fn keys_set_a_weight_exchange_the_scheduler_and_end_it() {
     let place = Place::new();
     let _daemon = serve(&place);
-    let mut top = Terminal::start(place.command(&["top", "--sort", "name"]), (80, 24));
+    let mut top = Terminal::start(place.command(&["top", "--sort", "name"]), (90, 24));
     top.wait_for("groups as a tree by name: 3");
     assert!(top.has_taken(), "raw, and another screen");
     top.keys("\x1b[B\x1b[Bw");

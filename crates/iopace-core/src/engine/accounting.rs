@@ -89,6 +89,13 @@ impl Accounting {
         }
     }
 
+    /// A portion of a buffered write is in memory.
+    pub(super) fn buffered(&mut self, now: Instant, place: TaskPlace, size: Bytes) {
+        if self.is_on {
+            self.tasks.buffered(now, place, size);
+        }
+    }
+
     /// A buffered write is over.
     pub(super) fn paced(&mut self, now: Instant, place: TaskPlace, waited: &StageTimes) {
         if self.is_on {

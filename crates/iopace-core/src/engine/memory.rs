@@ -222,6 +222,9 @@ impl Engine {
         let extent = first(write.rest, size);
         let is_last = size == write.rest.len();
         if ok {
+            self.accounting.buffered(now, write.place, size);
+            self.groups.buffered(group, size);
+            self.stats.buffered += size;
             let fresh = memory.flusher.wrote(now, Owner { task, group }, extent, promised);
             memory.pace.dirtied(now, group, fresh);
             memory.ask();

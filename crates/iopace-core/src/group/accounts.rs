@@ -121,7 +121,12 @@ impl Accounts {
         }
     }
 
-    /// A buffered write is over; what it moves is counted when it is written back.
+    /// A portion of a buffered write is in memory.
+    pub(crate) fn buffered(&mut self, id: GroupId, size: Bytes) {
+        self.up(id, |account| account.counts.buffered(size));
+    }
+
+    /// A buffered write is over; what it moves is a request when it is written back.
     pub(crate) fn wrote(&mut self, now: Instant, id: GroupId, waited: &StageTimes) {
         self.ensure(id).live_count -= 1;
         self.up(id, |account| {

@@ -204,6 +204,13 @@ impl Tasks {
         self.ended(now, place);
     }
 
+    /// A portion of a buffered write of the task is in memory.
+    pub(crate) fn buffered(&mut self, now: Instant, place: TaskPlace, size: Bytes) {
+        let account = &mut self.slot(place.0).account;
+        account.counts.buffered(size);
+        account.last = now;
+    }
+
     /// A buffered write of the task is over.
     pub(crate) fn paced(&mut self, now: Instant, place: TaskPlace, waited: &StageTimes) {
         self.slot(place.0).account.counts.paced(waited);

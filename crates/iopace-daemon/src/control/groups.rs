@@ -285,6 +285,8 @@ fn device_stat(GroupOnDevice { device, status }: &GroupOnDevice) -> GroupDeviceS
         dios: counts.discards_count,
         fios: counts.flushes_count,
         failed: counts.failed_count,
+        buffered_bytes: counts.buffered.get(),
+        buffered_ios: counts.paced_count,
         stages: report::stages(&counts.stages),
         waits: report::waits(&counts.stages),
         latency: account.latency.as_deref().map(report::times).unwrap_or_default(),

@@ -183,6 +183,7 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
         memory_ns: by_reason(Reason::Memory),
         slot_ns: by_reason(Reason::Slot),
         budget_ns: by_reason(Reason::Budget),
+        budget_pace_ns: times.pace_budget.as_nanos(),
         turn_ns: by_reason(Reason::Turn),
         anticipation_ns: by_reason(Reason::Anticipation),
         window_ns: by_reason(Reason::Window),

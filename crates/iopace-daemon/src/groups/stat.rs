@@ -43,6 +43,8 @@ pub(super) fn io_stat(all: &[GroupOnDevice]) -> String {
             ("budget_us", by_reason(Reason::Budget)),
             ("turn_us", by_reason(Reason::Turn)),
             ("anticipation_us", by_reason(Reason::Anticipation)),
+            ("buffered_bytes", counts.buffered.get()),
+            ("buffered_ios", counts.paced_count),
         ];
         text.push_str(device);
         for (key, value) in keys {

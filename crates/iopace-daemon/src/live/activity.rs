@@ -34,6 +34,7 @@ pub(super) fn activity_of(
     Activity {
         read: flow(counts.read.get(), counts.reads_count),
         write: flow(counts.written.get(), counts.writes_count),
+        buffered: flow(counts.buffered.get(), counts.paced_count),
         latency,
         waits: report::waits(&counts.stages),
         now,

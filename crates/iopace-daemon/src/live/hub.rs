@@ -4,7 +4,7 @@
 //! newest report and every event that is still kept, and nobody waits for it.
 
 use crate::clock;
-use crate::control::api::{EventReport, LiveDevice, LiveGroup, LiveReport};
+use crate::control::api::{Activity, EventReport, LiveDevice, LiveGroup, LiveReport};
 use crate::control::report;
 use crate::device::LoggedEvent;
 use crate::limits::{LIVE_EVENTS_KEPT, LIVE_GROUPS_KEPT, LIVE_KEPT};
@@ -60,7 +60,8 @@ fn fewer(groups: &[LiveGroup]) -> Vec<LiveGroup> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     let moved = |place: &usize| {
         let activity = &groups[*place].activity;
-        Reverse(activity.read.bytes_s.saturating_add(activity.write.bytes_s))
+        let Activity { read, write, buffered, .. } = activity;
+        Reverse(u128::from(read.bytes_s) + u128::from(write.bytes_s.max(buffered.bytes_s)))
     };
     order.sort_by_key(|place| (moved(place), *place));
     order.truncate(LIVE_GROUPS_KEPT);

@@ -80,15 +80,20 @@ impl Rate {
     }
 }
 
-/// The rates that are set, with what was counted in that time.
+/// The rates that are set, with what was counted in that time at the disk.
 pub(super) fn rates(set: &Rates, sums: &Sums, over_ns: u64) -> Vec<Rate> {
+    rates_of(set, sums, (sums.write_bytes, sums.write_ops_milli), over_ns)
+}
+
+/// The same with so many bytes and operations (in thousandths) written.
+fn rates_of(set: &Rates, sums: &Sums, written: (u64, u64), over_ns: u64) -> Vec<Rate> {
     let per_second_milli = |count_milli: u128| {
         let rate = count_milli * 1_000_000_000 / u128::from(over_ns.max(1));
         u64::try_from(rate).unwrap_or(u64::MAX)
     };
     let milli = |count: u64| u128::from(count) * 1_000;
-    let (read, write) = (milli(sums.read_bytes), milli(sums.write_bytes));
-    let (reads, writes) = (u128::from(sums.read_ops_milli), u128::from(sums.write_ops_milli));
+    let (read, write) = (milli(sums.read_bytes), milli(written.0));
+    let (reads, writes) = (u128::from(sums.read_ops_milli), u128::from(written.1));
     let all = [
         ("rbps", set.rbps, read),
         ("wbps", set.wbps, write),
@@ -103,7 +108,8 @@ pub(super) fn rates(set: &Rates, sums: &Sums, over_ns: u64) -> Vec<Rate> {
     all.into_iter().filter_map(rate).collect()
 }
 
-/// The limit of a group or of one above it that is nearest to being used up.
+/// The limit of a group or of one above it that is nearest to being used up, by what programs read
+/// and wrote: a buffered write uses the limit up at the door, long before its write-back does.
 pub(super) fn tightest<'a>(
     span: &Span<'_>,
     settings: &SettingsOf,
@@ -111,7 +117,9 @@ pub(super) fn tightest<'a>(
 ) -> Option<(&'a str, Rate)> {
     let limits = chain(group).flat_map(|path| {
         let set = settings.get(path).map(|settings| settings.max.sustained).unwrap_or_default();
-        rates(&set, &span.sums(path), span.over_ns).into_iter().map(move |rate| (path, rate))
+        let sums = span.sums(path);
+        let rates = rates_of(&set, &sums, sums.written(), span.over_ns);
+        rates.into_iter().map(move |rate| (path, rate))
     });
     // Of equals, the nearest.
     limits.first_max(|(_, rate)| rate.permille())

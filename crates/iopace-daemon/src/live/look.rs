@@ -120,7 +120,7 @@ impl Counted {
             *former = Counted::default();
         }
         let since = counts.since(&former.counts);
-        if since.finished_count() + since.paced_count == 0 {
+        if !since.is_any() {
             return Counted { counts: since, latency: None };
         }
         former.counts.clone_from(counts);
@@ -203,7 +203,7 @@ fn see_one(
     let (slots, dirty) = (engine.group_slots(id), engine.dirty(id).group);
     let is_here = account.below_count() > 0 || slots != GroupSlots::default() || dirty.get() > 0;
     let settings = account.settings;
-    let is_active = since.counts.finished_count() + since.counts.paced_count > 0;
+    let is_active = since.counts.is_any();
     let rank = match (is_active, is_here, settings != Settings::default()) {
         (true, ..) => Rank::Active,
         (_, true, _) => Rank::Here,
@@ -218,7 +218,8 @@ fn see_one(
 fn choose(mut all: Vec<Seen>, names: &[Named]) -> Vec<Seen> {
     let mut keys: Vec<Key> = vec![(Rank::Blank, Reverse(Bytes::ZERO)); names.len()];
     for seen in all.iter().rev() {
-        let own = (seen.rank, Reverse(seen.since.counts.moved()));
+        let counts = &seen.since.counts;
+        let own = (seen.rank, Reverse(counts.read + counts.written.max(counts.buffered)));
         let key = keys[seen.place].min(own);
         keys[seen.place] = key;
         if let Some(parent) = names[seen.place].parent {

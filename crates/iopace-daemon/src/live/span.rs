@@ -57,6 +57,8 @@ fn waits(waits: &WaitsReport) -> [u64; REASONS.len()] {
 pub(super) struct Sums {
     /// Where the time of what finished went.
     pub(super) waits: Times,
+    /// The part of it in which buffered writes waited for a limit.
+    pub(super) budget_pace_ns: u128,
     /// The time that what was seen at the ends of the intervals stood there.
     pub(super) standing: Times,
     /// From arrival to finish, of requests that tasks waited for; not of buffered writes.
@@ -69,11 +71,14 @@ pub(super) struct Sums {
     pub(super) write_bytes: u64,
     pub(super) read_ops_milli: u64,
     pub(super) write_ops_milli: u64,
+    /// Buffered writes, as they went into the page cache.
+    pub(super) buffered_bytes: u64,
+    pub(super) buffered_ops_milli: u64,
 }
 
 impl Sums {
     pub(super) fn add(&mut self, activity: &Activity, interval_ns: u64) {
-        let Activity { read, write, latency, waits: times, now } = activity;
+        let Activity { read, write, buffered, latency, waits: times, now } = activity;
         let whole = |rate: u64| {
             let whole = u128::from(rate) * u128::from(interval_ns);
             u64::try_from(whole.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
@@ -81,6 +86,7 @@ impl Sums {
         for (sum, time) in self.waits.iter_mut().zip(waits(times)) {
             *sum += u128::from(time);
         }
+        self.budget_pace_ns += u128::from(times.budget_pace_ns);
         for (sum, count) in self.standing.iter_mut().zip(counts(now)) {
             *sum += u128::from(count) * u128::from(interval_ns);
         }
@@ -90,28 +96,43 @@ impl Sums {
         self.write_bytes += whole(write.bytes_s);
         self.read_ops_milli += whole(read.ops_milli_s);
         self.write_ops_milli += whole(write.ops_milli_s);
+        self.buffered_bytes += whole(buffered.bytes_s);
+        self.buffered_ops_milli += whole(buffered.ops_milli_s);
         self.ops_count = (self.read_ops_milli + self.write_ops_milli) / 1_000;
+    }
+
+    /// What tasks waited for: requests, and buffered writes as long as they were on their way into
+    /// memory. Write-back is not among it.
+    pub(super) fn awaited_count(&self) -> u64 {
+        self.sync_count + self.buffered_ops_milli.div_ceil(1_000)
+    }
+
+    /// Bytes and operations (in thousandths) written, as programs see it: those of buffered writes
+    /// count as they go into memory, and not again with their write-back.
+    pub(super) fn written(&self) -> (u64, u64) {
+        let bytes = self.write_bytes.max(self.buffered_bytes);
+        (bytes, self.write_ops_milli.max(self.buffered_ops_milli))
     }
 
     /// Where the time of what finished went, without write-back, for which nobody waits.
     ///
     /// Time in stage pace is that of tasks. The rest is that of their requests, of which the sum
-    /// is known, and of write-back: what is more than that sum is taken from all reasons alike. A
-    /// limit stays: buffered writes wait for it too, and it is not told apart.
+    /// is known, and of write-back: what is more than that sum is taken from all reasons alike.
     pub(super) fn of_tasks(&self) -> Times {
         let budget = place(Reason::Budget);
-        let is_shared = |at: usize| at > place(Reason::Memory) && at != budget;
-        let shared = (0..REASONS.len()).filter(|at| is_shared(*at));
-        let rest: u128 = shared.map(|at| self.waits[at]).sum();
+        let pace = |at: usize| match at {
+            _ if at <= place(Reason::Memory) => self.waits[at],
+            _ if at == budget => self.budget_pace_ns.min(self.waits[at]),
+            _ => 0,
+        };
+        let rest: u128 = (0..REASONS.len()).map(|at| self.waits[at] - pace(at)).sum();
         // The mean is rounded down, by less than a nanosecond for each request.
-        let sync = self.sync_ns + u128::from(self.sync_count);
-        let mut times = self.waits;
-        for (at, time) in times.iter_mut().enumerate() {
-            if is_shared(at) && sync < rest {
-                *time = *time * sync / rest;
-            }
-        }
-        times
+        let sync = (self.sync_ns + u128::from(self.sync_count)).min(rest);
+        let of_tasks = |at: usize| {
+            let part = (self.waits[at] - pace(at)) * sync;
+            pace(at) + part.checked_div(rest).unwrap_or(0)
+        };
+        std::array::from_fn(of_tasks)
     }
 
     /// All the time at the disk, write-back included.
@@ -246,11 +267,12 @@ mod tests {
 
     #[test]
     fn write_back_is_not_time_of_tasks() {
-        let mut sums = Sums { waits: [5, 0, 100, 7, 100, 0, 0, 200], ..Sums::default() };
+        let waits = [5, 0, 100, 107, 100, 0, 0, 200];
+        let mut sums = Sums { waits, budget_pace_ns: 7, ..Sums::default() };
         assert_eq!(sums.of_tasks(), [5, 0, 0, 7, 0, 0, 0, 0]);
-        (sums.sync_ns, sums.sync_count) = (100, 1);
-        assert_eq!(sums.of_tasks(), [5, 0, 25, 7, 25, 0, 0, 50]);
-        sums.sync_ns = 407;
+        (sums.sync_ns, sums.sync_count) = (124, 1);
+        assert_eq!(sums.of_tasks(), [5, 0, 25, 32, 25, 0, 0, 50]);
+        sums.sync_ns = 507;
         assert_eq!(sums.of_tasks(), sums.waits);
     }
 }

@@ -56,7 +56,8 @@ impl FormerTasks {
             .map(|(place, account)| self.since(proc, place, account))
             .filter(|seen| is_shown(seen, &accounts[seen.place]))
             .collect();
-        all.sort_by_key(|seen| Reverse(seen.counts.moved()));
+        let moved = |counts: &OpCounts| counts.read + counts.written.max(counts.buffered);
+        all.sort_by_key(|seen| Reverse(moved(&seen.counts)));
         let most = all.len().min(LIVE_TASKS_MAX / 2);
         all[most..].sort_by_key(|seen| Reverse(seen.counts.stages.total()));
         all.truncate(LIVE_TASKS_MAX);
@@ -106,8 +107,7 @@ impl FormerTasks {
 }
 
 fn is_shown(seen: &Seen, account: &TaskAccount) -> bool {
-    let OpCounts { paced_count, .. } = seen.counts;
-    seen.counts.finished_count() + paced_count > 0 || account.live_count > 0
+    seen.counts.is_any() || account.live_count > 0
 }
 
 /// What a task is called.

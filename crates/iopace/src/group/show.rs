@@ -163,9 +163,10 @@ fn source(effective: &EffectiveReport) -> &'static str {
 
 /// What groups did on each device.
 pub fn stat(report: &StatReport) -> String {
-    let head = ["group", "device", "reads", "read", "writes", "written", "failed", "mean", "p99"];
-    let [a, b, c, d, e, f, g, h, i] = head;
-    let mut rows = table([a, b, c, d, e, f, g, h, i, "waiting", "waited"]);
+    let mut rows = table([
+        "group", "device", "reads", "read", "writes", "written", "buffered", "failed", "mean",
+        "p99", "waiting", "waited",
+    ]);
     for group in &report.groups {
         for on in &group.devices {
             rows.add_row([
@@ -175,6 +176,7 @@ pub fn stat(report: &StatReport) -> String {
                 right(size(on.rbytes)),
                 right(on.wios),
                 right(size(on.wbytes)),
+                right(size(on.buffered_bytes)),
                 right(on.failed),
                 right(time(on.latency.mean_ns)),
                 right(time(on.latency.p99_ns)),

@@ -19,6 +19,7 @@ enum Field {
     Limit,
     Read,
     Write,
+    Buffered,
     Ops,
     P99,
     Slots,
@@ -26,16 +27,19 @@ enum Field {
     Why,
 }
 
-use Field::{Class, Dirty, Group, Limit, Name, Ops, P99, Read, Slots, Weight, Why, Write};
+use Field::{
+    Buffered, Class, Dirty, Group, Limit, Name, Ops, P99, Read, Slots, Weight, Why, Write,
+};
 
-/// Of groups, with the least width of each. 80 columns hold them all.
-const GROUPS: [(Field, u16); 11] = [
+/// Of groups, with the least width of each. 85 columns hold them all.
+const GROUPS: [(Field, u16); 12] = [
     (Name, 12),
     (Class, 4),
     (Weight, 6),
     (Limit, 1),
     (Read, 6),
     (Write, 7),
+    (Buffered, 7),
     (Ops, 6),
     (P99, 6),
     (Slots, 5),
@@ -44,11 +48,11 @@ const GROUPS: [(Field, u16); 11] = [
 ];
 
 /// Of tasks.
-const TASKS: [(Field, u16); 7] =
-    [(Name, 16), (Group, 12), (Read, 6), (Write, 7), (Ops, 6), (P99, 6), (Why, 8)];
+const TASKS: [(Field, u16); 8] =
+    [(Name, 16), (Group, 12), (Read, 6), (Write, 7), (Buffered, 7), (Ops, 6), (P99, 6), (Why, 8)];
 
 /// Where room is short these go, the first one first.
-const GO: [Field; 6] = [Dirty, Class, Slots, Limit, Ops, Group];
+const GO: [Field; 7] = [Class, Dirty, Slots, Limit, Ops, Buffered, Group];
 
 /// A name gets no wider than this; the rest is for the bar.
 const NAME_MAX: u16 = 40;
@@ -63,6 +67,7 @@ impl Field {
             Limit => "L",
             Read => "read/s",
             Write => "write/s",
+            Buffered => "cache/s",
             Ops => "ops/s",
             P99 => "p99",
             Slots => "slots",
@@ -75,9 +80,10 @@ impl Field {
         match sort {
             Sort::Name => self == Name,
             Sort::Weight => self == Weight,
-            Sort::Total => self == Read || self == Write,
+            Sort::Total => matches!(self, Read | Write | Buffered),
             Sort::Read => self == Read,
             Sort::Write => self == Write,
+            Sort::Buffered => self == Buffered,
             Sort::Ops => self == Ops,
             Sort::P99 => self == P99,
             Sort::Slots => self == Slots,
@@ -99,6 +105,7 @@ impl Field {
             Limit => if row.limited { "L" } else { "" }.into(),
             Read => short_size(row.read_bytes_s),
             Write => short_size(row.write_bytes_s),
+            Buffered => short_size(row.buffered_bytes_s),
             Ops => ops(row.ops_milli_s),
             P99 => row.p99_ns.map_or("-".into(), |p99| time(p99).replace(' ', "")),
             Slots => row.slots_count.to_string(),
@@ -227,12 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn eighty_columns_hold_everything_and_less_drops_by_rank() {
-        assert_eq!(titles(View::Groups, 80).len(), GROUPS.len());
+    fn less_room_drops_columns_by_rank() {
+        assert_eq!(titles(View::Groups, 85).len(), GROUPS.len());
+        assert!(!titles(View::Groups, 80).contains(&"cls"), "the first to go");
+        assert_eq!(titles(View::Groups, 80).len(), GROUPS.len() - 1);
         assert_eq!(titles(View::Tasks, 80).len(), TASKS.len());
         let narrow = titles(View::Groups, 64);
         assert!(!narrow.contains(&"dirty") && !narrow.contains(&"cls"), "{narrow:?}");
-        for kept in ["group", "weight", "read/s", "write/s", "p99", "why"] {
+        for kept in ["group", "weight", "read/s", "write/s", "cache/s", "p99", "why"] {
             assert!(narrow.contains(&kept), "{kept}");
         }
         for width in 64..300 {

@@ -30,6 +30,8 @@ pub enum Sort {
     Read,
     /// By bytes written per second
     Write,
+    /// By bytes of buffered writes per second
+    Buffered,
     /// By requests per second
     Ops,
     /// By the 99th percentile of latency
@@ -44,12 +46,13 @@ pub enum Sort {
 
 impl Sort {
     /// All of them, as they stand in the table.
-    pub const ALL: [Sort; 10] = [
+    pub const ALL: [Sort; 11] = [
         Sort::Name,
         Sort::Weight,
         Sort::Total,
         Sort::Read,
         Sort::Write,
+        Sort::Buffered,
         Sort::Ops,
         Sort::P99,
         Sort::Slots,
@@ -74,6 +77,7 @@ impl Sort {
             Sort::Total => "total bytes/s",
             Sort::Read => "read/s",
             Sort::Write => "write/s",
+            Sort::Buffered => "buffered/s",
             Sort::Ops => "ops/s",
             Sort::P99 => "p99",
             Sort::Slots => "slots",
@@ -115,8 +119,10 @@ pub struct Row {
     pub limited: bool,
     /// Bytes read per second.
     pub read_bytes_s: u64,
-    /// Bytes written per second.
+    /// Bytes per second that were written to the disk.
     pub write_bytes_s: u64,
+    /// Bytes per second of buffered writes that went into the page cache.
+    pub buffered_bytes_s: u64,
     /// Requests per second, in thousandths.
     pub ops_milli_s: u64,
     /// 99th percentile; none if nothing finished.
@@ -133,7 +139,7 @@ pub struct Row {
 
 impl Row {
     fn new(key: String, name: String, group: String, activity: &Activity) -> Row {
-        let Activity { read, write, latency, .. } = activity;
+        let Activity { read, write, buffered, latency, .. } = activity;
         Row {
             key,
             depth: 0,
@@ -144,6 +150,7 @@ impl Row {
             limited: false,
             read_bytes_s: read.bytes_s,
             write_bytes_s: write.bytes_s,
+            buffered_bytes_s: buffered.bytes_s,
             ops_milli_s: read.ops_milli_s.saturating_add(write.ops_milli_s),
             p99_ns: (latency.count > 0).then_some(latency.p99_ns),
             slots_count: 0,
@@ -180,9 +187,13 @@ impl Row {
         Reverse(match sort {
             Sort::Name => 0,
             Sort::Weight => self.weight.unwrap_or(0).into(),
-            Sort::Total => self.read_bytes_s.saturating_add(self.write_bytes_s),
+            // What is buffered is written once more later.
+            Sort::Total => {
+                self.read_bytes_s.saturating_add(self.write_bytes_s.max(self.buffered_bytes_s))
+            }
             Sort::Read => self.read_bytes_s,
             Sort::Write => self.write_bytes_s,
+            Sort::Buffered => self.buffered_bytes_s,
             Sort::Ops => self.ops_milli_s,
             Sort::P99 => self.p99_ns.unwrap_or(0),
             Sort::Slots => self.slots_count.into(),

@@ -12,6 +12,8 @@ const MIB: u64 = 1 << 20;
 fn activity(read: (u64, u64), write: (u64, u64), p99_us: u64, waits: [u64; 5]) -> Activity {
     let flow = |(mib, ops)| FlowReport { bytes_s: mib * MIB, ops_milli_s: ops * 1000 };
     let mut activity = Activity { read: flow(read), write: flow(write), ..Activity::default() };
+    // A writer whose pages are written back a little slower than it dirties them.
+    activity.buffered = FlowReport { bytes_s: write.0 * MIB * 6 / 5, ops_milli_s: write.1 * 3000 };
     let count = read.1 + write.1;
     let (p99_ns, p50_ns) = (p99_us * 1000, p99_us * 250);
     activity.latency = TimesReport { count, mean_ns: p50_ns, p50_ns, p99_ns, max_ns: p99_ns * 2 };

@@ -202,6 +202,11 @@ pub struct GroupDeviceStat {
     pub fios: u64,
     /// Requests that ended with an error.
     pub failed: u64,
+    /// Bytes of buffered writes that went into the page cache; what of them is written back counts
+    /// in `wbytes` then.
+    pub buffered_bytes: u64,
+    /// Buffered writes that are over.
+    pub buffered_ios: u64,
     /// Where the time of finished requests went, summed.
     pub stages: StageReport,
     /// The same by reason.

@@ -120,8 +120,12 @@ pub struct LiveTask {
 pub struct Activity {
     /// Reads.
     pub read: FlowReport,
-    /// Writes that reached the disk, zeroes included.
+    /// Writes that reached the disk, zeroes included: those that wait for it, and write-back.
     pub write: FlowReport,
+    /// Buffered writes that went into the page cache, rewrites of what is dirty included: what
+    /// programs write at this moment. They reach the disk later, with the write-back, if they are
+    /// not written again or removed before that.
+    pub buffered: FlowReport,
     /// From arrival to finish, of what tasks waited for.
     pub latency: TimesReport,
     /// Where the time of what finished went, summed over the requests.
@@ -148,8 +152,11 @@ pub struct WaitsReport {
     pub memory_ns: u64,
     /// Stage admit: no request slot was free for it.
     pub slot_ns: u64,
-    /// Stage admit: a limit of the group or of one above it was used up.
+    /// A limit of the group or of one above it was used up: stage admit for requests, stage pace
+    /// for buffered writes.
     pub budget_ns: u64,
+    /// The part of `budget_ns` in stage pace: it is no time of its own in the sum.
+    pub budget_pace_ns: u64,
     /// Stage sched: others had their turn.
     pub turn_ns: u64,
     /// Stage sched: the disk was kept idle for the next request of the task in service.

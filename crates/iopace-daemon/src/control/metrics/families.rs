@@ -111,6 +111,9 @@ families! {
         "Writes taken by the page cache";
     DEVICE_PACED: Counter "iopace_device_paced_writes" None, ["device"],
         "Buffered writes that went through stage pace, paused or not";
+    DEVICE_INTO_CACHE: Counter "iopace_device_buffered" BYTES, ["device"],
+        "Bytes of buffered writes that went into the page cache, as they go; what of them is \
+         written back is in iopace_device_moved";
     DEVICE_EXCHANGES: Counter "iopace_device_scheduler_exchanges" None, ["device"],
         "Schedulers exchanged on purpose";
     DEVICE_FAIL_OVERS: Counter "iopace_device_scheduler_failures" None, ["device"],
@@ -155,6 +158,8 @@ families! {
         "Requests and buffered writes at this moment, of the group and all below it";
     GROUP_PACED: Counter "iopace_group_paced_writes" None, ["group", "device"],
         "Buffered writes that went through stage pace, paused or not";
+    GROUP_INTO_CACHE: Counter "iopace_group_buffered" BYTES, ["group", "device"],
+        "Bytes of buffered writes that went into the page cache, of the group and all below it";
     GROUP_LATENCY: Histogram "iopace_group_latency" SECONDS, ["group", "device"],
         "From arrival to completion, of requests that a task waits for";
     GROUP_DIRTY: Gauge "iopace_group_dirty" BYTES, ["group", "device"],

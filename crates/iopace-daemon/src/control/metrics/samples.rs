@@ -148,6 +148,7 @@ fn device<'a>(out: &mut Samples<'a>, seen: &'a SeenDevice) {
     out.count(&f::DEVICE_CACHED, &[name], status.cached_reads_count);
     out.count(&f::DEVICE_BUFFERED, &[name], status.buffered_writes_count);
     out.count(&f::DEVICE_PACED, &[name], stats.paced_count);
+    out.count(&f::DEVICE_INTO_CACHE, &[name], stats.buffered.get());
     out.count(&f::DEVICE_EXCHANGES, &[name], stats.exchanged_count);
     out.count(&f::DEVICE_FAIL_OVERS, &[name], stats.failed_over_count);
     out.times(&f::DEVICE_EXCHANGE, &[name], &status.hold_up);
@@ -223,6 +224,7 @@ fn group<'a>(out: &mut Samples<'a>, path: &'a str, device: &'a str, seen: &'a Se
     }
     out.count(&f::GROUP_FAILURES, &[path, device], counts.failed_count);
     out.count(&f::GROUP_PACED, &[path, device], counts.paced_count);
+    out.count(&f::GROUP_INTO_CACHE, &[path, device], counts.buffered.get());
     out.sums([&f::GROUP_STAGE, &f::GROUP_WAIT], &[path, device], &counts.stages);
     if let Some(latency) = &seen.latency {
         out.times(&f::GROUP_LATENCY, &[path, device], latency);

@@ -33,9 +33,10 @@ function set(key, value, note) {
 
 /** Shows the device. */
 export function drawTiles({ activity, queue, window, pace }) {
-  const { read, write, latency } = activity;
+  const { read, write, buffered, latency } = activity;
   set("read", rate(read.bytes_s), `${ops(read.ops_milli_s)} reads/s`);
-  set("write", rate(write.bytes_s), `${ops(write.ops_milli_s)} writes/s`);
+  const cached = pace ? `, ${rate(buffered.bytes_s)} buffered` : "";
+  set("write", rate(write.bytes_s), `${ops(write.ops_milli_s)} writes/s${cached}`);
   set("ops", ops(read.ops_milli_s + write.ops_milli_s), `${count(latency.count)} waited for`);
   const times = `p50 ${time(latency.p50_ns)}, max ${time(latency.max_ns)}`;
   const isAny = latency.count > 0;

@@ -172,10 +172,13 @@ impl Shares {
     }
 }
 
-/// So many finished, of what tasks wait for: buffered writes are not counted, but what was written
-/// back for them is.
+/// So many finished, of what tasks wait for: requests and buffered writes, and not what was written
+/// back for these; all requests if nobody waited for any.
 fn finished_count(sums: &Sums) -> u64 {
-    sums.sync_count.max(sums.ops_count)
+    match sums.awaited_count() {
+        0 => sums.ops_count,
+        count => count,
+    }
 }
 
 fn explained(case: &Case<'_>) -> Explained {

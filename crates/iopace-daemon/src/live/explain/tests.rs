@@ -3,10 +3,10 @@
 use super::super::bench::{Bench, Client, DB, MS, VMS, WEB, scheduler};
 use super::super::span::{REASONS, Span};
 use super::{Subject, explain};
-use crate::control::api::{Basis, ExplainedDevice, LiveReport};
+use crate::control::api::{Basis, Explained, ExplainedDevice, FlowReport, LiveReport};
 use crate::figures::reason_word;
 use iopace_core::engine::Config;
-use iopace_core::group::{Settings, Weight};
+use iopace_core::group::{Limits, Settings, Weight};
 use iopace_core::pace::{self, Thresholds};
 use iopace_core::request::GroupId;
 use iopace_core::sched::{Algorithm, fifo};
@@ -45,6 +45,12 @@ fn names(told: &ExplainedDevice, reason: &str, permille: u32, words: &[&str], co
     }
     let given: Vec<&str> = first.remedies.iter().map(|remedy| &*remedy.command).collect();
     assert_eq!(given, commands);
+}
+
+fn wbps(bytes: u64) -> Limits {
+    let mut max = Limits::default();
+    max.sustained.wbps = NonZeroU64::new(bytes);
+    max
 }
 
 fn limited(iops: u64) -> Settings {
@@ -197,6 +203,43 @@ fn budget_is_named_for_buffered_writes_below_a_limit() {
     bench.set(WEB, limited(20));
     let told = of_web(&mut bench);
     assert_eq!(told.explained.causes[0].reason, "budget", "{:#?}", told.explained);
+}
+
+/// A writer below `wbps` with another limit beside it: nothing of what it writes is on the disk yet,
+/// and what it waits for is known all the same.
+#[test]
+fn the_limit_of_a_buffered_writer_is_named_before_its_write_back() {
+    let policy = pace::find("rate").expect("in the registry");
+    let mut bench = Bench::new(with_pace(policy, 1 << 30), &[Client::writer(1, WEB)]);
+    let mut max = wbps(4096 * 100);
+    max.sustained.rbps = NonZeroU64::new(8 << 20);
+    bench.set(WEB, Settings { max, ..Settings::default() });
+    let told = of_web(&mut bench);
+    let words = ["the limit of /vms/web, 400 KiB/s (io.max), is used up: it had 400 KiB/s"];
+    let commands = [
+        "iopace group set /vms/web io.max 'disk wbps=800k'",
+        "iopace group set /vms/web io.max 'disk wbps=max'",
+    ];
+    names(&told, "budget", 990, &words, &commands);
+    // 100 writes a second of one task, four of them at once.
+    let Explained { finished_count, causes, .. } = &told.explained;
+    assert!((498..=502).contains(finished_count), "{finished_count}");
+    let each = causes[0].per_request_ns;
+    assert!((39 * MS..=41 * MS).contains(&each), "{each}");
+}
+
+#[test]
+fn buffered_writes_are_told_as_they_go_into_memory() {
+    let policy = pace::find("rate").expect("in the registry");
+    let mut bench = Bench::new(with_pace(policy, 1 << 30), &[Client::writer(1, WEB)]);
+    bench.set(WEB, Settings { max: wbps(4096 * 100), ..Settings::default() });
+    let reports = bench.seconds(4);
+    for activity in [&reports[3].devices[0].activity, &reports[3].devices[0].groups[2].activity] {
+        let FlowReport { bytes_s, ops_milli_s } = activity.buffered;
+        assert!((99..=101).contains(&(bytes_s / 4096)), "{bytes_s}");
+        assert!((99_000..=101_000).contains(&ops_milli_s), "{ops_milli_s}");
+        assert_eq!(activity.waits.budget_pace_ns, activity.waits.budget_ns);
+    }
 }
 
 #[test]

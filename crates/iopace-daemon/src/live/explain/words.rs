@@ -177,13 +177,14 @@ fn budget(case: &Case<'_>) -> String {
     // A limit above it: of it, it has only a part.
     let used = |path: &str| {
         let sums = case.span.sums(path);
+        let written = sums.written();
         match (rate.is_bytes(), rate.is_read(), rate.is_write()) {
             (true, true, _) => sums.read_bytes,
-            (true, _, true) => sums.write_bytes,
-            (true, ..) => sums.read_bytes + sums.write_bytes,
+            (true, _, true) => written.0,
+            (true, ..) => sums.read_bytes + written.0,
             (_, true, _) => sums.read_ops_milli,
-            (_, _, true) => sums.write_ops_milli,
-            _ => sums.read_ops_milli + sums.write_ops_milli,
+            (_, _, true) => written.1,
+            _ => sums.read_ops_milli + written.1,
         }
     };
     let share = permille(u128::from(used(case.group)), u128::from(used(path)));
