@@ -205,8 +205,8 @@ fn budget_is_named_for_buffered_writes_below_a_limit() {
     assert_eq!(told.explained.causes[0].reason, "budget", "{:#?}", told.explained);
 }
 
-/// A writer below `wbps` with another limit beside it: nothing of what it writes is on the disk yet,
-/// and what it waits for is known all the same.
+/// A writer below `wbps` with another limit beside it: nothing of what it writes is on the disk
+/// yet, and it is known all the same what it waits for.
 #[test]
 fn the_limit_of_a_buffered_writer_is_named_before_its_write_back() {
     let policy = pace::find("rate").expect("in the registry");
