@@ -21,6 +21,13 @@ use crate::verdict::Reason;
 use crate::window;
 use std::collections::VecDeque;
 
+/// A group below a limit is written back when more than this part of a second's worth of the limit
+/// is dirty. The limit paces its writers and its write-back alike: what write-back leaves lie while
+/// they write has to go at the limit afterwards, in a sync, so that the limit would be paid twice.
+/// A quarter: little of a sync, and runs of full length from half a MiB per second on. The kernel
+/// scales the background threshold of a `bdi_writeback` by its bandwidth likewise.
+const LIMITED_BACKGROUND: u64 = 4;
+
 /// A flush that waits for write-back: of everything (`M` is [`Mark`]) or of an extent.
 #[derive(Debug)]
 pub(super) struct Syncing<M> {
@@ -225,6 +232,8 @@ impl Engine {
             self.accounting.buffered(now, write.place, size);
             self.groups.buffered(group, size);
             self.stats.buffered += size;
+            let background = self.groups.write_limit(group).map(limited_background);
+            memory.flusher.set_background(group, background);
             let fresh = memory.flusher.wrote(now, Owner { task, group }, extent, promised);
             memory.pace.dirtied(now, group, fresh);
             memory.ask();
@@ -319,6 +328,12 @@ impl Engine {
     pub(super) fn memory_reason(&self) -> Reason {
         if self.memory.door.is_gated() { Reason::Memory } else { self.memory.door.next().1 }
     }
+}
+
+/// How much of a group with that limit, in bytes per second, stays dirty without being written
+/// back.
+fn limited_background(rate: u64) -> Bytes {
+    Bytes(rate / LIMITED_BACKGROUND)
 }
 
 /// The first `size` bytes of an extent that is at least as long.

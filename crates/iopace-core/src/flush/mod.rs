@@ -11,9 +11,10 @@
 //!    ▲       broken       │             │ ▲ wrote: counts once   │ wrote       (again: dirty)
 //!    └────────────────────┘◄── discard ─┘ └───┘                  └──► on its way, dirty again
 //! ```
-//! Pages of 4 KiB. Dirty pages are written back when dirty memory is above `background`, when they
-//! are older than 30 s, when a sync asks for them, or when somebody waits for memory. If only age
-//! or a sync makes something due, only what is due is written.
+//! Pages of 4 KiB. Dirty pages are written back when dirty memory is above `background`, when that
+//! of their group is above a mark of its own, when they are older than 30 s, when a sync asks for
+//! them, or when somebody waits for memory. If only age or a sync makes something due, only what is
+//! due is written.
 //!
 //! *Which group:* the turn goes round among groups with something due (turns.rs). *Which pages of
 //! it:* those that a sync of their extent waits for, else the oldest, with the dirty pages of the
@@ -50,6 +51,7 @@
 //! 8. Failed write-back is told once, and its pages are clean.
 //! 9. What a small sync waits for waits for no turn, no chunk and no gap.
 //! 10. A group that is held back gives no candidate, and all others do as if it had nothing.
+//! 11. A group above its own mark is written back down to it, and no other one because of that.
 //!
 //! # When it does not know
 //! Before the bandwidth of the disk is measured, a chunk is 4 MiB.
@@ -214,6 +216,16 @@ impl Flusher {
     /// Whether nothing in an extent is dirty or on its way to the disk.
     pub fn is_clean(&self, extent: Extent) -> bool {
         self.pages.unclean(pages::touched(extent)).next().is_none()
+    }
+
+    /// A group is due from now on while more than so much of it is dirty and not on its way;
+    /// `None`: it has no mark of its own.
+    pub fn set_background(&mut self, id: GroupId, background: Option<Bytes>) {
+        let group = self.turns.get_mut(id);
+        let former = std::mem::replace(&mut group.background, background.map(|b| b.get() / PAGE));
+        if group.background != former {
+            self.file(id);
+        }
     }
 
     /// A write that has passed stage pace is about to dirty so much: it counts as dirty until

@@ -342,3 +342,26 @@ fn nobody_takes_back_more_than_was_promised() {
     flusher.promise(GroupId(7), Bytes(PAGE));
     flusher.broken(GroupId(7), Bytes(PAGE + 1));
 }
+
+#[test]
+fn p11_a_group_above_its_mark_is_written_back_down_to_it() {
+    let mut flusher = Flusher::new();
+    let next = |flusher: &mut Flusher| {
+        let run = flusher.candidate(T0, Bytes(u64::MAX), false, Bytes(8 * PAGE))?;
+        flusher.take(&run);
+        Some((run.owner.group.0, run.extent.len().get() / PAGE))
+    };
+    flusher.set_background(GroupId(1), Some(Bytes(16 * PAGE)));
+    for group in [1, 2] {
+        let first = 100 * u64::from(group);
+        flusher.wrote(T0, owner(1, group), extent(first, 16), Bytes::ZERO);
+    }
+    assert_eq!(next(&mut flusher), None, "just up to it");
+    flusher.wrote(T0, owner(1, 1), extent(116, 14), Bytes::ZERO);
+    // Runs of full length, and none of the other group.
+    assert_eq!([next(&mut flusher), next(&mut flusher)], [Some((1, 8)), Some((1, 8))]);
+    assert_eq!(next(&mut flusher), None);
+    flusher.set_background(GroupId(1), Some(Bytes(13 * PAGE)));
+    flusher.set_background(GroupId(1), None);
+    assert_eq!(next(&mut flusher), None, "without a mark it waits for its age");
+}

@@ -101,12 +101,19 @@ pub(super) struct Group {
     allowance: usize,
     /// It is passed over until it is released.
     pub(super) is_held: bool,
+    /// With more dirty pages than this it is due, whatever their age.
+    pub(super) background: Option<u64>,
     place: Place,
 }
 
 impl Group {
     pub(super) fn memory(&self) -> Bytes {
         bytes(self.dirty + self.writing) + self.promised
+    }
+
+    /// Whether more of it is dirty than it may leave.
+    pub(super) fn is_over(&self) -> bool {
+        self.background.is_some_and(|background| self.dirty > background)
     }
 
     pub(super) fn has_any(&self) -> bool {

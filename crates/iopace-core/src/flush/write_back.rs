@@ -5,7 +5,7 @@
 //! page.
 
 use super::pages::{self, Stamp, State};
-use super::turns::Position;
+use super::turns::{Group, Position};
 use super::{DIRTY_EXPIRE, ExtentMark, Flusher, Mark, PAGE, Run, SMALL_SYNC_MAX};
 use crate::request::{Extent, GroupId};
 use crate::time::Instant;
@@ -80,7 +80,8 @@ impl Flusher {
 
     /// The run to write back next, of `run_max` at most (a page at least), if something is due:
     /// everything, if more than `background` is dirty or on its way, or if it is `pressed` because
-    /// somebody waits for memory; else what is too old or was asked for.
+    /// somebody waits for memory, or all of a group that is above its mark; else what is too old or
+    /// was asked for.
     pub fn candidate(
         &mut self,
         now: Instant,
@@ -96,6 +97,7 @@ impl Flusher {
         let unclean = pages::bytes(self.totals.dirty + self.totals.writing);
         let is_all = pressed || unclean > background;
         let group = self.turns.next(self.clock, is_all, self.chunk_pages)?;
+        let is_all = is_all || self.turns.get(group).is_some_and(Group::is_over);
         let (first, stamp) = self.first_of(group, is_all)?;
         let most = (run_max.get() / PAGE).max(1);
         let mut end = first;
@@ -162,7 +164,8 @@ impl Flusher {
     }
 
     fn is_any_due(&self, group: GroupId) -> bool {
-        self.pages.asked_of(group).is_some()
+        self.turns.get(group).is_some_and(Group::is_over)
+            || self.pages.asked_of(group).is_some()
             || self.pages.oldest_of(group).is_some_and(|(_, stamp)| self.is_due(&stamp))
     }
 

@@ -1,12 +1,14 @@
 //! What each group did on one device: the groups that the device knows, their requests, counts and
 //! pressure. Counts are those of the group and of all below it, as in cgroup v2.
 
-use super::Settings;
 use super::pressure::Pressure;
+use super::{Rates, Settings};
+use crate::flush::PAGE;
 use crate::request::{GroupId, Op, Outcome, StageTimes};
 use crate::stats::{Histogram, OpCounts, StageHistograms};
 use crate::time::Instant;
 use crate::units::Bytes;
+use core::num::NonZeroU64;
 
 /// One group on one device.
 #[derive(Clone, Debug, Default)]
@@ -119,6 +121,24 @@ impl Accounts {
         if sync {
             self.up(id, |account| account.pressure.started(now));
         }
+    }
+
+    /// The least bytes per second that limits (`io.max`) of a group and of those above let it
+    /// write, whatever the size of its requests: an operation is a page at least. `None` without a
+    /// limit.
+    pub(crate) fn write_limit(&self, id: GroupId) -> Option<u64> {
+        let (mut least, mut id) = (None, id);
+        while let Some(account) = self.get(id) {
+            let Rates { wbps, bps, wiops, iops, .. } = account.settings.max.sustained;
+            let pages = wiops.into_iter().chain(iops).map(|rate| rate.get().saturating_mul(PAGE));
+            let rates = wbps.into_iter().chain(bps).map(NonZeroU64::get).chain(pages);
+            least = least.into_iter().chain(rates).min();
+            if id == GroupId::ROOT {
+                break;
+            }
+            id = account.parent;
+        }
+        least
     }
 
     /// A portion of a buffered write is in memory.
