@@ -108,10 +108,13 @@ impl Sums {
     }
 
     /// Bytes and operations (in thousandths) written, as programs see it: those of buffered writes
-    /// count as they go into memory, and not again with their write-back.
+    /// count as they go into memory, and not again with their write-back. Where both are, what is
+    /// most of it counts: write-back is not told apart from other writes.
     pub(super) fn written(&self) -> (u64, u64) {
-        let bytes = self.write_bytes.max(self.buffered_bytes);
-        (bytes, self.write_ops_milli.max(self.buffered_ops_milli))
+        match self.buffered_bytes > self.write_bytes / 2 {
+            true => (self.buffered_bytes, self.buffered_ops_milli),
+            false => (self.write_bytes, self.write_ops_milli),
+        }
     }
 
     /// Where the time of what finished went, without write-back, for which nobody waits.

@@ -205,10 +205,10 @@ fn budget_is_named_for_buffered_writes_below_a_limit() {
     assert_eq!(told.explained.causes[0].reason, "budget", "{:#?}", told.explained);
 }
 
-/// A writer below `wbps` with another limit beside it: nothing of what it writes is on the disk
-/// yet, and it is known all the same what it waits for.
+/// A writer below `wbps` with another limit beside it: what it had is what it wrote, however much
+/// of that is on the disk.
 #[test]
-fn the_limit_of_a_buffered_writer_is_named_before_its_write_back() {
+fn the_limit_of_a_buffered_writer_is_named_by_what_it_writes() {
     let policy = pace::find("rate").expect("in the registry");
     let mut bench = Bench::new(with_pace(policy, 1 << 30), &[Client::writer(1, WEB)]);
     let mut max = wbps(4096 * 100);
