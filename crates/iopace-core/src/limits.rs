@@ -101,8 +101,8 @@ pub const SHADOW_FLUSHES_MAX: usize = 64;
 /// long stall, three or four per request otherwise.
 pub const SHADOW_EVENTS_MAX: usize = 256;
 
-/// Groups that a shadow is told of before the live engine goes on, when it begins: some 100 us. With
-/// more of them it follows nothing until it knows all.
+/// Groups that a shadow is told of before the live engine goes on, when it begins: some 100 us.
+/// With more of them it follows nothing until it knows all.
 pub const SHADOW_GROUPS_STEP: u32 = 64;
 
 /// Most groups that a shadow tells apart, some 5 KiB each.

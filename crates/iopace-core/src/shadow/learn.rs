@@ -1,5 +1,5 @@
-//! What the engine of a shadow has to know of the live groups before it follows anything: a few at a
-//! time, as the live engine waits for it.
+//! What the engine of a shadow has to know of the live groups before it follows anything: a few at
+//! a time, as the live engine waits for it.
 
 use super::Shadow;
 use crate::engine::Control;

@@ -75,12 +75,11 @@ mod report;
 mod tests;
 
 pub use crate::limits::SHADOW_OPEN_MAX as OPEN_REQUESTS_MAX;
-pub use report::{GroupReport, Report};
-
 pub(crate) use disk::Served;
 use disk::{Measured, VirtualDisk};
 pub(crate) use line::Ended;
 use line::{Item, Line};
+pub use report::{GroupReport, Report};
 
 /// What clients do while they wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! One client of the control API, from its connection to its end.
 //!
 //! A client has two seconds for the head of its request, ten for all with its answer, and is one of
-//! a few. One that asks for a stream stays, and is counted as a stream from then on; it is closed when it has not taken
-//! anything for as long.
+//! a few. One that asks for a stream stays, and is counted as a stream from then on; it is closed
+//! when it has not taken anything for as long.
 
 use super::hall::{Guest, Stay};
 use axum::Router;

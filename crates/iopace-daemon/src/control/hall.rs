@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 /// Clients served at once, without those that read a stream. Each is a few KiB.
 pub(super) const CLIENTS_MAX: usize = 64;
 
-/// Clients that have not sent the head of their request yet: a client of good will sends it at once.
+/// Clients that have not sent the head of their request yet; who means well sends it at once.
 pub(super) const SILENT_MAX: usize = 64;
 
 /// Clients that wait to be served; each has asked for something, with the right token.

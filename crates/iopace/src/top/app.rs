@@ -211,11 +211,6 @@ impl App {
         self.note = Some(Note { text, is_error: true, age: 0 });
     }
 
-    /// Whether a key asks for the shell, whatever is shown.
-    pub fn is_to_suspend(key: KeyEvent) -> bool {
-        key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('z')
-    }
-
     /// A key was pressed.
     pub fn press(&mut self, key: KeyEvent) -> Act {
         if key.modifiers.contains(KeyModifiers::CONTROL) {

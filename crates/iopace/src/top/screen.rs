@@ -13,7 +13,7 @@ use iopace_daemon::control::{Client, LiveMessage};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -58,7 +58,9 @@ enum Message {
 impl Message {
     fn is_to_suspend(&self) -> bool {
         match self {
-            Message::Key(key) => App::is_to_suspend(*key),
+            Message::Key(key) => {
+                key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('z')
+            }
             Message::Signal(signal) => *signal == SIGTSTP,
             _ => false,
         }

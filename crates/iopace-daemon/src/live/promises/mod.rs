@@ -8,6 +8,7 @@
 //! pause of the host or a stall of the disk not to look like a broken promise.
 
 mod alarms;
+mod allowed;
 mod devices;
 mod groups;
 #[cfg(test)]
