@@ -1,0 +1,83 @@
+//! Who is worst off, and what is advised then.
+
+use super::*;
+
+/// A backup fills the window and has nearly all of the disk's time; what all wait is its own. A
+/// database with little to ask waits longer each, behind it: that is who is named, with a remedy
+/// for it. Nothing is advised for the sum.
+#[test]
+fn the_worst_off_leads_and_not_who_has_the_disk() {
+    let database = Client { think: 20 * MS, ..Client::new(1, DB, 2) };
+    let others = [2, 3, 4].map(|task| Client::new(task, WEB, 32));
+    let clients: Vec<Client> = [database].into_iter().chain(others).collect();
+    let mut bench = Bench::new(config(scheduler("rr"), 128, 1), &clients);
+    bench.second();
+    let reports = bench.seconds(10);
+    let told = ask(&bench, &reports, None);
+    let worst = told.worst.expect("somebody waits");
+    assert_eq!(worst.group, "/vms/db", "{:#?}", told.groups);
+    assert_eq!((&*told.groups[0].group, &*told.groups[1].group), ("/vms/db", "/vms/web"));
+    assert_eq!(worst.causes[0].reason, "turn");
+    assert_eq!(worst.causes[0].remedies[0].command, "iopace sched insert -a fair disk");
+    let device = told.explained;
+    assert_eq!(device.group, "/");
+    assert!(device.causes.iter().all(|cause| cause.remedies.is_empty()), "{device:#?}");
+    assert!(device.summary.contains("/vms/web has 9"), "{}", device.summary);
+    // Asked for a group, nobody is compared.
+    assert!(ask(&bench, &reports, Some("/vms/db")).worst.is_none());
+}
+
+/// A queue of its own, however long, is not worse than a wait for others; nor is a limit.
+#[test]
+fn who_waits_for_itself_is_not_the_worst_off() {
+    let clients = [Client::new(1, WEB, 64), Client::new(2, DB, 2)];
+    let mut bench = Bench::new(Config::default(), &clients);
+    bench.set(WEB, limited(20));
+    bench.service = Some(5 * MS);
+    bench.second();
+    let reports = bench.seconds(10);
+    let told = ask(&bench, &reports, None);
+    assert_eq!(told.worst.map(|worst| worst.group).as_deref(), Some("/vms/web"), "alone it waits");
+    assert!(told.groups[0].each_waits_ns > 1_000 * MS, "{:?}", told.groups);
+
+    let root = GroupId::ROOT;
+    let mut clients = vec![Client::new(1, WEB, 64), Client::new(2, DB, 1)];
+    clients.extend([3, 4, 5, 6].map(|task| Client::new(task, root, 8)));
+    let mut bench = Bench::new(config(scheduler("rr"), 128, 1), &clients);
+    bench.set(WEB, limited(20));
+    bench.second();
+    let reports = bench.seconds(10);
+    let told = ask(&bench, &reports, None);
+    let names: Vec<&str> = told.groups.iter().map(|group| &*group.group).collect();
+    assert_eq!(names, ["/vms/db", "/vms/web"], "{:#?}", told.groups);
+    let each: Vec<u64> = told.groups.iter().map(|group| group.each_waits_ns).collect();
+    assert!(each[0] * 100 < each[1], "a few turns against some seconds: {each:?}");
+}
+
+/// Behind what it waits for most, and at a disk with a head, a wider window changes nothing.
+#[test]
+fn a_wider_window_is_advised_where_it_can_help_only() {
+    let mut bench = Bench::new(config(&fifo::ALGORITHM, 128, 4), &[Client::new(1, WEB, 64)]);
+    bench.second();
+    let reports = bench.seconds(5);
+    let reports: Vec<&LiveReport> = reports.iter().collect();
+    let remedies = |is_rotational, group| {
+        let subject = Subject { device: "disk", is_rotational };
+        let told = explain(&reports, subject, group, &bench.settings).expect("it is there");
+        let of_device = told.worst.is_some();
+        let causes = told.worst.unwrap_or(told.explained).causes;
+        let first = causes.into_iter().next().expect("it waits");
+        assert_eq!((first.reason.as_str(), of_device), ("window", group.is_none()));
+        first.remedies.len()
+    };
+    assert_eq!((remedies(false, Some("/vms/web")), remedies(true, Some("/vms/web"))), (1, 0));
+    assert_eq!((remedies(false, None), remedies(true, None)), (1, 0));
+
+    let others = [2, 3, 4].map(|task| Client::new(task, DB, 4));
+    let clients: Vec<Client> = [Client::new(1, WEB, 1)].into_iter().chain(others).collect();
+    let mut bench = Bench::new(config(scheduler("rr"), 128, 1), &clients);
+    let told = of_web(&mut bench);
+    let window = told.explained.causes.iter().find(|cause| cause.reason == "window");
+    let given = window.map(|cause| &cause.remedies).expect("a part of it");
+    assert!(!given.iter().any(|remedy| remedy.command.contains("window")), "{given:?}");
+}
