@@ -59,14 +59,9 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// A real file that was opened, `direct` if it was with `O_DIRECT`.
-    pub(crate) fn new(
-        file: std::fs::File,
-        inode: Arc<Inode>,
-        direct: bool,
-        durable: bool,
-    ) -> Arc<Opened> {
-        Arc::new(Opened { file: Arc::new(File::of_tree(file, direct)), inode, durable })
+    /// A real file that was opened.
+    pub(crate) fn new(file: File, inode: Arc<Inode>, durable: bool) -> Arc<Opened> {
+        Arc::new(Opened { file: Arc::new(file), inode, durable })
     }
 }
 

@@ -8,17 +8,18 @@ use crate::daemon::{Daemon, StartError};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The file system of a mount. `root` is the real directory, opened (`O_PATH`) before anything is
+/// The file system of a mount; `flush` says whether closing a file can tell anything. `root` is the real directory, opened (`O_PATH`) before anything is
 /// mounted over it; what is reached from it is below the mount.
 pub(super) fn filesystem(
     daemon: &Arc<Daemon>,
-    (mount, is_over_itself): (&MountConfig, bool),
+    (mount, is_over_itself, flush): (&MountConfig, bool, bool),
     backing: &Backing,
     root: OwnedFd,
 ) -> Result<Served, StartError> {
     let who = Who::new(daemon.groups(), mount.rules.clone());
     let who = who.map_err(|error| StartError::Group(error.to_string()))?;
-    let options = if is_over_itself { Options::alone() } else { Options::shared() };
+    let mut options = if is_over_itself { Options::alone() } else { Options::shared() };
+    options.flush = flush;
     let tree = backing.tree(root, who, options);
     let tree = tree.map_err(|error| StartError::open(&mount.directory, &error))?;
     Ok(Served(Arc::new(tree)))

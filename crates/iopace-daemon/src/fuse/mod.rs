@@ -12,6 +12,7 @@
 //! ```
 
 mod backing;
+mod closing;
 pub(crate) mod data;
 mod extents;
 mod filesystem;

@@ -4,6 +4,7 @@
 //! make us wait for our own answer is refused before anything is mounted.
 
 use super::backing::Backing;
+use super::closing;
 use super::filesystem::filesystem;
 use super::mounting::table::{self, Entry};
 use super::mounting::{MountError, inherited_flags, shown};
@@ -207,7 +208,8 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
     let Prepared { config, directory, mountpoint, root, lock, flags, backing } = mount;
     let backing = backing.expect("its device is open");
     let is_over_itself = directory == mountpoint;
-    let served = filesystem(daemon, (&config, is_over_itself), &backing, root)?;
+    let flush = closing::matters(&directory);
+    let served = filesystem(daemon, (&config, is_over_itself, flush), &backing, root)?;
     let options = Options {
         allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
         read_only: config.device.read_only,

@@ -131,7 +131,7 @@ impl Regions {
         let is_full = self.lock().kept.len() >= self.kept_max;
         match if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { open() } {
             Ok(file) => {
-                let entry = (Arc::new(File::of_tree(file, false)), Arc::clone(region));
+                let entry = (Arc::new(File::of_tree_unread(file, false)), Arc::clone(region));
                 let before = self.lock().kept.insert(region.number, entry);
                 drop(before);
             }

@@ -56,6 +56,11 @@ impl File {
     /// by itself: that is done above us, in requests that the device is asked for.
     pub(crate) fn of_tree(file: fs::File, direct: bool) -> File {
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+        File::of_tree_unread(file, direct)
+    }
+
+    /// The same of one that nobody reads through this.
+    pub(crate) fn of_tree_unread(file: fs::File, direct: bool) -> File {
         File { file, size_bytes: u64::MAX, is_block: false, is_directory: false, direct }
     }
 

@@ -9,6 +9,7 @@ use super::attr::{nothing, to_kind};
 use super::inode::Inode;
 use super::names::Entry;
 use super::{Tree, refused};
+use crate::io::file::File;
 use fuser::{
     FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus,
 };
@@ -119,7 +120,7 @@ impl Tree {
     pub(super) fn open_directory(&self, id: INodeNo) -> io::Result<FileHandle> {
         let inode = self.inode(id)?;
         let file = inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let opened = Opened::new(file, inode, false, false);
+        let opened = Opened::new(File::of_tree_unread(file, false), inode, false);
         let listing = Arc::new(Listing { opened, place: Mutex::default() });
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(FileHandle(listings.insert(listing) as u64))

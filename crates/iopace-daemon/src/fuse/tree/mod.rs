@@ -52,6 +52,8 @@ pub(crate) struct Options {
     pub(crate) descriptors: usize,
     /// Nobody else changes files: cached data stays valid while a file is not open.
     pub(crate) alone: bool,
+    /// Closing a file may tell something.
+    pub(crate) flush: bool,
 }
 
 impl Options {
@@ -64,6 +66,7 @@ impl Options {
             absent: long,
             descriptors: trim::descriptors(),
             alone: true,
+            flush: true,
         }
     }
 
@@ -76,6 +79,7 @@ impl Options {
             absent: Duration::ZERO,
             descriptors: trim::descriptors(),
             alone: false,
+            flush: true,
         }
     }
 }

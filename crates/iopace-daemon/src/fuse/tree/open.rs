@@ -5,6 +5,7 @@ use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
 use super::names::{Entry, check};
 use super::{Tree, refused};
+use crate::io::file::File as Real;
 use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
@@ -97,7 +98,10 @@ impl Tree {
             // Closing what was only read can fail nowhere: a request less.
             flags |= FopenFlags::FOPEN_NOFLUSH;
         }
-        let opened = Opened::new(file, inode, direct, durable);
+        let is_read = kept & OFlags::ACCMODE != OFlags::WRONLY;
+        let file =
+            if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
+        let opened = Opened::new(file, inode, durable);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
@@ -110,6 +114,10 @@ impl Tree {
 
     /// One of its descriptors is closed: says what the file system below has to say to that.
     pub(super) fn flush(&self, handle: FileHandle) -> io::Result<()> {
+        if !self.options.flush {
+            // The kernel does not ask again; it still writes what was changed through mappings.
+            return Err(refused(libc::ENOSYS));
+        }
         let file = self.file(handle)?.file.std().try_clone()?;
         close(file)
     }
