@@ -223,8 +223,9 @@ fn streams_deliver_and_end_with_the_server() {
     let (host, bearer) = (open.host(), open.bearer());
     let refused = open.ask("GET /v1/live/stream", &[&host]);
     assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
+    // More at the same moment than there are places for those who have said nothing yet.
     let mut streams: Vec<BufReader<TcpStream>> =
-        (0..20).map(|_| open.send("GET /v1/live/stream", &[&host, &bearer])).collect();
+        (0..150).map(|_| open.send("GET /v1/live/stream", &[&host, &bearer])).collect();
     for stream in &mut streams {
         let mut line = String::new();
         while !line.contains("\"sequence\"") {

@@ -34,6 +34,7 @@ pub(super) async fn converse(
     (guest, stay): (Guest, Stay),
 ) {
     tokio::select! {
+        biased;
         () = serve(stream, api, guest) => {}
         () = stay.over() => tracing::debug!("a silent control client was closed for another one"),
     }

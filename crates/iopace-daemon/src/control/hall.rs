@@ -2,26 +2,38 @@
 //! are served.
 //!
 //! ```text
-//!   accepted ─► silent (64; beyond that who came first is closed) ─► head, token ─► line ─► served
+//!   accepted ─► silent (64; beyond that who came first is closed, after 100 ms) ─► head, token
+//!                                                                      ─► line ─► served
 //! ```
 //! Anybody on the machine may connect to the loopback port. Who says nothing is in nobody's way but
 //! that of others who say nothing; who has no token is refused before there is a place to take.
 
 use super::routes::Refused;
+use crate::clock;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use iopace_core::time::{Instant, Nanos};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::sleep;
 
 /// Clients served at once, without those that read a stream. Each is a few KiB.
 pub(super) const CLIENTS_MAX: usize = 64;
 
 /// Clients that have not sent the head of their request yet; who means well sends it at once.
 pub(super) const SILENT_MAX: usize = 64;
+
+/// What a client has for the head of its request before others may take its place among the silent:
+/// many who come at the same moment and mean well have all sent it by then.
+const GRACE: Nanos = Nanos::from_millis(100);
+
+/// How often it is looked whether there is room among the silent.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Clients that wait to be served; each has asked for something, with the right token.
 pub(super) const LINE_MAX: usize = 256;
@@ -38,7 +50,14 @@ pub(super) struct Hall {
 #[derive(Debug, Default)]
 struct Silent {
     last: u64,
-    all: VecDeque<(u64, oneshot::Sender<()>)>,
+    all: VecDeque<One>,
+}
+
+#[derive(Debug)]
+struct One {
+    number: u64,
+    since: Instant,
+    keep: oneshot::Sender<()>,
 }
 
 impl Hall {
@@ -47,13 +66,25 @@ impl Hall {
         Arc::new(Hall { served, line, silent: Mutex::default() })
     }
 
+    /// Waits until somebody may come: there is room among the silent, or who came first had its
+    /// time.
+    pub(super) async fn room(&self) {
+        let is_full = |silent: &Silent| {
+            let first = silent.all.front().filter(|_| silent.all.len() >= SILENT_MAX);
+            first.is_some_and(|first| clock::now().since(first.since) < GRACE)
+        };
+        while is_full(&self.silent()) {
+            sleep(LOOK).await;
+        }
+    }
+
     /// Somebody comes. Whoever has been silent for longest goes, if there are too many.
     pub(super) fn enter(self: &Arc<Self>) -> (Guest, Stay) {
         let (keep, kept) = oneshot::channel();
         let mut silent = self.silent();
         silent.last += 1;
         let number = silent.last;
-        silent.all.push_back((number, keep));
+        silent.all.push_back(One { number, since: clock::now(), keep });
         if silent.all.len() > SILENT_MAX {
             silent.all.pop_front();
         }
@@ -73,8 +104,8 @@ impl Hall {
 
     fn take(&self, number: u64) -> Option<oneshot::Sender<()>> {
         let mut silent = self.silent();
-        let place = silent.all.iter().position(|(other, _)| *other == number)?;
-        silent.all.remove(place).map(|(_, keep)| keep)
+        let place = silent.all.iter().position(|one| one.number == number)?;
+        silent.all.remove(place).map(|one| one.keep)
     }
 
     /// Places that nobody has.

@@ -173,9 +173,13 @@ pub(super) async fn serve_all(door: impl Door, api: Router, mut ended: watch::Re
         let _ = ended.wait_for(|ended| *ended).await;
     });
     loop {
+        let next = async {
+            hall.room().await;
+            door.next().await
+        };
         let accepted = tokio::select! {
             () = &mut over => break,
-            accepted = door.next() => accepted,
+            accepted = next => accepted,
         };
         while clients.try_join_next().is_some() {}
         match accepted {
