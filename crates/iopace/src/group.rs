@@ -117,7 +117,8 @@ fn set(args: &SetArgs) -> Result<(), Failure> {
 /// The device that the first line is of, as `disk rbps=10M`; none for all devices.
 fn named_device(text: &str) -> Option<&str> {
     let (first, _) = text.lines().next()?.trim().split_once(char::is_whitespace)?;
-    (first != "default").then_some(first)
+    let is_value = first == "default" || first == "max" || first.contains('=');
+    (!is_value && !first.bytes().all(|byte| byte.is_ascii_digit())).then_some(first)
 }
 
 /// At most as much as a file takes, and a byte more: the daemon says what is wrong with it then.

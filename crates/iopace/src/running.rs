@@ -44,9 +44,11 @@ impl Sought<'_> {
     fn is_in(&self, Running { client, report, devices }: &Running) -> bool {
         let has_device = |name: &str| devices.iter().any(|device| device == name);
         let has_export = |name: &str| report.exports.iter().any(|export| export.name == name);
-        // The least that is asked of one group.
-        let has_group =
-            |path: &str| path == "/" || client.group_files(path, Some("io.weight"), None).is_ok();
+        // The least that is asked of a group. Only who says that it is not there has it not.
+        let has_group = |path: &str| {
+            let asked = (path != "/").then(|| client.group_files(path, Some("io.weight"), None));
+            !matches!(asked, Some(Err(ClientError::Refused { status: 404, .. })))
+        };
         self.device.is_none_or(has_device)
             && self.export.is_none_or(has_export)
             && (!self.port || report.http.is_some())
@@ -86,19 +88,24 @@ pub fn daemon(control: Option<&Path>, sought: Sought<'_>) -> Result<Client, Fail
             Err(error) => refusal = Some(error),
         }
     }
-    match (running.len(), refusal) {
+    match (running.len(), &refusal) {
         (0, None) => return Ok(Client::new(&paths[0])),
         (1, None) => return Ok(running.swap_remove(0).client),
-        (_, Some(error)) => return Err(Failure::new(error)),
-        (_, None) => {}
+        _ => {}
     }
     let all: Vec<String> = running.iter().map(Running::named).collect();
     let words = sought.words();
     let mut found: Vec<Running> =
         running.into_iter().filter(|running| sought.is_in(running)).collect();
-    match found.len() {
-        1 => Ok(found.swap_remove(0).client),
-        0 => Err(Failure::new(format!("no daemon has {words}: there are {}", all.join("; ")))),
+    match (found.len(), refusal) {
+        // One that does not answer may have a group of that name too; a device has one daemon.
+        (1, refusal) if refusal.is_none() || sought.device.is_some() => {
+            Ok(found.swap_remove(0).client)
+        }
+        (_, Some(error)) => Err(Failure::new(error)),
+        (0, None) => {
+            Err(Failure::new(format!("no daemon has {words}: there are {}", all.join("; "))))
+        }
         _ => {
             let which = match &*words {
                 "" => "there are several daemons".into(),

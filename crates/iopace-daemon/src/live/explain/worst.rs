@@ -97,7 +97,7 @@ fn is_from_others(case: &Case<'_>, reason: Reason) -> bool {
         Reason::Budget => limit(case).is_some_and(|(path, _)| {
             let moved = |path: &str| {
                 let sums = case.span.sums(path);
-                u128::from(sums.read_bytes) + u128::from(sums.write_bytes)
+                u128::from(sums.read_bytes) + u128::from(sums.written().0)
             };
             let share = permille(moved(case.group), moved(path));
             !is_within(path, case.group) && share < OWN_PERMILLE
