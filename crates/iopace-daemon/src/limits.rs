@@ -160,6 +160,9 @@ pub const OPERATION_PATIENCE: Nanos = Nanos::from_secs(1);
 /// device's table (65,536 requests).
 pub const OPERATIONS_OWED_MAX: usize = 1_024;
 
+/// The same of all groups of a mount together: an eighth of what a device's table holds.
+pub const OPERATIONS_OWED_TOTAL_MAX: usize = 8_192;
+
 /// Places on an emulated disk that one sync of a file asks for by themselves, each with a flush of
 /// its own. A file that grows has one or two; beyond this it is large, and waits with others.
 pub const SYNC_PIECES_MAX: usize = 4;

@@ -209,7 +209,10 @@ impl Core {
                 }
                 // The rest of the write is given up.
                 (job, Some((written, error))) => {
-                    inner.events.failed(now, (Op::Write, extent), &error);
+                    // Given up with who asked for it, it is no failure of the disk.
+                    if error.kind() != std::io::ErrorKind::Interrupted {
+                        inner.events.failed(now, (Op::Write, extent), &error);
+                    }
                     let mut job = job.unwrap_or_else(|| inner.jobs.remove(key));
                     job.progress.written += written;
                     job.progress.failed(&error);

@@ -8,8 +8,9 @@ use crate::daemon::{Daemon, StartError};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The file system of a mount; `flush` says whether closing a file can tell anything. `root` is the real directory, opened (`O_PATH`) before anything is
-/// mounted over it; what is reached from it is below the mount.
+/// The file system of a mount; `flush` says whether closing a file can tell anything. `root` is the
+/// real directory, opened (`O_PATH`) before anything is mounted over it; what is reached from it is
+/// below the mount.
 pub(super) fn filesystem(
     daemon: &Arc<Daemon>,
     (mount, is_over_itself, flush): (&MountConfig, bool, bool),

@@ -114,6 +114,10 @@ impl Waiting {
         self.stand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_waited_for(&self) -> bool {
+        self.lock().reply.is_some()
+    }
+
     fn take(&self) -> Option<Reply> {
         self.lock().reply.take()
     }
@@ -260,7 +264,8 @@ impl Held {
         drop(table);
         let mut count = 0;
         for (number, waiting) in all {
-            if is_killed(waiting.pid)
+            if waiting.is_waited_for()
+                && is_killed(waiting.pid)
                 && let Some(reply) = waiting.give_up()
             {
                 reply.error(Errno::EINTR);

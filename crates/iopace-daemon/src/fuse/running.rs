@@ -8,7 +8,9 @@
 //! ```
 //! What was given up may still come to pass below. Until it has, nothing else is done to the files
 //! and directories that it changes, so that it overtakes nobody; then the kernel is told to ask
-//! anew.
+//! anew. Writes that had to wait, direct ones and copies are carried out by others (held.rs): of
+//! those, one that had reached the file system below when it was given up may come after a later
+//! one there.
 
 use fuser::{Errno, INodeNo, Notifier};
 use std::ffi::OsString;
@@ -90,6 +92,8 @@ struct Stand<R> {
     touch: Touch,
     was_seen: AtomicBool,
     is_given_up: AtomicBool,
+    /// It came to nothing.
+    has_failed: AtomicBool,
     reply: Mutex<Option<R>>,
 }
 
@@ -141,6 +145,16 @@ impl<R: Refuse + Send + 'static> Late<'_, R> {
     pub(crate) fn is_given_up(&self) -> bool {
         self.stand.is_given_up.load(SeqCst)
     }
+
+    /// It has come to nothing: no name has changed.
+    pub(crate) fn failed(&self) {
+        self.stand.has_failed.store(true, SeqCst);
+    }
+
+    /// Whether names have changed of which the kernel was told nothing.
+    pub(crate) fn is_untold(&self) -> bool {
+        self.is_given_up() && !self.stand.has_failed.load(SeqCst)
+    }
 }
 
 impl<R: Refuse + Send + 'static> Drop for Late<'_, R> {
@@ -174,6 +188,7 @@ impl Running {
             touch,
             was_seen: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             reply: Mutex::new(Some(reply)),
         });
         self.row().push(Arc::clone(&stand) as _);
@@ -210,8 +225,9 @@ impl Running {
         let _ = self.notifier.set(notifier);
     }
 
-    /// Tells the kernel to ask anew for names, each in its directory. By a thread of its own, as
-    /// the kernel takes locks for it which one who waits for an answer from us may hold.
+    /// Tells the kernel to ask anew for names, each in its directory. What is mounted on one of
+    /// them goes, and who works in such a directory no longer knows where. By a thread of its own,
+    /// as the kernel takes locks for it which one who waits for an answer from us may hold.
     pub(crate) fn ask_anew(&self, names: Vec<(u64, OsString)>) {
         self.notify(move |notifier| {
             for (parent, name) in names {

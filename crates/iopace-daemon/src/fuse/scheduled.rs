@@ -262,10 +262,13 @@ impl Data for Scheduled {
             return reply.written(0);
         };
         let pays = self.who.of(from);
+        let touch = Touch::one(file.inode.id());
+        let Some(late) = self.running.begin(from.pid, touch, reply) else { return };
         let extent = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.region = self.keep(file);
         target.source = Some((Arc::clone(&source.file), start));
+        let Some(reply) = late.take() else { return };
         let ticket = self.hold(from, Reply::Write(reply, len32), None);
         let who = (pays.task(), pays.group());
         self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));

@@ -9,7 +9,7 @@
 use super::super::data::Operation;
 use super::{Held, Reply, Ticket, Waiting};
 use crate::io::pool::Pool;
-use crate::limits::{OPERATION_THREADS, OPERATIONS_OWED_MAX};
+use crate::limits::{OPERATION_THREADS, OPERATIONS_OWED_MAX, OPERATIONS_OWED_TOTAL_MAX};
 use fuser::Errno;
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
@@ -53,6 +53,10 @@ impl Owed {
         self.0.values().sum()
     }
 
+    fn has_room(&self, group: GroupId) -> bool {
+        self.of(group) < OPERATIONS_OWED_MAX && self.count() < OPERATIONS_OWED_TOTAL_MAX
+    }
+
     fn of(&self, group: GroupId) -> usize {
         self.0.get(&group).copied().unwrap_or_default()
     }
@@ -89,7 +93,7 @@ impl Held {
         operation: Operation,
         (group, deadline): (GroupId, Option<Instant>),
     ) -> Option<Ticket> {
-        let is_in_line = deadline.is_none() || self.lock().owed.of(group) < OPERATIONS_OWED_MAX;
+        let is_in_line = deadline.is_none() || self.lock().owed.has_room(group);
         let due = deadline.map(|at| Due { at, group, is_in_line });
         let mut ticket = self.hold_until(pid, Some(Reply::Operation(operation)), (None, due));
         if is_in_line {

@@ -2,7 +2,7 @@
 
 use super::attr::{Wanted, strip_modes, strip_privileges};
 use super::names::New;
-use super::replies::Turn::{Change, ChangeName, ChangeNames, Look, LookAtNames};
+use super::replies::Turn::{Change, ChangeName, ChangeNames, Link, Look, LookAtNames};
 use super::replies::{attr, caller, created, done, entry, found, give, space, value};
 use super::wishes::ask;
 use super::{Served, Tree};
@@ -160,7 +160,7 @@ impl Filesystem for Served {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.turn(request, ChangeName(parent), [name], reply, move |tree, _, [name], reply| {
+        self.turn(request, Link(id, parent), [name], reply, move |tree, _, [name], reply| {
             entry(tree, tree.link(id, parent, name), reply);
         });
     }

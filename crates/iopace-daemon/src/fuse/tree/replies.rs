@@ -25,6 +25,8 @@ pub(super) enum Turn {
     LookAtNames,
     /// It changes a name in a directory, which is kept locked.
     ChangeName(INodeNo),
+    /// It gives a file another name in a directory, which is kept locked.
+    Link(INodeNo, INodeNo),
     /// It changes a name in each of two directories.
     ChangeNames(INodeNo, INodeNo),
 }
@@ -34,14 +36,14 @@ impl Turn {
         match self {
             Turn::Look | Turn::LookAtNames => Touch::NOTHING,
             Turn::Change(id) | Turn::ChangeName(id) => Touch::one(id.0),
-            Turn::ChangeNames(from, to) => Touch::two(from.0, to.0),
+            Turn::ChangeNames(one, other) | Turn::Link(one, other) => Touch::two(one.0, other.0),
         }
     }
 
     /// Of the names of a request, those that may change, each in its directory.
     fn changed(self, names: &[&OsStr]) -> Vec<(u64, OsString)> {
         let parents = match self {
-            Turn::ChangeName(parent) => vec![parent],
+            Turn::ChangeName(parent) | Turn::Link(_, parent) => vec![parent],
             Turn::ChangeNames(from, to) => vec![from, to],
             Turn::Look | Turn::Change(_) | Turn::LookAtNames => Vec::new(),
         };
@@ -99,7 +101,9 @@ impl Served {
             Turn::Look => Kind { changes: false, locks: false },
             Turn::Change(id) => Kind { changes: true, locks: !is_file(id) },
             Turn::LookAtNames => Kind { changes: false, locks: true },
-            Turn::ChangeName(_) | Turn::ChangeNames(..) => Kind { changes: true, locks: true },
+            Turn::ChangeName(_) | Turn::Link(..) | Turn::ChangeNames(..) => {
+                Kind { changes: true, locks: true }
+            }
         }
     }
 }
@@ -114,7 +118,7 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
 ) {
     let Some(late) = tree.running.begin(from.pid, turn.touch(), reply) else { return };
     run(tree, from, names, &late);
-    if late.is_given_up() {
+    if late.is_untold() {
         let changed = turn.changed(&names);
         drop(late);
         tree.running.ask_anew(changed);
@@ -136,7 +140,8 @@ pub(super) fn give<T, R: Refuse + Send>(
     match (reply.take(), found) {
         (Some(reply), Ok(found)) => give(reply, found),
         (Some(reply), Err(error)) => reply.refuse(error.into()),
-        (None, found) => return found.ok(),
+        (None, Ok(found)) => return Some(found),
+        (None, Err(_)) => reply.failed(),
     }
     None
 }
