@@ -163,7 +163,7 @@ pub struct DeviceStats {
     pub refused_count: u64,
     /// Buffered writes that are over; as [`OpCounts::paced_count`].
     pub paced_count: u64,
-    /// Bytes of buffered writes that are in memory; as [`OpCounts::buffered`].
+    /// Bytes of buffered writes that have gone into memory, portion by portion, rewrites too.
     pub buffered: Bytes,
     /// Time spent by reason, summed over all finished requests and, in stage pace, over buffered
     /// writes that are over.
