@@ -114,8 +114,8 @@ function pointOf(at, device) {
 
 /** Groups and devices carry their activity flattened; here it is put together again. */
 function unflatten(part) {
-  const { read, write, latency, waits, now } = part;
-  part.activity = { read, write, latency, waits, now };
+  const { read, write, buffered, latency, waits, now } = part;
+  part.activity = { read, write, buffered, latency, waits, now };
 }
 
 function prepare(report) {
