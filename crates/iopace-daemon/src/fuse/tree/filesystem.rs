@@ -1,6 +1,6 @@
 //! The requests of the kernel: each is handed on and its reply given.
 
-use super::attr::{Wanted, strip_modes, strip_privileges};
+use super::attr::{Wanted, strip_privileges};
 use super::names::New;
 use super::replies::Turn::{Change, ChangeName, ChangeNames, Link, Look, LookAtNames};
 use super::replies::{attr, caller, created, done, entry, found, give, space, value};
@@ -222,16 +222,15 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let from = caller(request);
-        let ready = self.0.file(handle).and_then(|file| {
-            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-                strip_modes(from, &file.inode)?;
-            }
-            Ok(file)
-        });
+        let file = match self.0.file(handle) {
+            Ok(file) => file,
+            Err(error) => return reply.error(error.into()),
+        };
         let mode = Tree::write_mode(flags, write_flags);
-        match ready {
-            Ok(file) => self.0.data.write(from, &file, offset, data, mode, reply),
-            Err(error) => reply.error(error.into()),
+        let strips = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let reply = if strips { self.0.stripped(from, &file, reply) } else { Some(reply) };
+        if let Some(reply) = reply {
+            self.0.data.write(from, &file, offset, data, mode, reply);
         }
     }
 

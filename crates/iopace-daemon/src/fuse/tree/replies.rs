@@ -1,14 +1,14 @@
 //! Giving replies: what was found, or the error.
 
-use super::super::data::{Caller, Kind};
+use super::super::data::{Caller, Kind, Opened};
 use super::super::running::{Late, Refuse, Touch};
-use super::attr::nothing;
+use super::attr::{nothing, strip_modes};
 use super::names::Entry;
 use super::open::Handle;
 use super::xattr::Value;
 use super::{Served, Tree};
 use fuser::{Errno, FileAttr, Generation, INodeNo, Request};
-use fuser::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyXattr};
+use fuser::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyWrite, ReplyXattr};
 use rustix::fs::StatVfs;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -122,6 +122,28 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
         let changed = turn.changed(&names);
         drop(late);
         tree.running.ask_anew(changed);
+    }
+}
+
+impl Tree {
+    /// Takes the privileges of a file away that is to be written. The reply comes back unless that
+    /// failed, or nobody waits for it any more.
+    pub(super) fn stripped(
+        &self,
+        from: Caller,
+        file: &Opened,
+        reply: ReplyWrite,
+    ) -> Option<ReplyWrite> {
+        let late = self.running.begin(from.pid, Touch::one(file.inode.id()), reply)?;
+        let stripped = strip_modes(from, &file.inode);
+        let reply = late.take()?;
+        match stripped {
+            Ok(()) => Some(reply),
+            Err(error) => {
+                reply.error(error.into());
+                None
+            }
+        }
     }
 }
 
