@@ -127,6 +127,8 @@ pub struct Engine {
     stats: DeviceStats,
     /// What tries other settings, if something does. It is only told what happens.
     pub(crate) shadow: Option<Box<Shadow>>,
+    /// Whether it was told that the shadow has failed.
+    shadow_told: bool,
     /// The number of the next request that a shadow follows; kept here while there is none.
     follow_next: u64,
 }
@@ -162,6 +164,7 @@ impl Engine {
             accounting: Accounting::new(config.accounting),
             stats: DeviceStats::default(),
             shadow: None,
+            shadow_told: false,
             follow_next: 1,
         }
     }
@@ -201,7 +204,7 @@ impl Engine {
                 Output::Cleaned(extent) if !self.is_clean(extent) => self.tell_clean_pages(extent),
                 output @ Output::Wait(..) => {
                     self.follow_on();
-                    return output;
+                    return self.outputs.pop_front().unwrap_or(output);
                 }
                 output => return output,
             }

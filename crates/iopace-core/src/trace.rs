@@ -26,6 +26,11 @@ pub enum Event {
         /// Its state when it failed, cut to a bounded length.
         dump: String,
     },
+    /// What was tried beside the settings is not followed any more.
+    RecommendEnded {
+        /// Why, as the rest of a sentence.
+        why: &'static str,
+    },
 }
 
 /// What a scheduler did wrong.
@@ -64,6 +69,9 @@ impl fmt::Display for Event {
                 "scheduler {name} {}: replaced by fifo, {recovered_count} requests recovered",
                 fault.describe()
             ),
+            Event::RecommendEnded { why } => {
+                write!(f, "recommend mode: what is tried has ended, it {why}")
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::stats::{TaskAccount, TaskPlace, Tasks};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
+use core::ops::Range;
 
 /// The clocks and the accounts of the tasks.
 #[derive(Debug)]
@@ -106,5 +107,14 @@ impl Accounting {
     /// The tasks with something here, and those that had something here at `since` or later.
     pub(super) fn tasks(&self, since: Instant) -> impl Iterator<Item = &TaskAccount> {
         self.tasks.since(since)
+    }
+
+    /// The same of those in these places, and how many places there are.
+    pub(super) fn tasks_in(
+        &self,
+        places: Range<usize>,
+        since: Instant,
+    ) -> (impl Iterator<Item = &TaskAccount>, usize) {
+        (self.tasks.since_in(places, since), self.tasks.places_count())
     }
 }

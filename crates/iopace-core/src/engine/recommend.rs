@@ -55,6 +55,7 @@ impl Engine {
     fn end_shadow(&mut self) {
         let Some(shadow) = self.shadow.take() else { return };
         self.follow_next = shadow.next_number();
+        self.shadow_told = false;
     }
 
     /// The shadow begins anew, with the live settings as they are now.
@@ -62,6 +63,7 @@ impl Engine {
         let Some(mut shadow) = self.shadow.take() else { return };
         if forget {
             shadow.reset(self.now);
+            self.shadow_told = false;
         }
         // A policy may panic already when it is built or told of a group.
         let built = catch_unwind(AssertUnwindSafe(|| self.like_this(&shadow)));
@@ -129,6 +131,7 @@ impl Engine {
     pub(super) fn shadow_removes(&mut self, id: GroupId) {
         if self.shadow.as_mut().is_some_and(|shadow| shadow.removed(id)) {
             self.end_shadow();
+            self.tell_shadow_ended("was of a group that is removed");
         }
     }
 
@@ -183,7 +186,16 @@ impl Engine {
         if let Some(shadow) = &mut self.shadow {
             shadow.learn_on(self.now, &self.groups);
             shadow.advance(self.now);
+            let failed = shadow.view().failed;
+            if let Some(why) = failed.filter(|_| !self.shadow_told) {
+                self.tell_shadow_ended(why);
+            }
+            self.shadow_told = failed.is_some();
         }
+    }
+
+    fn tell_shadow_ended(&mut self, why: &'static str) {
+        self.outputs.push_back(Output::Event(Box::new(Event::RecommendEnded { why })));
     }
 
     /// Whether a group was removed and something of it is left.

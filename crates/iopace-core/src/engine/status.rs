@@ -7,6 +7,7 @@ use crate::request::GroupId;
 use crate::stats::{DeviceStats, Histogram, TaskAccount};
 use crate::time::Instant;
 use crate::window;
+use core::ops::Range;
 
 impl Engine {
     /// The device as it stands.
@@ -40,6 +41,20 @@ impl Engine {
     pub fn tasks(&self, since: Instant, into: &mut Vec<TaskAccount>) {
         into.clear();
         into.extend(self.accounting.tasks(since).cloned());
+    }
+
+    /// The same of the tasks in these places only, added to `into`; returns how many places there
+    /// are. For who would hold the engine up with all of them at once: a task stays in its place
+    /// unless it is forgotten meanwhile.
+    pub fn tasks_in(
+        &self,
+        places: Range<usize>,
+        since: Instant,
+        into: &mut Vec<TaskAccount>,
+    ) -> usize {
+        let (tasks, places_count) = self.accounting.tasks_in(places, since);
+        into.extend(tasks.cloned());
+        places_count
     }
 
     /// Requests and buffered writes that came and have not ended.

@@ -183,6 +183,11 @@ impl Tree {
         if names.len() == 1 { "/".into() } else { names.join("/") }
     }
 
+    /// The last part of the path, as `web`; empty for the root.
+    pub fn name(&self, id: GroupId) -> &str {
+        &self.node(id).name
+    }
+
     /// The group above; `None` for the root.
     pub fn parent(&self, id: GroupId) -> Option<GroupId> {
         let parent = self.node(id).parent;

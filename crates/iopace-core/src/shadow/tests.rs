@@ -193,6 +193,9 @@ fn p5_a_policy_that_fails_ends_the_shadow_only() {
         let view = world.engine.recommendation().expect("it says why");
         assert!(view.failed.is_some());
         assert!(alone.log == world.log, "the live engine has noticed");
+        let why = view.failed.unwrap_or_default();
+        let event = format!("recommend mode: what is tried has ended, it {why}");
+        assert_eq!(world.events, [event], "told once");
         // And it can be tried again with something else.
         world.control(Control::Recommend(Some(Plan::default())));
         world.run(&load);
@@ -282,11 +285,16 @@ fn a_shadow_that_tries_nothing_any_more_ends() {
     assert!(world.engine.recommendation().is_some());
     world.control(Control::RemoveGroup(LIMITED));
     assert!(world.engine.recommendation().is_none(), "its only group is gone");
+    let event = "recommend mode: what is tried has ended, it was of a group that is removed";
+    assert_eq!(std::mem::take(&mut world.events), [event]);
     world.control(Control::SetGroup(LIMITED, GroupId::ROOT, Settings::default()));
     let plan = Plan { window_depth: Some(1), ..Plan::default() };
     world.control(Control::Recommend(Some(plan)));
     world.control(Control::RecommendGroup(LIMITED, Some(riops(1))));
     world.control(Control::RemoveGroup(LIMITED));
     let view = world.engine.recommendation().expect("the depth is still tried");
-    assert!(view.groups.is_empty());
+    assert!(view.groups.is_empty() && world.events.is_empty());
+    // Whoever ends it himself knows.
+    world.control(Control::Recommend(None));
+    assert!(world.engine.recommendation().is_none() && world.events.is_empty());
 }

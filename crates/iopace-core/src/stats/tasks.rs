@@ -10,6 +10,7 @@ use crate::limits::TASK_ACCOUNTS_MAX;
 use crate::request::{GroupId, Op, Outcome, StageTimes, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
+use core::ops::Range;
 
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -228,12 +229,28 @@ impl Tasks {
 
     /// Those with something here, and those that had something here at `since` or later.
     pub(crate) fn since(&self, since: Instant) -> impl Iterator<Item = &TaskAccount> {
-        let accounts = self.slots.iter().map(|slot| &slot.account);
+        self.since_in(0..self.slots.len(), since)
+    }
+
+    /// The same of those in these places; there are as many as [`Tasks::places_count`].
+    pub(crate) fn since_in(
+        &self,
+        places: Range<usize>,
+        since: Instant,
+    ) -> impl Iterator<Item = &TaskAccount> {
+        let end = places.end.min(self.slots.len());
+        let slots = &self.slots[places.start.min(end)..end];
+        let accounts = slots.iter().map(|slot| &slot.account);
         accounts.filter(move |account| {
             // The account of the others is there also if there are none.
             let is_one = account.task.is_some() || account.counts.stages.total() > Nanos::ZERO;
             account.live_count > 0 || (is_one && account.last >= since)
         })
+    }
+
+    /// Places for accounts that there are.
+    pub(crate) fn places_count(&self) -> usize {
+        self.slots.len()
     }
 }
 

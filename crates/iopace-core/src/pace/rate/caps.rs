@@ -6,12 +6,15 @@
 //! order of arrival, and nobody is woken in vain.
 //!
 //! Portions are 4 ms of the rate and at least a page, so that large writes do not come in lumps of
-//! seconds. An operation is a whole write, counted with its first portion.
+//! seconds. An operation is what write-back makes of a large write, 128 KiB: so the disk counts no
+//! more than the door has let in, and a sync at the end does not wait for the rest. All of a write
+//! are counted with its first portion.
 
 use super::pause::PAGE;
 use crate::group::Limits;
 use crate::group::Rates;
 use crate::group::rates::{Rate, limit_rates};
+use crate::limits::WRITE_BACK_LEN;
 use crate::request::Lane;
 use crate::time::Instant;
 use core::num::NonZeroU64;
@@ -19,15 +22,26 @@ use core::num::NonZeroU64;
 /// A portion is so many of a second's bytes: far below the per cent that a limit may be off.
 const PORTIONS_PER_SEC: u64 = 250;
 
+/// An operation is no more than this.
+const PIECE: NonZeroU64 = NonZeroU64::new(WRITE_BACK_LEN.0).expect("it is above 0");
+
 /// The meters of one group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Caps {
     limits: Limits,
     bytes: Vec<Rate>,
     operations: Vec<Rate>,
-    iops_size: Option<NonZeroU64>,
+    /// So many bytes of a write are one operation.
+    operation: NonZeroU64,
     /// The largest portion.
     portion: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        let (bytes, operations) = (Vec::new(), Vec::new());
+        Caps { limits: Limits::default(), bytes, operations, operation: PIECE, portion: 0 }
+    }
 }
 
 impl Caps {
@@ -47,7 +61,7 @@ impl Caps {
             rates.into_iter().map(|(rate, ..)| rate).collect()
         };
         (self.bytes, self.operations) = (meters(true), meters(false));
-        self.iops_size = limits.iops_size;
+        self.operation = limits.iops_size.map_or(PIECE, |size| size.min(PIECE));
         let slowest = limits.sustained.wbps.into_iter().chain(limits.sustained.bps).min();
         self.portion = slowest
             .map_or(u64::MAX, |rate| (rate.get() / PORTIONS_PER_SEC / PAGE * PAGE).max(PAGE));
@@ -77,14 +91,14 @@ impl Caps {
         opens.max().unwrap_or(Instant::ZERO)
     }
 
-    /// Charges a portion of `size` bytes, and if it is the first, the `write` as an operation.
+    /// Charges a portion of `size` bytes, and if it is the first, the operations of the `write`.
     pub(super) fn charge(&mut self, now: Instant, size: u64, write: Option<u64>) {
         for rate in &mut self.bytes {
             rate.charge(now, Lane::Write, size, None);
         }
         let Some(write) = write else { return };
         for rate in &mut self.operations {
-            rate.charge(now, Lane::Write, write, self.iops_size);
+            rate.charge(now, Lane::Write, write, Some(self.operation));
         }
     }
 

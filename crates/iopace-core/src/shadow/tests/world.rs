@@ -49,6 +49,8 @@ pub(super) struct World {
     pub(super) now: Instant,
     /// All that the engine has said.
     pub(super) log: Vec<String>,
+    /// What is told of besides.
+    pub(super) events: Vec<String>,
     servers: usize,
     free: Vec<Instant>,
     due: BTreeSet<(Instant, RequestId)>,
@@ -74,6 +76,7 @@ impl World {
             engine,
             now: Instant::ZERO,
             log: Vec::new(),
+            events: Vec::new(),
             servers,
             free: vec![Instant::ZERO; servers],
             due: BTreeSet::new(),
@@ -171,7 +174,11 @@ impl World {
     fn drain(&mut self) -> Instant {
         loop {
             let output = self.engine.poll(self.now);
-            self.log.push(format!("{} {output:?}", self.now.0));
+            if let Output::Event(event) = &output {
+                self.events.push(event.to_string());
+            } else {
+                self.log.push(format!("{} {output:?}", self.now.0));
+            }
             match output {
                 Output::Start(start) => {
                     if std::mem::take(&mut self.stalls) {

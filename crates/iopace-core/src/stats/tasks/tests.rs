@@ -54,6 +54,12 @@ fn tasks_without_a_place_are_counted_together() {
     assert_eq!((others.counts.reads_count, others.live_count), (5, 0));
     assert_eq!(tasks.since(Instant(0)).count(), TASK_ACCOUNTS_MAX + 1);
     assert_eq!(tasks.since(Instant(2)).count(), 0);
+    // A part of the places after the other: all of them, each once.
+    let count = |places| tasks.since_in(places, Instant(0)).count();
+    let parts: Vec<usize> = (0..12).map(|part| count(part * 100..(part + 1) * 100)).collect();
+    assert_eq!(parts.iter().sum::<usize>(), TASK_ACCOUNTS_MAX + 1);
+    assert_eq!((parts[0], parts[10], parts[11]), (100, 25, 0));
+    assert_eq!(tasks.places_count(), TASK_ACCOUNTS_MAX + 1);
 }
 
 /// Against a map and a list in place of chains and links.

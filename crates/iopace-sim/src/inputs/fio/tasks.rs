@@ -5,6 +5,7 @@ use super::ini::{Options, Section};
 use super::options::{NO_EFFECT, UNDERSTOOD};
 use super::values::{Base, count, size, switch, time};
 use crate::scenario::{DURATION_MAX, TASKS_MAX};
+use iopace_core::group::tree::Tree;
 use iopace_core::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -246,15 +247,17 @@ impl Specs {
             Some(3) => Some("IDLE"),
             _ => None,
         };
-        let name = given.word("cgroup").map(|(name, _)| name.trim_matches('/'));
+        let name = given.word("cgroup").map(|(name, _)| name);
         if name.is_none() && weight.is_some() {
             self.unknown(given, "cgroup_weight", "without cgroup");
         }
-        let name = name.or(class.map(|_| job)).filter(|name| !name.is_empty());
-        let Some(name) = name else { return Ok(None) };
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
-        let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-        let path = format!("/{plain}");
+        let Some(name) = name.or(class.map(|_| job)) else { return Ok(None) };
+        let path: String = name.split('/').filter(|part| !part.is_empty()).map(plain).collect();
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let line = given.line("cgroup").max(given.line("prioclass"));
+        Tree::new().create_all(&path).map_err(|error| (line, error.to_string()))?;
         let files = self.groups.entry(path.clone()).or_default();
         if let Some(weight) = weight {
             files.insert("io.weight", weight.to_string());
@@ -264,6 +267,14 @@ impl Specs {
         }
         Ok(Some(path))
     }
+}
+
+/// A part of the path of a group, with letters that may stand in a name.
+fn plain(part: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let is_dots = part == "." || part == "..";
+    let letter = |c: char| if is_plain(c) && !is_dots { c } else { '_' };
+    std::iter::once('/').chain(part.chars().map(letter)).collect()
 }
 
 /// A time in the largest unit that keeps it whole.

@@ -147,3 +147,26 @@ fn mutations_are_scenarios_or_mistakes() {
     }
     assert!(good > 500 && bad > 500, "{good} good, {bad} bad");
 }
+
+#[test]
+fn any_name_of_a_job_or_cgroup_becomes_that_of_a_group() {
+    let job = |name: &str, option: &str| format!("[{name}]\nsize=1m\nrw=read\n{option}\n");
+    let path = |text: &str| {
+        let _ = scenario(text);
+        let toml = self::job(text).toml;
+        let path = toml.lines().find_map(|line| line.strip_prefix("group = "));
+        path.map(|path| path.trim_matches('"').to_owned())
+    };
+    for (name, option, wanted) in [
+        ("g/", "prioclass=1", "/g"),
+        ("a", "cgroup=/vms//web/", "/vms/web"),
+        ("a", "cgroup=./../a b@c", "/_/__/a_b_c"),
+    ] {
+        assert_eq!(path(&job(name, option)).as_deref(), Some(wanted), "{option}");
+    }
+    assert_eq!(path(&job("a", "cgroup=//")), None);
+    let deep = mistake(&job("a", &format!("cgroup={}", "x/".repeat(40))));
+    assert!(deep.starts_with("a.fio:4"), "{deep}");
+    let long = mistake(&job(&"x".repeat(300), "prioclass=1"));
+    assert!(long.starts_with("a.fio:4") && long.contains("255"), "{long}");
+}
