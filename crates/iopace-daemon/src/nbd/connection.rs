@@ -302,22 +302,21 @@ impl Connection {
         }
     }
 
-    /// The drainer's call: the socket has room. True when all is sent.
+    /// The drainer's call: the socket has room. True when all is sent: whoever finishes a request
+    /// sends again by himself from then on, and nothing that he adds stays behind.
     pub(super) fn drain(&self) -> bool {
         let mut state = self.lock();
         if state.socket == Socket::Watched {
             self.send_gathered(&mut state);
         }
-        state.out.is_empty()
-    }
-
-    /// The drainer no longer watches the socket.
-    pub(super) fn drained(&self) {
-        let mut state = self.lock();
-        if state.socket == Socket::Watched {
+        let is_sent = state.out.is_empty();
+        if is_sent && state.socket == Socket::Watched {
             state.socket = Socket::Open;
         }
-        self.changed.notify_all();
+        if is_sent {
+            self.changed.notify_all();
+        }
+        is_sent
     }
 
     /// Waits until the client has taken enough replies: requests still open, `None` if it is gone.

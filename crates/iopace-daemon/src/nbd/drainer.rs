@@ -84,10 +84,10 @@ impl Drainer {
         };
         let connection = Arc::clone(connection);
         *moved = clock::now();
+        // Who fills the socket again at once waits for this lock before it is watched anew.
         if connection.drain() {
             let _ = epoll::delete(&self.epoll, connection.socket());
             stuck.remove(&key);
-            connection.drained();
         }
     }
 

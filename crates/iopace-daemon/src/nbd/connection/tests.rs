@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES};
+use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -55,4 +56,19 @@ fn the_end_of_a_session_does_not_wait_longer_than_for_the_last_reply() {
         connection.send();
         assert_eq!(waiting.join().expect("woken"), 0);
     });
+}
+
+#[test]
+fn a_reply_that_comes_when_a_full_socket_was_just_drained_is_sent() {
+    let (connection, mut client) = connection();
+    connection.append_raw(b"one");
+    connection.lock().socket = Socket::Watched;
+    assert!(connection.drain());
+    // Another thread's, before the drainer has done anything else.
+    connection.append_raw(b"two");
+    connection.send();
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+    let mut all = [0; 6];
+    client.read_exact(&mut all).expect("both come");
+    assert_eq!(&all, b"onetwo");
 }
