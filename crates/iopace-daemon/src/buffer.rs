@@ -1,5 +1,8 @@
 //! Memory for data on its way, aligned so that direct I/O takes it as it is.
 
+mod huge;
+
+use huge::Half;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,14 +16,38 @@ struct Page([u8; PAGE]);
 /// A piece of page-aligned memory, all of it initialised.
 #[derive(Default)]
 pub struct Buffer {
-    pages: Vec<Page>,
+    memory: Memory,
     len: usize,
+}
+
+enum Memory {
+    Pages(Vec<Page>),
+    Half(Half),
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::Pages(Vec::new())
+    }
+}
+
+impl Memory {
+    fn capacity(&self) -> usize {
+        match self {
+            Memory::Pages(pages) => pages.len() * PAGE,
+            Memory::Half(_) => Half::BYTES,
+        }
+    }
 }
 
 /// Large buffers that are not in use. The system gives a large piece of memory page by page, on
 /// first touch, which costs more than the copy into it; small ones come from the allocator's own
 /// lists.
 static SPARE: Mutex<Vec<Vec<Page>>> = Mutex::new(Vec::new());
+
+/// Buffers from here on take half a huge page. Memory is counted by the length of what is in it:
+/// an eighth at most is not counted, and less than 900 KiB is few enough places for a disk.
+const HALF_BYTES_MIN: usize = 900 << 10;
 
 /// Buffers of fewer pages than this are not kept: 32 KiB.
 const SPARE_PAGES_MIN: usize = 8;
@@ -34,37 +61,54 @@ const SPARE_COUNT_MAX: usize = 16;
 impl Buffer {
     /// `len` bytes; their content is arbitrary.
     pub fn new(len: usize) -> Buffer {
+        if (HALF_BYTES_MIN..=Half::BYTES).contains(&len)
+            && let Some(half) = Half::take()
+        {
+            return Buffer { memory: Memory::Half(half), len };
+        }
         let count = len.div_ceil(PAGE);
         if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&count) {
             let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(place) = spare.iter().rposition(|pages| pages.len() >= count) {
-                return Buffer { pages: spare.swap_remove(place), len };
+                return Buffer { memory: Memory::Pages(spare.swap_remove(place)), len };
             }
         }
-        Buffer { pages: vec![Page([0; PAGE]); count], len }
+        Buffer { memory: Memory::Pages(vec![Page([0; PAGE]); count]), len }
     }
 
-    /// Makes it `len` bytes long, keeping its memory where it is large enough.
+    /// Makes it `len` bytes long, keeping its memory where it is large enough, and its content.
     pub fn resize(&mut self, len: usize) {
-        if self.pages.is_empty() {
-            *self = Buffer::new(len);
-        } else if self.pages.len() * PAGE < len {
-            self.pages.resize(len.div_ceil(PAGE), Page([0; PAGE]));
+        if self.memory.capacity() < len {
+            let mut larger = Buffer::new(len);
+            let (old, new) = larger.as_mut_slice().split_at_mut(self.len);
+            old.copy_from_slice(self.as_slice());
+            new.fill(0);
+            *self = larger;
         }
         self.len = len;
     }
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `pages` is contiguous, initialised memory of at least `len` bytes (`new` and
-        // `resize` see to it), and a `Page` is nothing but its bytes (repr(C), no padding).
-        unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.len) }
+        let start = match &self.memory {
+            Memory::Pages(pages) => pages.as_ptr().cast(),
+            Memory::Half(half) => half.start().cast_const(),
+        };
+        // SAFETY: `start` is that of contiguous, initialised memory of at least `len` bytes (`new`
+        // and `resize` see to it): a `Page` is nothing but its bytes (repr(C), no padding), and a
+        // half is zeroes at first. It stays as long as `self`.
+        unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 
     /// The bytes, to be changed.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in `as_slice`, and `&mut self` makes this the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.pages.as_mut_ptr().cast(), self.len) }
+        let start = match &mut self.memory {
+            Memory::Pages(pages) => pages.as_mut_ptr().cast(),
+            Memory::Half(half) => half.start(),
+        };
+        // SAFETY: as in `as_slice`, and `&mut self` makes this the only reference: no two buffers
+        // have the same half.
+        unsafe { std::slice::from_raw_parts_mut(start, self.len) }
     }
 
     /// How many bytes.
@@ -90,10 +134,14 @@ impl From<&[u8]> for Buffer {
 impl Drop for Buffer {
     /// Keeps a large one for the next who needs it.
     fn drop(&mut self) {
-        if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&self.pages.len()) {
+        let pages = match std::mem::take(&mut self.memory) {
+            Memory::Pages(pages) => pages,
+            Memory::Half(half) => return half.give(),
+        };
+        if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&pages.len()) {
             let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
             if spare.len() < SPARE_COUNT_MAX {
-                spare.push(std::mem::take(&mut self.pages));
+                spare.push(pages);
             }
         }
     }
@@ -111,14 +159,32 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_and_keep_their_length() {
-        for len in [0, 1, 511, 4096, 4097, 1 << 20] {
+        for len in [0, 1, 511, 4096, 4097, 1 << 19, 900 << 10, 1 << 20, (1 << 20) + 1] {
             let mut buffer = Buffer::new(len);
             buffer.as_mut_slice().fill(7);
             assert_eq!((buffer.as_slice().len(), buffer.len()), (len, len));
             assert_eq!(buffer.as_slice().as_ptr().addr() % PAGE, 0);
+            let is_half = matches!(buffer.memory, Memory::Half(_));
+            assert!(!is_half || len >= HALF_BYTES_MIN, "half a huge page for {len}");
         }
         let mut buffer = Buffer::new(10);
+        buffer.as_mut_slice().fill(7);
         buffer.resize(100_000);
+        assert_eq!(buffer.as_slice()[..10], [7; 10]);
         assert!(buffer.as_slice()[10..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn no_two_buffers_share_memory() {
+        let mut all: Vec<Buffer> = (0..50).map(|at| Buffer::new((1 << 20) - at)).collect();
+        for (at, buffer) in (0..).zip(&mut all) {
+            buffer.as_mut_slice().fill(at);
+        }
+        // What is given back is taken by the next.
+        all.truncate(25);
+        all.extend((25..50).map(|at| Buffer::from(&*vec![at; 1_000_000])));
+        for (at, buffer) in (0..).zip(&all) {
+            assert!(buffer.as_slice().iter().all(|&byte| byte == at), "{at}");
+        }
     }
 }

@@ -112,9 +112,18 @@ pub const FUSE_WRITE_BYTES_MAX: u32 = 1 << 20;
 /// kernel's own number is 12.
 pub const FUSE_BACKGROUND_MAX: u16 = 1024;
 
-/// Read-ahead of a mount: its largest request. Below the mount nothing is read ahead, so that all
-/// of it is asked for at the device.
-pub const FUSE_READ_AHEAD_KB: u32 = 1024;
+/// Reads of a mount of so many bytes or more, of which nothing is cached below, bypass the page
+/// cache there. Half of what the kernel reads ahead by default (128 KiB): who reads in order comes
+/// this far at once, and who reads here and there does not.
+pub const FUSE_DIRECT_READ_MIN: u32 = 64 << 10;
+
+/// Files that are open a second time to be read so; each is a descriptor more. Others are read
+/// through the cache.
+pub const PAST_CACHE_FILES_MAX: usize = 256;
+
+/// Read-ahead of a mount: two of its largest requests, so that the disk has one while the other is
+/// copied. Below the mount nothing is read ahead, so that all of it is asked for at the device.
+pub const FUSE_READ_AHEAD_KB: u32 = 2048;
 
 /// The same for exports that are shown as files: what the queue of a loop device holds. Each holds
 /// at most 1 MiB of memory, so a loop device no more than 128 MiB.
@@ -148,6 +157,9 @@ pub const FUSE_THREADS: usize = 8;
 /// Threads, per mount, for operations on names and attributes that had to wait for a limit: as many
 /// as may be stuck in the file system below before those of limited groups stand still.
 pub const OPERATION_THREADS: usize = 4;
+
+/// Threads, per mount, for what had to wait until something that was given up had come to pass.
+pub const PARKED_THREADS: usize = 4;
 
 /// An operation of a limited group that has the kernel keep a directory locked waits for so long,
 /// and up to half a second until somebody looks: whoever needs a name in the directory waits with
@@ -261,8 +273,22 @@ pub const LIVE_GROUPS_IDLE_MAX: usize = 64;
 /// Groups that are looked at under one hold of a device's lock: some microseconds.
 pub const LIVE_GROUPS_LOOK: usize = 16;
 
+/// Accounts of tasks that are copied under one hold of a device's lock, 1 KiB each: some 10 µs.
+pub const LIVE_TASKS_LOOK: usize = 64;
+
+/// Groups whose settings are looked up under one hold of the lock of the groups: some 50 µs.
+pub const SETTINGS_LOOK: usize = 64;
+
+/// Groups that are told at once of those in one family of metrics, a histogram or not: some
+/// 100 µs and 64 KiB, until others may go on.
+pub const METRICS_PIECE: [usize; 2] = [12, 64];
+
 /// Tasks of a device that are listed: some screens full.
 pub const LIVE_TASKS_MAX: usize = 64;
+
+/// Long answers that are handed to the thread that makes them and not yet taken note of: more than
+/// clients and streams that there may be. Beyond that, the thread that waits makes them.
+pub const ASIDE_HANDED_MAX: usize = 512;
 
 /// Between two of these holds: who waits for the lock is awake by then and gets it. Without it the
 /// next hold comes first, again and again, until all groups were looked at.

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::config::DeviceConfig;
 use crate::io::target::Target;
 use crate::job::Job;
+use crate::limits::{LIVE_TASKS_LOOK, LOOK_PAUSE};
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
 use iopace_core::group::accounts::Account;
@@ -27,6 +28,7 @@ use iopace_core::window;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::thread;
 
 /// What a device is, fixed from its start.
 #[derive(Clone, Debug)]
@@ -249,9 +251,19 @@ pub trait Device: Send + Sync {
     }
 
     /// What tasks did: those with something here, and those that had something here at `since` or
-    /// later. `into` is emptied first.
+    /// later. `into` is emptied first. For many of them this takes pauses.
     fn tasks(&self, since: Instant, into: &mut Vec<TaskAccount>) {
-        self.look(&mut |engine, _| engine.tasks(since, into));
+        into.clear();
+        let (mut next, mut places_count) = (0, 0);
+        loop {
+            let end = next + LIVE_TASKS_LOOK;
+            self.look(&mut |engine, _| places_count = engine.tasks_in(next..end, since, into));
+            if end >= places_count {
+                return;
+            }
+            next = end;
+            thread::sleep(LOOK_PAUSE);
+        }
     }
 
     /// Where every request and buffered write that is not finished stands now, by group.

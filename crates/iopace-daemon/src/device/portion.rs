@@ -56,6 +56,9 @@ impl Portion {
             None => file.write_some(data, self.extent.offset().get(), ReadWriteFlags::empty()),
         };
         self.failed = written.err();
+        if let Some(waiter) = &self.waiter {
+            waiter.has_ended();
+        }
     }
 
     /// The device is gone: nobody will write it.

@@ -29,6 +29,7 @@ pub(crate) struct Backing {
     pub(crate) device: Arc<dyn Device>,
     placement: Placement,
     held: Arc<Held>,
+    running: Arc<Running>,
     /// Requests that were passed through.
     passed_count: Arc<AtomicU64>,
     /// Bytes that held writes may take.
@@ -64,9 +65,10 @@ impl Backing {
                 (device, Placement::Real(regions))
             }
         };
-        let held = Arc::new(Held::default());
+        let running = Arc::new(Running::default());
+        let held = Arc::new(Held::new(&running));
         let (passed_count, watch) = (Arc::default(), OnceLock::new());
-        Ok(Backing { device, placement, held, passed_count, memory_max, watch })
+        Ok(Backing { device, placement, held, running, passed_count, memory_max, watch })
     }
 
     /// The file system over it; `root` is the directory itself.
@@ -81,7 +83,7 @@ impl Backing {
         let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
         let callers = Arc::clone(&who);
         let sweep = move || callers.sweep();
-        let running = Arc::new(Running::default());
+        let running = Arc::clone(&self.running);
         let waiting = (held, Arc::clone(&running));
         let _ = self.watch.set(Watch::start(waiting, regions, sweep, device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
@@ -106,12 +108,13 @@ impl Backing {
 
     /// How many requests wait for their answer.
     pub(crate) fn waiting_count(&self) -> usize {
-        self.held.count()
+        self.held.count() + self.running.parked_count()
     }
 
     /// The mount is gone, and so is everybody who waited.
     pub(crate) fn give_up(&self) {
         self.held.give_up();
+        self.running.end();
     }
 
     /// How many requests were for names, attributes and space.

@@ -1,12 +1,16 @@
 //! What the tree hands on: reading, writing and syncing regular files.
 
 use super::extents::Extents;
+use super::held::Room;
 use super::layout::Chunks;
 use super::regions::Region;
+use super::running::Late;
 use super::tree::inode::Inode;
 use crate::io::file::File;
+use crate::io::past_cache::{PastCache, has_room};
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{GroupId, TaskId};
+use rustix::fs::OFlags;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Who asks, as the kernel says.
@@ -56,14 +60,40 @@ pub(crate) struct Opened {
     pub(crate) inode: Arc<Inode>,
     /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
+    /// The same file, to be read past the page cache below; `None` if it is not to be.
+    past_cache: OnceLock<Option<Arc<PastCache>>>,
 }
 
 impl Opened {
-    /// A real file that was opened.
-    pub(crate) fn new(file: File, inode: Arc<Inode>, durable: bool) -> Arc<Opened> {
-        Arc::new(Opened { file: Arc::new(file), inode, durable })
+    /// A real file that was opened. If it is kept above, the kernel has what was read of it in the
+    /// page cache of the mount for as long as there is memory.
+    pub(crate) fn new(
+        file: File,
+        inode: Arc<Inode>,
+        durable: bool,
+        is_kept_above: bool,
+    ) -> Arc<Opened> {
+        let past_cache = if is_kept_above { OnceLock::new() } else { OnceLock::from(None) };
+        Arc::new(Opened { file: Arc::new(file), inode, durable, past_cache })
+    }
+
+    /// The file for a read past the page cache below, if another page cache keeps what was read and
+    /// the file system can.
+    pub(crate) fn past_cache(&self) -> Option<Arc<PastCache>> {
+        let open = || {
+            let asked = rustix::fs::fcntl_getfl(self.file.fd())? & OFlags::NOATIME;
+            self.inode.reopen(OFlags::RDONLY | OFlags::DIRECT | asked)
+        };
+        if self.past_cache.get().is_none() && !has_room() {
+            return None;
+        }
+        let past = self.past_cache.get_or_init(|| PastCache::open(open)).as_ref();
+        past.filter(|past| !past.is_refused()).map(Arc::clone)
     }
 }
+
+/// The reply of a write or a copy that is being carried out.
+pub(crate) type LateWrite<'a> = Late<'a, ReplyWrite>;
 
 /// An operation on names, attributes or space that waits: with `Ok` it is carried out, which may
 /// block, and answered; with an error that is its answer.
@@ -85,16 +115,21 @@ pub(crate) trait Data: Send + Sync + 'static {
     /// Reads up to `len` bytes; fewer only at the end of the file.
     fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData);
 
-    /// Writes all of `data`, or says how much of it was written before an error.
+    /// Writes all of the data, or says how much of it was written before an error. Room for it has
+    /// been taken already if it had to wait before, see [`Data::room`].
     fn write(
         &self,
         from: Caller,
         file: &Arc<Opened>,
         offset: u64,
-        data: &[u8],
+        data: (&[u8], Option<Room>),
         mode: WriteMode,
-        reply: ReplyWrite,
+        late: &LateWrite<'_>,
     );
+
+    /// How much of a write of so many bytes may wait in memory before it begins, and what that
+    /// takes.
+    fn room(&self, file: &Opened, mode: WriteMode, len: usize) -> (usize, Option<Room>);
 
     /// Makes the file or directory durable: its data, and its attributes too unless `data_only`.
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty);
@@ -107,7 +142,7 @@ pub(crate) trait Data: Send + Sync + 'static {
         source: (&Arc<Opened>, u64),
         to: (&Arc<Opened>, u64),
         len: u64,
-        reply: ReplyWrite,
+        late: &LateWrite<'_>,
     );
 
     /// Another request of this caller is passed through: names, attributes, space.

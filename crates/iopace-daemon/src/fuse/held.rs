@@ -3,11 +3,13 @@
 //! A program whose request the kernel has handed to us cannot be killed before we answer, whatever
 //! it waits for. The kernel would tell us of its signal, but the library does not pass that on; so
 //! a look is taken at the callers of requests that wait for long, and who is being killed gets
-//! `EINTR`. What was asked for goes on or is given up; its result is thrown away.
+//! `EINTR`. What was asked for goes on or is given up; its result is thrown away. While it goes on,
+//! nothing else changes the same file (running.rs).
 
 mod operations;
 
 use super::data::Operation;
+use super::running::{Running, Touch};
 use crate::buffer::Buffer;
 use crate::io::pool::Pool;
 use crate::job::Progress;
@@ -87,6 +89,9 @@ struct Waiting {
     pid: u32,
     /// When it is carried out at the latest, if it is an operation that may not wait for long.
     due: Option<Due>,
+    /// What it changes, and where that is known if it is given up while it does.
+    touch: Touch,
+    running: Weak<Running>,
     stand: Mutex<Stand>,
 }
 
@@ -95,6 +100,8 @@ struct Stand {
     /// `None` once it is answered.
     reply: Option<Reply>,
     begun: Begun,
+    /// It goes on below though nobody waits for it, and others wait for that.
+    is_given_up: bool,
     /// It was not admitted by its deadline.
     is_owed: bool,
 }
@@ -105,7 +112,8 @@ enum Begun {
     No,
     /// Since the last look: perhaps the system was not called yet.
     Now,
-    /// Since before the last look: whoever comes later comes later below as well.
+    /// Since before the last look: where nobody waits for what was given up, whoever comes later
+    /// comes later below as well.
     Earlier,
 }
 
@@ -123,14 +131,30 @@ impl Waiting {
     }
 
     /// Takes the reply to give it up, unless it was just begun: others who write to the same place
-    /// once the program is gone must not be overtaken.
+    /// once the program is gone must not be overtaken. If it has begun, they wait until it ends.
     fn give_up(&self) -> Option<Reply> {
         let mut stand = self.lock();
         if stand.begun == Begun::Now {
             stand.begun = Begun::Earlier;
             return None;
         }
-        stand.reply.take()
+        let reply = stand.reply.take()?;
+        if let Some(running) = self.running.upgrade().filter(|_| stand.begun == Begun::Earlier) {
+            running.add(self.touch);
+            stand.is_given_up = true;
+        }
+        Some(reply)
+    }
+
+    /// It, or the part of it that had begun, is not carried out any more.
+    fn has_ended(&self) {
+        let mut stand = self.lock();
+        stand.begun = Begun::No;
+        let was_given_up = std::mem::take(&mut stand.is_given_up);
+        drop(stand);
+        if let Some(running) = self.running.upgrade().filter(|_| was_given_up) {
+            running.has_ended(self.touch);
+        }
     }
 }
 
@@ -143,8 +167,15 @@ impl Waiter {
     /// then it must not be.
     pub(crate) fn begin(&self) -> bool {
         let mut stand = self.0.lock();
-        stand.begun = Begun::Now;
+        if stand.reply.is_some() {
+            stand.begun = Begun::Now;
+        }
         stand.reply.is_some()
+    }
+
+    /// What was begun has come to an end; more of it may begin later.
+    pub(crate) fn has_ended(&self) {
+        self.0.has_ended();
     }
 }
 
@@ -174,6 +205,8 @@ pub(crate) struct Held {
     waiting: Mutex<Table>,
     /// Carries out operations; there once one had to wait, `None` if the system gave no threads.
     operations: OnceLock<Option<Pool<Turn>>>,
+    /// Where those are known that are given up while they are carried out.
+    running: Weak<Running>,
 }
 
 #[derive(Debug, Default)]
@@ -204,29 +237,37 @@ pub struct Ticket {
 }
 
 impl Held {
+    /// None yet. What is given up while it is carried out is made known there.
+    pub(crate) fn new(running: &Arc<Running>) -> Held {
+        Held { running: Arc::downgrade(running), ..Held::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request that will be answered later; `pid` is the thread that waits for it, `room` what
-    /// its data takes. Without a reply nobody waits any more, and it is not carried out.
+    /// A request that will be answered later; `pid` is the thread that waits for it, `touch` what
+    /// it changes, `room` what its data takes. Without a reply nobody waits any more, and it is not
+    /// carried out.
     pub(crate) fn hold(
         self: &Arc<Self>,
-        pid: u32,
+        (pid, touch): (u32, Touch),
         reply: impl Into<Option<Reply>>,
         room: Option<Room>,
     ) -> Ticket {
-        self.hold_until(pid, reply.into(), (room, None))
+        self.hold_until((pid, touch), reply.into(), (room, None))
     }
 
     fn hold_until(
         self: &Arc<Self>,
-        pid: u32,
+        (pid, touch): (u32, Touch),
         reply: Option<Reply>,
         (room, due): (Option<Room>, Option<Due>),
     ) -> Ticket {
-        let stand = Mutex::new(Stand { reply, begun: Begun::No, is_owed: false });
-        let waiting = Arc::new(Waiting { pid, due, stand });
+        let (begun, is_given_up, is_owed) = (Begun::No, false, false);
+        let stand = Mutex::new(Stand { reply, begun, is_given_up, is_owed });
+        let running = Weak::clone(&self.running);
+        let waiting = Arc::new(Waiting { pid, due, touch, running, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
@@ -319,6 +360,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         // First the reply: whoever finds it counts what is owed, and the ticket counts down.
         let reply = self.waiting.take();
+        self.waiting.has_ended();
         if let Some(held) = self.held.upgrade() {
             let mut table = held.lock();
             table.all.remove(&self.number);

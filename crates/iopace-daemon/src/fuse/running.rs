@@ -8,18 +8,22 @@
 //! ```
 //! What was given up may still come to pass below. Until it has, nothing else is done to the files
 //! and directories that it changes, so that it overtakes nobody; then the kernel is told to ask
-//! anew. Writes that had to wait, direct ones and copies are carried out by others (held.rs): of
-//! those, one that had reached the file system below when it was given up may come after a later
-//! one there.
+//! anew. Who has to wait for that waits without a thread (parked.rs). The same holds for what
+//! others carry out (held.rs): writes that had to wait, direct ones and copies.
 
+mod parked;
+
+use crate::io::pool::Pool;
+use crate::limits::{FUSE_THREADS, OPERATION_THREADS, PARKED_THREADS};
 use fuser::{Errno, INodeNo, Notifier};
+use parked::{Parked, Parks};
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 /// Twice as many as threads that carry out operations of a mount: each mostly has one of its own.
-const ROWS: usize = 2 * (crate::limits::FUSE_THREADS + crate::limits::OPERATION_THREADS);
+const ROWS: usize = 2 * (FUSE_THREADS + OPERATION_THREADS + PARKED_THREADS);
 
 /// Names no file.
 const NOBODY: u64 = 0;
@@ -64,12 +68,30 @@ impl Touch {
 #[derive(Default)]
 pub(crate) struct Running {
     rows: [Mutex<Vec<Arc<dyn Kept>>>; ROWS],
-    /// What changes below though its caller is gone.
-    given_up: Mutex<Vec<Touch>>,
+    order: Mutex<Order>,
     given_up_count: AtomicUsize,
-    /// One of them has ended, or another caller was given up.
-    changed: Condvar,
+    /// Carries out what had to wait for that; there once something had to, `None` if the system
+    /// gave no threads.
+    pool: OnceLock<Option<Pool<Arc<dyn Parks>>>>,
     notifier: OnceLock<Notifier>,
+}
+
+/// What waits for what.
+#[derive(Default)]
+struct Order {
+    /// What changes below though its caller is gone.
+    given_up: Vec<Touch>,
+    /// What changes the same and came later. Bounded by the kernel: each is a call that a program
+    /// waits in, or one of `FUSE_BACKGROUND_MAX`.
+    parked: Vec<Arc<dyn Parks>>,
+    /// The mount has ended.
+    is_over: bool,
+}
+
+impl Order {
+    fn blocks(&self, touch: Touch) -> bool {
+        self.given_up.iter().any(|other| other.meets(touch))
+    }
 }
 
 impl std::fmt::Debug for Running {
@@ -175,14 +197,65 @@ impl<R: Refuse + Send + 'static> Drop for Late<'_, R> {
 
 impl Running {
     /// The thread `pid` waits for an operation that is carried out from now on, by this thread.
-    /// It begins when nothing that was given up changes the same; `None` if its caller is given up
-    /// while it waits for that.
+    /// The reply comes back if something that was given up changes the same: see
+    /// [`Running::park`].
     pub(crate) fn begin<R: Refuse + Send + 'static>(
         &self,
         pid: u32,
         touch: Touch,
         reply: R,
-    ) -> Option<Late<'_, R>> {
+    ) -> Result<Late<'_, R>, R> {
+        // What is given up from here on was asked for at the same time: its caller still waits.
+        if self.given_up_count.load(SeqCst) > 0 && self.order().blocks(touch) {
+            return Err(reply);
+        }
+        Ok(self.stand(pid, touch, reply))
+    }
+
+    /// The same of an operation that changes nothing: it waits for nobody.
+    pub(crate) fn begin_look<R: Refuse + Send + 'static>(&self, pid: u32, reply: R) -> Late<'_, R> {
+        self.stand(pid, Touch::NOTHING, reply)
+    }
+
+    /// Has `work` carry out an operation when nothing that was given up changes the same: now, or
+    /// by a thread of its own. Its caller may be given up before; then it never is.
+    pub(crate) fn park<R: Refuse + Send + 'static>(
+        &self,
+        pid: u32,
+        touch: Touch,
+        reply: R,
+        work: impl FnOnce(R) + Send + 'static,
+    ) {
+        let mut order = self.order();
+        if order.is_over {
+            drop(order);
+            return reply.refuse(Errno::EIO);
+        }
+        if !order.blocks(touch) {
+            drop(order);
+            return work(reply);
+        }
+        order.parked.retain(|parked| parked.is_waiting());
+        order.parked.push(Arc::new(Parked::new((pid, touch), reply, Box::new(work))));
+    }
+
+    /// How many wait for what was given up.
+    pub(crate) fn parked_count(&self) -> usize {
+        self.order().parked.iter().filter(|parked| parked.is_waiting()).count()
+    }
+
+    /// The mount is gone, and its callers have had an error: who still waits never begins.
+    pub(crate) fn end(&self) {
+        let mut order = self.order();
+        order.is_over = true;
+        let parked = std::mem::take(&mut order.parked);
+        drop(order);
+        for parked in parked {
+            parked.refuse(Errno::EIO);
+        }
+    }
+
+    fn stand<R: Refuse + Send + 'static>(&self, pid: u32, touch: Touch, reply: R) -> Late<'_, R> {
         let stand = Arc::new(Stand {
             pid,
             touch,
@@ -192,15 +265,7 @@ impl Running {
             reply: Mutex::new(Some(reply)),
         });
         self.row().push(Arc::clone(&stand) as _);
-        let late = Late { running: self, stand };
-        if self.given_up_count.load(SeqCst) > 0 {
-            let list = self.given_up();
-            let waits = |list: &mut Vec<Touch>| {
-                list.iter().any(|other| other.meets(touch)) && !late.is_given_up()
-            };
-            drop(self.changed.wait_while(list, waits).unwrap_or_else(PoisonError::into_inner));
-        }
-        (!late.is_given_up()).then_some(late)
+        Late { running: self, stand }
     }
 
     /// Gives up those whose caller is being killed or gone, as `is_killed` says, if they were
@@ -213,9 +278,9 @@ impl Running {
                 count += usize::from(kept.give_up(&mut |touch| self.add(touch)));
             }
         }
-        if count > 0 {
-            drop(self.given_up());
-            self.changed.notify_all();
+        let parked = self.order().parked.clone();
+        for kept in parked.iter().filter(|kept| kept.was_seen() && is_killed(kept.pid())) {
+            count += usize::from(kept.refuse(Errno::EINTR));
         }
         count
     }
@@ -244,24 +309,33 @@ impl Running {
         }
     }
 
-    fn add(&self, touch: Touch) {
+    /// The caller of something that is being carried out is given up: until [`Running::has_ended`]
+    /// says so, others that change the same wait. To be called before he hears of it.
+    pub(crate) fn add(&self, touch: Touch) {
         if touch != Touch::NOTHING {
-            self.given_up().push(touch);
+            self.order().given_up.push(touch);
             self.given_up_count.fetch_add(1, SeqCst);
         }
     }
 
-    fn has_ended(&self, touch: Touch) {
+    /// What was given up has come to pass, or to nothing.
+    pub(crate) fn has_ended(&self, touch: Touch) {
         if touch == Touch::NOTHING {
             return;
         }
-        let mut list = self.given_up();
-        if let Some(place) = list.iter().position(|other| *other == touch) {
-            list.swap_remove(place);
+        let mut order = self.order();
+        if let Some(place) = order.given_up.iter().position(|other| *other == touch) {
+            order.given_up.swap_remove(place);
             self.given_up_count.fetch_sub(1, SeqCst);
         }
-        drop(list);
-        self.changed.notify_all();
+        order.parked.retain(|parked| parked.is_waiting());
+        let may_go = |parked: &&Arc<dyn Parks>| !order.blocks(parked.touch()) && parked.sent();
+        let free: Vec<Arc<dyn Parks>> =
+            order.parked.iter().filter(may_go).map(Arc::clone).collect();
+        drop(order);
+        if !free.is_empty() {
+            self.carry_out(free);
+        }
         self.notify(move |notifier| {
             for id in touch.0.into_iter().filter(|id| *id != NOBODY) {
                 let _ = notifier.inval_inode(INodeNo(id), 0, 0);
@@ -269,12 +343,24 @@ impl Running {
         });
     }
 
+    fn carry_out(&self, parked: Vec<Arc<dyn Parks>>) {
+        let run = |parked: Arc<dyn Parks>| parked.carry_out();
+        let pool = self.pool.get_or_init(|| {
+            let pool = Pool::start("parked", PARKED_THREADS, run);
+            pool.inspect_err(|error| tracing::warn!(%error, "no threads for what waited")).ok()
+        });
+        match pool {
+            Some(pool) => pool.submit(parked),
+            None => parked.into_iter().for_each(run),
+        }
+    }
+
     fn row(&self) -> MutexGuard<'_, Vec<Arc<dyn Kept>>> {
         self.rows[ROW.with(|row| *row)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn given_up(&self) -> MutexGuard<'_, Vec<Touch>> {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

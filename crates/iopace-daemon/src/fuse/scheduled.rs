@@ -11,7 +11,7 @@
 mod operations;
 mod writes;
 
-use super::data::{Caller, Data, FileState, Kind, Opened, Operation, WriteMode};
+use super::data::{Caller, Data, FileState, Kind, LateWrite, Opened, Operation, WriteMode};
 use super::held::{Held, Reply, Room, Whole};
 use super::layout::Layout;
 use super::regions::{Region, Regions};
@@ -20,11 +20,12 @@ use super::tree::inode::Inode;
 use super::who::Who;
 use crate::buffer::Buffer;
 use crate::device::Device;
+use crate::io::past_cache::PastCache;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
-use crate::limits::FUSE_MAPPED_BYTES_MAX;
+use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
-use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::{ReplyData, ReplyEmpty};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::units::Bytes;
 use rustix::fs::OFlags;
@@ -36,6 +37,9 @@ use writes::Write;
 /// Most bytes of one `copy_file_range`: the call may copy less than it was asked to, and whoever
 /// asked can be killed in between.
 const COPY_MAX: u64 = 16 << 20;
+
+/// Direct I/O of any disk is in multiples of this, and so are the kernel's own reads.
+const PAGE: u64 = 4096;
 
 /// What nothing ever lies on: a flush of it waits for no write-back.
 const NOTHING: u64 = (1 << 62) - (1 << 20);
@@ -111,6 +115,17 @@ impl Scheduled {
         }
     }
 
+    /// The file for a read past the page cache below, if it is large and nothing of it is there:
+    /// the kernel keeps it in the cache above, so one copy of it is enough.
+    fn past_cache(&self, file: &Opened, (offset, len): (u64, u32)) -> Option<Arc<PastCache>> {
+        let is_real = matches!(self.placement, Placement::Real(_));
+        let is_large = len >= FUSE_DIRECT_READ_MIN && offset.is_multiple_of(PAGE);
+        if !is_real || !is_large || !file.file.is_uncached(offset, u64::from(len)) {
+            return None;
+        }
+        file.past_cache()
+    }
+
     /// Where a piece of a file is dirty once it is written.
     fn dirty_place(&self, file: &Opened, offset: u64, len: u64) -> Extent {
         match &self.placement {
@@ -153,8 +168,13 @@ impl Scheduled {
         }
     }
 
-    fn hold(&self, from: Caller, reply: impl Into<Option<Reply>>, room: Option<Room>) -> Ticket {
-        Ticket::Fuse(self.held.hold(from.pid, reply, room))
+    fn hold(
+        &self,
+        (from, touch): (Caller, Touch),
+        reply: impl Into<Option<Reply>>,
+        room: Option<Room>,
+    ) -> Ticket {
+        Ticket::Fuse(self.held.hold((from.pid, touch), reply, room))
     }
 }
 
@@ -186,11 +206,13 @@ impl Data for Scheduled {
         });
         let Some(reply) = rest else { return };
         // Asking where it lies may need the disk.
-        let Some(late) = self.running.begin(from.pid, Touch::NOTHING, reply) else { return };
+        let late = self.running.begin_look(from.pid, reply);
         let extent = self.place(file, offset, u64::from(len));
+        let past_cache = self.past_cache(file, (offset, len));
         let Some(reply) = late.take() else { return };
-        let target = Target::new(Arc::clone(&file.file), offset);
-        let ticket = self.hold(from, Reply::Data(reply), None);
+        let mut target = Target::new(Arc::clone(&file.file), offset);
+        target.past_cache = past_cache;
+        let ticket = self.hold((from, Touch::NOTHING), Reply::Data(reply), None);
         let who = (pays.task(), pays.group());
         self.submit(self.job(who, Op::Read, extent, (Some(target), ticket)));
     }
@@ -200,28 +222,27 @@ impl Data for Scheduled {
         from: Caller,
         file: &Arc<Opened>,
         offset: u64,
-        data: &[u8],
+        (data, room): (&[u8], Option<Room>),
         mode: WriteMode,
-        reply: ReplyWrite,
+        late: &LateWrite<'_>,
     ) {
-        if data.is_empty() {
-            return reply.written(0);
-        }
         let pays = self.who.of(from);
         let who = (pays.task(), pays.group());
         let durable = mode.durable || file.durable;
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.append = mode.append;
-        let write = Write { who, data, target, durable };
-        let touch = Touch::one(file.inode.id());
-        let Some(late) = self.running.begin(from.pid, touch, reply) else { return };
+        let write = Write { who, data, room, target, durable };
         if mode.mapped {
-            self.write_mapped(file, write, &late);
+            self.write_mapped(file, write, late);
         } else if file.file.is_direct() || durable {
-            self.write_through(from, file, write, &late);
+            self.write_through(from, file, write, late);
         } else {
-            self.write_buffered(from, file, write, &late);
+            self.write_buffered(from, file, write, late);
         }
+    }
+
+    fn room(&self, file: &Opened, mode: WriteMode, len: usize) -> (usize, Option<Room>) {
+        self.room_of(file, mode, len)
     }
 
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
@@ -242,6 +263,7 @@ impl Data for Scheduled {
         let job = |extent| {
             let mut target = Target::new(Arc::clone(&file.file), 0);
             target.data_only = data_only;
+            let from = (from, Touch::NOTHING);
             let ticket = self.hold(from, Reply::Piece(Arc::clone(&whole)), None);
             self.job(who, Op::Flush, extent, (Some(target), ticket))
         };
@@ -254,21 +276,20 @@ impl Data for Scheduled {
         (source, start): (&Arc<Opened>, u64),
         (file, offset): (&Arc<Opened>, u64),
         len: u64,
-        reply: ReplyWrite,
+        late: &LateWrite<'_>,
     ) {
         let size = rustix::fs::fstat(source.file.fd()).map_or(0, |stat| stat.st_size);
         let len = len.min(COPY_MAX).min(size.cast_unsigned().saturating_sub(start));
         let Some(len32) = u32::try_from(len).ok().filter(|len| *len > 0) else {
-            return reply.written(0);
+            return late.take().map_or((), |reply| reply.written(0));
         };
         let pays = self.who.of(from);
-        let touch = Touch::one(file.inode.id());
-        let Some(late) = self.running.begin(from.pid, touch, reply) else { return };
         let extent = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.region = self.keep(file);
         target.source = Some((Arc::clone(&source.file), start));
         let Some(reply) = late.take() else { return };
+        let from = (from, Touch::one(file.inode.id()));
         let ticket = self.hold(from, Reply::Write(reply, len32), None);
         let who = (pays.task(), pays.group());
         self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));

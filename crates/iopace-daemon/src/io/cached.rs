@@ -47,6 +47,18 @@ impl File {
     /// Linux 6.5).
     pub fn is_cached(&self, offset: u64, len: u64) -> bool {
         const PAGE: u64 = 4096;
+        let wanted = (offset + len).div_ceil(PAGE) - offset / PAGE;
+        self.cached_pages(offset, len) == Some(wanted)
+    }
+
+    /// Whether nothing of the extent is in the page cache, and so nothing of it is dirty there;
+    /// false where the kernel cannot tell.
+    pub(crate) fn is_uncached(&self, offset: u64, len: u64) -> bool {
+        self.cached_pages(offset, len) == Some(0)
+    }
+
+    /// How many pages of the extent are in the page cache.
+    fn cached_pages(&self, offset: u64, len: u64) -> Option<u64> {
         let range = [offset, len];
         let mut counts = [0u64; 5];
         // SAFETY: `range` and `counts` have the layout of `struct cachestat_range` (two u64) and
@@ -55,7 +67,6 @@ impl File {
             let (range, counts) = (range.as_ptr(), counts.as_mut_ptr());
             libc::syscall(SYS_CACHESTAT, self.fd().as_raw_fd(), range, counts, 0)
         };
-        let wanted = (offset + len).div_ceil(PAGE) - offset / PAGE;
-        result == 0 && counts[0] == wanted
+        (result == 0).then_some(counts[0])
     }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 
 mod cached;
 pub mod file;
+pub(crate) mod past_cache;
 pub(crate) mod pool;
 pub mod target;
 mod uring;
@@ -66,7 +67,7 @@ pub trait Completions: Send + Sync {
 #[derive(Debug)]
 pub struct Disk {
     fast: Fast,
-    slow: Pool<IoRequest>,
+    slow: Arc<Pool<IoRequest>>,
     flusher: Pool<IoRequest>,
 }
 
@@ -90,13 +91,14 @@ impl Disk {
             let (file, to) = (Arc::clone(&file), to.clone());
             move |request| carry_out(&file, &to, request)
         };
-        let slow = Pool::start("slow", SLOW_THREADS, work())?;
+        let slow = Arc::new(Pool::start("slow", SLOW_THREADS, work())?);
         let flusher = Pool::start("flush", FLUSH_THREADS, work())?;
         let pool = || Pool::start("disk", POOL_THREADS, work());
+        let uring = || Uring::start(Arc::clone(&file), to.clone(), &slow);
         let fast = match choice {
             IoEngineChoice::Threads => Fast::Pool(pool()?),
-            IoEngineChoice::Uring => Fast::Uring(Uring::start(Arc::clone(&file), to.clone())?),
-            IoEngineChoice::Auto => match Uring::start(Arc::clone(&file), to.clone()) {
+            IoEngineChoice::Uring => Fast::Uring(uring()?),
+            IoEngineChoice::Auto => match uring() {
                 Ok(uring) => Fast::Uring(uring),
                 Err(error) => {
                     tracing::info!(%error, "io_uring is not allowed here: using threads");
@@ -153,6 +155,9 @@ impl IoRequest {
     pub(crate) fn carry_out(mut self, file: &File) -> IoDone {
         let IoRequest { op, extent, fua, .. } = self;
         let len = extent.len().get();
+        if let Some(target) = &mut self.target {
+            target.choose(self.buffer.len());
+        }
         let (written, result) = match &self.target {
             Some(target) if self.write_back => (0, target.write_back(len)),
             Some(target) => match target.perform(op, len, fua, &mut self.buffer) {

@@ -4,6 +4,7 @@
 //! of our own making; what is read and written is the file at its own offset.
 
 use super::file::File;
+use super::past_cache::PastCache;
 use crate::buffer::Buffer;
 use crate::fuse::regions::Region;
 use iopace_core::request::{Extent, Op};
@@ -29,6 +30,8 @@ pub struct Target {
     pub(crate) source: Option<(Arc<File>, u64)>,
     /// Of a write: its data is in the page cache already; what is left is to wait and to count.
     pub(crate) is_written: bool,
+    /// Of a read: the same file, to be read past the page cache if nothing of it is there.
+    pub(crate) past_cache: Option<Arc<PastCache>>,
     /// Where the file is dirty; it stays known as long as a request is on its way there.
     pub(crate) region: Option<Arc<Region>>,
 }
@@ -44,6 +47,7 @@ impl Target {
             is_gone: false,
             source: None,
             is_written: false,
+            past_cache: None,
             region: None,
         }
     }
@@ -51,6 +55,17 @@ impl Target {
     /// What stands for a file that is gone.
     pub(crate) fn gone(any: Arc<File>) -> Target {
         Target { is_gone: true, ..Target::new(any, 0) }
+    }
+
+    /// A read of so many bytes is carried out now: it passes the cache only if still nothing of it
+    /// is there.
+    pub(crate) fn choose(&mut self, len: usize) {
+        self.past_cache.take_if(|_| !self.file.is_uncached(self.offset, len as u64));
+    }
+
+    /// The file that a read goes to first.
+    pub(crate) fn first(&self) -> &File {
+        self.past_cache.as_ref().map_or(&self.file, |past| past.file())
     }
 
     /// Whether the file bypasses the page cache.
@@ -98,7 +113,8 @@ impl Target {
         if self.is_gone { Ok(()) } else { self.file.write_back(self.extent(len)) }
     }
 
-    /// Reads into the buffer from its byte `at` on, up to its end or that of the file.
+    /// Reads into the buffer from its byte `at` on, up to its end or that of the file: past the
+    /// page cache where that is wanted, and what remains through it.
     ///
     /// Fewer bytes mean the end of the file to the kernel's page cache, which would show zeroes
     /// behind them. So what was read before an error counts only where the cache is bypassed.
@@ -106,6 +122,13 @@ impl Target {
     /// # Errors
     /// What the system said.
     pub(crate) fn read_from(&self, mut at: usize, buffer: &mut Buffer) -> io::Result<()> {
+        if let Some(past) = &self.past_cache {
+            let read = rustix::io::pread(past.file().fd(), buffer.as_mut_slice(), self.offset);
+            if let Some(settled) = past.settled(read.map_err(io::Error::from), buffer.len()) {
+                buffer.resize(settled?);
+                return Ok(());
+            }
+        }
         while at < buffer.len() {
             let into = &mut buffer.as_mut_slice()[at..];
             match rustix::io::pread(self.file.fd(), into, self.offset + at as u64) {
@@ -168,4 +191,116 @@ impl Target {
 pub(crate) trait Places: Send + Sync + std::fmt::Debug {
     /// The file behind the extent.
     fn target(&self, extent: Extent) -> Target;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::past_cache::tests::instead;
+    use super::*;
+    use crate::config::IoEngineChoice;
+    use crate::io::{Completions, Disk, IoDone, IoRequest};
+    use iopace_core::request::RequestId;
+    use rustix::fs::{Advice, fadvise};
+    use std::fs;
+    use std::os::unix::fs::FileExt;
+    use std::sync::{Mutex, mpsc};
+
+    const SIZE: usize = 20_000;
+
+    fn content(first: u8) -> Vec<u8> {
+        (0..SIZE).map(|at| first.wrapping_add((at / 5) as u8)).collect()
+    }
+
+    fn file(content: &[u8]) -> fs::File {
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.write_all_at(content, 0).expect("written");
+        file.sync_all().expect("durable");
+        file
+    }
+
+    /// A file that is in the cache or is not, as far as that can be had, to be read past it by way
+    /// of another one, which shows where the data is from.
+    fn target(is_cached: bool, past: fs::File) -> Target {
+        let file = file(&content(0));
+        if !is_cached {
+            fadvise(&file, 0, None, Advice::DontNeed).expect("advised");
+        }
+        let mut target = Target::new(Arc::new(File::of_tree(file, false)), 4096);
+        target.past_cache = Some(instead(past));
+        target
+    }
+
+    struct Done(Mutex<mpsc::Sender<IoDone>>);
+
+    impl Completions for Done {
+        fn completed(&self, done: &mut Vec<IoDone>) {
+            for one in done.drain(..) {
+                self.0.lock().expect("sound").send(one).expect("awaited");
+            }
+        }
+    }
+
+    /// What is read of it with either engine.
+    fn read(target: &dyn Fn() -> Target) -> [io::Result<Vec<u8>>; 2] {
+        [IoEngineChoice::Threads, IoEngineChoice::Auto].map(|choice| {
+            let (sender, done) = mpsc::channel();
+            let to: Arc<dyn Completions> = Arc::new(Done(Mutex::new(sender)));
+            let target = target();
+            let disk = Disk::start(Arc::clone(&target.file), choice, Arc::downgrade(&to));
+            let request = IoRequest {
+                id: RequestId::forge(1),
+                key: 0,
+                op: Op::Read,
+                extent: Extent::new(Bytes(0), Bytes(65_536)).expect("small"),
+                fua: false,
+                write_back: false,
+                target: Some(target),
+                buffer: Buffer::new(65_536),
+            };
+            disk.expect("started").start_all(&mut vec![request]);
+            let done = done.recv().expect("it comes back");
+            done.result.map(|()| done.request.buffer.as_slice().to_vec())
+        })
+    }
+
+    fn can_be_uncached() -> bool {
+        let target = target(false, file(&[]));
+        let can = target.file.is_uncached(4096, 65_536);
+        if !can {
+            println!("skipped: the system does not say what is cached, or keeps it");
+        }
+        can
+    }
+
+    #[test]
+    fn a_read_passes_the_cache_if_nothing_is_there_when_it_is_carried_out() {
+        let through = read(&|| target(true, file(&content(100))));
+        assert!(through.into_iter().all(|all| all.expect("read") == content(0)[4096..]));
+        if can_be_uncached() {
+            let past = read(&|| target(false, file(&content(100))));
+            assert!(past.into_iter().all(|all| all.expect("read") == content(100)[4096..]));
+        }
+    }
+
+    #[test]
+    fn a_read_that_ends_early_is_done_through_the_cache() {
+        // Two blocks behind the offset, and nothing at all.
+        for len in [4096 + 1024, 4096] {
+            let all = read(&|| target(false, file(&content(100)[..len])));
+            assert!(all.into_iter().all(|all| all.expect("read") == content(0)[4096..]));
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_disk_is_told_and_not_asked_for_twice() {
+        if !can_be_uncached() {
+            return;
+        }
+        // Nothing is there at 4096, which it says with EIO.
+        let failing = || fs::File::open("/proc/self/mem").expect("procfs");
+        for result in read(&|| target(false, failing())) {
+            let error = result.expect_err("not read through the cache");
+            assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! for that time and nobody touches it there, so its memory stays where it is.
 
 use super::file::File;
+use super::pool::Pool;
 use super::{Completions, IoDone, IoRequest};
 use io_uring::{IoUring, opcode, squeue, types};
 use iopace_core::limits::WINDOW_DEPTH_MAX;
@@ -21,6 +22,8 @@ const STOP: u64 = u64::MAX;
 struct Shared {
     ring: IoUring,
     file: Arc<File>,
+    /// Carries out what this ring cannot.
+    slow: Arc<Pool<IoRequest>>,
     /// What the kernel works on; its lock also guards the submission queue.
     inflight: Mutex<Slab<IoRequest>>,
 }
@@ -38,7 +41,11 @@ impl std::fmt::Debug for Uring {
 }
 
 impl Uring {
-    pub(super) fn start(file: Arc<File>, to: Weak<dyn Completions>) -> io::Result<Uring> {
+    pub(super) fn start(
+        file: Arc<File>,
+        to: Weak<dyn Completions>,
+        slow: &Arc<Pool<IoRequest>>,
+    ) -> io::Result<Uring> {
         // Twice the deepest window: the completion queue is twice that again, so neither overflows.
         let ring = IoUring::new(2 * WINDOW_DEPTH_MAX)?;
         let mut probe = io_uring::Probe::new();
@@ -46,7 +53,8 @@ impl Uring {
         if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Write::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let shared = Arc::new(Shared { ring, file, inflight: Mutex::default() });
+        let shared =
+            Arc::new(Shared { ring, file, slow: Arc::clone(slow), inflight: Mutex::default() });
         let reaping = Arc::clone(&shared);
         let builder = thread::Builder::new().name("reaper".into());
         let reaper = builder.spawn(move || reap(&reaping, &to))?;
@@ -70,8 +78,11 @@ impl Uring {
 
 impl Shared {
     fn entry(&self, request: &mut IoRequest) -> squeue::Entry {
+        if let Some(target) = &mut request.target {
+            target.choose(request.buffer.len());
+        }
         let (file, offset) = match &request.target {
-            Some(target) => (&*target.file, target.offset),
+            Some(target) => (target.first(), target.offset),
             None => (&*self.file, request.extent.offset().get()),
         };
         let fd = types::Fd(file.fd().as_raw_fd());
@@ -144,7 +155,7 @@ fn reap(shared: &Shared, to: &Weak<dyn Completions>) {
         }
         let idle = inflight.is_empty();
         drop(inflight);
-        let mut all: Vec<IoDone> = done.drain(..).map(|d| settle(shared, d)).collect();
+        let mut all: Vec<IoDone> = done.drain(..).filter_map(|d| settle(shared, d)).collect();
         if let Some(to) = to.upgrade().filter(|_| !all.is_empty()) {
             to.completed(&mut all);
         }
@@ -163,8 +174,19 @@ fn wait(ring: &IoUring) {
 }
 
 /// A short transfer is completed with ordinary calls; they are rare (a signal, the end of a file).
-fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> IoDone {
+/// What was to pass the page cache and cannot is read anew by another thread, as that may take long
+/// and all others wait for this one: then there is no completion yet.
+fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> Option<IoDone> {
     let mut written = 0;
+    if let Some(past) = request.target.as_mut().and_then(|target| target.past_cache.take()) {
+        let read = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+        let Some(read) = past.settled(read, request.buffer.len()) else {
+            shared.slow.submit(vec![request]);
+            return None;
+        };
+        let result = read.map(|count| request.buffer.resize(count));
+        return Some(IoDone { request, written, result });
+    }
     let result = match usize::try_from(result) {
         Err(_) => Err(io::Error::from_raw_os_error(-result)),
         Ok(count) if count == request.buffer.len() => Ok(()),
@@ -176,7 +198,7 @@ fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> IoDone {
             }
         },
     };
-    IoDone { request, written, result }
+    Some(IoDone { request, written, result })
 }
 
 /// What is left of a transfer of which so many bytes are done.

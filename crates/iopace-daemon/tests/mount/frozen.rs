@@ -60,6 +60,11 @@ fn settle() {
     thread::sleep(Duration::from_millis(500));
 }
 
+/// How many requests wait for their answer without a thread.
+fn waiting(mounted: &Mounted) -> usize {
+    mounted.daemon().mounts().reports()[0].waiting_count
+}
+
 fn kill_all(children: Vec<(&str, Child)>) {
     let begin = Instant::now();
     for (command, mut child) in children {
@@ -120,8 +125,8 @@ fn what_was_given_up_overtakes_nobody() {
     kill_all(vec![("mv", gone)]);
     // Done before the other, this would take its file away.
     let mut next = mounted.run_in("/", "mv -f at/old at/moved");
-    settle();
-    assert!(next.try_wait().expect("its state").is_none(), "it waits");
+    // It waits in us: at the file system below it would be anybody's race.
+    wait_for("the next move", || waiting(&mounted) == 1);
     drop(frozen);
     wait_for("the next move", || next.try_wait().expect("its state").is_some());
     for name in [Mounted::at, Mounted::below] {
@@ -130,6 +135,23 @@ fn what_was_given_up_overtakes_nobody() {
         assert_eq!(fs::read(name(&mounted, "moved")).expect("there"), [7; 1 << 20]);
         assert!(!name(&mounted, "old").exists());
     }
+}
+
+/// The same of a request of the device, which others carry out.
+#[test]
+fn a_direct_write_that_was_given_up_overtakes_nobody() {
+    let Some(mounted) = mounted() else { return };
+    let frozen = Frozen::new(mounted.below(""));
+    let words = "bs=1M count=1 oflag=direct conv=notrunc of=at/written";
+    let gone = mounted.run_in("/", &format!("dd if=/dev/zero {words}"));
+    settle();
+    kill_all(vec![("dd", gone)]);
+    let before = waiting(&mounted);
+    let mut next = mounted.run_in("/", &format!("dd if=at/old {words}"));
+    wait_for("the next write", || waiting(&mounted) == before + 1);
+    drop(frozen);
+    wait_for("the end of the next write", || next.try_wait().expect("its state").is_some());
+    assert!(fs::read(mounted.below("written")).expect("read") == [7; 1 << 20]);
 }
 
 #[test]

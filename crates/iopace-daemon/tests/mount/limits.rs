@@ -167,3 +167,35 @@ fn a_mount_ends_whoever_waits_and_nothing_comes_too_late() {
     assert!(!status.success(), "it had an error");
     assert_eq!(below.metadata().expect("open").len(), 8192);
 }
+
+/// `dd conv=fsync`: what a limited group has dirty when it syncs, it has to wait for once more. The
+/// kernel's own write-back would come to all of it, and to twice the time of the writing.
+#[test]
+fn little_is_left_for_a_sync_of_who_writes_at_his_limit() {
+    const TOTAL: u64 = 30 << 20;
+    for model in [None, Some("null")] {
+        let Some(mounted) = Mounted::over(prepare, |config| {
+            if let Some(model) = model {
+                emulate(&mut config.mounts[0], model);
+            }
+        }) else {
+            return;
+        };
+        mounted.limit("/slow", "wbps=10M");
+        let dd = "dd if=/dev/zero of=at/synced bs=1M count=30 conv=fsync";
+        let (mut dd, mut dirty) = (mounted.run_in("/slow", dd), Vec::new());
+        wait_for("the end of dd", || {
+            let memory = mounted.device().status().memory.expect("it has a page cache");
+            dirty.push(memory.dirty.device.get());
+            ended(&mut dd)
+        });
+        assert!(dd.wait().expect("its end").success());
+        let written = mounted.device().status().stats.write.bytes.get();
+        // On an emulated disk the first chunks of a file, 1 MiB, may lie over each other.
+        assert!(written + (1 << 20) >= TOTAL, "{written} were written back");
+        // A quarter of a second of the limit; a disk that hesitates for a moment changes little.
+        dirty.sort_unstable();
+        let median = dirty[dirty.len() / 2];
+        assert!(median <= TOTAL / 5, "{median} in the middle of {} looks", dirty.len());
+    }
+}

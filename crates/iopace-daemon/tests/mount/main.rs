@@ -1,10 +1,13 @@
 //! A directory mounted through a device: real programs' calls on real files.
 
+mod cold;
 mod errors;
 mod frozen;
 mod fsx;
+mod gate;
 mod limits;
 mod many;
+mod overtaken;
 mod stalled;
 #[path = "../support/mod.rs"]
 mod support;

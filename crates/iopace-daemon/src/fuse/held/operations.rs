@@ -7,6 +7,7 @@
 //! stands in no line and owes nothing.
 
 use super::super::data::Operation;
+use super::super::running::Touch;
 use super::{Held, Reply, Ticket, Waiting};
 use crate::io::pool::Pool;
 use crate::limits::{OPERATION_THREADS, OPERATIONS_OWED_MAX, OPERATIONS_OWED_TOTAL_MAX};
@@ -95,7 +96,9 @@ impl Held {
     ) -> Option<Ticket> {
         let is_in_line = deadline.is_none() || self.lock().owed.has_room(group);
         let due = deadline.map(|at| Due { at, group, is_in_line });
-        let mut ticket = self.hold_until(pid, Some(Reply::Operation(operation)), (None, due));
+        // What it changes it says itself, once it is carried out.
+        let (from, reply) = ((pid, Touch::NOTHING), Some(Reply::Operation(operation)));
+        let mut ticket = self.hold_until(from, reply, (None, due));
         if is_in_line {
             return Some(ticket);
         }

@@ -181,3 +181,62 @@ fn a_ticket_that_goes_unanswered_leaves_nothing_owed() {
     assert!(!all.is_owed_from(Instant(5), &waiting));
     assert_eq!((end(&said).1, all.lock().owed.count()), (Err(libc::EIO), 0));
 }
+
+/// A write of file 3, whose reply says nothing: what counts here is who waits for it.
+fn write_of(all: &Arc<Held>) -> (Ticket, Receiver<Said>) {
+    let (operation, said) = operation();
+    (all.hold((7, Touch::one(3)), Reply::Operation(operation), None), said)
+}
+
+/// Whether somebody who changes file 3 has to wait.
+fn is_kept_back(running: &Running) -> bool {
+    struct Silent;
+    impl super::super::running::Refuse for Silent {
+        fn refuse(self, _: Errno) {}
+    }
+    running.begin(9, Touch::one(3), Silent).is_err()
+}
+
+#[test]
+fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
+    let running = Arc::new(Running::default());
+    let all = Arc::new(Held::new(&running));
+    let look = || all.look(Instant(5), |pid| pid == 7);
+    let (ticket, said) = write_of(&all);
+    assert!(ticket.waiter().begin());
+    assert_eq!([1, 2, 3].map(|_| look()), [0, 0, 0], "just begun, as far as a look can tell");
+    assert!(!is_kept_back(&running));
+    assert_eq!((look(), end(&said).1), (1, Err(libc::EINTR)));
+    assert!(is_kept_back(&running), "it may still come to pass");
+    answer(ticket, Outcome::Ok);
+    assert!(!is_kept_back(&running));
+}
+
+#[test]
+fn nobody_waits_for_what_is_not_carried_out() {
+    let running = Arc::new(Running::default());
+    let all = Arc::new(Held::new(&running));
+    let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |pid| pid == 7));
+    let (never_begun, said) = write_of(&all);
+    assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
+    assert!(!is_kept_back(&running) && !never_begun.waiter().begin());
+    // Between two pieces of a write nothing of it is on its way.
+    let (in_pieces, said) = write_of(&all);
+    let waiter = in_pieces.waiter();
+    assert!(waiter.begin());
+    waiter.has_ended();
+    assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
+    assert!(!is_kept_back(&running) && !waiter.begin());
+    // In the midst of a piece it is waited for, as long as that takes.
+    let (in_piece, said) = write_of(&all);
+    let waiter = in_piece.waiter();
+    assert!(waiter.begin());
+    assert_eq!((look(), end(&said).1), ([0, 0, 0, 1], Err(libc::EINTR)));
+    assert!(is_kept_back(&running));
+    waiter.has_ended();
+    assert!(!is_kept_back(&running) && !waiter.begin());
+    for ticket in [never_begun, in_pieces, in_piece] {
+        answer(ticket, Outcome::Failed(DiskError::Io));
+    }
+    assert!(!is_kept_back(&running));
+}

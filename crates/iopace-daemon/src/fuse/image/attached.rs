@@ -3,9 +3,11 @@
 
 use crate::fuse::record::{self, Kept};
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,9 @@ pub struct Record {
     pub read_only: bool,
     /// The daemon's process.
     pub pid: u32,
+    /// When that was started, see [`started_ticks`]. Older daemons do not say it.
+    #[serde(default)]
+    pub started_ticks: Option<u64>,
     /// The daemon's control socket.
     pub control: Option<PathBuf>,
     /// The daemon's log, if it goes to a file.
@@ -64,6 +69,24 @@ impl Seen {
         }
     }
 
+    /// The daemon's process, also when it has let go of this and ends; `None` if it is gone.
+    pub fn process(&self) -> Option<OwnedFd> {
+        let Record { pid, started_ticks: started, .. } = self.record;
+        let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        let process = pidfd_open(number, PidfdFlags::empty()).ok()?;
+        // If the daemon has the number now, it had it when that was opened.
+        let is_daemon = match started {
+            Some(_) => started_ticks(pid) == started,
+            None => self.is_held(),
+        };
+        is_daemon.then_some(process)
+    }
+
+    /// Whether the record is still there: a daemon that ends in order removes it.
+    pub fn is_left(&self) -> bool {
+        self.path.exists()
+    }
+
     /// Removes what a daemon that is gone has left: this, the record of its mount, and its control
     /// socket, if nobody else listens there by now.
     pub fn remove(&self) {
@@ -76,6 +99,14 @@ impl Seen {
         }
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// When a process was started, in clock ticks since the system was (field 22 of `/proc/PID/stat`,
+/// see `proc_pid_stat(5)`): that and the number are one process's alone.
+pub fn started_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // There may be anything in the name, field 2.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(22 - 3)?.parse().ok()
 }
 
 /// All records in `runtime`, by the name of the loop device.
@@ -111,6 +142,7 @@ mod tests {
             size_bytes: 1 << 20,
             read_only: false,
             pid: 3,
+            started_ticks: None,
             control: None,
             log: None,
         };

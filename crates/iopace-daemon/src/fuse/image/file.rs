@@ -5,6 +5,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::fuse::data::Caller;
 use crate::fuse::held::{Held, Reply, Whole};
+use crate::fuse::running::Touch;
 use crate::job::{Job, Progress, Ticket};
 use crate::nbd::pieces::{PIECE_BYTES, pieces};
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite};
@@ -83,7 +84,7 @@ impl ImageFile {
     }
 
     fn hold(&self, from: Caller, reply: Reply) -> Ticket {
-        Ticket::Fuse(self.held.hold(from.pid, reply, None))
+        Ticket::Fuse(self.held.hold((from.pid, Touch::NOTHING), reply, None))
     }
 
     /// Hands requests to the device, all with the same payer.

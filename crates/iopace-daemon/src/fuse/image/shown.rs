@@ -1,6 +1,6 @@
 //! The exports of a daemon as files below a directory: from its beginning to its end.
 
-use super::attached::Record;
+use super::attached::{Record, started_ticks};
 use super::file::ImageFile;
 use super::filesystem::ImageTree;
 use super::loops::{self, Attached, How};
@@ -204,6 +204,7 @@ impl Images {
                 size_bytes: info.size_bytes,
                 read_only: how.read_only,
                 pid: std::process::id(),
+                started_ticks: started_ticks(std::process::id()),
                 control: daemon.config().control.clone(),
                 log: daemon.config().log.clone(),
             };

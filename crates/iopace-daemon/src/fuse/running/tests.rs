@@ -28,8 +28,8 @@ fn is_dying(pid: u32) -> bool {
 fn who_is_being_killed_is_answered_at_the_second_look() {
     let running = Running::default();
     let ((dying, said), (living, unsaid)) = (reply(), reply());
-    let given_up = running.begin(DYING, Touch::one(1), dying).expect("it begins");
-    let kept = running.begin(8, Touch::one(2), living).expect("it begins");
+    let given_up = running.begin(DYING, Touch::one(1), dying).ok().expect("it begins");
+    let kept = running.begin(8, Touch::one(2), living).ok().expect("it begins");
     assert_eq!(running.look(is_dying), 0);
     assert!(said.try_recv().is_err(), "it may just have begun");
     assert_eq!(running.look(is_dying), 1);
@@ -45,7 +45,7 @@ fn who_is_being_killed_is_answered_at_the_second_look() {
 fn what_was_answered_is_not_given_up() {
     let running = Running::default();
     let (reply, said) = reply();
-    let late = running.begin(DYING, Touch::one(1), reply).expect("it begins");
+    let late = running.begin(DYING, Touch::one(1), reply).ok().expect("it begins");
     assert!(late.take().is_some());
     running.look(is_dying);
     assert_eq!(running.look(is_dying), 0);
@@ -55,51 +55,86 @@ fn what_was_answered_is_not_given_up() {
     assert_eq!(running.given_up_count.load(SeqCst), 0);
 }
 
-#[test]
-fn nothing_overtakes_what_was_given_up() {
-    let running = Running::default();
-    let late = running.begin(DYING, Touch::two(3, 4), reply().0).expect("it begins");
+/// Whoever asks to change this, and when he is carried out.
+fn park(running: &Arc<Running>, pid: u32, touch: Touch) -> Receiver<Option<i32>> {
+    let (reply, said) = reply();
+    let begun = match running.begin(pid, touch, reply) {
+        Ok(late) => late.take(),
+        Err(reply) => {
+            let again = Arc::downgrade(running);
+            running.park(pid, touch, reply, move |reply: Said| {
+                let running = again.upgrade().expect("it is there");
+                let late = running.begin(pid, touch, reply).ok().expect("nothing is in its way");
+                let _ = late.take().expect("it waits").0.send(None);
+            });
+            None
+        }
+    };
+    begun.map(|reply| reply.0.send(None));
+    said
+}
+
+/// Something of him who is being killed is given up while it is carried out.
+fn given_up(running: &Running, touch: Touch) -> Late<'_, Said> {
+    let late = running.begin(DYING, touch, reply().0).ok().expect("it begins");
     running.look(is_dying);
     assert_eq!(running.look(is_dying), 1);
-    let (begun, begins) = channel();
-    thread::scope(|scope| {
-        for touch in [Touch::one(4), Touch::two(6, 3)] {
-            let (running, begun) = (&running, begun.clone());
-            scope.spawn(move || {
-                let late = running.begin(9, touch, reply().0).expect("it begins");
-                begun.send(touch).expect("somebody listens");
-                drop(late);
-            });
-        }
-        // What has nothing to do with it goes on, and who only looks.
-        for touch in [Touch::one(5), Touch::NOTHING] {
-            drop(running.begin(9, touch, reply().0).expect("it begins"));
-        }
-        assert!(begins.recv_timeout(Duration::from_millis(100)).is_err(), "they wait");
-        drop(late);
-        assert!(begins.recv().is_ok() && begins.recv().is_ok());
-    });
-    assert_eq!(running.given_up_count.load(SeqCst), 0);
+    late
+}
+
+fn end(said: &Receiver<Option<i32>>) -> Option<i32> {
+    said.recv_timeout(Duration::from_secs(10)).expect("it ends")
+}
+
+#[test]
+fn nothing_overtakes_what_was_given_up() {
+    let running = Arc::new(Running::default());
+    let late = given_up(&running, Touch::two(3, 4));
+    let waits = [Touch::one(4), Touch::two(6, 3)].map(|touch| park(&running, 9, touch));
+    assert_eq!(running.parked_count(), 2, "without a thread: this one goes on");
+    // What has nothing to do with it is carried out meanwhile, and who only looks.
+    assert_eq!(end(&park(&running, 9, Touch::one(5))), None);
+    drop(running.begin_look(9, reply().0));
+    assert!(waits.iter().all(|said| said.try_recv().is_err()), "they wait");
+    drop(late);
+    assert_eq!(waits.map(|said| end(&said)), [None, None]);
+    assert_eq!((running.given_up_count.load(SeqCst), running.parked_count()), (0, 0));
     assert!(running.rows.iter().all(|row| row.lock().expect("whole").is_empty()));
 }
 
 #[test]
+fn who_waits_for_two_waits_for_both() {
+    let running = Arc::new(Running::default());
+    let (one, other) = (given_up(&running, Touch::one(3)), given_up(&running, Touch::one(4)));
+    let waits = park(&running, 9, Touch::two(3, 4));
+    drop(one);
+    assert_eq!(running.parked_count(), 1);
+    assert!(waits.try_recv().is_err());
+    drop(other);
+    assert_eq!(end(&waits), None);
+}
+
+#[test]
 fn who_waits_for_what_was_given_up_can_be_killed_too() {
-    let running = Running::default();
-    let late = running.begin(DYING, Touch::one(3), reply().0).expect("it begins");
-    running.look(is_dying);
-    assert_eq!(running.look(is_dying), 1);
-    let (reply, said) = reply();
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| running.begin(9, Touch::one(3), reply).is_none());
-        while !waits.is_finished() {
-            running.look(|pid| pid == 9);
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert!(waits.join().expect("no panic"), "it never begins");
-    });
-    assert_eq!(said.recv(), Ok(Some(libc::EINTR)));
+    let running = Arc::new(Running::default());
+    let late = given_up(&running, Touch::one(3));
+    let waits = park(&running, 9, Touch::one(3));
+    let looks = [1, 2].map(|_| running.look(|pid| pid == 9));
+    assert_eq!((looks, end(&waits)), ([0, 1], Some(libc::EINTR)));
     assert_eq!(running.given_up_count.load(SeqCst), 1, "only what goes on");
     drop(late);
+    assert!(waits.try_recv().is_err(), "it never begins");
     assert_eq!(running.given_up_count.load(SeqCst), 0);
+}
+
+#[test]
+fn with_the_mount_the_wait_ends() {
+    let running = Arc::new(Running::default());
+    let late = given_up(&running, Touch::one(3));
+    let waits = park(&running, 9, Touch::one(3));
+    running.end();
+    assert_eq!(end(&waits), Some(libc::EIO));
+    assert_eq!(end(&park(&running, 9, Touch::one(3))), Some(libc::EIO), "who comes later too");
+    drop(late);
+    assert!(waits.try_recv().is_err());
 }

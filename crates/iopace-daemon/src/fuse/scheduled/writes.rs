@@ -1,32 +1,48 @@
 //! Writes: into the page cache below, past it, and those of mappings.
 
-use super::super::data::{Caller, Opened};
+use super::super::data::{Caller, LateWrite, Opened, WriteMode};
 use super::super::held::{Reply, Room};
-use super::super::running::Late;
+use super::super::running::Touch;
 use super::Scheduled;
 use crate::buffer::Buffer;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Ticket;
 use crate::limits::FUSE_SHORT_WRITE_BYTES;
-use fuser::{Errno, ReplyWrite};
+use fuser::Errno;
 use iopace_core::request::{GroupId, Op, TaskId};
 use rustix::fs::OFlags;
 use std::io;
 use std::sync::Arc;
 
-/// The reply of a write that is being carried out.
-pub(super) type LateWrite<'a> = Late<'a, ReplyWrite>;
-
 /// A write as it came.
 pub(super) struct Write<'a> {
     pub(super) who: (TaskId, GroupId),
     pub(super) data: &'a [u8],
+    /// What was taken for the data before, if it had to wait.
+    pub(super) room: Option<Room>,
     pub(super) target: Target,
     pub(super) durable: bool,
 }
 
 impl Scheduled {
+    /// A direct write may be short, as [`Scheduled::write_through`] has it. Others the kernel takes
+    /// for failed then: of those there is one for each file that waits, and what the kernel writes
+    /// of mappings it bounds itself.
+    pub(super) fn room_of(
+        &self,
+        file: &Opened,
+        mode: WriteMode,
+        len: usize,
+    ) -> (usize, Option<Room>) {
+        match Room::take(&self.memory, len as u64) {
+            None if file.file.is_direct() && !mode.mapped => {
+                (len.min(FUSE_SHORT_WRITE_BYTES), None)
+            }
+            room => (len, room),
+        }
+    }
+
     /// A write that bypasses the page cache, or that is durable when it is answered.
     pub(super) fn write_through(
         &self,
@@ -35,8 +51,8 @@ impl Scheduled {
         write: Write<'_>,
         late: &LateWrite<'_>,
     ) {
-        let Write { who, mut data, mut target, durable } = write;
-        let room = Room::take(&self.memory, data.len() as u64);
+        let Write { who, mut data, room, mut target, durable } = write;
+        let room = room.or_else(|| Room::take(&self.memory, data.len() as u64));
         if room.is_none() && file.file.is_direct() {
             data = &data[..data.len().min(FUSE_SHORT_WRITE_BYTES)];
         } else if room.is_none() {
@@ -50,6 +66,7 @@ impl Scheduled {
         let extent = self.place(file, target.offset, u64::from(len));
         let is_written = target.is_written;
         let Some(reply) = late.take() else { return };
+        let from = (from, Touch::one(file.inode.id()));
         let ticket = self.hold(from, Reply::Write(reply, len), room);
         let mut job = self.job(who, Op::Write, extent, (Some(target), ticket));
         job.fua = durable;
@@ -67,25 +84,27 @@ impl Scheduled {
         write: Write<'_>,
         late: &LateWrite<'_>,
     ) {
-        let Write { who: (task, group), data, mut target, .. } = write;
+        let Write { who: (task, group), data, room, mut target, .. } = write;
         target.region = self.keep(file);
         let len = data.len() as u32;
         let extent = self.dirty_place(file, target.offset, u64::from(len));
-        let Some(room) = Room::take(&self.memory, data.len() as u64) else {
+        let touch = Touch::one(file.inode.id());
+        let room = room.or_else(|| Room::take(&self.memory, data.len() as u64));
+        let Some(room) = room else {
             // As above. The pause comes after the write then, as in the kernel.
             if let Err(error) = target.write_from(0, u64::from(len), false, data) {
                 return answer(late, data.len(), Err(error));
             }
             target.is_written = true;
             let Some(reply) = late.take() else { return };
-            let ticket = self.hold(from, Reply::Write(reply, len), None);
+            let ticket = self.hold((from, touch), Reply::Write(reply, len), None);
             return self.submit(self.job((task, group), Op::Write, extent, (Some(target), ticket)));
         };
         let mut room = Some(room);
         let at_once =
             self.device.write_at_once((task, group, extent), (data, &target), &mut || {
                 let reply = late.take().map(|reply| Reply::Write(reply, len));
-                let ticket = self.hold(from, reply, room.take());
+                let ticket = self.hold((from, touch), reply, room.take());
                 let target = target.clone();
                 let mut job = self.job((task, group), Op::Write, extent, (Some(target), ticket));
                 job.buffer = Buffer::from(data);

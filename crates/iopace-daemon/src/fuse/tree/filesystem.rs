@@ -1,10 +1,11 @@
 //! The requests of the kernel: each is handed on and its reply given.
 
-use super::attr::{Wanted, strip_privileges};
+use super::attr::Wanted;
 use super::names::New;
 use super::replies::Turn::{Change, ChangeName, ChangeNames, Link, Look, LookAtNames};
 use super::replies::{attr, caller, created, done, entry, found, give, space, value};
 use super::wishes::ask;
+use super::writing::{self, Copy, Write};
 use super::{Served, Tree};
 use crate::clock::FileTime;
 use fuser::{
@@ -221,17 +222,13 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let from = caller(request);
         let file = match self.0.file(handle) {
             Ok(file) => file,
             Err(error) => return reply.error(error.into()),
         };
-        let mode = Tree::write_mode(flags, write_flags);
+        let (from, mode) = (caller(request), Tree::write_mode(flags, write_flags));
         let strips = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let reply = if strips { self.0.stripped(from, &file, reply) } else { Some(reply) };
-        if let Some(reply) = reply {
-            self.0.data.write(from, &file, offset, data, mode, reply);
-        }
+        writing::write(&self.0, &Write { from, file, offset, mode, strips }, (data, None), reply);
     }
 
     fn flush(
@@ -436,16 +433,10 @@ impl Filesystem for Served {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let from = caller(request);
-        let files = self.0.file(source).and_then(|source| {
-            let to = self.0.file(to)?;
-            strip_privileges(from, &to.inode)?;
-            Ok((source, to))
-        });
-        match files {
+        match self.0.file(source).and_then(|source| Ok((source, self.0.file(to)?))) {
             Ok((source, to)) => {
-                let (source, to) = ((&source, source_offset), (&to, to_offset));
-                self.0.data.copy(from, source, to, len, reply);
+                let (source, to) = ((source, source_offset), (to, to_offset));
+                writing::copy(&self.0, Copy { from: caller(request), source, to, len }, reply);
             }
             Err(error) => reply.error(error.into()),
         }

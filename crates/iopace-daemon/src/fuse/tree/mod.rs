@@ -7,6 +7,7 @@
 //! | `names` | what a directory holds: lookup, create, remove, rename |
 //! | `dir` | listing a directory |
 //! | `attr`, `xattr` | attributes, plain and extended |
+//! | `writing` | writes and copies, as far as the tree has a part in them |
 //! | `open`, `space` | open files, and where they have space |
 //! | `inode` | the files that the kernel knows |
 //! | `trim` | having the kernel forget some |
@@ -23,6 +24,7 @@ mod replies;
 mod space;
 pub(crate) mod trim;
 mod wishes;
+mod writing;
 mod xattr;
 
 #[cfg(test)]

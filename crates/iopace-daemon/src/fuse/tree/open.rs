@@ -101,7 +101,8 @@ impl Tree {
         let is_read = kept & OFlags::ACCMODE != OFlags::WRONLY;
         let file =
             if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
-        let opened = Opened::new(file, inode, durable);
+        let is_kept_above = self.options.alone && !direct;
+        let opened = Opened::new(file, inode, durable, is_kept_above);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }

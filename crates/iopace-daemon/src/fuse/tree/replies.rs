@@ -1,14 +1,14 @@
 //! Giving replies: what was found, or the error.
 
-use super::super::data::{Caller, Kind, Opened};
+use super::super::data::{Caller, Kind};
 use super::super::running::{Late, Refuse, Touch};
-use super::attr::{nothing, strip_modes};
+use super::attr::nothing;
 use super::names::Entry;
 use super::open::Handle;
 use super::xattr::Value;
 use super::{Served, Tree};
 use fuser::{Errno, FileAttr, Generation, INodeNo, Request};
-use fuser::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyWrite, ReplyXattr};
+use fuser::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyXattr};
 use rustix::fs::StatVfs;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -62,9 +62,7 @@ impl Served {
     ) {
         let from = caller(request);
         self.0.data.passed_through(from);
-        if let Some(late) = self.0.running.begin(from.pid, Touch::NOTHING, reply) {
-            run(&self.0, from, &late);
-        }
+        run(&self.0, from, &self.0.running.begin_look(from.pid, reply));
     }
 
     /// Has `run` carry out an operation that may need the disk: at once, or, if the caller's group
@@ -108,42 +106,32 @@ impl Served {
     }
 }
 
-/// Has `run` carry out an operation now. Its caller may be given up meanwhile.
+/// Has `run` carry out an operation now, or when what was given up has come to pass. Its caller may
+/// be given up meanwhile.
 fn carry_out<R: Refuse + Send + 'static, const N: usize>(
-    tree: &Tree,
+    tree: &Arc<Tree>,
     (from, turn): (Caller, Turn),
     names: [&OsStr; N],
     reply: R,
-    run: impl FnOnce(&Tree, Caller, [&OsStr; N], &Late<'_, R>),
+    run: impl FnOnce(&Tree, Caller, [&OsStr; N], &Late<'_, R>) + Send + 'static,
 ) {
-    let Some(late) = tree.running.begin(from.pid, turn.touch(), reply) else { return };
+    let late = match tree.running.begin(from.pid, turn.touch(), reply) {
+        Ok(late) => late,
+        Err(reply) => {
+            let (weak, names) = (Arc::downgrade(tree), names.map(OsStr::to_owned));
+            let work = move |reply: R| {
+                let Some(tree) = weak.upgrade() else { return reply.refuse(Errno::EIO) };
+                let names = names.each_ref().map(OsString::as_os_str);
+                carry_out(&tree, (from, turn), names, reply, run);
+            };
+            return tree.running.park(from.pid, turn.touch(), reply, work);
+        }
+    };
     run(tree, from, names, &late);
     if late.is_untold() {
         let changed = turn.changed(&names);
         drop(late);
         tree.running.ask_anew(changed);
-    }
-}
-
-impl Tree {
-    /// Takes the privileges of a file away that is to be written. The reply comes back unless that
-    /// failed, or nobody waits for it any more.
-    pub(super) fn stripped(
-        &self,
-        from: Caller,
-        file: &Opened,
-        reply: ReplyWrite,
-    ) -> Option<ReplyWrite> {
-        let late = self.running.begin(from.pid, Touch::one(file.inode.id()), reply)?;
-        let stripped = strip_modes(from, &file.inode);
-        let reply = late.take()?;
-        match stripped {
-            Ok(()) => Some(reply),
-            Err(error) => {
-                reply.error(error.into());
-                None
-            }
-        }
     }
 }
 

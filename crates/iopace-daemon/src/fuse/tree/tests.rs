@@ -8,14 +8,15 @@ mod open_files;
 mod random;
 mod smoke;
 mod twins;
+mod waiting;
 
-use super::super::data::{Caller, Data, Kind, Opened, Operation, WriteMode};
+use super::super::data::{Caller, Data, Kind, LateWrite, Opened, Operation, WriteMode};
+use super::super::held::Room;
 use super::inode::Inode;
 use super::{Options, Served, Tree};
 use crate::buffer::Buffer;
-use fuser::{
-    BackgroundSession, Config, MountOption, ReplyData, ReplyEmpty, ReplyWrite, Session, SessionACL,
-};
+use crate::memory::Memory;
+use fuser::{BackgroundSession, Config, MountOption, ReplyData, ReplyEmpty, Session, SessionACL};
 use iopace_core::request::{GroupId, TaskId};
 use rustix::io::ReadWriteFlags;
 use std::fs::File;
@@ -23,7 +24,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tempfile::TempDir;
 
 /// Writes as much of `data` as the system takes at once, in the way that the kernel wants.
@@ -44,6 +45,9 @@ struct Plain {
     /// Everybody has a limit; what was held since.
     limits: AtomicBool,
     held: Mutex<Vec<Kind>>,
+    /// Memory for writes that wait, and whether there was room for each that was carried out.
+    memory: OnceLock<Arc<Memory>>,
+    had_room: Mutex<Vec<bool>>,
 }
 
 impl Plain {
@@ -92,15 +96,24 @@ impl Data for Plain {
         _from: Caller,
         file: &Arc<Opened>,
         offset: u64,
-        data: &[u8],
+        (data, room): (&[u8], Option<Room>),
         mode: WriteMode,
-        reply: ReplyWrite,
+        late: &LateWrite<'_>,
     ) {
+        let Some(reply) = late.take() else { return };
+        if let Some(memory) = self.memory.get() {
+            let room = room.or_else(|| Room::take(memory, data.len() as u64));
+            self.had_room.lock().unwrap().push(room.is_some());
+        }
         self.durable.fetch_add(mode.durable.into(), Ordering::Relaxed);
         match Plain::write_all(file, offset, data, mode) {
             Ok(done) => reply.written(done as u32),
             Err(error) => reply.error(error.into()),
         }
+    }
+
+    fn room(&self, _file: &Opened, _mode: WriteMode, len: usize) -> (usize, Option<Room>) {
+        (len, self.memory.get().and_then(|memory| Room::take(memory, len as u64)))
     }
 
     fn sync(&self, _from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
@@ -117,8 +130,9 @@ impl Data for Plain {
         (source, mut at): (&Arc<Opened>, u64),
         (to, mut to_at): (&Arc<Opened>, u64),
         len: u64,
-        reply: ReplyWrite,
+        late: &LateWrite<'_>,
     ) {
+        let Some(reply) = late.take() else { return };
         let len = len.min(1 << 30) as usize;
         let files = (&source.file, &to.file);
         match rustix::fs::copy_file_range(files.0, Some(&mut at), files.1, Some(&mut to_at), len) {

@@ -1,0 +1,97 @@
+//! Writes and copies, on their way to the data: privileges of the file go first, and what was given
+//! up is overtaken by nobody.
+
+use super::super::data::{Caller, LateWrite, Opened, WriteMode};
+use super::super::held::Room;
+use super::super::running::Touch;
+use super::Tree;
+use super::attr::{strip_modes, strip_privileges};
+use super::replies::give;
+use fuser::{Errno, ReplyWrite};
+use std::io;
+use std::sync::Arc;
+
+/// A write without its data.
+#[derive(Clone)]
+pub(super) struct Write {
+    pub(super) from: Caller,
+    pub(super) file: Arc<Opened>,
+    pub(super) offset: u64,
+    pub(super) mode: WriteMode,
+    /// The kernel says that the file's privileges have to go.
+    pub(super) strips: bool,
+}
+
+/// A copy from one open file to another.
+pub(super) struct Copy {
+    pub(super) from: Caller,
+    pub(super) source: (Arc<Opened>, u64),
+    pub(super) to: (Arc<Opened>, u64),
+    pub(super) len: u64,
+}
+
+/// Carries out a write now, or when what was given up has come to pass. Who has waited has the
+/// room that was taken for his data: it goes on with it.
+pub(super) fn write(
+    tree: &Arc<Tree>,
+    write: &Write,
+    (data, room): (&[u8], Option<Room>),
+    reply: ReplyWrite,
+) {
+    let Write { from, file, offset, mode, strips } = write;
+    if data.is_empty() {
+        return reply.written(0);
+    }
+    let touch = Touch::one(file.inode.id());
+    match tree.running.begin(from.pid, touch, reply) {
+        Ok(late) => {
+            let stripped = if *strips { strip_modes(*from, &file.inode) } else { Ok(()) };
+            if goes_on(stripped, &late) {
+                tree.data.write(*from, file, *offset, (data, room), *mode, &late);
+            }
+        }
+        Err(reply) => {
+            let (len, room) = match room {
+                Some(room) => (data.len(), Some(room)),
+                None => tree.data.room(file, *mode, data.len()),
+            };
+            let (weak, write, data) = (Arc::downgrade(tree), write.clone(), data[..len].to_vec());
+            tree.running.park(from.pid, touch, reply, move |reply| {
+                let Some(tree) = weak.upgrade() else { return reply.error(Errno::EIO) };
+                self::write(&tree, &write, (&data, room), reply);
+            });
+        }
+    }
+}
+
+/// The same of a copy.
+pub(super) fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
+    let (pid, file) = (copy.from.pid, &copy.to.0);
+    let touch = Touch::one(file.inode.id());
+    match tree.running.begin(pid, touch, reply) {
+        Ok(late) => {
+            let Copy { from, source, to, len } = copy;
+            if goes_on(strip_privileges(from, &to.0.inode), &late) {
+                tree.data.copy(from, (&source.0, source.1), (&to.0, to.1), len, &late);
+            }
+        }
+        Err(reply) => {
+            let weak = Arc::downgrade(tree);
+            tree.running.park(pid, touch, reply, move |reply| match weak.upgrade() {
+                Some(tree) => self::copy(&tree, copy, reply),
+                None => reply.error(Errno::EIO),
+            });
+        }
+    }
+}
+
+/// Whether the privileges are gone and somebody still waits; the error is given here.
+fn goes_on(stripped: io::Result<()>, late: &LateWrite<'_>) -> bool {
+    match stripped {
+        Ok(()) => !late.is_given_up(),
+        Err(error) => {
+            give(Err(error), late, |reply: ReplyWrite, ()| reply.written(0));
+            false
+        }
+    }
+}
