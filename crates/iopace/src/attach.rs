@@ -8,7 +8,7 @@ use crate::cli::AttachArgs;
 use crate::log;
 use crate::mount::detach::{Front, start};
 use crate::mount::{leave_directory, quoted_path};
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use crate::paths::{SocketDir, runtime_dir, runtime_dirs};
 use crate::serve::{Plan, run_plan};
 use crate::units;
@@ -53,7 +53,7 @@ pub fn run(args: &AttachArgs) -> Result<(), Failure> {
     };
     let said = start(&log)?;
     let (path, rest) = said.split_once('\n').unwrap_or((&said, ""));
-    eprint!("{rest}");
+    note(format_args!("{}", rest.trim_end()));
     print(&format!("{path}\n"))
 }
 
@@ -75,9 +75,9 @@ fn clear_left(seen: &Seen) -> Option<bool> {
     let path = record.loop_device.display();
     if is_free {
         seen.remove();
-        eprintln!("{path}: its daemon was killed; what it left is cleared away");
+        note(format_args!("{path}: its daemon was killed; what it left is cleared away"));
     } else {
-        eprintln!("{path}: its daemon was killed, but somebody still uses it");
+        note(format_args!("{path}: its daemon was killed, but somebody still uses it"));
     }
     Some(is_free)
 }

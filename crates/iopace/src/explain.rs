@@ -110,18 +110,20 @@ fn shown(Remedy { command, effect, price }: &Remedy, control: Option<&str>) -> S
 }
 
 fn causes(causes: &[Cause]) -> String {
-    let mut rows = table(["why", "share", "each request", "now"]);
+    let each = |each: u64| right(if each == 0 { "-".into() } else { time(each) });
+    // One has a column of its own where there is any.
+    let has_writes = causes.iter().any(|cause| cause.per_buffered_write_ns > 0);
+    let has_requests = !has_writes || causes.iter().any(|cause| cause.per_request_ns > 0);
+    let requests = has_requests.then_some("each request");
+    let writes = has_writes.then_some("each write");
+    let columns = ["why", "share"].into_iter().chain(requests).chain(writes).chain(["now"]);
+    let mut rows = table(columns);
     for cause in causes {
-        let each = match cause.per_request_ns {
-            0 => "-".into(),
-            each => time(each),
-        };
-        rows.add_row([
-            Cell::new(&cause.word),
-            right(percent(cause.share_permille)),
-            right(each),
-            right(cause.now_count),
-        ]);
+        let requests = has_requests.then(|| each(cause.per_request_ns));
+        let writes = has_writes.then(|| each(cause.per_buffered_write_ns));
+        let first = [Cell::new(&cause.word), right(percent(cause.share_permille))];
+        let now = [right(cause.now_count)];
+        rows.add_row(first.into_iter().chain(requests).chain(writes).chain(now));
     }
     finish(&rows, 2)
 }
@@ -129,9 +131,13 @@ fn causes(causes: &[Cause]) -> String {
 fn groups(groups: &[&WaitingGroup], left_out_count: usize) -> String {
     let mut rows = table(["group", "why", "share", "each waits", "now", "what it means"]);
     for group in groups {
+        let word = match &*group.kind {
+            "" => group.word.clone(),
+            kind => format!("{kind}: {}", group.word),
+        };
         rows.add_row([
             Cell::new(&group.group),
-            Cell::new(&group.word),
+            Cell::new(word),
             right(percent(group.share_permille)),
             right(time(group.each_waits_ns)),
             right(group.waiting_count),

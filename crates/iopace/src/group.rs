@@ -6,9 +6,8 @@ use crate::cli::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
-use crate::output::{Failure, Format, print, print_json};
+use crate::output::{Failure, Format, print, print_json, warn};
 use crate::running::{Sought, daemon};
-use crate::units::shell_word;
 use iopace_core::limits::GROUP_FILE_BYTES_MAX;
 use iopace_daemon::control::Client;
 use iopace_daemon::control::api::{FileReport, Move, SettingWarning, WriteFile};
@@ -101,15 +100,7 @@ fn set(args: &SetArgs) -> Result<(), Failure> {
     let write = WriteFile { group: group.clone(), file: file.clone(), text };
     let written = client.write_group(&write).map_err(Failure::new)?;
     for SettingWarning { device, text, command } in &written.warnings {
-        let command = match &**command {
-            "" => String::new(),
-            command => {
-                let control = daemon.control.as_ref().map(|path| path.display().to_string());
-                let control = control.map(|path| format!(" --control {}", shell_word(&path)));
-                format!(": {command}{}", control.unwrap_or_default())
-            }
-        };
-        eprintln!("warning: {device}: {text}{command}");
+        warn(device, text, command, daemon.control.as_deref());
     }
     done(daemon, &written, || show::written(&written))
 }
@@ -156,7 +147,12 @@ fn get(args: &GetArgs) -> Result<(), Failure> {
 
 fn move_to(args: &MoveArgs) -> Result<(), Failure> {
     let MoveArgs { export, connection, pid, group, daemon } = args;
-    let sought = Sought { export: export.as_deref(), group: Some(group), ..Sought::default() };
+    let sought = Sought {
+        export: export.as_deref(),
+        connection: *connection,
+        group: Some(group),
+        ..Sought::default()
+    };
     let client = find(daemon, sought)?;
     let (export, group) = (export.clone(), group.clone());
     let change = Move { export, connection: *connection, pid: *pid, group };

@@ -2,18 +2,25 @@
 //!
 //! Where that is the journal, each line begins with its priority as the journal takes it (`<3>`,
 //! see sd-daemon(3)); the journal has its own time stamps and shows levels as colours.
+//!
+//! A log that cannot be written (a full file system, a pipe that nobody reads any more) ends
+//! nothing: its lines are lost, and the first line that can be written says how many.
 
 use crate::cli::LogFormat;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 /// Whether something was logged that somebody should see.
 static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Messages that could not be written since one could.
+static LOST_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Starts logging; `verbose` and `quiet` count how often they were said.
 pub fn start(format: LogFormat, verbose: u8, quiet: u8) {
@@ -26,11 +33,13 @@ pub fn start(format: LogFormat, verbose: u8, quiet: u8) {
     };
     let is_journal = is_journal(std::env::var_os("JOURNAL_STREAM").as_deref());
     let writer = match is_journal {
-        true => BoxMakeWriter::new(Journal.and(noted())),
-        false => BoxMakeWriter::new(io::stderr.and(noted())),
+        true => BoxMakeWriter::new(Losing { to: Journal, format }.and(noted())),
+        false => BoxMakeWriter::new(Losing { to: io::stderr, format }.and(noted())),
     };
     let colours = io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(writer);
+    // It would say on standard error that standard error cannot be written, and panic there.
+    let builder = builder.log_internal_errors(false);
     match format {
         LogFormat::Human if is_journal => {
             builder.with_ansi(false).with_target(false).with_level(false).without_time().init();
@@ -38,6 +47,35 @@ pub fn start(format: LogFormat, verbose: u8, quiet: u8) {
         LogFormat::Human => builder.with_ansi(colours).with_target(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
+    log_panics();
+}
+
+/// Has panics logged like everything else, with the thread and the place: a thread that is lost is
+/// worth knowing of, also if the daemon ends well afterwards.
+///
+/// A panic in here would be the end of the daemon: the standard library aborts at once, without
+/// asking any hook. So nothing in here unwraps, and the log loses what it cannot write.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        HAS_WARNED.store(true, Relaxed);
+        let thread = std::thread::current();
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let payload = info.payload();
+        let message = payload.downcast_ref::<&str>().copied();
+        let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        // Empty unless RUST_BACKTRACE is set.
+        let trace = Backtrace::capture();
+        let trace = match trace.status() {
+            BacktraceStatus::Captured => format!("\n{trace}"),
+            _ => String::new(),
+        };
+        tracing::error!(
+            thread = thread.name().unwrap_or("without a name"),
+            place,
+            "panicked: {}{trace}",
+            message.unwrap_or("no message")
+        );
+    }));
 }
 
 /// Takes note of warnings and errors beside writing them.
@@ -49,7 +87,7 @@ fn noted() -> impl for<'a> MakeWriter<'a> {
     note.with_max_level(tracing::Level::WARN)
 }
 
-/// Removes the log of a daemon that has ended well, unless there is a warning in it.
+/// Removes the log of a daemon that has ended well, unless there is a warning or a panic in it.
 pub fn remove_if_clean(log: &Path) {
     if !HAS_WARNED.load(Relaxed) {
         let _ = std::fs::remove_file(log);
@@ -62,6 +100,62 @@ fn is_journal(stream: Option<&OsStr>) -> bool {
     let Ok(found) = rustix::fs::fstat(rustix::stdio::stderr()) else { return false };
     let own = format!("{}:{}", found.st_dev, found.st_ino);
     stream.is_some_and(|stream| stream == own.as_str())
+}
+
+/// Where the log goes, as something that never fails.
+struct Losing<M> {
+    to: M,
+    format: LogFormat,
+}
+
+impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Losing<M> {
+    type Writer = Lossy<'static, M::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Lossy { to: self.to.make_writer(), format: self.format, lost_count: &LOST_COUNT }
+    }
+
+    fn make_writer_for(&'a self, meta: &tracing::Metadata<'_>) -> Self::Writer {
+        let to = self.to.make_writer_for(meta);
+        Lossy { to, format: self.format, lost_count: &LOST_COUNT }
+    }
+}
+
+/// Loses what cannot be written, and counts it. It is given whole messages.
+struct Lossy<'a, W> {
+    to: W,
+    format: LogFormat,
+    lost_count: &'a AtomicU64,
+}
+
+impl<W: Write> Write for Lossy<'_, W> {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let lost_count = self.lost_count.swap(0, Relaxed);
+        // Of the last that was lost, a part may have been written.
+        let said = match (lost_count, self.format) {
+            (0, _) => String::new(),
+            (count, LogFormat::Human) => {
+                format!("\nmessages before this one that could not be written: {count}\n")
+            }
+            (count, LogFormat::Json) => format!(
+                "\n{{\"level\":\"WARN\",\"message\":\"messages before this one could not be \
+                 written\",\"lost_count\":{count}}}\n"
+            ),
+        };
+        let written = match lost_count {
+            0 => self.to.write_all(message),
+            _ => self.to.write_all(&[said.as_bytes(), message].concat()),
+        };
+        if written.is_err() {
+            self.lost_count.fetch_add(lost_count + 1, Relaxed);
+        }
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.to.flush();
+        Ok(())
+    }
 }
 
 /// Standard error, with priorities.
@@ -114,6 +208,7 @@ impl<W: Write> Write for Prioritised<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     #[test]
     fn every_line_has_the_priority_of_its_message() {
@@ -122,6 +217,74 @@ mod tests {
         writer.write_all(b"one\ntwo\n").expect("written");
         writer.write_all(b"three\n").expect("written");
         assert_eq!(String::from_utf8(written).expect("text"), "<4>one\n<4>two\n<4>three\n");
+    }
+
+    /// Room for so many bytes, as on a full file system.
+    struct Full<'a> {
+        left: usize,
+        written: &'a mut Vec<u8>,
+    }
+
+    impl Write for Full<'_> {
+        fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+            let len = data.len().min(self.left);
+            self.left -= len;
+            self.written.extend_from_slice(&data[..len]);
+            if len == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(len) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_lost_and_counted() {
+        let lost_count = AtomicU64::new(0);
+        for (format, said) in [(LogFormat::Human, "written: 3\n"), (LogFormat::Json, ":3}\n")] {
+            let mut written = Vec::new();
+            let mut say = |left: usize, message: &[u8]| {
+                let to = Full { left, written: &mut written };
+                let mut writer = Lossy { to, format, lost_count: &lost_count };
+                writer.write_all(message).and_then(|()| writer.flush()).expect("never fails");
+            };
+            say(100, b"before\n");
+            say(2, b"one\n");
+            say(0, b"two\n");
+            say(1, b"three\n");
+            assert_eq!(lost_count.load(Relaxed), 3);
+            say(1_000, b"after\n");
+            say(1_000, b"last\n");
+            let text = String::from_utf8(written).expect("text");
+            assert!(text.starts_with("before\non\n"), "{text}");
+            assert!(text.ends_with(&format!("{said}after\nlast\n")), "{text}");
+            assert_eq!(lost_count.load(Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_logged_with_thread_and_place_and_keeps_the_log() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("iopace.log");
+        let writer = Mutex::new(std::fs::File::create(&log).expect("made"));
+        let builder = tracing_subscriber::fmt().with_writer(writer).with_ansi(false);
+        let subscriber = builder.finish();
+        let former = std::panic::take_hook();
+        log_panics();
+        let thread = std::thread::Builder::new().name("worker".into()).spawn(|| {
+            tracing::subscriber::with_default(subscriber, || {
+                let count = std::hint::black_box(7);
+                panic!("lost count at {count}");
+            })
+        });
+        let ended = thread.expect("a thread").join();
+        std::panic::set_hook(former);
+        assert!(ended.is_err());
+        remove_if_clean(&log);
+        let text = std::fs::read_to_string(&log).expect("kept");
+        for words in ["ERROR", "panicked: lost count at 7", "thread=\"worker\"", "src/log.rs:"] {
+            assert!(text.contains(words), "'{words}' in {text}");
+        }
     }
 
     #[test]

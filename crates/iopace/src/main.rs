@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            output::note(format_args!("error: {}", failure.message));
             ExitCode::from(failure.status)
         }
     }

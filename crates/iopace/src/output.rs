@@ -1,10 +1,12 @@
 //! What goes to standard output, and how a command fails.
 
+use crate::units::shell_word;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// How to print a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -61,6 +63,26 @@ pub fn print_on(text: &str) -> Result<bool, Failure> {
     }
 }
 
+/// Says on standard error that something holds, and will not do what it says.
+///
+/// The command line that changes that gets the `--control` that was given.
+pub fn warn(of: &str, text: &str, command: &str, control: Option<&Path>) {
+    let command = match (command, control) {
+        ("", _) => String::new(),
+        (command, None) => format!(": {command}"),
+        (command, Some(path)) => {
+            format!(": {command} --control {}", shell_word(&path.display().to_string()))
+        }
+    };
+    note(format_args!("warning: {of}: {text}{command}"));
+}
+
+/// Says a line on standard error. What cannot be written there is lost: that must not keep anybody
+/// from the end of what was begun.
+pub fn note(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Prints a value as JSON.
 ///
 /// # Errors
@@ -72,7 +94,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// A table without lines; long text is broken at a hundred columns.
-pub fn table<const N: usize>(header: [&str; N]) -> Table {
+pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(header);

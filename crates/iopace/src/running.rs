@@ -15,6 +15,8 @@ pub struct Sought<'a> {
     pub group: Option<&'a str>,
     /// An export.
     pub export: Option<&'a str>,
+    /// A connection, by number: each daemon counts its own.
+    pub connection: Option<u64>,
     /// A loopback port.
     pub port: bool,
 }
@@ -49,10 +51,15 @@ impl Sought<'_> {
             let asked = (path != "/").then(|| client.group_files(path, Some("io.weight"), None));
             !matches!(asked, Some(Err(ClientError::Refused { status: 404, .. })))
         };
+        let has_connection = |number: u64| {
+            let all = client.connections();
+            all.is_ok_and(|all| all.iter().any(|one| one.connection == number))
+        };
         self.device.is_none_or(has_device)
             && self.export.is_none_or(has_export)
             && (!self.port || report.http.is_some())
             && self.group.is_none_or(has_group)
+            && self.connection.is_none_or(has_connection)
     }
 
     /// As in `device 'disk' and group '/vms'`; empty if nothing was named.
@@ -61,6 +68,7 @@ impl Sought<'_> {
         let named = named.into_iter().filter_map(|(what, name)| Some((what, name?)));
         let named = named.filter(|named| *named != ("group", "/"));
         let mut words: Vec<String> = named.map(|(what, name)| format!("{what} '{name}'")).collect();
+        words.extend(self.connection.map(|number| format!("connection '{number}'")));
         if self.port {
             words.push("a loopback port".into());
         }
@@ -127,6 +135,8 @@ mod tests {
         let sought = Sought { device: Some("disk"), group: Some("/vms"), ..Sought::default() };
         assert_eq!(sought.words(), "device 'disk' and group '/vms'");
         assert_eq!(Sought { group: Some("/"), ..Sought::default() }.words(), "");
+        let sought = Sought { connection: Some(7), ..sought };
+        assert_eq!(sought.words(), "device 'disk' and group '/vms' and connection '7'");
         assert_eq!(Sought { port: true, ..Sought::default() }.words(), "a loopback port");
     }
 }

@@ -3,9 +3,9 @@
 mod show;
 
 use crate::cli::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
-use crate::output::Failure;
+use crate::output::{Failure, warn};
 use crate::target::{self, asks_daemon, devices, done, find};
-use iopace_daemon::control::api::{Action, Change};
+use iopace_daemon::control::api::{Action, Change, SchedulerWarning};
 use iopace_daemon::control::report;
 
 /// Carries out a command.
@@ -36,7 +36,20 @@ pub fn run(command: &SchedCommand) -> Result<(), Failure> {
 /// Changes one device and shows what is in force then.
 fn change(target: &TargetArgs, change: &Change) -> Result<(), Failure> {
     let device = target::change(target, |client, name| client.change(name, change))?;
+    for SchedulerWarning { groups, groups_count, text, command } in &device.warnings {
+        let of = format!("{} on {}", listed(groups, *groups_count), device.name);
+        warn(&of, text, command, target.control.as_deref());
+    }
     done(target, &device, || show::in_force(&device))
+}
+
+/// Names, and how many more there are.
+pub fn listed(names: &[String], count: usize) -> String {
+    let named = names.join(", ");
+    match count.saturating_sub(names.len()) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 /// The schedulers: those of the daemon if one is named, else those of this program.

@@ -74,7 +74,11 @@ pub fn run_plan(
     plan: Plan,
     ready: impl FnOnce(&Daemon, &Doors) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        // Those whom the event loop has woken go on before its next round.
+        .on_thread_park(std::thread::yield_now)
+        .build();
     let runtime = runtime.map_err(|error| Failure::new(format!("no event loop: {error}")))?;
     // Signals are listened to before there is anything to remove.
     let signals = {

@@ -2,7 +2,7 @@
 
 use crate::cli::UnmountArgs;
 use crate::mount::quoted_path;
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use crate::paths::runtime_dirs;
 use crate::units;
 use iopace_daemon::control::Client;
@@ -80,7 +80,7 @@ fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Fa
     match within(path, false, patience) {
         Some(Err(UnmountError::Busy)) => {
             let users = busy::list(&busy::users(entry.device));
-            eprintln!("{} is in use by {users}: unmounted lazily", path.display());
+            note(format_args!("{} is in use by {users}: unmounted lazily", path.display()));
             refused(path, within(path, true, patience))?;
         }
         done => refused(path, done)?,

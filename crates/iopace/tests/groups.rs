@@ -94,6 +94,26 @@ fn clients_are_moved_and_what_they_do_is_counted() {
     serving.end_by(Signal::TERM);
 }
 
+/// A scheduler that knows no weights is warned of when it is put in, as the weight is beside it.
+#[test]
+fn a_weight_and_a_scheduler_without_weights_are_told_in_either_order() {
+    let place = Place::new();
+    let serving = place.serve(&["disk.img", "--sched", "fair"]);
+    for path in ["/a", "/b"] {
+        assert_eq!(place.run(&["group", "create", path]).status, Some(0));
+        let ran = place.run(&["group", "set", path, "io.weight", "disk 300"]);
+        assert_eq!((ran.status, &*ran.error), (Some(0), ""));
+    }
+    let text = "scheduler rr does not divide the disk by weight, so io.weight counts for slots and \
+                dirty memory only: iopace sched configure -a fair disk";
+    let ran = place.run(&["sched", "configure", "-a", "rr", "disk"]);
+    assert_eq!(ran.error, format!("warning: /a, /b on disk: {text}\n"), "{ran:?}");
+    assert!(ran.out.starts_with("disk: scheduler rr (inserted)"), "{ran:?}");
+    let ran = place.run(&["group", "set", "/a", "io.weight", "disk 200"]);
+    assert_eq!(ran.error, format!("warning: disk: {text}\n"), "{ran:?}");
+    serving.end_by(Signal::TERM);
+}
+
 #[test]
 fn groups_of_the_configuration_are_there_from_the_start() {
     let place = Place::new();
@@ -111,6 +131,29 @@ fn groups_of_the_configuration_are_there_from_the_start() {
     let ran = place.run(&["group", "tree", "/vms"]);
     assert!(ran.out.starts_with("/vms\n└─ web  (exports web; 1 connection; io.max: "), "{ran:?}");
     serving.end_by(Signal::TERM);
+}
+
+/// A number of a connection names the daemon that has it, or it is said what to add.
+fn a_connection_has_its_daemon(place: &Place, socket: &std::path::Path, other: &std::path::Path) {
+    let client = open(socket, "data").expect("opens");
+    let control = place.sockets().join("data.ctl").display().to_string();
+    let words = ["group", "list", "--connections", "--format", "json", "--control", &control];
+    let number = place.run(&words).json()[0]["connection"].to_string();
+    let moved = ["group", "move", "--connection", &number, "/both"];
+    let ran = place.run(&moved);
+    assert!(ran.status == Some(0) && ran.out.contains("/both"), "{ran:?}");
+    let list = place.run(&words).json();
+    assert_eq!((&list[0]["group"], &list[0]["moved"]), (&"/both".into(), &true.into()));
+    let ran = place.run(&["group", "move", "--connection", "4711", "/both"]);
+    let error = "no daemon has group '/both' and connection '4711': there are ";
+    assert!(ran.status == Some(1) && ran.error.contains(error), "{ran:?}");
+    // Each counts for itself: the first of each has the same number.
+    let twin = open(other, "disk").expect("opens");
+    let ran = place.run(&moved);
+    let error = format!("several daemons have group '/both' and connection '{number}': name one");
+    assert!(ran.status == Some(2) && ran.error.contains(&error), "{ran:?}");
+    client.disconnect().expect("orderly");
+    twin.disconnect().expect("orderly");
 }
 
 #[test]
@@ -146,6 +189,7 @@ fn of_several_daemons_one_is_named() {
     assert!(ran.error.contains("several daemons have group '/both'"), "{ran:?}");
     let ran = place.run(&["group", "set", "/both", "io.max", "data rbps=1M"]);
     assert!(ran.status == Some(0) && ran.out.contains("changed on data"), "{ran:?}");
+    a_connection_has_its_daemon(&place, second.socket(), first.socket());
     let control = place.sockets().join("data.ctl").display().to_string();
     let ran = place.run(&["group", "list", "--control", &control]);
     assert!(ran.out.contains("data"), "{ran:?}");

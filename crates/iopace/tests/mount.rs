@@ -100,6 +100,35 @@ fn is_gone(pid: Pid) -> bool {
 }
 
 #[test]
+fn a_daemon_whose_log_is_full_serves_on() {
+    let Some(bench) = Bench::new() else { return };
+    let small = bench.path("view");
+    let flags = rustix::mount::MountFlags::empty();
+    let size = Some(c"size=4k");
+    if let Err(error) = rustix::mount::mount("none", &small, "tmpfs", flags, size) {
+        println!("skipped: no tmpfs: {error}");
+        return;
+    }
+    fs::write(small.join("all"), [0; 4096]).expect("written");
+    let pid = bench.mount(&["data", "--log", "view/log"]);
+    for value in ["50", "60"] {
+        let ran = bench.run(&["group", "set", "/", "io.weight", value]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    assert_eq!(fs::read_to_string(bench.path("data/file")).expect("read"), "content");
+    assert_eq!(fs::read(small.join("log")).expect("read"), b"");
+    // With room again, it says what is missing.
+    fs::remove_file(small.join("all")).expect("removed");
+    let ran = bench.run(&["group", "set", "/", "io.weight", "70"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let text = fs::read_to_string(small.join("log")).expect("read");
+    assert!(text.contains("could not be written: ") && text.contains("group set"), "{text}");
+    let ran = bench.run(&["unmount", "data"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    until("the daemon is gone", || is_gone(pid));
+}
+
+#[test]
 fn a_daemon_serves_until_it_is_unmounted() {
     let Some(bench) = Bench::new() else { return };
     let pid = bench.mount(&["data"]);

@@ -4,11 +4,12 @@ mod common;
 
 use common::Place;
 use rustix::process::Signal;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 /// What an NBD server says first.
 fn greeting(mut stream: impl Read) -> [u8; 16] {
@@ -78,6 +79,31 @@ fn a_second_signal_ends_at_once() {
     assert_eq!(ran.status, Some(130), "{ran:?}");
     assert!(ran.error.contains("SIGINT: ended at once"), "{}", ran.error);
     assert!(!place.sockets().exists(), "left behind");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    for format in ["human", "json"] {
+        let place = Place::new();
+        let full = File::options().write(true).open("/dev/full").expect("opened");
+        let words = ["serve", "disk.img", "--sched", "fifo", "--log-format", format];
+        let serving = place.serving(&words, full.into());
+        // Each of these is a line of the log.
+        for name in ["rr", "deadline"] {
+            let ran = place.run(&["sched", "configure", "-a", name]);
+            assert_eq!(ran.status, Some(0), "{ran:?}");
+        }
+        greeting(UnixStream::connect(serving.socket()).expect("connected"));
+        let ran = serving.end_by(Signal::TERM);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        assert!(!place.sockets().exists(), "left behind");
+    }
+    // A failure has its exit status, though nobody can read why.
+    let place = Place::new();
+    let full = File::options().write(true).open("/dev/full").expect("opened");
+    let mut command = place.command(&["serve", "none.img"]);
+    let status = command.stderr(full).stdout(Stdio::null()).status().expect("started");
+    assert_eq!(status.code(), Some(1));
 }
 
 #[test]

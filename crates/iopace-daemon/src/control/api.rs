@@ -95,6 +95,9 @@ pub struct ExportReport {
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
+    /// After a change of the scheduler: settings of groups that will not do what they say with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<SchedulerWarning>,
     /// `file`, `block device` or `emulated`.
     pub kind: String,
     /// The file behind it, if there is one.
@@ -232,9 +235,10 @@ pub struct EventReport {
     pub device: String,
     /// How long ago.
     pub age_ns: u64,
-    /// `exchanged`, `failed`, `limit_inert`, `limit_unreachable`, `guarantee_missed`,
-    /// `latency_missed`, `promise_broken`, `device_slow` or `drift`; `over` when what one of these
-    /// was about is over. `exchanged` and `over` are no reason to worry.
+    /// `exchanged`, `failed`, `recommend_ended`, `limit_inert`, `limit_unreachable`,
+    /// `guarantee_missed`, `latency_missed`, `promise_broken`, `device_slow` or `drift`; `over`
+    /// when what one of the last seven was about is over. `exchanged` and `over` are no reason to
+    /// worry.
     pub kind: String,
     /// What happened.
     pub text: String,

@@ -1,15 +1,22 @@
 //! Why requests wait: `GET /v1/explain`.
 
 use super::api::{ExplainReport, ExplainedDevice, LiveReport, Problem};
-use super::routes::{Answer, Refused, Shared, Subject, words};
+use super::aside;
+use super::hall::Guest;
+use super::routes::{Refused, Shared, Subject, words};
+use super::turns::Turn;
 use crate::groups::Groups;
 use crate::limits::LIVE_KEPT;
 use crate::live::Interval;
-use crate::live::explain::{self, chain};
+use crate::live::explain::{self, SettingsOf, chain};
+use crate::live::text::json;
+use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -19,9 +26,6 @@ const OVER_MS: u64 = 10_000;
 
 /// Longest time: as many intervals of a second as are kept.
 const OVER_MS_MAX: u64 = LIVE_KEPT as u64 * 1_000;
-
-/// One is answered at a time, on a thread of its own: the thread of the control API goes on.
-static TURN: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(explained))
@@ -35,7 +39,11 @@ pub(super) fn router() -> OpenApiRouter<Shared> {
             description = "The time that is looked at: 1000 to 120000, 10000 without it")),
     responses((status = 200, description = "Why, the largest part first", body = ExplainReport),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
-async fn explained(State(shared): Subject, uri: Uri) -> Result<Answer<ExplainReport>, Refused> {
+async fn explained(
+    State(shared): Subject,
+    Extension(guest): Extension<Guest>,
+    uri: Uri,
+) -> Result<Response, Refused> {
     let [group, device, over_ms] = words(&uri, ["group", "device", "over_ms"])?;
     let over_ns = over(over_ms.as_deref())? * 1_000_000;
     let groups = shared.subject.groups();
@@ -62,40 +70,93 @@ async fn explained(State(shared): Subject, uri: Uri) -> Result<Answer<ExplainRep
         // Within the first second.
         reader.next().await;
     }
+    // Settings are looked up for one at a time, on a thread of its own: the thread of the control
+    // API goes on. The rest is done aside. The turn lasts as long as the copies.
+    let (turn, copying) = shared.explains.take(guest.came()).await?;
     let kept = hub.history(LIVE_KEPT);
-    let turn = TURN.acquire().await.ok();
     let subject = Arc::clone(&shared.subject);
-    let told = tokio::task::spawn_blocking(move || {
-        // Whoever asked may have gone away meanwhile: the turn lasts until this has ended.
-        let _turn = turn;
-        tell(subject.groups(), &kept, &devices, group.as_deref(), over_ns)
+    let asked = tokio::task::spawn_blocking(move || {
+        // Whoever asked may have gone away meanwhile: nobody else copies until this has ended.
+        let _copying = copying;
+        Asked::new(subject.groups(), (kept, turn), devices, (group, over_ns))
     });
-    let told = told.await.map_err(|error| {
+    let asked = asked.await.map_err(|error| {
         let error = format!("this cannot be explained: {error}");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
     })?;
-    Ok(Answer(told))
+    let asked = Arc::new(asked);
+    guest.keep(Arc::<Asked>::clone(&asked));
+    let body = aside::body(&guest, Telling { asked, next: 0, told: Vec::new() });
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// What is to be said of these devices. Some milliseconds for hundreds of groups.
-fn tell(
-    groups: &Groups,
-    kept: &[Arc<Interval>],
-    devices: &[(String, bool)],
-    group: Option<&str>,
+/// All that an answer is made of.
+struct Asked {
+    kept: Vec<Arc<Interval>>,
+    /// Each with whether it is rotational.
+    devices: Vec<(String, bool)>,
+    settings: Vec<SettingsOf>,
+    group: Option<String>,
     over_ns: u64,
-) -> ExplainReport {
-    let reports = latest(kept, over_ns);
-    let one = |(device, is_rotational): &(String, bool)| -> Option<ExplainedDevice> {
-        let last = reports.last()?.devices.iter().find(|one| one.device == *device)?;
-        let listed = last.groups.iter().map(|group| &*group.group);
-        // The one that was asked about may not be listed now.
-        let settings = groups.settings_on(device, listed.chain(group.into_iter().flat_map(chain)));
+    /// Whose turn it is for as long as this is there.
+    _turn: Turn,
+}
+
+impl Asked {
+    fn new(
+        groups: &Groups,
+        (kept, turn): (Vec<Arc<Interval>>, Turn),
+        devices: Vec<(String, bool)>,
+        (group, over_ns): (Option<String>, u64),
+    ) -> Asked {
+        let last = kept.last().map(|last| last.report());
+        let settings = devices.iter().map(|(device, _)| {
+            let all = last.and_then(|last| last.devices.iter().find(|one| one.device == *device));
+            let listed = all.into_iter().flat_map(|all| &all.groups).map(|group| &*group.group);
+            // The one that was asked about may not be listed now.
+            groups.settings_on(device, listed.chain(group.iter().flat_map(|group| chain(group))))
+        });
+        let settings = settings.collect();
+        Asked { kept, devices, settings, group, over_ns, _turn: turn }
+    }
+
+    fn reports(&self) -> Vec<&LiveReport> {
+        latest(&self.kept, self.over_ns)
+    }
+
+    /// What is to be said of a device. Some milliseconds for hundreds of groups.
+    fn device(&self, place: usize) -> Option<ExplainedDevice> {
+        let (device, is_rotational) = &self.devices[place];
         let subject = explain::Subject { device, is_rotational: *is_rotational };
-        explain::explain(&reports, subject, group, &settings)
-    };
-    let over_ns = reports.iter().map(|report| report.interval_ns).sum();
-    ExplainReport { over_ns, devices: devices.iter().filter_map(one).collect() }
+        explain::explain(&self.reports(), subject, self.group.as_deref(), &self.settings[place])
+    }
+}
+
+/// What is said of the devices, one in a piece; the text is the last piece.
+struct Telling {
+    asked: Arc<Asked>,
+    next: usize,
+    told: Vec<ExplainedDevice>,
+}
+
+impl Iterator for Telling {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let (asked, place) = (&self.asked, self.next);
+        self.next += 1;
+        if place < asked.devices.len() {
+            self.told.extend(asked.device(place));
+            return Some(Bytes::new());
+        }
+        (place == asked.devices.len()).then(|| {
+            let over_ns = asked.reports().iter().map(|report| report.interval_ns).sum();
+            let report = ExplainReport { over_ns, devices: std::mem::take(&mut self.told) };
+            let mut text = json(&report, Vec::new());
+            text.push(b'\n');
+            text.into()
+        })
+    }
 }
 
 fn over(over_ms: Option<&str>) -> Result<u64, Refused> {
@@ -127,33 +188,94 @@ fn latest(kept: &[Arc<Interval>], over_ns: u64) -> Vec<&LiveReport> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::fake::null_daemon;
+    use super::super::turns::{COPIES_MAX, TURN_PATIENCE};
     use super::*;
-    use crate::config::{Backend, DaemonConfig, DeviceConfig};
-    use crate::daemon::Daemon;
+    use crate::clock;
+    use crate::control::hall::Hall;
+    use crate::control::routes::openmetrics;
+    use axum::http::HeaderMap;
+    use http_body_util::BodyExt;
+    use std::time::Duration;
     use tokio::sync::watch;
+    use tokio::time::Instant;
+
+    async fn begin() -> (Shared, impl FnOnce()) {
+        let daemon = null_daemon();
+        daemon.live().hub().reader(None).next().await;
+        let (_end, ended) = watch::channel(false);
+        let shared = Shared::new(Arc::<crate::daemon::Daemon>::clone(&daemon), ended, None);
+        (shared, move || drop(daemon.shutdown()))
+    }
+
+    fn guest() -> Guest {
+        Hall::new().enter().0
+    }
+
+    async fn ask(shared: Shared, guest: Guest) -> Result<Response, Refused> {
+        explained(State(shared), Extension(guest), Uri::from_static("/v1/explain")).await
+    }
+
+    async fn text(answer: Result<Response, Refused>) -> Vec<u8> {
+        let Ok(answer) = answer else { panic!("refused") };
+        answer.into_body().collect().await.expect("whole").to_bytes().to_vec()
+    }
 
     /// On one thread, as the control API has it.
     #[tokio::test]
     async fn while_one_is_answered_the_next_waits_and_the_thread_goes_on() {
-        let backend =
-            Backend::Emulated { model: "null".into(), store: None, size: None, cache: None };
-        let devices = vec![DeviceConfig::new("disk", backend)];
-        let daemon = Daemon::start(DaemonConfig { devices, ..DaemonConfig::default() });
-        let daemon = daemon.expect("starts");
-        daemon.live().hub().reader(None).next().await;
-        let (_end, ended) = watch::channel(false);
-        let shared = Shared::new(Arc::<Daemon>::clone(&daemon), ended, None);
-        let ask = || explained(State(shared.clone()), Uri::from_static("/v1/explain"));
-        let turn = TURN.acquire().await.expect("never closed");
-        let waiting = tokio::spawn(ask());
+        let (shared, end) = begin().await;
+        let turn = shared.explains.take(clock::now()).await.ok().expect("nobody has one");
+        let waiting = tokio::spawn(ask(shared.clone(), guest()));
         for _ in 0..10 {
             // This thread has all others do what they can.
             tokio::task::yield_now().await;
         }
         assert!(!waiting.is_finished());
         drop(turn);
-        let Ok(Answer(told)) = waiting.await.expect("ends") else { panic!("refused") };
+        let text = text(waiting.await.expect("ends")).await;
+        let told: ExplainReport = serde_json::from_slice(&text).expect("understood");
         assert_eq!(told.devices[0].device, "disk");
-        daemon.shutdown();
+        end();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_as_many_copies_as_turns_whoever_reads_them() {
+        let (shared, end) = begin().await;
+        let mut unread = Vec::new();
+        for _ in 0..COPIES_MAX {
+            let guest = guest();
+            unread.push((ask(shared.clone(), guest.clone()).await, guest));
+        }
+        assert_eq!(shared.explains.free_count(), 0, "they have their answers and not read them");
+        let began = Instant::now();
+        let Err(refused) = ask(shared.clone(), guest()).await else { panic!("not refused") };
+        assert_eq!(refused.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+        let patience = Duration::from_nanos(TURN_PATIENCE.as_nanos());
+        assert!((patience / 2..2 * patience).contains(&began.elapsed()));
+        // One goes, and the next is answered.
+        let (waiting, gone) = (tokio::spawn(ask(shared.clone(), guest())), unread.pop());
+        drop(gone);
+        assert!(!text(waiting.await.expect("ends")).await.is_empty());
+        drop(unread);
+        assert_eq!(shared.explains.free_count(), COPIES_MAX);
+        end();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_holds_for_scrapes() {
+        let (shared, end) = begin().await;
+        let scrape = |guest| openmetrics(State(shared.clone()), Extension(guest), HeaderMap::new());
+        let mut unread = Vec::new();
+        for _ in 0..COPIES_MAX {
+            let guest = guest();
+            unread.push((scrape(guest.clone()).await, guest));
+        }
+        assert_eq!(shared.scrapes.free_count(), 0);
+        let Err(refused) = scrape(guest()).await else { panic!("not refused") };
+        assert_eq!(refused.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(unread);
+        assert!(!text(scrape(guest()).await).await.is_empty());
+        end();
     }
 }

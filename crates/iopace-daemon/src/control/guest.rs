@@ -2,8 +2,10 @@
 //!
 //! A client has two seconds for the head of its request, ten for all with its answer, and is one of
 //! a few. One that asks for a stream stays, and is counted as a stream from then on; it is closed
-//! when it has not taken anything for as long.
+//! when it has not taken anything for as long. Long answers are made and sent
+//! [`aside`](super::aside), in portions.
 
+use super::aside::{Aside, Helps};
 use super::hall::{Guest, Stay};
 use axum::Router;
 use axum::body::Body;
@@ -13,8 +15,13 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_io_timeout::TimeoutStream;
 
 /// Most of a request's head that is read; longer ones are refused by hyper. It is also what is
@@ -27,15 +34,18 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// A client that has not sent its request and taken its answer by then is closed.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Most that is sent at once. The kernel is not to be left in the middle of it, some 10 µs.
+const PORTION_BYTES: usize = 32 * 1024;
+
 /// Serves one client.
 pub(super) async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    api: Router,
+    (api, aside): (Router, Arc<Aside>),
     (guest, stay): (Guest, Stay),
 ) {
     tokio::select! {
         biased;
-        () = serve(stream, api, guest) => {}
+        () = serve(stream, api, &aside, guest) => {}
         () = stay.over() => tracing::debug!("a silent control client was closed for another one"),
     }
 }
@@ -43,6 +53,7 @@ pub(super) async fn converse(
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     api: Router,
+    aside: &Aside,
     guest: Guest,
 ) {
     let api = TowerToHyperService::new(api);
@@ -55,21 +66,109 @@ async fn serve(
     });
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(CLIENT_TIMEOUT));
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .keep_alive(false)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(Box::pin(stream)), service);
-    let mut served = std::pin::pin!(served);
-    let ended = match tokio::time::timeout(CLIENT_TIMEOUT, &mut served).await {
-        Err(_) if guest.stays() => Ok(served.await),
+    let stream = Portions { stream: Box::pin(stream), is_next: false };
+    let mut served = Box::pin(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .keep_alive(false)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(stream), service),
+    );
+    let mut all = std::pin::pin!(async {
+        let here = poll_fn(|cx| match served.as_mut().poll(cx) {
+            Poll::Pending if guest.is_aside() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        match here.await {
+            Some(ended) => Some(ended),
+            None => {
+                let helps = if guest.stays() { Helps::Once } else { Helps::ToTheEnd };
+                aside.carried_out(served, helps).await
+            }
+        }
+    });
+    let ended = match tokio::time::timeout(CLIENT_TIMEOUT, &mut all).await {
+        Err(_) if guest.stays() => Ok(all.await),
         ended => ended,
     };
     match ended {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a control client broke off"),
+        Ok(Some(Ok(()))) => {}
+        Ok(Some(Err(error))) => tracing::debug!(%error, "a control client broke off"),
+        Ok(None) => tracing::error!("an answer to a control client failed and was cut off"),
         Err(_) => tracing::debug!("a control client took too long and was closed"),
+    }
+}
+
+/// A stream that is written a portion at a time: after each, others may go on.
+struct Portions<S> {
+    stream: S,
+    is_next: bool,
+}
+
+impl<S: AsyncWrite + Unpin> Portions<S> {
+    fn portion(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if std::mem::take(&mut self.is_next) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let written = ready!(write(Pin::new(&mut self.stream), cx))?;
+        self.is_next = written > PORTION_BYTES / 2;
+        Poll::Ready(Ok(written))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Portions<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let data = &data[..data.len().min(PORTION_BYTES)];
+        self.portion(cx, |stream, cx| stream.poll_write(cx, data))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut room = PORTION_BYTES;
+        let fits = |part: &&IoSlice<'_>| {
+            let rest = room.checked_sub(part.len());
+            room = rest.unwrap_or(room);
+            rest.is_some()
+        };
+        match parts.iter().take_while(fits).count() {
+            0 => self.poll_write(cx, parts.first().map_or(&[], |first| first)),
+            count => self.portion(cx, |stream, cx| stream.poll_write_vectored(cx, &parts[..count])),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
@@ -108,7 +207,7 @@ mod tests {
             .layer(from_fn(in_turn));
         let hall = Hall::new();
         let (mut ours, theirs) = duplex(8_000);
-        let serving = tokio::spawn(converse(theirs, api, hall.enter()));
+        let serving = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter()));
         let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
         ours.write_all(asked.as_bytes()).await.expect("sent");
         (ours, serving, hall)
@@ -147,7 +246,7 @@ mod tests {
     async fn whoever_says_nothing_is_closed() {
         let began = Instant::now();
         let (_ours, theirs) = duplex(8_000);
-        converse(theirs, Router::new(), Hall::new().enter()).await;
+        converse(theirs, (Router::new(), Aside::start()), Hall::new().enter()).await;
         assert_eq!(began.elapsed().as_secs(), 2);
     }
 
@@ -157,13 +256,13 @@ mod tests {
         let hall = Hall::new();
         let enter = || {
             let (ours, theirs) = duplex(8_000);
-            (ours, tokio::spawn(converse(theirs, Router::new(), hall.enter())))
+            (ours, tokio::spawn(converse(theirs, (Router::new(), Aside::start()), hall.enter())))
         };
         // It begins to speak, and goes on speaking.
         let api = Router::new()
             .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)));
         let (mut speaks, theirs) = duplex(8_000);
-        let speaking = tokio::spawn(converse(theirs, api, hall.enter()));
+        let speaking = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter()));
         speaks.write_all(b"GET /go HTTP/1.0\r\n\r\n").await.expect("sent");
         speaks.read_u8().await.expect("an answer");
         let mut silent: Vec<_> = (0..SILENT_MAX).map(|_| enter()).collect();

@@ -93,7 +93,9 @@ impl Hall {
             hall: Arc::clone(self),
             number,
             stays: AtomicBool::new(false),
+            is_aside: AtomicBool::new(false),
             place: Mutex::default(),
+            came: clock::now(),
         };
         (Guest(Arc::new(state)), Stay(kept))
     }
@@ -116,22 +118,25 @@ impl Hall {
 }
 
 /// A client as the routes see it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Guest(Arc<State>);
 
-#[derive(Debug)]
 struct State {
     hall: Arc<Hall>,
     number: u64,
     stays: AtomicBool,
+    is_aside: AtomicBool,
     place: Mutex<Place>,
+    came: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Place {
     permit: Option<OwnedSemaphorePermit>,
     /// What keeps it here since it has spoken.
     keep: Option<oneshot::Sender<()>>,
+    /// What its answer is made of.
+    made_of: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Guest {
@@ -170,6 +175,26 @@ impl Guest {
     /// Whether it reads a stream.
     pub(super) fn stays(&self) -> bool {
         self.0.stays.load(Relaxed)
+    }
+
+    /// The rest of its answer is made and sent aside.
+    pub(super) fn steps_aside(&self) {
+        self.0.is_aside.store(true, Relaxed);
+    }
+
+    /// Whether it is.
+    pub(super) fn is_aside(&self) -> bool {
+        self.0.is_aside.load(Relaxed)
+    }
+
+    /// When it came in.
+    pub(super) fn came(&self) -> Instant {
+        self.0.came
+    }
+
+    /// Keeps what its answer is made of until it is gone, so that who sends it need not free that.
+    pub(super) fn keep(&self, made_of: Arc<dyn Send + Sync>) {
+        self.place().made_of = Some(made_of);
     }
 }
 

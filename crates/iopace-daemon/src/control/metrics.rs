@@ -5,27 +5,32 @@
 //! ones exist in Prometheus' protobuf format only, not in its texts.
 //!
 //! ```text
-//!   gather.rs  copies, briefly under each lock ──► samples.rs  borrow the copies ──► the text
-//!                                                                                     │
-//!                                        classic.rs  for those who ask for text/plain ◄┘
+//!   gather.rs  copies, briefly under each lock ──► samples.rs  of one family and some groups
+//!                                                     │  again and again
+//!                                                     ▼
+//!   classic.rs  for those who ask for text/plain ◄─ pieces.rs  the text, without a lock
 //! ```
 
 mod classic;
 mod families;
 mod gather;
+mod pieces;
 mod samples;
 
 pub use families::{FAMILIES, Family, Kind};
 
 use super::Controlled;
+use super::turns::Turn;
+use axum::body::Bytes;
 use gather::Gathered;
 use iopace_core::stats::{Histogram, LogHistogram};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use pieces::{Pieces, Room};
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
-use samples::{Samples, Value};
+use prometheus_client::registry::Unit;
+use samples::Value;
 use std::fmt;
+use std::sync::Arc;
 
 /// In which of the two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,44 +62,38 @@ impl Format {
 /// is the page cache; above, something stands still.
 const POWERS: std::ops::RangeInclusive<u32> = 14..=34;
 
+/// As many, and what is above the last.
+const BUCKETS_MAX: usize = (*POWERS.end() - *POWERS.start()) as usize + 2;
+
 /// Every so manieth of them where there are many histograms.
 const FEW: usize = 2;
 
 /// What was gathered, to be told.
 #[derive(Debug)]
-struct Scrape(Gathered);
-
-/// The text.
-///
-/// # Errors
-/// None that comes from here; the encoder's own.
-pub fn text(subject: &dyn Controlled, format: Format) -> Result<String, fmt::Error> {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(gather::all(subject))));
-    let mut text = String::new();
-    text::encode(&mut text, &registry)?;
-    Ok(match format {
-        Format::Open => text,
-        Format::Classic => classic::from_open(&text),
-    })
+pub struct Scrape {
+    all: Gathered,
+    room: Room,
+    /// What lasts for as long as this is there.
+    _turn: Option<Turn>,
 }
 
-impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for (family, samples) in Samples::of(&self.0).families() {
-            let (kind, unit) = (family.kind.metric_type(), family.unit());
-            let mut metric =
-                encoder.encode_descriptor(family.name, family.help, unit.as_ref(), kind)?;
-            for sample in samples {
-                let labels = sample.labels(family);
-                if labels.is_empty() {
-                    sample.value.encode(&mut metric)?;
-                } else {
-                    sample.value.encode(&mut metric.encode_family(&labels)?)?;
-                }
-            }
-        }
-        Ok(())
+impl Scrape {
+    /// Everything as it is now. Takes locks, each for some microseconds, with pauses between them.
+    pub fn new(subject: &dyn Controlled) -> Scrape {
+        Scrape { all: gather::all(subject), room: Room::new(), _turn: None }
+    }
+
+    /// The same in somebody's turn, which ends when this is freed.
+    pub(super) fn in_turn(subject: &dyn Controlled, turn: Turn) -> Scrape {
+        Scrape { _turn: Some(turn), ..Scrape::new(subject) }
+    }
+
+    /// The text, in pieces that are made as they are taken. Takes no lock.
+    pub fn pieces(
+        self: &Arc<Self>,
+        format: Format,
+    ) -> impl Iterator<Item = Bytes> + Send + Unpin + use<> {
+        Pieces::new(Arc::clone(self), format)
     }
 }
 
@@ -122,25 +121,27 @@ fn encode<const SUB: usize>(
     step: usize,
 ) -> Result<(), fmt::Error> {
     let (sum, count) = (seconds(times.sum().0), times.count() + zeros);
-    metric.encode_histogram::<NoLabelSet>(sum, count, &buckets(times, zeros, step), None)
+    let mut all = [(0.0, 0); BUCKETS_MAX];
+    let bounds_count = buckets(times, zeros, step, &mut all);
+    metric.encode_histogram::<NoLabelSet>(sum, count, &all[..bounds_count], None)
 }
 
-/// How many there are between one bound and the next, in seconds.
+/// How many there are up to each bound and above the last, in seconds.
 fn buckets<const SUB: usize>(
     times: &LogHistogram<SUB>,
     zeros: u64,
     step: usize,
-) -> Vec<(f64, u64)> {
-    let below = times.below_powers(POWERS.step_by(step));
-    let mut before = 0;
-    let mut all: Vec<(f64, u64)> = POWERS
-        .step_by(step)
-        .zip(below)
-        .map(|(power, below)| (seconds(1 << power), below - std::mem::replace(&mut before, below)))
-        .collect();
-    all[0].1 += zeros;
-    all.push((f64::INFINITY, times.count() - before));
-    all
+    into: &mut [(f64, u64); BUCKETS_MAX],
+) -> usize {
+    let (mut before, mut count) = (0, 0);
+    let powers = POWERS.step_by(step);
+    for (power, below) in powers.clone().zip(times.below_powers(powers)) {
+        into[count] = (seconds(1 << power), below - std::mem::replace(&mut before, below));
+        count += 1;
+    }
+    into[0].1 += zeros;
+    into[count] = (f64::INFINITY, times.count() - before);
+    count + 1
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a text for people and graphs")]

@@ -3,11 +3,12 @@
 //!
 //! [`api`] is what goes over it, [`server`] answers, [`client`] asks. [`change`] is the one place
 //! that turns a request into a change of a device, `groups` the one that answers for groups,
-//! `stream` tells what everything does. One request per connection, bounded in size, time and
-//! number; only the daemon's own user and root are heard. [`port`] is the same for browsers, behind
-//! a [`token`].
+//! `stream` tells what everything does. What takes long is done `aside`. One request per
+//! connection, bounded in size, time and number; only the daemon's own user and root are heard.
+//! [`port`] is the same for browsers, behind a [`token`].
 
 pub mod api;
+mod aside;
 pub mod change;
 pub mod client;
 mod explain;
@@ -26,6 +27,7 @@ mod routes;
 pub mod server;
 mod stream;
 pub mod token;
+mod turns;
 
 pub use client::{Client, ClientError, Follow, LiveMessage, LiveStream};
 pub use port::Port;

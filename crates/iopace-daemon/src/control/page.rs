@@ -58,6 +58,7 @@ static FILES: &[File] = &[
     embed!("rows.js", SCRIPT),
     embed!("store.js", SCRIPT),
     embed!("tables.css", STYLE),
+    embed!("worst.js", SCRIPT),
     embed!("tasks.js", SCRIPT),
     embed!("tiles.js", SCRIPT),
     embed!("vendor/uplot-1.6.32/LICENSE", TEXT),

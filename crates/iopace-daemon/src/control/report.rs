@@ -3,11 +3,12 @@
 use super::api::{
     CounterReport, DeviceReport, DirectionReport, EventReport, PaceReport, ParamReport,
     PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport, SchedulerSpec,
-    StageReport, TimesReport, WaitsReport, WindowReport,
+    SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,
 };
 use crate::clock;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
+use crate::groups::{Groups, Warning};
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
 use iopace_core::sched::{Algorithm, Params, REGISTRY};
@@ -19,6 +20,21 @@ use iopace_core::verdict::Reason;
 use iopace_core::{pace, window};
 use std::collections::BTreeMap;
 
+/// Groups that are named for a warning; more are counted.
+const WARNED_GROUPS_MAX: usize = 8;
+
+/// What of the settings on a device its scheduler does not do.
+pub fn warnings(device: &dyn Device, groups: &Groups) -> Vec<SchedulerWarning> {
+    let all = groups.unserved_by_scheduler(device).into_iter();
+    let all = all.map(|(warning, mut groups)| {
+        let groups_count = groups.len();
+        groups.truncate(WARNED_GROUPS_MAX);
+        let Warning { text, command, .. } = warning;
+        SchedulerWarning { groups, groups_count, text, command }
+    });
+    all.collect()
+}
+
 /// A device as it stands.
 pub fn device(device: &dyn Device) -> DeviceReport {
     let (info, status) = (device.info(), device.status());
@@ -26,6 +42,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
     let now = clock::now();
     DeviceReport {
         name: info.name.clone(),
+        warnings: Vec::new(),
         kind: info.kind.into(),
         path: info.path.as_ref().map(|path| path.display().to_string()),
         model: info.model.clone(),
@@ -192,9 +209,10 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 10] = [
+pub(crate) const EVENT_KINDS: [&str; 11] = [
     "exchanged",
     "failed",
+    "recommend_ended",
     "limit_inert",
     "limit_unreachable",
     "guarantee_missed",
@@ -209,6 +227,7 @@ pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventRe
     let kind = match &logged.event {
         Event::SchedulerExchanged { .. } => "exchanged",
         Event::SchedulerFailed { .. } => "failed",
+        Event::RecommendEnded { .. } => "recommend_ended",
     };
     EventReport {
         device: device.into(),

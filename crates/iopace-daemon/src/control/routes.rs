@@ -3,22 +3,23 @@
 use super::Controlled;
 use super::api::{
     Change, DaemonReport, DeviceReport, EventReport, HttpReport, MountReport, Problem,
-    SchedulerSpec,
+    SchedulerSpec, SchedulerWarning,
 };
 use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
-use super::metrics::Format;
-use super::{explain, metrics, openapi, policies, query, recommend, report, stream};
+use super::hall::Guest;
+use super::metrics::{Format, Scrape};
+use super::turns::Turns;
+use super::{aside, explain, openapi, policies, query, recommend, report, stream};
 use crate::clock;
 use crate::device::Device;
-use axum::Router;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path as InPath, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use serde::Serialize;
-use std::fmt;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use utoipa_axum::router::OpenApiRouter;
@@ -27,8 +28,8 @@ use utoipa_axum::routes;
 /// Longest body of a request: a change with sixteen parameters is under 1 KiB.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Streams of live data at once: a hundred dashboards, and as many programs. Each holds one report
-/// at most that it has not sent.
+/// Streams of live data at once: a hundred dashboards, and as many programs. Each holds two
+/// reports at most that it has not sent.
 pub const STREAMS_MAX: usize = 256;
 
 /// As messages tell them.
@@ -51,8 +52,10 @@ pub(super) struct Shared {
     started: iopace_core::time::Instant,
     /// Room for streams.
     pub(super) streams: Arc<Semaphore>,
-    /// One scrape of the metrics at a time.
-    scrape: Arc<Semaphore>,
+    /// Turns of those who scrape the metrics.
+    pub(super) scrapes: Turns,
+    /// Turns of those who ask why requests wait.
+    pub(super) explains: Turns,
     /// Becomes true when it is time to end.
     pub(super) ended: watch::Receiver<bool>,
     http: Option<HttpReport>,
@@ -65,8 +68,8 @@ impl Shared {
         http: Option<HttpReport>,
     ) -> Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        let scrape = Arc::new(Semaphore::new(1));
-        Shared { subject, started: clock::now(), streams, scrape, ended, http }
+        let (scrapes, explains) = (Turns::new(), Turns::new());
+        Shared { subject, started: clock::now(), streams, scrapes, explains, ended, http }
     }
 }
 
@@ -138,20 +141,30 @@ async fn device(State(shared): Subject, name: Name) -> Result<Answer<DeviceRepor
     responses((status = 200, description = "Metrics", body = String,
         content_type = "application/openmetrics-text"),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
-// On a thread of its own, as it takes some 10 ms for a thousand groups; one after the other, as it
-// takes some 10 MB.
-async fn openmetrics(State(shared): Subject, headers: HeaderMap) -> Result<Response, Refused> {
+// Copied on a thread of its own, as it takes some 10 ms for a thousand groups, one after the other;
+// put into words aside. The turn lasts as long as the copy.
+pub(super) async fn openmetrics(
+    State(shared): Subject,
+    Extension(guest): Extension<Guest>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept);
-    let _turn = shared.scrape.acquire().await;
+    let (turn, copying) = shared.scrapes.take(guest.came()).await?;
     let subject = Arc::clone(&shared.subject);
-    let text = tokio::task::spawn_blocking(move || metrics::text(&*subject, format)).await;
-    let failed = |error: &dyn fmt::Display| {
-        let error = format!("the metrics cannot be written: {error}");
+    let scrape = tokio::task::spawn_blocking(move || {
+        // Whoever asked may have gone away meanwhile: nobody else copies until this has ended.
+        let _copying = copying;
+        Arc::new(Scrape::in_turn(&*subject, turn))
+    });
+    let scrape = scrape.await;
+    let scrape = scrape.map_err(|error| {
+        let error = format!("the metrics cannot be gathered: {error}");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
-    };
-    let text = text.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-    Ok(([(CONTENT_TYPE, format.content_type())], text).into_response())
+    })?;
+    guest.keep(Arc::<Scrape>::clone(&scrape));
+    let body = aside::body(&guest, scrape.pieces(format));
+    Ok(([(CONTENT_TYPE, format.content_type())], body).into_response())
 }
 
 /// The directories that are mounted.
@@ -194,7 +207,8 @@ async fn change_scheduler(
     let change: Change = body(sent, r#"{"action":"insert","algorithm":"rr","set":{"wait_ms":5}}"#)?;
     let device = find(&shared, name)?;
     change::apply(device, &change)?;
-    let report = report::device(device);
+    let warnings = report::warnings(device, shared.subject.groups());
+    let report = DeviceReport { warnings, ..report::device(device) };
     let scheduler = &report.scheduler;
     tracing::info!(
         device = report.name,
@@ -202,6 +216,9 @@ async fn change_scheduler(
         params = ?scheduler.params,
         "scheduler changed"
     );
+    for SchedulerWarning { groups, groups_count, text, .. } in &report.warnings {
+        tracing::warn!(device = report.name, ?groups, groups_count, "{text}");
+    }
     Ok(Answer(report))
 }
 

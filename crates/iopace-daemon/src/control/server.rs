@@ -1,6 +1,7 @@
 //! The daemon's end of the control socket: who may come in, and how many.
 
 use super::Controlled;
+use super::aside::Aside;
 use super::guest::converse;
 use super::hall::{Hall, in_turn};
 use super::port::Port;
@@ -93,16 +94,16 @@ pub async fn run(
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
     let shared = Shared::new(subject, ended.clone(), port.as_ref().map(Port::report));
-    let api = router(shared).layer(from_fn(in_turn));
+    let (api, aside) = (router(shared).layer(from_fn(in_turn)), Aside::start());
     let control = async {
         if let Some(control) = &control {
-            serve_all(control.door()?, api.clone(), ended.clone()).await;
+            serve_all(control.door()?, (api.clone(), &aside), ended.clone()).await;
         }
         Ok(())
     };
     let port = async {
         if let Some(port) = &port {
-            serve_all(port.door()?, port.guard(api.clone()), ended.clone()).await;
+            serve_all(port.door()?, (port.guard(api.clone()), &aside), ended.clone()).await;
         }
         Ok(())
     };
@@ -166,7 +167,11 @@ impl Door for tokio::net::UnixListener {
 }
 
 /// Serves all who come until `ended` says so, and waits a moment for the answers on their way.
-pub(super) async fn serve_all(door: impl Door, api: Router, mut ended: watch::Receiver<bool>) {
+pub(super) async fn serve_all(
+    door: impl Door,
+    (api, aside): (Router, &Arc<Aside>),
+    mut ended: watch::Receiver<bool>,
+) {
     let hall = Hall::new();
     let mut clients = JoinSet::new();
     let mut over = std::pin::pin!(async move {
@@ -184,7 +189,8 @@ pub(super) async fn serve_all(door: impl Door, api: Router, mut ended: watch::Re
         while clients.try_join_next().is_some() {}
         match accepted {
             Ok(Some(stream)) => {
-                clients.spawn(converse(stream, api.clone(), hall.enter()));
+                let by = (api.clone(), Arc::clone(aside));
+                clients.spawn(converse(stream, by, hall.enter()));
             }
             Ok(None) => {}
             Err(error) => {

@@ -1,13 +1,15 @@
 //! What everything does: the latest report, the last minutes, and a stream of Server-Sent Events.
 //!
 //! The bytes of a report are shared by all who read it. (axum's own events would be copied for each
-//! of them.)
+//! of them.) What comes next is seen by tasks that may take the hub's lock; it is put into words
+//! and sent [`aside`].
 
 use super::api::{EventReport, LiveReport, Problem};
+use super::aside;
 use super::hall::Guest;
 use super::routes::{Refused, Shared, Subject, words};
 use crate::limits::LIVE_KEPT;
-use crate::live::{Item, Reader};
+use crate::live::{Interval, Item, Reader};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -18,7 +20,10 @@ use futures_util::stream::unfold;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::iter::once;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -49,15 +54,21 @@ enum LiveAnswer {
         description = "So many of the last intervals at most, oldest first: 1 to 120")),
     responses((status = 200, description = "A report, or a list of them", body = LiveAnswer),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
-async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
+async fn live(
+    State(shared): Subject,
+    Extension(guest): Extension<Guest>,
+    uri: Uri,
+) -> Result<Response, Refused> {
     let [history] = words(&uri, ["history"])?;
     let hub = shared.subject.live();
-    let json = |body: Bytes| ([(CONTENT_TYPE, "application/json")], body).into_response();
+    let json = |body: Body| ([(CONTENT_TYPE, "application/json")], body).into_response();
     let Some(history) = history else {
         let mut reader = hub.reader(None);
         loop {
             if let Some(latest) = hub.latest() {
-                return Ok(json(latest.json()));
+                guest.keep(Arc::<Interval>::clone(&latest));
+                let pieces = once(latest).map(|latest| latest.json());
+                return Ok(json(aside::body(&guest, pieces)));
             }
             // Within the first second.
             reader.next().await;
@@ -69,7 +80,9 @@ async fn live(State(shared): Subject, uri: Uri) -> Result<Response, Refused> {
         let hint = format!("it is a number of intervals, 1 to {LIVE_KEPT}");
         Refused::new(StatusCode::BAD_REQUEST, error, hint)
     })?;
-    Ok(json(hub.history_json(count)))
+    let told = hub.told(count);
+    guest.keep(Arc::new(told.clone()));
+    Ok(json(aside::body(&guest, told.pieces())))
 }
 
 /// What everything does, as it happens.
@@ -92,52 +105,122 @@ async fn stream(
         )
     })?;
     guest.stay();
+    guest.steps_aside();
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let telling = Telling {
         reader: shared.subject.live().reader(last),
         ended: shared.ended.clone(),
-        pieces: VecDeque::from([Bytes::from_static(PREAMBLE.as_bytes())]),
         _permit: permit,
     };
-    let pieces = unfold(telling, |mut telling| async move {
-        let piece = telling.next().await?;
-        Some((Ok::<_, Infallible>(piece), telling))
+    let (to, from) = channel(1);
+    tokio::spawn(telling.tell(to));
+    let sending =
+        Sending { from, pieces: VecDeque::from([Bytes::from_static(PREAMBLE.as_bytes())]) };
+    let pieces = unfold(sending, |mut sending| async move {
+        let piece = sending.next().await?;
+        Some((Ok::<_, Infallible>(piece), sending))
     });
     let head = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((head, Body::from_stream(pieces)).into_response())
 }
 
-/// One stream.
+/// What is said next on a stream.
+enum Said {
+    /// What came, with its place.
+    Item(String, Item),
+    /// That there is nothing.
+    Nothing,
+}
+
+/// One stream, as it is seen here.
 struct Telling {
     reader: Reader,
     ended: watch::Receiver<bool>,
-    /// What is to be sent next.
-    pieces: VecDeque<Bytes>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Telling {
+    /// Tells until the end, or until nobody listens. What was told last is kept until the next is,
+    /// so that who sends it does not free it.
+    async fn tell(mut self, to: Sender<Said>) {
+        let mut _last = None;
+        loop {
+            let room = tokio::select! {
+                biased;
+                _ = self.ended.wait_for(|ended| *ended) => return,
+                room = to.reserve() => room,
+            };
+            let Ok(room) = room else { return };
+            let item = tokio::select! {
+                biased;
+                _ = self.ended.wait_for(|ended| *ended) => return,
+                () = to.closed() => return,
+                item = self.reader.next() => Some(item),
+                () = tokio::time::sleep(KEEP_ALIVE) => None,
+            };
+            let said = match &item {
+                Some(item) => Said::Item(self.reader.id(), item.clone()),
+                None => Said::Nothing,
+            };
+            _last = item;
+            room.send(said);
+        }
+    }
+}
+
+/// The same as it is sent.
+struct Sending {
+    from: Receiver<Said>,
+    /// What is to be sent next.
+    pieces: VecDeque<Bytes>,
+}
+
+impl Sending {
     /// What is sent next; none at the end.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(piece) = self.pieces.pop_front() {
             return Some(piece);
         }
-        let item = tokio::select! {
-            biased;
-            _ = self.ended.wait_for(|ended| *ended) => return None,
-            item = self.reader.next() => item,
-            () = tokio::time::sleep(KEEP_ALIVE) => return Some(Bytes::from_static(b":\n\n")),
+        let Said::Item(id, item) = self.from.recv().await? else {
+            return Some(Bytes::from_static(b":\n\n"));
         };
         let (event, data) = match item {
             Item::Interval(interval) => ("live", interval.json()),
             Item::Event(event) => ("event", json(&event)),
         };
         self.pieces.extend([data, Bytes::from_static(b"\n\n")]);
-        let id = self.reader.id();
         Some(format!("event: {event}\nid: {id}\ndata: ").into())
     }
 }
 
 fn json(event: &EventReport) -> Bytes {
     serde_json::to_vec(event).expect("strings and numbers").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::tests::fake::null_daemon;
+    use tokio::sync::Semaphore;
+    use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_is_told_of_the_end_as_well() {
+        let daemon = null_daemon();
+        let (end, ended) = watch::channel(false);
+        let streams = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&streams).try_acquire_owned().expect("the first");
+        let reader = daemon.live().hub().reader(None);
+        let (to, mut from) = channel(1);
+        let telling = tokio::spawn(Telling { reader, ended, _permit: permit }.tell(to));
+        // Something was said, and nobody takes it: the next waits.
+        tokio::time::sleep(2 * KEEP_ALIVE).await;
+        assert_eq!(from.len(), 1);
+        assert!(!telling.is_finished());
+        end.send_replace(true);
+        timeout(KEEP_ALIVE, telling).await.expect("in time").expect("ended well");
+        assert_eq!(streams.available_permits(), 1);
+        assert!(from.recv().await.is_some() && from.recv().await.is_none());
+        daemon.shutdown();
+    }
 }

@@ -1,7 +1,7 @@
 //! The control socket in front of a stand-in device with a real engine and no disk.
 
 mod contrib;
-mod fake;
+pub(super) mod fake;
 mod groups;
 mod live;
 mod metrics;

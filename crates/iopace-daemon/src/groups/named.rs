@@ -2,7 +2,6 @@
 
 use super::Groups;
 use iopace_core::request::GroupId;
-use std::collections::BTreeMap;
 
 /// A group that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +17,30 @@ pub(crate) struct Named {
 impl Groups {
     /// All groups, depth first, by name: the root first, parents before children.
     pub(crate) fn named(&self) -> Vec<Named> {
+        let mut all = self.with_names_alone();
+        if let Some(root) = all.first_mut() {
+            root.path = "/".into();
+        }
+        for place in 1..all.len() {
+            let above = all[place].parent.map_or("", |parent| all[parent].path.as_str());
+            let above = above.strip_suffix('/').unwrap_or(above);
+            all[place].path = format!("{above}/{}", all[place].path);
+        }
+        all
+    }
+
+    /// The same with the last part of each path: as little as can be under the lock.
+    fn with_names_alone(&self) -> Vec<Named> {
         let state = self.lock();
-        let tree = &state.tree;
-        let mut places = BTreeMap::new();
-        let named = tree.iter().enumerate().map(|(place, id)| {
-            places.insert(id, place);
-            let parent = tree.parent(id).and_then(|parent| places.get(&parent).copied());
-            Named { id, parent, path: tree.path(id) }
-        });
-        named.collect()
+        let (tree, mut above) = (&state.tree, Vec::<(GroupId, usize)>::new());
+        let mut all = Vec::with_capacity(tree.count());
+        for id in tree.iter() {
+            let parent = tree.parent(id);
+            while above.pop_if(|(last, _)| Some(*last) != parent).is_some() {}
+            let parent = above.last().map(|(_, place)| *place);
+            above.push((id, all.len()));
+            all.push(Named { id, parent, path: tree.name(id).into() });
+        }
+        all
     }
 }

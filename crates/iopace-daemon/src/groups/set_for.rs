@@ -1,18 +1,30 @@
 //! What holds for groups on a device, for whoever compares it with what they get.
 
 use super::Groups;
+use crate::limits::{LOOK_PAUSE, SETTINGS_LOOK};
 use iopace_core::group::Settings;
 use std::collections::BTreeMap;
+use std::thread;
 
 impl Groups {
-    /// What holds on a device for the groups of these paths; those that are gone are left out.
+    /// What holds on a device for the groups of these paths; those that are gone are left out. For
+    /// many of them this takes pauses.
     pub(crate) fn settings_on<'a>(
         &self,
         device: &str,
         paths: impl Iterator<Item = &'a str>,
     ) -> BTreeMap<String, Settings> {
-        let state = self.lock();
-        let known = paths.filter_map(|path| Some((path, state.tree.find(path).ok()?)));
-        known.map(|(path, id)| (path.to_owned(), state.tree.effective(id, device))).collect()
+        let (mut paths, mut all) = (paths.peekable(), BTreeMap::new());
+        loop {
+            let state = self.lock();
+            let known = paths.by_ref().take(SETTINGS_LOOK);
+            let known = known.filter_map(|path| Some((path, state.tree.find(path).ok()?)));
+            all.extend(known.map(|(path, id)| (path.to_owned(), state.tree.effective(id, device))));
+            drop(state);
+            if paths.peek().is_none() {
+                return all;
+            }
+            thread::sleep(LOOK_PAUSE);
+        }
     }
 }

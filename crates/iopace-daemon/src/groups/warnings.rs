@@ -1,6 +1,7 @@
 //! Settings that are legal and will not do what they say: told when they are set, and at the start.
 
 use super::Groups;
+use crate::device::Device;
 use crate::figures::{shell_word, size};
 use iopace_core::group::{Class, Settings, Weight};
 use std::fmt;
@@ -44,18 +45,24 @@ struct On<'a> {
     bytes_s_max: Option<u64>,
 }
 
+impl<'a> On<'a> {
+    fn of(device: &'a dyn Device) -> On<'a> {
+        let (info, status) = (device.info(), device.status().engine);
+        On {
+            device: &info.name,
+            scheduler: status.algorithm.name,
+            inserted: status.inserted,
+            bytes_s_max: info.bytes_s_max,
+        }
+    }
+}
+
 impl Groups {
     /// What of a group's settings will not do what it says, of one file or of all.
     pub fn warnings(&self, path: &str, file: Option<&str>) -> Vec<Warning> {
         let mut all = Vec::new();
         for device in &self.devices {
-            let (info, status) = (device.info(), device.status().engine);
-            let on = On {
-                device: &info.name,
-                scheduler: status.algorithm.name,
-                inserted: status.inserted,
-                bytes_s_max: info.bytes_s_max,
-            };
+            let on = On::of(&**device);
             let settings = self.settings_on(on.device, std::iter::once(path));
             for settings in settings.values() {
                 let is_asked = |name: &str| file.is_none_or(|file| file == name);
@@ -67,11 +74,31 @@ impl Groups {
 
     /// The same of all groups.
     pub fn all_warnings(&self) -> Vec<Warning> {
-        let paths: Vec<String> = {
-            let state = self.lock();
-            state.tree.iter().map(|id| state.tree.path(id)).collect()
-        };
-        paths.iter().flat_map(|path| self.warnings(path, None)).collect()
+        self.paths().iter().flat_map(|path| self.warnings(path, None)).collect()
+    }
+
+    /// What of the settings on a device its scheduler does not do, each thing once with the groups
+    /// that it is so of.
+    pub fn unserved_by_scheduler(&self, device: &dyn Device) -> Vec<(Warning, Vec<String>)> {
+        // A guarantee above the disk's rate is so with any scheduler.
+        let on = On { bytes_s_max: None, ..On::of(device) };
+        let paths = self.paths();
+        let settings = self.settings_on(on.device, paths.iter().map(String::as_str));
+        let mut all: Vec<(Warning, Vec<String>)> = Vec::new();
+        for (path, settings) in &settings {
+            for warning in about(path, settings, on, |_| true) {
+                match all.iter_mut().find(|(one, _)| one.text == warning.text) {
+                    Some((_, groups)) => groups.push(warning.group),
+                    None => all.push((warning.clone(), vec![warning.group])),
+                }
+            }
+        }
+        all
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let state = self.lock();
+        state.tree.iter().map(|id| state.tree.path(id)).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A [`Reader`] is a place in that order. One that keeps up gets everything; a slow one gets the
 //! newest report and every event that is still kept, and nobody waits for it.
 
+use super::text::json;
 use crate::clock;
 use crate::control::api::{Activity, EventReport, LiveDevice, LiveGroup, LiveReport};
 use crate::control::report;
@@ -23,6 +24,10 @@ pub struct Interval {
     report: LiveReport,
     /// Kept of the newest only.
     json: Option<OnceLock<Bytes>>,
+    /// Memory for that, reserved by who looks: who makes the text had better not ask for much.
+    room: Mutex<Vec<u8>>,
+    /// The length of the last text that was made before.
+    text_bytes: usize,
 }
 
 impl Interval {
@@ -33,11 +38,29 @@ impl Interval {
 
     /// The same as JSON, on one line: of the newest, made once for all.
     pub fn json(&self) -> Bytes {
-        let make = || serde_json::to_vec(&self.report).expect("strings, numbers and lists").into();
-        match &self.json {
-            Some(json) => json.get_or_init(make).clone(),
-            None => make(),
-        }
+        self.json_of(self.text_bytes)
+    }
+
+    /// The same, of about so many bytes.
+    fn json_of(&self, bytes: usize) -> Bytes {
+        let make = || {
+            // Whoever comes second has to ask for memory, and waits for nobody.
+            let room = self.room.try_lock().map(|mut room| std::mem::take(&mut *room));
+            let room = room.ok().filter(|room| room.capacity() > 0);
+            json(&self.report, room.unwrap_or_else(|| room_for(bytes))).into()
+        };
+        self.json.as_ref().map_or_else(make, |json| made(json, make))
+    }
+
+    /// The length of the last text that was made, of this or of one before.
+    fn text_bytes(&self) -> usize {
+        self.json.as_ref().and_then(OnceLock::get).map_or(self.text_bytes, Bytes::len)
+    }
+
+    /// Where its text is to be.
+    #[cfg(test)]
+    pub(super) fn place(&self) -> *const u8 {
+        self.room.lock().expect("whole").as_ptr()
     }
 
     /// The same for the time when there is a newer one: without text, and with fewer groups.
@@ -50,8 +73,24 @@ impl Interval {
             ..device.clone()
         });
         let report = LiveReport { devices: former.collect(), ..*report };
-        Interval { number: *number, report, json: None }
+        Interval { number: *number, report, json: None, room: Mutex::default(), text_bytes: 0 }
     }
+}
+
+/// Memory for a text that is about as long as another one.
+fn room_for(bytes: usize) -> Vec<u8> {
+    Vec::with_capacity(bytes + bytes / 8)
+}
+
+/// What is there, or is made now. Whoever comes meanwhile makes it as well: who makes it may be one
+/// that gets hardly any time, and nobody is to wait for that.
+fn made(at: &OnceLock<Bytes>, make: impl FnOnce() -> Bytes) -> Bytes {
+    if let Some(made) = at.get() {
+        return made.clone();
+    }
+    let made = make();
+    let _ = at.set(made.clone());
+    made
 }
 
 /// Those that moved most, with all above them, in their order. A group moved what those below it
@@ -85,37 +124,33 @@ pub enum Item {
     Event(EventReport),
 }
 
-/// The kept intervals as a JSON list.
+/// The kept intervals, each as text once somebody has asked.
 #[derive(Debug)]
-struct Told {
-    text: Bytes,
-    /// Where each begins.
-    starts: Vec<usize>,
+struct Told(Vec<(Arc<Interval>, OnceLock<Bytes>)>);
+
+/// The newest intervals as a JSON list, oldest first.
+#[derive(Clone, Debug)]
+pub struct History {
+    told: Arc<Told>,
+    /// The first of them.
+    first: usize,
 }
 
-impl Told {
-    fn new(intervals: &VecDeque<Arc<Interval>>) -> Told {
-        let (mut text, mut starts) = (Vec::from(b"["), Vec::with_capacity(intervals.len()));
-        for interval in intervals {
-            if !starts.is_empty() {
-                text.push(b',');
-            }
-            starts.push(text.len());
-            text.extend_from_slice(&interval.json());
-        }
-        text.push(b']');
-        Told { text: text.into(), starts }
-    }
-
-    /// The last ones, so many at most; all of them are shared.
-    fn last(&self, most: usize) -> Bytes {
-        match self.starts.len().checked_sub(most).filter(|first| *first > 0) {
-            None => self.text.clone(),
-            Some(first) => {
-                let rest = self.starts.get(first).map_or(&b"]"[..], |start| &self.text[*start..]);
-                [b"[", rest].concat().into()
-            }
-        }
+impl History {
+    /// The text, in pieces that are made as they are taken.
+    pub fn pieces(&self) -> impl Iterator<Item = Bytes> + Send + Unpin + use<> {
+        let History { told, first } = self.clone();
+        let count = told.0.len();
+        let mut bytes = 0;
+        let text = move |place: usize| {
+            let (interval, text) = &told.0[place];
+            let begin: &[u8] = if place == first { b"[" } else { b"," };
+            let text = made(text, || interval.json_of(bytes));
+            bytes = text.len();
+            [Bytes::from_static(begin), text]
+        };
+        let end: &[u8] = if first == count { b"[]" } else { b"]" };
+        (first..count).flat_map(text).chain(std::iter::once(Bytes::from_static(end)))
     }
 }
 
@@ -124,8 +159,8 @@ struct Kept {
     /// Of the newest of all.
     number: u64,
     intervals: VecDeque<Arc<Interval>>,
-    /// All of them as text, once somebody has asked.
-    told: Arc<OnceLock<Told>>,
+    /// All of them to be told, once somebody has asked.
+    told: Option<Arc<Told>>,
     events: VecDeque<Happened>,
     /// How many there were since the start, by device and kind.
     events_count: BTreeMap<(String, String), u64>,
@@ -184,19 +219,26 @@ impl Hub {
     }
 
     pub(super) fn add(&self, report: LiveReport) {
+        // Nobody else adds any. What is left of the last is copied, and what it was is freed,
+        // without the lock.
+        let last = self.latest();
+        let former = last.as_ref().map(|last| Arc::new(last.former()));
+        let text_bytes = last.as_ref().map_or(0, |last| last.text_bytes());
+        let room = Mutex::new(room_for(text_bytes));
         let mut kept = self.lock();
         kept.number += 1;
         let number = kept.number;
-        if kept.intervals.len() == LIVE_KEPT {
-            kept.intervals.pop_front();
+        let full = kept.intervals.len() == LIVE_KEPT;
+        let first = if full { kept.intervals.pop_front() } else { None };
+        if let (Some(last), Some(former)) = (kept.intervals.back_mut(), former) {
+            *last = former;
         }
-        if let Some(last) = kept.intervals.back_mut() {
-            *last = Arc::new(last.former());
-        }
-        kept.told = Arc::default();
+        let told = kept.told.take();
         let json = Some(OnceLock::new());
-        kept.intervals.push_back(Arc::new(Interval { number, report, json }));
+        let interval = Interval { number, report, json, room, text_bytes };
+        kept.intervals.push_back(Arc::new(interval));
         drop(kept);
+        drop((first, last, told));
         self.newest.send_replace(number);
     }
 
@@ -245,13 +287,14 @@ impl Hub {
         kept.intervals.iter().skip(first).cloned().collect()
     }
 
-    /// The newest intervals, so many at most, oldest first, as a JSON list: the text is made once
+    /// The newest intervals, so many at most, oldest first, as a JSON list: each text is made once
     /// after each interval, whoever asks for how much of it.
-    pub fn history_json(&self, most: usize) -> Bytes {
-        let kept = self.lock();
-        let (intervals, told) = (kept.intervals.clone(), Arc::clone(&kept.told));
-        drop(kept);
-        told.get_or_init(|| Told::new(&intervals)).last(most)
+    pub fn told(&self, most: usize) -> History {
+        let mut kept = self.lock();
+        let Kept { intervals, told, .. } = &mut *kept;
+        let all = || intervals.iter().map(|one| (Arc::clone(one), OnceLock::new())).collect();
+        let told = Arc::clone(told.get_or_insert_with(|| Arc::new(Told(all()))));
+        History { first: told.0.len().saturating_sub(most), told }
     }
 
     /// A reader that begins with the newest interval, or where `last`, an id that [`Reader::id`]

@@ -5,6 +5,7 @@
 
 use super::activity::{Counted, activity, now};
 use super::tasks::FormerTasks;
+use super::{give_way, giving_way};
 use crate::clock;
 use crate::control::api::{LiveDevice, LiveGroup, LiveReport};
 use crate::control::report;
@@ -102,6 +103,13 @@ impl Former {
         (before.counted.since(account), now.since(last))
     }
 
+    /// The same of latencies, after the lock.
+    fn end_one(&mut self, id: GroupId, since: &mut Counted) {
+        if let Some(before) = self.groups.get_mut(&id) {
+            before.counted.end(since);
+        }
+    }
+
     /// Forgets the groups that were not there in this look.
     fn end(&mut self) {
         let present = self.look;
@@ -111,8 +119,9 @@ impl Former {
 }
 
 impl Counted {
-    /// What was counted since this, which is what was counted now from then on.
-    fn since(&mut self, account: &Account) -> Counted {
+    /// What was counted since this, which is what was counted now from then on; but for latencies:
+    /// they are those until now, for [`Counted::end`], as this is under a device's lock.
+    pub(super) fn since(&mut self, account: &Account) -> Counted {
         let Account { counts, latency, .. } = account;
         let former = self;
         if counts.finished_count() < former.counts.finished_count() {
@@ -124,20 +133,20 @@ impl Counted {
             return Counted { counts: since, latency: None };
         }
         former.counts.clone_from(counts);
-        let both = (&mut former.latency, latency);
-        let latency = match both {
-            (_, None) => None,
-            (Some(before), Some(after)) => {
-                let since = after.since(before);
-                (**before).clone_from(after);
-                Some(Box::new(since))
-            }
-            (before @ None, Some(after)) => {
-                before.clone_from(latency);
-                Some(after.clone())
+        Counted { counts: since, latency: latency.clone() }
+    }
+
+    /// Makes those until now those since this.
+    pub(super) fn end(&mut self, since: &mut Counted) {
+        let Some(now) = since.latency.take() else { return };
+        since.latency = match self.latency.take() {
+            None => Some(now.clone()),
+            Some(mut before) => {
+                *before = now.since(&before);
+                Some(before)
             }
         };
-        Counted { counts: since, latency }
+        self.latency = Some(now);
     }
 }
 
@@ -171,11 +180,12 @@ enum Rank {
 
 /// Looks at all groups that the device knows, in the order of `names`.
 fn see(device: &dyn Device, names: &[Named], former: &mut Former) -> Vec<Seen> {
-    let (mut all, mut first_at) = (Vec::new(), None);
+    let (mut all, mut first_at) = (Vec::<Seen>::with_capacity(names.len()), None);
     for (piece, chunk) in names.chunks(LIVE_GROUPS_LOOK).enumerate() {
         if piece > 0 {
             thread::sleep(LOOK_PAUSE);
         }
+        let begin = all.len();
         device.look(&mut |engine, _| {
             // As late as the lock was got, not when it was asked for.
             let now = clock::now();
@@ -186,6 +196,9 @@ fn see(device: &dyn Device, names: &[Named], former: &mut Former) -> Vec<Seen> {
                 places.filter_map(|(place, named)| see_one(engine, place, (named.id, now), former)),
             );
         });
+        for seen in &mut all[begin..] {
+            former.end_one(names[seen.place].id, &mut seen.since);
+        }
     }
     former.at = first_at.or(former.at);
     former.end();
@@ -255,6 +268,7 @@ fn live_device(
     let seen = see(device, names, former);
     let (info, status) = (device.info(), device.status());
     device.waiting_now(waiting);
+    give_way();
     let stand = stand(names, waiting);
     let paths: BTreeMap<GroupId, &str> =
         names.iter().map(|named| (named.id, &*named.path)).collect();
@@ -262,6 +276,7 @@ fn live_device(
     let tasks_last = former.tasks_at.replace(now_at).unwrap_or(around.last);
     let since = (tasks_last, now_at.since(tasks_last));
     let tasks = former.tasks.look(device, around.proc, since, &paths);
+    give_way();
     let engine = &status.engine;
     let known_count = seen.len();
     let listed = choose(seen, names);
@@ -269,7 +284,7 @@ fn live_device(
     let all = listed.first().map(|root| (root.since.clone(), root.interval));
     let (all, interval) = all.unwrap_or_default();
     let group = |seen: &Seen| live_group(&names[seen.place].path, seen, &stand);
-    let groups: Vec<LiveGroup> = listed.iter().map(group).collect();
+    let groups: Vec<LiveGroup> = giving_way(listed.iter()).map(group).collect();
     LiveDevice {
         device: info.name.clone(),
         kind: info.kind.into(),

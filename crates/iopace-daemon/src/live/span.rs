@@ -4,17 +4,12 @@ use crate::control::api::{Activity, LiveDevice, LiveGroup, LiveReport, WaitCount
 use iopace_core::verdict::Reason;
 use std::collections::BTreeMap;
 
-/// The reasons for which time is accounted, in the order of the stages.
-pub(super) const REASONS: [Reason; 8] = [
-    Reason::Dirty,
-    Reason::Memory,
-    Reason::Slot,
-    Reason::Budget,
-    Reason::Turn,
-    Reason::Anticipation,
-    Reason::Window,
-    Reason::Disk,
-];
+/// The reasons for which time is accounted, in the order of the stages: all but the first, that
+/// there is nothing to do.
+pub(super) const REASONS: [Reason; Reason::ALL.len() - 1] = {
+    let [Reason::Idle, rest @ ..] = Reason::ALL else { panic!("the first is Idle") };
+    rest
+};
 
 /// Time by reason, in the order of [`REASONS`]. Sums of a few minutes of any number of requests
 /// that a device can hold are far below 2^127.
@@ -27,29 +22,31 @@ pub(super) fn place(reason: Reason) -> usize {
 
 /// What stands where, in the order of [`REASONS`].
 pub(super) fn counts(now: &WaitCounts) -> [u32; REASONS.len()] {
-    [
-        now.dirty_count,
-        now.memory_count,
-        now.slot_count,
-        now.budget_count,
-        now.turn_count,
-        now.anticipation_count,
-        now.window_count,
-        now.disk_count,
-    ]
+    REASONS.map(|reason| match reason {
+        Reason::Idle => 0,
+        Reason::Dirty => now.dirty_count,
+        Reason::Memory => now.memory_count,
+        Reason::Slot => now.slot_count,
+        Reason::Budget => now.budget_count,
+        Reason::Turn => now.turn_count,
+        Reason::Anticipation => now.anticipation_count,
+        Reason::Window => now.window_count,
+        Reason::Disk => now.disk_count,
+    })
 }
 
 fn waits(waits: &WaitsReport) -> [u64; REASONS.len()] {
-    [
-        waits.dirty_ns,
-        waits.memory_ns,
-        waits.slot_ns,
-        waits.budget_ns,
-        waits.turn_ns,
-        waits.anticipation_ns,
-        waits.window_ns,
-        waits.disk_ns,
-    ]
+    REASONS.map(|reason| match reason {
+        Reason::Idle => 0,
+        Reason::Dirty => waits.dirty_ns,
+        Reason::Memory => waits.memory_ns,
+        Reason::Slot => waits.slot_ns,
+        Reason::Budget => waits.budget_ns,
+        Reason::Turn => waits.turn_ns,
+        Reason::Anticipation => waits.anticipation_ns,
+        Reason::Window => waits.window_ns,
+        Reason::Disk => waits.disk_ns,
+    })
 }
 
 /// What was counted for one group, or for a device, in all intervals together.
@@ -104,7 +101,7 @@ impl Sums {
     /// What tasks waited for: requests, and buffered writes as long as they were on their way into
     /// memory. Write-back is not among it.
     pub(super) fn awaited_count(&self) -> u64 {
-        self.sync_count + self.buffered_ops_milli.div_ceil(1_000)
+        self.sync_count + self.buffered_count()
     }
 
     /// Bytes and operations (in thousandths) written, as programs see it: those of buffered writes
@@ -117,25 +114,38 @@ impl Sums {
         }
     }
 
+    /// Buffered writes that went into memory.
+    pub(super) fn buffered_count(&self) -> u64 {
+        self.buffered_ops_milli.div_ceil(1_000)
+    }
+
     /// Where the time of what finished went, without write-back, for which nobody waits.
-    ///
-    /// Time in stage pace is that of tasks. The rest is that of their requests, of which the sum
-    /// is known, and of write-back: what is more than that sum is taken from all reasons alike.
     pub(super) fn of_tasks(&self) -> Times {
+        let (buffered, requests) = (self.of_buffered(), self.of_requests());
+        std::array::from_fn(|at| buffered[at] + requests[at])
+    }
+
+    /// Where the time of buffered writes went: all that is spent in stage pace.
+    pub(super) fn of_buffered(&self) -> Times {
         let budget = place(Reason::Budget);
-        let pace = |at: usize| match at {
+        std::array::from_fn(|at| match at {
             _ if at <= place(Reason::Memory) => self.waits[at],
             _ if at == budget => self.budget_pace_ns.min(self.waits[at]),
             _ => 0,
-        };
-        let rest: u128 = (0..REASONS.len()).map(|at| self.waits[at] - pace(at)).sum();
+        })
+    }
+
+    /// Where the time of requests went that tasks waited for. Of the time behind stage pace the sum
+    /// of these is known, and the rest is that of write-back: it is taken from all reasons alike.
+    pub(super) fn of_requests(&self) -> Times {
+        let pace = self.of_buffered();
+        let rest: u128 = (0..REASONS.len()).map(|at| self.waits[at] - pace[at]).sum();
         // The mean is rounded down, by less than a nanosecond for each request.
         let sync = (self.sync_ns + u128::from(self.sync_count)).min(rest);
-        let of_tasks = |at: usize| {
-            let part = (self.waits[at] - pace(at)) * sync;
-            pace(at) + part.checked_div(rest).unwrap_or(0)
-        };
-        std::array::from_fn(of_tasks)
+        std::array::from_fn(|at| {
+            let part = (self.waits[at] - pace[at]) * sync;
+            part.checked_div(rest).unwrap_or(0)
+        })
     }
 
     /// All the time at the disk, write-back included.
@@ -151,24 +161,48 @@ pub(super) struct Span<'a> {
     pub(super) last: &'a LiveDevice,
     /// The device as a whole.
     pub(super) all: Sums,
-    groups: BTreeMap<&'a str, (Sums, Option<&'a LiveGroup>)>,
+    groups: BTreeMap<&'a str, Listed<'a>>,
+}
+
+/// A group in them.
+#[derive(Default)]
+struct Listed<'a> {
+    sums: Sums,
+    now: Option<&'a LiveGroup>,
+    /// As it is in each of the intervals, up to the last in which it is listed.
+    each: Vec<Option<&'a LiveGroup>>,
 }
 
 impl<'a> Span<'a> {
     /// The intervals of a device, oldest first; none if it is not in the last.
     pub(super) fn new(reports: &[&'a LiveReport], device: &str) -> Option<Span<'a>> {
+        Span::with_pauses(reports, device, || {})
+    }
+
+    /// The same with a pause after each of them.
+    pub(super) fn with_pauses(
+        reports: &[&'a LiveReport],
+        device: &str,
+        pause: impl Fn(),
+    ) -> Option<Span<'a>> {
         let find = |report: &'a LiveReport| report.devices.iter().find(|one| one.device == device);
         let last = find(reports.last()?)?;
         let mut span = Span { over_ns: 0, last, all: Sums::default(), groups: BTreeMap::new() };
-        for report in reports {
+        for (place, report) in reports.iter().enumerate() {
             let Some(device) = find(report) else { continue };
             span.over_ns += report.interval_ns;
             span.all.add(&device.activity, report.interval_ns);
             for group in &device.groups {
-                let (sums, now) = span.groups.entry(&group.group).or_default();
-                sums.add(&group.activity, report.interval_ns);
-                *now = std::ptr::eq(device, last).then_some(group);
+                let listed = span.groups.entry(&group.group).or_default();
+                listed.sums.add(&group.activity, report.interval_ns);
+                listed.now = std::ptr::eq(device, last).then_some(group);
+                if listed.each.capacity() == 0 {
+                    listed.each.reserve_exact(reports.len());
+                }
+                listed.each.resize(place, None);
+                listed.each.push(Some(group));
             }
+            pause();
         }
         Some(span)
     }
@@ -177,13 +211,23 @@ impl<'a> Span<'a> {
     pub(super) fn sums(&self, group: &str) -> Sums {
         match group {
             "/" => self.all.clone(),
-            _ => self.groups.get(group).map(|(sums, _)| sums.clone()).unwrap_or_default(),
+            _ => self.groups.get(group).map(|listed| listed.sums.clone()).unwrap_or_default(),
         }
     }
 
     /// A group as it is at the end, if it is listed.
     pub(super) fn now(&self, group: &str) -> Option<&'a LiveGroup> {
-        self.groups.get(group).and_then(|(_, now)| *now)
+        self.groups.get(group).and_then(|listed| listed.now)
+    }
+
+    /// A group as it is in each of the intervals, up to the last in which it is listed.
+    pub(super) fn each(&self, group: &str) -> &[Option<&'a LiveGroup>] {
+        self.groups.get(group).map_or(&[], |listed| &listed.each)
+    }
+
+    /// Whether a group is listed in one of the intervals.
+    pub(super) fn has(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
     }
 
     /// What of a group stands where at the end.

@@ -107,17 +107,38 @@ fn a_report_is_made_text_once_for_all() {
 }
 
 #[test]
+fn memory_for_a_text_is_reserved_once_one_was_made() {
+    let hub = Arc::new(Hub::new());
+    hub.add(report(1));
+    let text = hub.latest().expect("one").json();
+    // Also when nobody asks for the next one.
+    hub.add(report(2));
+    hub.add(report(3));
+    let newest = hub.latest().expect("one");
+    let place = newest.place();
+    assert_eq!(newest.json().as_ptr(), place);
+    assert_eq!(newest.json().len(), text.len());
+}
+
+#[test]
 fn the_history_is_made_text_once_after_each_report() {
     let hub = Arc::new(Hub::new());
     let read = |most| -> Vec<LiveReport> {
-        serde_json::from_slice(&hub.history_json(most)).expect("understood")
+        let text: Vec<u8> = hub.told(most).pieces().flatten().collect();
+        serde_json::from_slice(&text).expect("understood")
     };
     assert_eq!(read(5), []);
     (1..=4).for_each(|sequence| hub.add(report(sequence)));
-    let all = hub.history_json(LIVE_KEPT);
+    let places = |most| -> Vec<*const u8> {
+        let pieces: Vec<_> = hub.told(most).pieces().collect();
+        pieces.iter().map(|piece| piece.as_ptr()).collect()
+    };
+    let all = places(LIVE_KEPT);
+    assert_eq!(all.len(), 9, "four, what is between them, and the end");
     for most in [4, 5, LIVE_KEPT] {
-        assert_eq!(hub.history_json(most).as_ptr(), all.as_ptr(), "shared");
+        assert_eq!(places(most), all, "shared");
     }
+    assert_eq!(places(2)[1..], all[5..], "shared as well");
     for most in 1..6 {
         let wanted: Vec<LiveReport> =
             (1..=4).map(report).skip(4_usize.saturating_sub(most)).collect();

@@ -3,11 +3,14 @@
 use super::list::mounted;
 use super::{clear_left, seen};
 use crate::cli::DetachArgs;
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use iopace_daemon::fuse::image::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
 use iopace_daemon::fuse::mounting::busy;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, pidfd_send_signal};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -15,6 +18,9 @@ use std::time::Duration;
 
 /// How often it is looked whether the daemon has ended.
 const STEP: Duration = Duration::from_millis(50);
+
+/// All is durable and detached: what is left for the daemon takes milliseconds.
+const END_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// Looks at who has the device open: udev and others open a new disk for a moment.
 const LOOKS: u32 = 20;
@@ -44,7 +50,7 @@ pub fn run(args: &DetachArgs) -> Result<(), Failure> {
         if let Err(failure) = detach(seen, args.force, patience)
             && let Some(Failure { message, .. }) = failed.replace(failure)
         {
-            eprintln!("error: {message}");
+            note(format_args!("error: {message}"));
         }
     }
     failed.map_or(Ok(()), Err)
@@ -59,6 +65,14 @@ fn is_meant(record: &Record, target: &Path) -> bool {
 fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
     let record = &seen.record;
     let (path, shown) = (&record.loop_device, record.loop_device.display());
+    // Opened before it is asked what it holds: the number may be another's afterwards.
+    let process = seen.process();
+    if let Some(process) = process.as_ref().filter(|_| !seen.is_held()) {
+        // Somebody else has told it to end.
+        if !wait_for_end(record, process) || !seen.is_left() {
+            return ended(record);
+        }
+    }
     match clear_left(seen) {
         Some(true) => return Ok(()),
         Some(false) => return Err(in_use(record, "end that, and detach it again")),
@@ -86,15 +100,14 @@ fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
             }
         }
     }
-    // As long as it holds the lock, the number is its own.
-    let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid.filter(|_| seen.is_held()) {
-        kill_process(pid, Signal::TERM).map_err(|error| {
-            Failure::new(format!("{shown}: its daemon {} cannot be ended: {error}", record.pid))
-        })?;
+    if seen.is_held() {
+        end(record, process.as_ref())?;
     }
     for _ in 0..patience.as_millis() / STEP.as_millis() {
         if !seen.is_held() {
+            if let Some(process) = process {
+                wait_for_end(record, &process);
+            }
             return ended(record);
         }
         thread::sleep(STEP);
@@ -104,6 +117,32 @@ fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
         record.pid,
         patience.as_secs()
     )))
+}
+
+/// Tells the daemon to end.
+fn end(record: &Record, process: Option<&OwnedFd>) -> Result<(), Failure> {
+    let told = process.map_or(Err(Errno::SRCH), |process| pidfd_send_signal(process, Signal::TERM));
+    told.map_err(|error| {
+        let (shown, pid) = (record.loop_device.display(), record.pid);
+        let remedy = "is it in another container? detach it there";
+        Failure::new(format!("{shown}: its daemon {pid} cannot be ended: {error}; {remedy}"))
+    })
+}
+
+/// Waits until a daemon that has let go of everything has cleared away the rest and is gone. If
+/// that takes too long it says so.
+fn wait_for_end(record: &Record, process: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(process, PollFlags::IN)];
+    let has_ended = poll(&mut asked, Some(&END_PATIENCE)).is_ok_and(|count| count > 0);
+    if !has_ended {
+        note(format_args!(
+            "{}: its daemon (pid {}) has let go of it and has not ended after {} s",
+            record.loop_device.display(),
+            record.pid,
+            END_PATIENCE.tv_sec
+        ));
+    }
+    has_ended
 }
 
 fn ended(record: &Record) -> Result<(), Failure> {
@@ -150,4 +189,46 @@ fn within<T: Send + 'static>(
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::spawn(move || sender.send(act()));
     receiver.recv_timeout(patience).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iopace_daemon::fuse::image::attached::{all, started_ticks};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_daemon_that_has_let_go_is_waited_for_before_anything_is_cleared_away() {
+        let runtime = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new("cat");
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().expect("started");
+        let record = Record {
+            loop_device: "/dev/no-such-loop".into(),
+            image: runtime.path().join("image"),
+            mountpoint: runtime.path().join("attach"),
+            source: None,
+            device: "disk".into(),
+            size_bytes: 0,
+            read_only: false,
+            pid: child.id(),
+            started_ticks: started_ticks(child.id()),
+            control: None,
+            log: None,
+        };
+        let path = runtime.path().join("attach-no-1.json");
+        // The number alone is not enough: this is another process.
+        let other = Record { started_ticks: Some(1), ..record.clone() };
+        std::fs::write(&path, serde_json::to_string(&other).expect("text")).expect("written");
+        assert!(all(runtime.path())[0].process().is_none());
+        std::fs::write(&path, serde_json::to_string(&record).expect("text")).expect("written");
+        let seen = &all(runtime.path())[0];
+        let process = seen.process().expect("lives");
+        assert!(detach(seen, false, Duration::ZERO).is_ok() && seen.is_left());
+        // It ends without having cleared away its record, as if killed.
+        drop(child.stdin.take());
+        child.wait().expect("ended");
+        assert!(wait_for_end(&seen.record, &process));
+        assert!(detach(seen, false, Duration::ZERO).is_ok() && !seen.is_left());
+    }
 }

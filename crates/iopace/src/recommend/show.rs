@@ -54,7 +54,15 @@ fn one(report: &RecommendReport) -> String {
         return text;
     }
     let mut rows = table([
-        "group", "requests", "delayed", "of them", "mean", "p99", "latency", "would be", "rate",
+        "group",
+        "requests",
+        "served",
+        "later",
+        "of served",
+        "by (mean)",
+        "by (p99)",
+        "live",
+        "tried",
     ]);
     for group in report.groups.iter().filter(|group| group.live_count > 0) {
         rows.add_row(row(group, &group.group));
@@ -70,13 +78,13 @@ fn row(group: &RecommendedReport, name: &str) -> Vec<Cell> {
     vec![
         Cell::new(name),
         right(group.live_count),
+        right(share(group.served_count, group.live_count)),
         right(delays.count),
         right(share(delays.count, group.served_count)),
         right(units::time(delays.mean_ns)),
         right(units::time(delays.p99_ns)),
         right(units::time(group.live.mean_ns)),
         right(units::time(group.recommended.mean_ns)),
-        right(share(group.served_count, group.live_count)),
     ]
 }
 
@@ -88,13 +96,15 @@ fn share(part: u64, of: u64) -> String {
 }
 
 fn notes(text: &mut String, report: &RecommendReport) {
+    text.push_str("  requests: ended since it is tried. served: the part that would have been too");
     text.push_str(match report.plan.clients {
-        ClientsWord::Closed => {
-            "  rate: requests that would have been served in the same time; the clients would have \
-             asked\n  for the others later. delayed: of those served\n"
-        }
-        ClientsWord::Open => "  rate: requests that would have been served by now\n",
+        ClientsWord::Closed => "; the\n  clients would have asked for the others later.\n",
+        ClientsWord::Open => " by now.\n",
     });
+    text.push_str(
+        "  later: by more than an eighth of what they took, and by how much. live, tried: mean \
+         latency of\n  those served.\n",
+    );
     if report.all.hastened_count > 0 {
         let mean = units::time(report.all.hastened_mean_ns);
         let count = report.all.hastened_count;
@@ -105,5 +115,47 @@ fn notes(text: &mut String, report: &RecommendReport) {
     }
     if report.missed_count > 0 {
         let _ = writeln!(text, "  {} were left out", report.missed_count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iopace_daemon::control::api::{RecommendChange, TimesReport};
+
+    #[test]
+    fn a_report_says_what_its_columns_are() {
+        let times = |mean_ns, p99_ns| TimesReport { mean_ns, p99_ns, ..TimesReport::default() };
+        let group = RecommendedReport {
+            group: "/backup".into(),
+            live_count: 1_000,
+            served_count: 100,
+            delays: TimesReport { count: 90, ..times(30_000_000, 70_000_000) },
+            live: times(2_000_000, 0),
+            recommended: times(32_000_000, 0),
+            ..RecommendedReport::default()
+        };
+        let report = RecommendReport {
+            device: "disk".into(),
+            active: true,
+            age_ns: 60_000_000_000,
+            plan: RecommendChange::default(),
+            tried: Vec::new(),
+            failed: None,
+            waiting_count: 0,
+            missed_count: 0,
+            all: group.clone(),
+            groups: vec![group],
+        };
+        let text = one(&report);
+        let words = |at: usize| text.lines().nth(at).unwrap_or_default().split_whitespace();
+        let head = "group requests served later of served by (mean) by (p99) live tried";
+        assert_eq!(words(2).collect::<Vec<_>>().join(" "), head, "{text}");
+        let row = "/backup 1000 10.0 % 90 90.0 % 30.0 ms 70.0 ms 2.0 ms 32.0 ms";
+        assert_eq!(words(3).collect::<Vec<_>>().join(" "), row, "{text}");
+        for word in ["requests: ", "served: ", "later: ", "live, tried: "] {
+            assert!(text.contains(word), "'{word}' in {text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
     }
 }

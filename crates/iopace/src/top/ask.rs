@@ -1,7 +1,8 @@
 //! Changes and questions, on a thread of their own: the picture goes on meanwhile.
 
 use super::app::{Ask, Told};
-use iopace_daemon::control::api::{Action, Change, WriteFile};
+use crate::sched::listed;
+use iopace_daemon::control::api::{Action, Change, SchedulerWarning, WriteFile};
 use iopace_daemon::control::{Client, ClientError};
 
 /// Asks, and says what came of it.
@@ -46,7 +47,13 @@ fn exchange(client: &Client, device: &str, algorithm: Option<String>) -> Result<
         (Some(_), false) => Action::Insert,
     };
     let change = Change { action, algorithm, set: Default::default() };
-    let now = client.change(device, &change)?.scheduler;
+    let report = client.change(device, &change)?;
+    let now = report.scheduler;
     let how = if now.inserted { "inserted" } else { "its base, nothing is inserted" };
-    Ok(Told::Done(format!("{device} has scheduler {} now ({how})", now.algorithm)))
+    let but =
+        report.warnings.first().map(|SchedulerWarning { groups, groups_count, text, .. }| {
+            format!("; but for {}: {text}", listed(groups, *groups_count))
+        });
+    let but = but.unwrap_or_default();
+    Ok(Told::Done(format!("{device} has scheduler {} now ({how}){but}", now.algorithm)))
 }

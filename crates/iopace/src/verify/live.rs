@@ -22,7 +22,7 @@ const PROMISES: [&str; 5] = ["io.max", "io.weight", "io.min", "io.ioprio_class",
 pub fn group(verify: &Verify<'_>, args: &VerifyArgs, group: &str) -> Result<Vec<Outcome>, Failure> {
     let export = args.export.as_deref().or(args.scratch.as_deref());
     let device = args.device.as_deref();
-    let sought = Sought { device, group: Some(group), export, port: false };
+    let sought = Sought { device, group: Some(group), export, ..Sought::default() };
     let client = daemon(control(args).as_deref(), sought)?;
     let status = client.status().map_err(failed)?;
     let wanted = wanted_device(args, &status)?;

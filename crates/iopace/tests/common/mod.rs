@@ -57,8 +57,13 @@ impl Place {
     /// Starts `iopace serve` and waits until it serves.
     pub fn serve(&self, words: &[&str]) -> Serving {
         let words: Vec<&str> = ["serve"].iter().chain(words).copied().collect();
-        let mut command = self.command(&words);
-        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        self.serving(&words, Stdio::piped())
+    }
+
+    /// Starts a command that serves in the foreground, with its log there, and waits until it does.
+    pub fn serving(&self, words: &[&str], log: Stdio) -> Serving {
+        let mut command = self.command(words);
+        let spawned = command.stdout(Stdio::piped()).stderr(log).spawn();
         let mut child = spawned.expect("started");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut welcome = String::new();
@@ -66,7 +71,8 @@ impl Place {
             let read = out.read_line(&mut welcome).expect("read");
             if read == 0 {
                 let mut error = String::new();
-                let _ = child.stderr.take().expect("piped").read_to_string(&mut error);
+                let log = child.stderr.take();
+                let _ = log.map(|mut log| log.read_to_string(&mut error));
                 let _ = child.wait();
                 panic!("it did not serve: {welcome}{error}");
             }

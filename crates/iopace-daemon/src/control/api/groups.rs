@@ -110,6 +110,19 @@ pub struct SettingWarning {
     pub command: String,
 }
 
+/// Settings that are legal and that the scheduler of a device does not do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SchedulerWarning {
+    /// The groups that have them, by path, the first few.
+    pub groups: Vec<String>,
+    /// So many have them.
+    pub groups_count: usize,
+    /// What does not hold.
+    pub text: String,
+    /// The command line that changes that, without `--control`.
+    pub command: String,
+}
+
 /// An export, a connection or a process, one of them, that another group is to pay for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,8 @@
 //! The text format that was before OpenMetrics, from the latter: the type of a counter is that of
 //! its samples' name, which ends in `_total`, and there are no units and no end.
 
-/// The same in the classic format.
-pub(super) fn from_open(open: &str) -> String {
-    let mut text = String::with_capacity(open.len());
+/// The same in the classic format. A text may come in pieces of whole families or samples.
+pub(super) fn from_open(open: &str, text: &mut String) {
     let mut lines = open.lines().peekable();
     let mut suffix = "";
     while let Some(line) = lines.next() {
@@ -20,7 +19,6 @@ pub(super) fn from_open(open: &str) -> String {
             text.extend([line, "\n"]);
         }
     }
-    text
 }
 
 #[cfg(test)]
@@ -35,6 +33,8 @@ mod tests {
         let classic = "# HELP a_seconds_total Some time.\n# TYPE a_seconds_total counter\n\
                        a_seconds_total{b=\"# HELP\"} 1.5\n\
                        # HELP c How many.\n# TYPE c gauge\nc 2\n";
-        assert_eq!(from_open(open), classic);
+        let mut text = String::new();
+        from_open(open, &mut text);
+        assert_eq!(text, classic);
     }
 }

@@ -28,8 +28,6 @@ pub struct Family {
     pub labels: &'static [&'static str],
     /// What it says.
     pub help: &'static str,
-    /// Its place among all.
-    pub(super) place: usize,
 }
 
 macro_rules! families {
@@ -37,13 +35,7 @@ macro_rules! families {
         $($name:ident: $kind:ident $metric:literal $unit:expr, [$($label:literal),*],
             $help:literal;)*
     ) => {
-        #[allow(clippy::upper_case_acronyms, non_camel_case_types, reason = "the same names")]
-        enum Place {
-            $($name),*
-        }
-
         $(pub(super) static $name: Family = Family {
-            place: Place::$name as usize,
             name: $metric,
             kind: Kind::$kind,
             unit: $unit,

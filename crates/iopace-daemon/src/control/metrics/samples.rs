@@ -1,7 +1,7 @@
-//! From what was gathered to samples, which borrow all of it: with thousands of groups there are
-//! some hundred thousand of them.
+//! From what was gathered to the samples of one family, each told at once: with thousands of groups
+//! there are some hundred thousand of all.
 
-use super::families::{self as f, FAMILIES, Family, LABELS_MAX};
+use super::families::{self as f, Family, LABELS_MAX};
 use super::gather::{Gathered, SeenDevice, SeenGroup};
 use crate::control::api::MountReport;
 use crate::control::report::EVENT_KINDS;
@@ -10,6 +10,9 @@ use iopace_core::request::{Stage, StageTimes};
 use iopace_core::stats::{DeviceStats, Histogram, SmallHistogram, StageHistograms};
 use iopace_core::time::Nanos;
 use iopace_core::verdict::Reason;
+use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
+use std::fmt;
+use std::ops::Range;
 
 /// A value of a sample.
 #[derive(Clone, Copy, Debug)]
@@ -30,76 +33,96 @@ pub(super) enum Value<'a> {
     FewTimes(&'a SmallHistogram, u64),
 }
 
-/// One value of a family, with the values of its labels in their order.
-#[derive(Debug)]
-pub(super) struct Sample<'a> {
-    labels: [&'a str; LABELS_MAX],
-    pub(super) value: Value<'a>,
+/// Names and values of labels, in their order.
+pub(super) struct Labels<'a> {
+    pub(super) names: &'static [&'static str],
+    pub(super) values: &'a [&'a str],
 }
 
-impl<'a> Sample<'a> {
-    /// Names and values of its labels.
-    pub(super) fn labels(&self, family: &Family) -> Vec<(&'static str, &'a str)> {
-        family.labels.iter().copied().zip(self.labels).collect()
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut all = self.names.iter().zip(self.values);
+        all.try_for_each(|(name, value)| (*name, *value).encode(encoder.encode_label()))
     }
 }
 
-/// Samples as they come, by family.
-pub(super) struct Samples<'a>(Vec<Vec<Sample<'a>>>);
+/// Who is told the samples of a family: the values of their labels, and theirs.
+struct Samples<'t> {
+    family: &'static Family,
+    tell: &'t mut dyn FnMut(&[&str], Value<'_>),
+}
 
-impl<'a> Samples<'a> {
-    /// Those of all that was gathered.
-    pub(super) fn of(all: &'a Gathered) -> Samples<'a> {
-        let mut out = Samples(FAMILIES.iter().map(|_| Vec::new()).collect());
-        out.add(&f::BUILD, &[env!("CARGO_PKG_VERSION"), PROFILE, std::env::consts::ARCH], ONE);
-        out.level(&f::UPTIME, &[], all.uptime_s);
-        out.level(&f::CONNECTIONS, &[], all.connections_count);
-        out.level(&f::MEMORY, &[], all.memory_bytes);
-        out.level(&f::GROUPS, &[], all.groups_count);
-        out.level(&f::GROUPS_LEFT_OUT, &[], all.left_out_count);
-        all.devices.iter().for_each(|seen| device(&mut out, seen));
-        events(&mut out, all);
-        for seen in &all.groups {
-            group(&mut out, &all.names[seen.name].path, &all.devices[seen.device].info.name, seen);
+/// Tells the samples of a family; if it is one of groups, of these.
+pub(super) fn tell(
+    all: &Gathered,
+    family: &'static Family,
+    groups: Range<usize>,
+    tell: &mut dyn FnMut(&[&str], Value<'_>),
+) {
+    let mut out = Samples { family, tell };
+    match family.labels.first() {
+        None | Some(&"version") => daemon(&mut out, all),
+        Some(&"group") => {
+            for seen in &all.groups[groups] {
+                let device = &all.devices[seen.device].info.name;
+                group(&mut out, &all.names[seen.name].path, device, seen);
+            }
         }
-        all.mounts.iter().for_each(|(at, report)| mount(&mut out, at, report));
-        out
+        Some(&"mountpoint") => all.mounts.iter().for_each(|(at, of)| mount(&mut out, at, of)),
+        Some(_) if out.wants(&f::EVENTS) => events(&mut out, all),
+        Some(_) => all.devices.iter().for_each(|seen| device(&mut out, seen)),
+    }
+}
+
+fn daemon(out: &mut Samples<'_>, all: &Gathered) {
+    out.add(&f::BUILD, &[env!("CARGO_PKG_VERSION"), PROFILE, std::env::consts::ARCH], ONE);
+    out.level(&f::UPTIME, &[], all.uptime_s);
+    out.level(&f::CONNECTIONS, &[], all.connections_count);
+    out.level(&f::MEMORY, &[], all.memory_bytes);
+    out.level(&f::GROUPS, &[], all.groups_count);
+    out.level(&f::GROUPS_LEFT_OUT, &[], all.left_out_count);
+}
+
+impl Samples<'_> {
+    fn wants(&self, family: &'static Family) -> bool {
+        std::ptr::eq(self.family, family)
     }
 
-    /// The families that there is something of.
-    pub(super) fn families(&self) -> impl Iterator<Item = (&'static Family, &[Sample<'a>])> {
-        let families = FAMILIES.iter().copied().zip(&self.0);
-        families.filter(|(_, samples)| !samples.is_empty()).map(|(family, all)| (family, &**all))
-    }
-
-    fn add(&mut self, family: &'static Family, labels: &[&'a str], value: Value<'a>) {
+    fn add(&mut self, family: &'static Family, labels: &[&str], value: Value<'_>) {
         debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
-        let mut all = [""; LABELS_MAX];
-        all[..labels.len()].copy_from_slice(labels);
-        self.0[family.place].push(Sample { labels: all, value });
+        if self.wants(family) {
+            (self.tell)(labels, value);
+        }
     }
 
-    fn count(&mut self, family: &'static Family, labels: &[&'a str], count: u64) {
+    fn count(&mut self, family: &'static Family, labels: &[&str], count: u64) {
         self.add(family, labels, Value::Count(count));
     }
 
-    fn level(&mut self, family: &'static Family, labels: &[&'a str], level: u64) {
+    fn level(&mut self, family: &'static Family, labels: &[&str], level: u64) {
         self.add(family, labels, Value::Level(level));
     }
 
-    fn times(&mut self, family: &'static Family, labels: &[&'a str], times: &'a Histogram) {
+    fn times(&mut self, family: &'static Family, labels: &[&str], times: &Histogram) {
         self.add(family, labels, Value::Times(Some(times), 0));
     }
 
     /// Sums of times by stage and by reason.
-    fn sums(&mut self, [stages, reasons]: [&'static Family; 2], who: &[&'a str], of: &StageTimes) {
-        for stage in Stage::ALL {
-            let time = Value::Seconds(of.by_stage(stage));
-            self.add(stages, &[who, &[stage.name()]].concat(), time);
+    fn sums(&mut self, [stages, reasons]: [&'static Family; 2], who: &[&str], of: &StageTimes) {
+        let mut labels = [""; LABELS_MAX];
+        labels[..who.len()].copy_from_slice(who);
+        let (last, count) = (who.len(), who.len() + 1);
+        if self.wants(stages) {
+            for stage in Stage::ALL {
+                labels[last] = stage.name();
+                self.add(stages, &labels[..count], Value::Seconds(of.by_stage(stage)));
+            }
         }
-        for reason in reasons_of_waits() {
-            let time = Value::Seconds(of.by_reason(reason));
-            self.add(reasons, &[who, &[reason.name()]].concat(), time);
+        if self.wants(reasons) {
+            for reason in reasons_of_waits() {
+                labels[last] = reason.name();
+                self.add(reasons, &labels[..count], Value::Seconds(of.by_reason(reason)));
+            }
         }
     }
 }
@@ -113,7 +136,7 @@ fn reasons_of_waits() -> impl Iterator<Item = Reason> {
     Reason::ALL.into_iter().filter(|reason| *reason != Reason::Idle)
 }
 
-fn device<'a>(out: &mut Samples<'a>, seen: &'a SeenDevice) {
+fn device(out: &mut Samples<'_>, seen: &SeenDevice) {
     let SeenDevice { info, status, waiting } = seen;
     let (name, engine, stats) = (&*info.name, &status.engine, &status.stats);
     let (pace, window) = (engine.pace.name, engine.window.name);
@@ -167,7 +190,7 @@ fn zeros<const SUB: usize>(
     passed.saturating_sub(times.map_or(0, |times| times.count()))
 }
 
-fn directions<'a>(out: &mut Samples<'a>, device: &'a str, stats: &'a DeviceStats) {
+fn directions(out: &mut Samples<'_>, device: &str, stats: &DeviceStats) {
     let all = [("read", &stats.read), ("write", &stats.write), ("flush", &stats.flush)];
     for (op, direction) in all {
         out.count(&f::DEVICE_REQUESTS, &[device, op], direction.finished_count);
@@ -177,7 +200,7 @@ fn directions<'a>(out: &mut Samples<'a>, device: &'a str, stats: &'a DeviceStats
     }
 }
 
-fn dirty<'a>(out: &mut Samples<'a>, device: &'a str, memory: &'a MemoryStatus) {
+fn dirty(out: &mut Samples<'_>, device: &str, memory: &MemoryStatus) {
     let MemoryStatus { dirty, thresholds, picture, pauses } = memory;
     let levels = [
         (&f::DEVICE_DIRTY, dirty.device.get()),
@@ -196,7 +219,7 @@ fn dirty<'a>(out: &mut Samples<'a>, device: &'a str, memory: &'a MemoryStatus) {
 }
 
 /// Every kind that is known begins at zero, so that the first event is an increase.
-fn events<'a>(out: &mut Samples<'a>, all: &'a Gathered) {
+fn events(out: &mut Samples<'_>, all: &Gathered) {
     for SeenDevice { info, .. } in &all.devices {
         let has = |kind: &str| all.events.contains_key(&(info.name.clone(), kind.to_owned()));
         for kind in EVENT_KINDS.into_iter().filter(|kind| !has(kind)) {
@@ -208,7 +231,7 @@ fn events<'a>(out: &mut Samples<'a>, all: &'a Gathered) {
     }
 }
 
-fn group<'a>(out: &mut Samples<'a>, path: &'a str, device: &'a str, seen: &'a SeenGroup) {
+fn group(out: &mut Samples<'_>, path: &str, device: &str, seen: &SeenGroup) {
     let counts = &seen.counts;
     let ops = [
         ("read", counts.reads_count, Some(counts.read)),
@@ -229,7 +252,7 @@ fn group<'a>(out: &mut Samples<'a>, path: &'a str, device: &'a str, seen: &'a Se
     if let Some(latency) = &seen.latency {
         out.times(&f::GROUP_LATENCY, &[path, device], latency);
     }
-    if let Some(by_stage) = &seen.by_stage {
+    if let Some(by_stage) = seen.by_stage.as_ref().filter(|_| out.wants(&f::GROUP_STAGE_LATENCY)) {
         let passed = (counts.finished_count(), counts.paced_count);
         group_stages(out, (path, device), passed, by_stage);
     }
@@ -237,11 +260,11 @@ fn group<'a>(out: &mut Samples<'a>, path: &'a str, device: &'a str, seen: &'a Se
     out.level(&f::GROUP_DIRTY, &[path, device], seen.dirty.get());
 }
 
-fn group_stages<'a>(
-    out: &mut Samples<'a>,
-    (path, device): (&'a str, &'a str),
+fn group_stages(
+    out: &mut Samples<'_>,
+    (path, device): (&str, &str),
     passed: (u64, u64),
-    by_stage: &'a StageHistograms<4>,
+    by_stage: &StageHistograms<4>,
 ) {
     for stage in Stage::ALL {
         let times = by_stage.get(stage);
@@ -254,7 +277,7 @@ fn group_stages<'a>(
     }
 }
 
-fn mount<'a>(out: &mut Samples<'a>, at: &'a str, report: &'a MountReport) {
+fn mount(out: &mut Samples<'_>, at: &str, report: &MountReport) {
     let device = &*report.device;
     let files =
         [("known", report.known_count), ("open", report.open_count), ("kept", report.kept_count)];

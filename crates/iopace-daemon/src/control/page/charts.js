@@ -19,14 +19,8 @@ export function recolour() {
   charts.forEach((chart) => chart.plot.redraw(false, true));
 }
 
-/** Distances of the marks of a scale: 1, 2 or 5 in each power of ten, by powers of 1024. */
-function binarySteps() {
-  const steps = [];
-  for (let unit = 1; unit < 2 ** 50; unit *= 1024) {
-    steps.push(...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((factor) => factor * unit));
-  }
-  return steps;
-}
+/** Distances of the marks of a scale: powers of two, so that 512 KiB are followed by 1 MiB. */
+const binarySteps = () => Array.from({ length: 50 }, (_, exponent) => 2 ** exponent);
 
 const STEPS = {
   binary: binarySteps(),
@@ -37,9 +31,6 @@ const STEPS = {
 
 /** Room at the right, of an axis or of nothing: the same moment stands at the same place in all. */
 export const RIGHT = 52;
-
-/** Round numbers need no tenths. */
-const short = (text) => text.replace(/\.0(?= )/, "");
 
 function axisOf({ scale, side, steps, format, width, extra = {} }) {
   return {
@@ -52,8 +43,9 @@ function axisOf({ scale, side, steps, format, width, extra = {} }) {
     ticks: { show: false },
     gap: 6,
     incrs: STEPS[steps],
-    values: (_, all) => all.map((value) => (value === null ? "" : short(format(value)))),
-    space: extra.space ?? 28,
+    values: (_, all) => all.map((value) => (value === null ? "" : format(value))),
+    // Sizes are longer words than counts, and have marks twice as far or half as far only.
+    space: extra.space ?? (steps === "binary" ? 36 : 28),
     filter: extra.filter,
   };
 }

@@ -5,6 +5,7 @@ import { size } from "./format.js";
 import { devicePath, get, post } from "./api.js";
 import { byId, el, setAttribute, setText, show } from "./dom.js";
 import { Params } from "./params.js";
+import { inWords } from "./rows.js";
 import { mark, store } from "./store.js";
 
 /** The choice of having no scheduler inserted. */
@@ -203,10 +204,11 @@ function refresh() {
   }
 }
 
-function say(form, text, isError = false) {
+function say(form, text, isError = false, isWarning = false) {
   const node = byId(`${form}-message`);
   setAttribute(node, "role", isError ? "alert" : "status");
   node.classList.toggle("error", isError);
+  node.classList.toggle("warning", isWarning);
   setText(node, text);
 }
 
@@ -248,6 +250,12 @@ function done(form, { scheduler, pace, window, queue }) {
   return [scheduler.algorithm, "set; the device says:"];
 }
 
+/** Settings that the scheduler will not keep. */
+function warningOf({ groups, groups_count: all, text, command }) {
+  const more = all > groups.length ? ` and ${all - groups.length} more` : "";
+  return `${groups.join(", ")}${more}: ${inWords({ text, command })}.`;
+}
+
 async function send(event, form) {
   event.preventDefault();
   const button = byId(`${form}-set`);
@@ -265,7 +273,9 @@ async function send(event, form) {
     if (store.device === name) {
       edited[form] = false;
       hold(report);
-      say(form, text);
+      const warned = (report.warnings || []).map(warningOf);
+      const but = `set, but for ${warned.join(" For ")} The device says:`;
+      say(form, warned.length > 0 ? but : text, false, warned.length > 0);
     }
   } catch (error) {
     say(form, error.text || error.message, true);

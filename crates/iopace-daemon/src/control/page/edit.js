@@ -7,8 +7,9 @@ let number = 0;
 
 /**
  * Field in a table. `options`: `label` (what it is, for screen readers), `kind` ("text" or a list
- * of choices), `placeholder`, `submit(text)` (sets it; returns the text that holds then, throws a
- * refusal), and `note(text, isError)` (shows a message; null takes it away).
+ * of choices), `placeholder`, `submit(text)` (sets it; returns `now`, the text that holds then, and
+ * `warning`, what of it does not do what it says; throws a refusal), and `note(text, isError,
+ * isWarning)` (shows a message; null takes it away).
  */
 export class Edit {
   constructor({ label, kind = "text", placeholder, width, submit, note, hint }) {
@@ -85,11 +86,12 @@ export class Edit {
     this.set.disabled = true;
     setText(this.set, "…");
     try {
-      const text = await this.submit(this.input.value.trim());
-      this.held = text;
-      this.input.value = text;
+      const { now, warning } = await this.submit(this.input.value.trim());
+      this.held = now;
+      this.input.value = now;
       this.input.removeAttribute("aria-invalid");
-      this.note(`set; ${text === "" ? "nothing" : text} holds now`);
+      const but = warning ? `; but ${warning}` : "";
+      this.note(`set; ${now === "" ? "nothing" : now} holds now${but}`, false, warning !== "");
     } catch (error) {
       this.input.setAttribute("aria-invalid", "true");
       this.note(error.text || String(error), true);

@@ -15,6 +15,18 @@ export function size(bytes) {
   return `${at === 0 || value >= 100 ? Math.floor(value) : tenths(value)} ${SIZES[at]}`;
 }
 
+/** A size at a mark of an axis, where what is rounded off would be missed: `1.25 MiB`. */
+export function exactSize(bytes) {
+  const at = bytes < 1024 ? 0 : Math.min(SIZES.length - 1, Math.floor(Math.log2(bytes) / 10));
+  return `${Number((bytes / 1024 ** at).toFixed(3))} ${SIZES[at]}`;
+}
+
+/** The same per second. */
+export const exactRate = (bytes) => `${exactSize(bytes)}/s`;
+
+/** A length of time at a mark of an axis: `1 ms`. */
+export const exactTime = (nanos) => time(nanos).replace(/\.0(?= )/, "");
+
 /** Bytes per second, as `1.9 MiB/s`. */
 export const rate = (bytes) => `${size(bytes)}/s`;
 

@@ -32,6 +32,7 @@ const flow = (part) => (live) => live.activity[part].bytes_s;
 const KEYS = {
   read: flow("read"),
   write: flow("write"),
+  buffered: flow("buffered"),
   ops: ({ activity }) => activity.read.ops_milli_s + activity.write.ops_milli_s,
   p99: ({ activity }) => activity.latency.p99_ns,
   slots: (live) => live.slots_taken_count,
@@ -151,6 +152,7 @@ export function drawGroups(device) {
     row.update(lives.get(group) || null, settings.get(group) || {}, {
       isFlat: view.sort !== "group",
       dirty: dirty.get(group) || 0,
+      hasCache: device.pace !== null,
     });
   }
   for (const [group, { row }] of rows) {

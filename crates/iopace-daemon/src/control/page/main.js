@@ -14,6 +14,7 @@ import { SPAN_S, forgetDaemon, mark, pointsOf, shown, store, takeReports } from 
 import { drawTasks } from "./tasks.js";
 import { buildTiles, drawEmpty, drawTiles } from "./tiles.js";
 import { buildWhy, drawWhy } from "./why.js";
+import { buildWorst, drawWorst } from "./worst.js";
 
 let isDue = false;
 /** The device that was drawn last. */
@@ -42,6 +43,7 @@ function draw() {
   drawEmpty(pointsOf(device.device), device);
   drawPanels(device);
   drawWhy(device);
+  drawWorst();
   drawGroups(device);
   drawTasks(device);
   watchDevice(device);
@@ -150,6 +152,7 @@ function build(live) {
   buildTiles();
   buildPanels();
   buildWhy();
+  buildWorst();
   buildGroups();
   buildDevice();
   buildTheme(recolour);

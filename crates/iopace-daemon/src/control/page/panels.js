@@ -3,7 +3,7 @@
 import { byId, el, lineSwatch, show } from "./dom.js";
 import { Chart, RIGHT } from "./charts.js";
 import { OTHER, colour, lineColour, pattern } from "./palette.js";
-import { count, rate, size, time } from "./format.js";
+import { count, exactRate, exactSize, exactTime, rate, size, time } from "./format.js";
 import { markersOf, pointsOf, store } from "./store.js";
 
 /** Groups with a colour of their own. */
@@ -58,7 +58,7 @@ export function buildPanels() {
     title: "Bandwidth by group",
     note: "stacked, read and write together",
     series: [areaSeries("all", OTHER)],
-    axes: [{ scale: "y", side: 3, steps: "binary", format: rate }],
+    axes: [{ scale: "y", side: 3, steps: "binary", format: exactRate }],
     scales: { y: { range: fromZero(1024) } },
     values: (series, index) => stackValue(series, index),
     isNeeded: (series) => series > 0 || hasRest,
@@ -71,7 +71,7 @@ export function buildPanels() {
       lineSeries("p99", "vermilion", { format: time }),
       lineSeries("p50", "blue", { format: time, dash: [6, 3] }),
     ],
-    axes: [{ scale: "y", side: 3, format: time, extra: DECADES }],
+    axes: [{ scale: "y", side: 3, format: exactTime, extra: DECADES }],
     scales: { y: { distr: 3, range: decades } },
     marks,
   });
@@ -108,7 +108,7 @@ function buildPace() {
       lineSeries("freerun", "grey", { format: size, dash: [1, 3], width: 2.5 }),
       { ...lineSeries("dirty", "blue", { format: size }), fill: "rgb(0 114 178 / 20%)" },
     ],
-    axes: [{ scale: "y", side: 3, steps: "binary", format: size }],
+    axes: [{ scale: "y", side: 3, steps: "binary", format: exactSize }],
     scales: { y: { range: fromZero(4096) } },
     marks,
   });
@@ -128,8 +128,8 @@ function buildPace() {
       },
     ],
     axes: [
-      { scale: "y", side: 3, steps: "binary", format: rate },
-      { scale: "pause", side: 1, format: time, width: RIGHT },
+      { scale: "y", side: 3, steps: "binary", format: exactRate },
+      { scale: "pause", side: 1, format: exactTime, width: RIGHT },
     ],
     scales: { y: { range: fromZero(1024) }, pause: { range: fromZero(1e6) } },
     marks,

@@ -8,7 +8,7 @@ import { mark } from "./store.js";
 import { WhyBar } from "./why.js";
 
 /** Columns of the table. */
-export const COLUMNS = 11;
+export const COLUMNS = 12;
 
 const LIMIT_HINT =
   "rbps wbps bps: bytes per second (k, M and G count in 1024); riops wiops iops: requests per " +
@@ -39,7 +39,7 @@ export class GroupRow {
       weight: this.edit("io.weight", "weight", "text", WEIGHT_HINT, 5),
       limit: this.edit("io.max", "limits", "text", LIMIT_HINT, 18, "none"),
     };
-    this.cells = ["read", "write", "ops", "p99", "slots", "dirty"].map(() =>
+    this.cells = ["read", "write", "buffered", "ops", "p99", "slots", "dirty"].map(() =>
       el("td", { class: "num" }),
     );
     this.bar = new WhyBar(true);
@@ -57,7 +57,7 @@ export class GroupRow {
 
   edit(file, what, kind, hint, width, placeholder) {
     const label = `${what} of ${this.group} on ${this.device}`;
-    const note = (text, isError) => this.say(file, text, isError);
+    const note = (text, isError, isWarning) => this.say(file, text, isError, isWarning);
     const submit = (text) => this.write(file, what, text);
     return new Edit({ label, kind, width, placeholder, submit, note, hint });
   }
@@ -68,8 +68,10 @@ export class GroupRow {
     // Keys that are not named keep their value: the line goes first, so that what is written holds.
     const isLimit = file === "io.max";
     const lines = isLimit || text === "" ? [`${device} default`] : [];
+    let warnings = [];
     try {
-      await writeFile(group, file, [...lines, ...(text ? [`${device} ${text}`] : [])].join("\n"));
+      const written = [...lines, ...(text ? [`${device} ${text}`] : [])].join("\n");
+      ({ warnings } = await writeFile(group, file, written));
     } catch (error) {
       error.message = error.message.replace(/, line \d+:/, ":"); // There is one line to see here.
       throw error;
@@ -78,23 +80,25 @@ export class GroupRow {
     const now = isLimit ? limitText(value) : value;
     mark(device, `${group} ${what} ${now || "none"}`);
     this.onSet();
-    return now;
+    const own = warnings.filter((warning) => warning.device === device);
+    return { now, warning: own.map(inWords).join("; ") };
   }
 
-  /** Shows a message below the row: an error stays until it is dealt with. */
-  say(file, text, isError = false) {
+  /** Shows a message below the row: an error or a warning stays until it is dealt with. */
+  say(file, text, isError = false, isWarning = false) {
     clearTimeout(this.timer);
     const input = Object.values(this.edits).find(({ input }) => input === document.activeElement);
     const node = el("span", { role: isError ? "alert" : "status" });
     node.textContent = text === null ? "" : `${isError ? "" : `${file}: `}${text}`;
     this.message.replaceChildren(node);
     this.note.classList.toggle("error", isError);
+    this.note.classList.toggle("warning", isWarning);
     show(this.note, text !== null);
     if (input) {
       node.id = `${input.id}-note`;
       setAttribute(input.input, "aria-describedby", text === null ? null : node.id);
     }
-    if (text !== null && !isError && text.startsWith("set;")) {
+    if (text !== null && !isError && !isWarning && text.startsWith("set;")) {
       this.timer = setTimeout(() => show(this.note, false), NOTE_MS);
     }
   }
@@ -106,10 +110,11 @@ export class GroupRow {
 
   /**
    * Shows what the group does; `live` is null while it does nothing, `files` is what is set, `dirty`
-   * the dirty memory of the group and of those below it.
+   * the dirty memory of the group and of those below it, `hasCache` whether writes are buffered.
    */
-  update(live, files, { isFlat, dirty }) {
-    const { read, write, latency } = live ? live.activity : { read: NOTHING, write: NOTHING };
+  update(live, files, { isFlat, dirty, hasCache }) {
+    const nothing = { read: NOTHING, write: NOTHING, buffered: NOTHING };
+    const { read, write, buffered, latency } = live ? live.activity : nothing;
     setText(this.label, isFlat || this.group === "/" ? this.group : this.leaf());
     this.row.classList.toggle("flat", isFlat);
     this.row.classList.toggle("idle", !live);
@@ -122,6 +127,7 @@ export class GroupRow {
     const texts = [
       rate(read.bytes_s),
       rate(write.bytes_s),
+      hasCache ? rate(buffered.bytes_s) : "–",
       ops(read.ops_milli_s + write.ops_milli_s),
       p99,
       String(live ? live.slots_taken_count : 0),
@@ -139,6 +145,9 @@ export class GroupRow {
     return this.group.slice(this.group.lastIndexOf("/") + 1);
   }
 }
+
+/** What will not do what it says, and the command line that changes it. */
+export const inWords = ({ text, command }) => (command ? `${text} (${command})` : text);
 
 /** What a file says for a device: its line, else the line `default`, else the built-in value. */
 export function lineFor(text, device, builtIn) {

@@ -102,6 +102,7 @@ function pointOf(at, device) {
     at,
     groups: ownBandwidth(device),
     total: activity.read.bytes_s + activity.write.bytes_s,
+    cached: activity.buffered.bytes_s,
     p50: activity.latency.count > 0 ? activity.latency.p50_ns : null,
     p99: activity.latency.count > 0 ? activity.latency.p99_ns : null,
     taken: root ? root.slots_taken_count : queue.queued_count + queue.in_flight_count,

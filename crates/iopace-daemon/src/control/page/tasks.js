@@ -10,7 +10,7 @@ const ROWS_MAX = 20;
 let rows = new Map();
 
 function make(task, group) {
-  const cells = ["read", "write", "ops", "p99"].map(() => el("td", { class: "num" }));
+  const cells = ["read", "write", "buffered", "ops", "p99"].map(() => el("td", { class: "num" }));
   const bar = new WhyBar(true);
   const name = el("th", { scope: "row" }, task);
   const row = el("tr", {}, name, el("td", {}, group), ...cells, el("td", {}, bar.node));
@@ -23,10 +23,11 @@ export function drawTasks(device) {
   for (const { task, group, activity } of device.tasks.slice(0, ROWS_MAX)) {
     const key = JSON.stringify([device.device, task, group]);
     const made = rows.get(key) || make(task, group);
-    const { read, write, latency } = activity;
+    const { read, write, buffered, latency } = activity;
     const texts = [
       rate(read.bytes_s),
       rate(write.bytes_s),
+      device.pace ? rate(buffered.bytes_s) : "–",
       ops(read.ops_milli_s + write.ops_milli_s),
       latency.count > 0 ? time(latency.p99_ns) : "–",
     ];

@@ -35,8 +35,9 @@ function set(key, value, note) {
 export function drawTiles({ activity, queue, window, pace }) {
   const { read, write, buffered, latency } = activity;
   set("read", rate(read.bytes_s), `${ops(read.ops_milli_s)} reads/s`);
-  const cached = pace ? `, ${rate(buffered.bytes_s)} buffered` : "";
-  set("write", rate(write.bytes_s), `${ops(write.ops_milli_s)} writes/s${cached}`);
+  const writes = `${ops(write.ops_milli_s)} writes/s`;
+  // Short, or it is cut off: what the disk writes is above it.
+  set("write", rate(write.bytes_s), pace ? `${rate(buffered.bytes_s)} buffered` : writes);
   set("ops", ops(read.ops_milli_s + write.ops_milli_s), `${count(latency.count)} waited for`);
   const times = `p50 ${time(latency.p50_ns)}, max ${time(latency.max_ns)}`;
   const isAny = latency.count > 0;
@@ -55,7 +56,8 @@ export function drawTiles({ activity, queue, window, pace }) {
 
 /** Says what to do while nothing has been done yet. */
 export function drawEmpty(points, device) {
-  const isIdle = points.every(({ total, inFlight, taken }) => total + inFlight + taken === 0);
+  const nothing = ({ total, cached, inFlight, taken }) => total + cached + inFlight + taken === 0;
+  const isIdle = points.every(nothing);
   show(byId("empty"), isIdle);
   if (!isIdle || !store.status) {
     return;

@@ -1,5 +1,7 @@
 //! A device with a real engine and no disk.
 
+use crate::config::{Backend, DaemonConfig, DeviceConfig};
+use crate::daemon::Daemon;
 use crate::device::events::is_exchange;
 use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, EventLog, Look, MemoryStatus};
 use crate::job::Job;
@@ -42,6 +44,13 @@ impl Fake {
         let events = EventLog::new(name.into());
         Arc::new(Fake { info, inner: Mutex::new((engine, Histogram::default(), events)) })
     }
+}
+
+/// A whole daemon with one device, named `disk`.
+pub(in crate::control) fn null_daemon() -> Arc<Daemon> {
+    let backend = Backend::Emulated { model: "null".into(), store: None, size: None, cache: None };
+    let devices = vec![DeviceConfig::new("disk", backend)];
+    Daemon::start(DaemonConfig { devices, ..DaemonConfig::default() }).expect("starts")
 }
 
 impl Device for Fake {

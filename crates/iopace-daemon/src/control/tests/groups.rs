@@ -131,3 +131,45 @@ fn hostile_requests_about_groups_are_refused() {
     }
     assert_eq!(bench.client().groups("/").expect("still served").len(), 1);
 }
+
+/// In whatever order the two are set, the same words.
+#[test]
+fn a_scheduler_that_knows_no_weights_is_told_so_when_it_is_put_in() {
+    let bench = Bench::new(&["disk", "slow"]);
+    let client = bench.client();
+    let change = |action, name: &str| {
+        let change = Change { action, algorithm: Some(name.into()), set: Default::default() };
+        client.change("disk", &change).expect("possible").warnings
+    };
+    assert!(change(Action::Insert, "fair").is_empty());
+    let set = |path: &str, file: &str, text: &str| {
+        client.write_group(&write(path, file, text)).expect("written").warnings
+    };
+    client.create_group("/none", false).expect("made");
+    for number in 10..20 {
+        let path = format!("/g{number}");
+        client.create_group(&path, false).expect("made");
+        assert!(set(&path, "io.weight", "disk 200").is_empty());
+    }
+    assert!(set("/g10", "io.ioprio_class", "disk IDLE").is_empty());
+    assert!(set("/g11", "io.min", "disk riops=20").is_empty());
+    // It is asked of this device only.
+    set("/g12", "io.weight", "slow 300");
+    assert!(change(Action::Configure, "fair").is_empty());
+    let warned = change(Action::Configure, "rr");
+    assert_eq!(warned.len(), 3, "{warned:?}");
+    assert!(warned.iter().all(|one| one.command == "iopace sched configure -a fair disk"));
+    let counts: Vec<(usize, usize)> =
+        warned.iter().map(|one| (one.groups_count, one.groups.len())).collect();
+    assert_eq!(counts, [(10, 8), (1, 1), (1, 1)]);
+    for (file, value, warning) in [
+        ("io.weight", "disk 200", &warned[0]),
+        ("io.ioprio_class", "disk IDLE", &warned[1]),
+        ("io.min", "disk riops=20", &warned[2]),
+    ] {
+        let again = &set(&warning.groups[0], file, value)[0];
+        assert_eq!((&again.text, &again.command), (&warning.text, &warning.command));
+    }
+    // Whoever asks how the device stands has changed nothing.
+    assert!(client.device("disk").expect("there").warnings.is_empty());
+}

@@ -1,29 +1,82 @@
 //! Who holds what there is only so much of.
 
-use super::super::span::Span;
+use super::super::limits::SettingsOf;
+use super::super::span::{Span, is_within};
+use super::dues::Dues;
 use crate::control::api::{Holding, HoldingPart};
 use crate::figures::permille;
 
 /// So many holders are told of each.
 const PARTS_MAX: usize = 8;
 
-/// What each group holds by itself, the largest first: found once for all that is asked.
+/// The scheduler that divides the disk's time by weight, within classes.
+const FAIR: &str = "fair";
+
+/// The policy of stage pace that divides what writers get by weight.
+const RATE: &str = "rate";
+
+/// What each group holds by itself: found once for all that is asked.
 pub(super) struct Held<'a> {
     /// Slots, at the end.
-    pub(super) slots: Vec<(&'a str, u128)>,
+    pub(super) slots: Holders<'a>,
     /// The disk's time.
-    pub(super) disk_time: Vec<(&'a str, u128)>,
+    pub(super) disk_time: Holders<'a>,
     /// Dirty memory, at the end.
-    pub(super) dirty: Vec<(&'a str, u128)>,
+    pub(super) dirty: Holders<'a>,
+}
+
+/// Who holds something.
+pub(super) struct Holders<'a> {
+    /// By group, the largest part first.
+    pub(super) parts: Vec<(&'a str, u128)>,
+    /// What is due to each, where it is divided by weight.
+    dues: Option<Dues<'a>>,
 }
 
 impl<'a> Held<'a> {
-    pub(super) fn of(span: &Span<'a>) -> Held<'a> {
+    pub(super) fn of(span: &Span<'a>, settings: &'a SettingsOf) -> Held<'a> {
         let slots = |path: &str| span.now(path).map_or(0, |now| now.slots_taken_count.into());
+        let slots = span.own(slots);
+        let disk_time = span.own(|path| span.sums(path).disk_ns());
+        let dirty = dirty(span);
+        let dues = |parts: &[(&'a str, u128)], by_class| Dues::of(settings, parts, by_class);
+        let is_fair = span.last.scheduler == FAIR;
+        let is_rate = span.last.pace.as_ref().is_some_and(|pace| pace.policy == RATE);
         Held {
-            slots: span.own(slots),
-            disk_time: span.own(|path| span.sums(path).disk_ns()),
-            dirty: dirty(span),
+            slots: Holders { dues: Some(dues(&slots, false)), parts: slots },
+            disk_time: Holders { dues: is_fair.then(|| dues(&disk_time, true)), parts: disk_time },
+            dirty: Holders { dues: is_rate.then(|| dues(&dirty, false)), parts: dirty },
+        }
+    }
+}
+
+impl<'a> Holders<'a> {
+    /// What all hold together.
+    pub(super) fn all(&self) -> u128 {
+        self.parts.iter().map(|(_, part)| part).sum()
+    }
+
+    /// The part that a group and those below it have of what all have, in thousandths.
+    pub(super) fn permille_of(&self, group: &str) -> u32 {
+        let ours = self.parts.iter().filter(|(path, _)| is_within(path, group));
+        match self.all() {
+            // Nobody else has any.
+            0 => 1_000,
+            all => permille(ours.map(|(_, part)| part).sum(), all),
+        }
+    }
+
+    /// The largest holder of those that are asked about, and its part in thousandths.
+    pub(super) fn largest(&self, is_asked: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
+        let (path, part) = self.parts.iter().find(|(path, _)| is_asked(path))?;
+        Some((path, permille(*part, self.all())))
+    }
+
+    /// The part that is due to a group, in thousandths: by weight, or as much as to each other.
+    pub(super) fn due_permille(&self, group: &str) -> u32 {
+        match &self.dues {
+            Some(dues) => dues.permille(group),
+            None => 1_000 / u32::try_from(self.parts.len().max(1)).unwrap_or(u32::MAX),
         }
     }
 }
@@ -33,9 +86,9 @@ pub(super) fn all(span: &Span<'_>, held: &Held<'_>) -> Vec<Holding> {
     let last = span.last;
     let memory = last.pace.as_ref().map_or(0, |pace| pace.picture.limit_bytes);
     let all = [
-        ("slots", u64::from(last.queue.nr_requests), &held.slots),
-        ("disk time", 0, &held.disk_time),
-        ("dirty memory", memory, &held.dirty),
+        ("slots", u64::from(last.queue.nr_requests), &held.slots.parts),
+        ("disk time", 0, &held.disk_time.parts),
+        ("dirty memory", memory, &held.dirty.parts),
     ];
     let held = all.into_iter().filter(|(.., parts)| !parts.is_empty());
     held.map(|(what, of, parts)| holding(what, of, parts)).collect()

@@ -10,23 +10,27 @@
 //! The time of the requests that finished, which is exact by reason; write-back, for which nobody
 //! waits, is left out. If what was seen standing adds up to more than twice of it, too little came
 //! through to tell (a stalled disk, a limit of one request in a minute), and the standing is taken
-//! instead.
+//! instead. Requests and buffered writes are told apart where a group has both: the time of the
+//! latter is in stage pace, and all the rest is that of requests.
 
+mod dues;
+mod facts;
 mod holdings;
 mod remedies;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod words;
 mod worst;
 
-use super::limits::SettingsOf;
+pub(crate) use super::limits::SettingsOf;
 pub(crate) use super::span::chain;
-use super::span::{REASONS, Span, Sums, Times, counts, is_within, place};
-use crate::control::api::{Basis, Cause, Explained, ExplainedDevice, LiveReport, WaitCounts};
+use super::span::{Span, Sums, counts, is_within, place};
+use crate::control::api::{Basis, Cause, Explained, ExplainedDevice, ExplainedKind, LiveReport};
 use crate::figures::{percent, permille, reason_word, time};
-use holdings::Held;
+use holdings::{Held, Holders};
 use iopace_core::verdict::Reason;
-use std::cmp::Reverse;
+use shares::{Kind, Shares};
 
 /// Below this part of the time in iopace, in thousandths, something else is what slows requests: a
 /// tenth is not felt.
@@ -76,14 +80,8 @@ impl<'a> Case<'a> {
     }
 
     /// The part that the group and those below it have of what all have, in thousandths.
-    fn own_permille(&self, own: &[(&str, u128)]) -> u32 {
-        let all = own.iter().map(|(_, part)| part).sum();
-        let ours = own.iter().filter(|(path, _)| is_within(path, self.group));
-        match all {
-            // Nobody else has any.
-            0 => 1_000,
-            _ => permille(ours.map(|(_, part)| part).sum(), all),
-        }
+    fn own_permille(&self, holders: &Holders<'_>) -> u32 {
+        holders.permille_of(self.group)
     }
 }
 
@@ -96,7 +94,7 @@ pub(crate) fn explain(
     settings: &SettingsOf,
 ) -> Option<ExplainedDevice> {
     let span = Span::new(reports, subject.device)?;
-    let held = Held::of(&span);
+    let held = Held::of(&span, settings);
     let about = About { subject, span, settings, held };
     let case = Case::new(&about, group.unwrap_or("/"));
     let (groups, groups_left_out_count) = match group {
@@ -120,58 +118,6 @@ pub(crate) fn explain(
     })
 }
 
-/// Where the time went.
-struct Shares {
-    basis: Basis,
-    times: Times,
-    total: u128,
-}
-
-impl Shares {
-    fn of(sums: &Sums, now: &WaitCounts) -> Shares {
-        let finished = sums.of_tasks();
-        let (came, stood): (u128, u128) = (sums.waits.iter().sum(), sums.standing.iter().sum());
-        let (basis, times) = match () {
-            () if stood > came * 2 => (Basis::Standing, sums.standing),
-            () if finished.iter().sum::<u128>() > 0 => (Basis::Finished, finished),
-            () => (Basis::Nothing, Times::default()),
-        };
-        let is_empty = basis == Basis::Standing && counts(now).iter().all(|count| *count == 0);
-        match is_empty && came > 0 {
-            // It is over.
-            true => Shares::new(Basis::Finished, finished),
-            false => Shares::new(basis, times),
-        }
-    }
-
-    fn new(basis: Basis, times: Times) -> Shares {
-        Shares { basis, times, total: times.iter().sum() }
-    }
-
-    /// The reasons with their time, the longest first; of equals, the earlier stage.
-    fn ordered(&self) -> Vec<(Reason, u128)> {
-        let mut all: Vec<_> = REASONS.into_iter().zip(self.times).collect();
-        all.retain(|(_, time)| permille(*time, self.total) >= TOLD_PERMILLE);
-        all.sort_by_key(|(_, time)| Reverse(*time));
-        all
-    }
-
-    /// What a request waits for most; the disk is no waiting.
-    fn main_wait(&self) -> Option<(Reason, u128)> {
-        self.ordered().into_iter().find(|(reason, _)| *reason != Reason::Disk)
-    }
-
-    /// The time that was not the disk's.
-    fn waited(&self) -> u128 {
-        self.total - self.times[place(Reason::Disk)]
-    }
-
-    /// The part of the time that was not the disk's, in thousandths.
-    fn waited_permille(&self) -> u32 {
-        permille(self.waited(), self.total)
-    }
-}
-
 /// So many finished, of what tasks wait for: requests and buffered writes, and not what was written
 /// back for these; all requests if nobody waited for any.
 fn finished_count(sums: &Sums) -> u64 {
@@ -184,30 +130,48 @@ fn finished_count(sums: &Sums) -> u64 {
 fn explained(case: &Case<'_>) -> Explained {
     let now = case.span.standing(case.group);
     let shares = Shares::of(&case.sums, &now);
-    let finished_count = finished_count(&case.sums);
     let standing = counts(&now);
-    let main_wait = shares.main_wait().map(|(reason, _)| reason);
-    let told = shares.ordered().into_iter().map(|(reason, time)| Cause {
+    let main_wait = shares.all.main_wait().map(|(reason, _)| reason);
+    let told = shares.all.ordered().into_iter().map(|(reason, time)| Cause {
         reason: reason.name().into(),
         word: reason_word(reason).into(),
-        share_permille: permille(time, shares.total),
+        share_permille: permille(time, shares.all.total),
         wait_ns: nanos(time),
-        per_request_ns: per_request(&shares, time, finished_count),
+        per_request_ns: nanos(shares.each(false, reason)),
+        per_buffered_write_ns: nanos(shares.each(true, reason)),
         now_count: standing[place(reason)],
+        bound: facts::bound(case, reason),
+        holder: facts::holder(case, reason),
         text: words::cause(case, reason),
         remedies: remedies::of(case, reason, main_wait == Some(reason)),
     });
     let causes: Vec<Cause> = told.collect();
-    let held_up = shares.waited_permille() >= FELT_PERMILLE;
     Explained {
         group: case.group.into(),
-        summary: summary(case, &shares, &causes, held_up),
-        held_up,
+        summary: summary(case, &shares, &causes),
+        held_up: shares.is_felt(),
         basis: shares.basis,
-        finished_count,
-        total_ns: nanos(shares.total),
+        finished_count: finished_count(&case.sums),
+        total_ns: nanos(shares.all.total),
+        kinds: shares.apart().into_iter().map(|kind| explained_kind(case, kind)).collect(),
         causes,
         now,
+    }
+}
+
+/// Requests, or buffered writes, of a group that has both.
+fn explained_kind(case: &Case<'_>, kind: &Kind) -> ExplainedKind {
+    let first = kind.split.ordered().first().copied();
+    let (reason, time) = first.unwrap_or((Reason::Idle, 0));
+    ExplainedKind {
+        kind: kind.name.into(),
+        finished_count: kind.finished_count,
+        each_ns: nanos(kind.each(kind.split.total)),
+        each_waits_ns: nanos(kind.each(kind.split.waited())),
+        reason: first.map_or("", |_| reason.name()).into(),
+        word: first.map_or("", |_| reason_word(reason)).into(),
+        share_permille: permille(time, kind.split.total),
+        text: words::cause(case, reason),
     }
 }
 
@@ -215,16 +179,8 @@ fn nanos(time: u128) -> u64 {
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
-/// Of each that finished; none of those that stand.
-fn per_request(shares: &Shares, time: u128, finished_count: u64) -> u64 {
-    match shares.basis {
-        Basis::Finished => nanos(time / u128::from(finished_count.max(1))),
-        Basis::Nothing | Basis::Standing => 0,
-    }
-}
-
 /// The answer in a sentence or two.
-fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause], held_up: bool) -> String {
+fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause]) -> String {
     let who = words::who(case.group, case.device());
     let over = time(case.span.over_ns);
     let Some(first) = causes.first() else {
@@ -242,10 +198,11 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause], held_up: bool) ->
                  been here for {oldest}. {share} of the waiting is '{word}': {text}."
             )
         }
-        _ if !held_up => format!(
+        _ if !shares.is_felt() => format!(
             "iopace is not what slows {who}: {} of the time of its requests is the disk itself.",
-            percent(1_000 - shares.waited_permille())
+            percent(1_000 - shares.all.waited_permille())
         ),
+        _ if !shares.apart().is_empty() => apart(case, shares, &who),
         _ if first.reason == Reason::Disk.name() => {
             let next = causes.get(1).map(|next| {
                 let share = percent(next.share_permille);
@@ -256,4 +213,22 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause], held_up: bool) ->
         }
         _ => format!("Of the time of {who}, {share} is '{}': {}.", first.word, first.text),
     }
+}
+
+/// A sentence for requests, and one for buffered writes.
+fn apart(case: &Case<'_>, shares: &Shares, who: &str) -> String {
+    let sentence = |kind: &Kind| {
+        let ExplainedKind { each_ns, word, share_permille, text, .. } = explained_kind(case, kind);
+        match &*word {
+            "" => "take no time".into(),
+            _ => format!(
+                "take {} each, {} of it '{word}': {text}",
+                time(each_ns),
+                percent(share_permille)
+            ),
+        }
+    };
+    let all = shares.apart().into_iter().map(|kind| format!("{} {}.", kind.name, sentence(kind)));
+    let all: Vec<String> = all.collect();
+    format!("{who}: {}", all.join(" Its "))
 }

@@ -1,10 +1,11 @@
 //! Which setting would change a cause, as a command line, and what others pay for it.
 
 use super::super::span::{chain, is_within};
+use super::holdings::Holders;
 use super::words::{SlotCause, limit, slot_cause};
 use super::{Case, OWN_PERMILLE};
 use crate::control::api::Remedy;
-use crate::figures::{percent, permille, shell_word, time};
+use crate::figures::{percent, shell_word, time};
 use iopace_core::group::{Class, Settings};
 use iopace_core::limits::{GROUP_WEIGHT_MAX, NR_REQUESTS_MAX, WINDOW_DEPTH_MAX};
 use iopace_core::sched;
@@ -46,15 +47,13 @@ fn settings(case: &Case<'_>, group: &str) -> Settings {
 }
 
 /// The largest holder that is neither the group nor below it.
-fn top_other<'a>(case: &Case<'a>, own: &[(&'a str, u128)]) -> Option<(&'a str, u32)> {
-    let all: u128 = own.iter().map(|(_, part)| part).sum();
-    let other = own.iter().find(|(path, _)| !is_within(path, case.group));
-    other.map(|(path, part)| (*path, permille(*part, all)))
+fn top_other<'a>(case: &Case<'a>, holders: &Holders<'a>) -> Option<(&'a str, u32)> {
+    holders.largest(|path| !is_within(path, case.group))
 }
 
 /// Twice the weight, at the level where the group and the other one part.
-fn weight(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
-    let (other, share) = top_other(case, own)?;
+fn weight<'a>(case: &Case<'a>, holders: &Holders<'a>) -> Option<Remedy> {
+    let (other, share) = top_other(case, holders)?;
     let common = chain(other).find(|path| is_within(case.group, path))?;
     let level = chain(case.group).take_while(|path| *path != common).last()?;
     let old = settings(case, level).weight.get();
@@ -66,8 +65,8 @@ fn weight(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
 }
 
 /// Limits the largest of the others to half of what it had.
-fn rein_in(case: &Case<'_>, own: &[(&str, u128)]) -> Option<Remedy> {
-    let (other, share) = top_other(case, own).filter(|(other, _)| *other != "/")?;
+fn rein_in<'a>(case: &Case<'a>, holders: &Holders<'a>) -> Option<Remedy> {
+    let (other, share) = top_other(case, holders).filter(|(other, _)| *other != "/")?;
     if is_within(case.group, other) {
         return None;
     }
@@ -100,18 +99,7 @@ fn two_digits(number: u64) -> u64 {
 fn budget(case: &Case<'_>) -> Vec<Remedy> {
     let Some((path, rate)) = limit(case) else { return Vec::new() };
     // A limit above the one of the group above is refused.
-    let above = chain(path).skip(1).find_map(|path| {
-        let set = settings(case, path).max.sustained;
-        let all = [
-            ("rbps", set.rbps),
-            ("wbps", set.wbps),
-            ("bps", set.bps),
-            ("riops", set.riops),
-            ("wiops", set.wiops),
-            ("iops", set.iops),
-        ];
-        all.iter().find(|(key, _)| *key == rate.key)?.1.map(std::num::NonZeroU64::get)
-    });
+    let above = chain(path).skip(1).find_map(|path| rate.of(&settings(case, path).max.sustained));
     let new = rate.set.saturating_mul(2).min(above.unwrap_or(u64::MAX));
     let price = "what it moves more is missing to the others whenever the disk is busy";
     let mut all = Vec::new();
@@ -160,7 +148,6 @@ fn slot(case: &Case<'_>) -> Vec<Remedy> {
             format!("the target of {path} becomes {}", time(target / 1_000 * 2_000)),
             format!("requests of {path} take longer"),
         )],
-        SlotCause::Own if case.group == "/" => Vec::new(),
         SlotCause::Own => Vec::new(),
         SlotCause::Others if case.group == "/" => Vec::new(),
         SlotCause::Others => {

@@ -2,6 +2,7 @@
 
 use super::super::limits::{Rate, tightest};
 use super::super::span::{chain, is_within, place};
+use super::holdings::Holders;
 use super::{Case, OWN_PERMILLE};
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
@@ -31,13 +32,12 @@ pub(super) fn cause(case: &Case<'_>, reason: Reason) -> String {
 }
 
 /// Who of the others has most of something, as `/vms/db has 70 % of ...`.
-fn top_other(case: &Case<'_>, own: &[(&str, u128)], what: &str) -> String {
-    let all: u128 = own.iter().map(|(_, part)| part).sum();
+fn top_other(case: &Case<'_>, holders: &Holders<'_>, what: &str) -> String {
     let is_other = |path: &str| case.group == "/" || !is_within(path, case.group);
-    match own.iter().find(|(path, _)| is_other(path)) {
-        Some((path, part)) => {
-            let path = if *path == "/" { "what pays as the root" } else { path };
-            format!("{path} has {} of {what}", percent(permille(*part, all)))
+    match holders.largest(is_other) {
+        Some((path, share)) => {
+            let path = if path == "/" { "what pays as the root" } else { path };
+            format!("{path} has {} of {what}", percent(share))
         }
         None => format!("nobody else has any of {what}"),
     }
@@ -45,9 +45,16 @@ fn top_other(case: &Case<'_>, own: &[(&str, u128)], what: &str) -> String {
 
 /// Whether the group itself has nearly all of something. All that there is on a device is its own,
 /// and says nothing: then it is told who of the groups has most.
-fn is_own(case: &Case<'_>, own: &[(&str, u128)]) -> bool {
-    let has_groups = own.iter().any(|(path, _)| *path != "/");
-    (case.group != "/" || !has_groups) && case.own_permille(own) >= OWN_PERMILLE
+fn is_own(case: &Case<'_>, holders: &Holders<'_>) -> bool {
+    let has_groups = holders.parts.iter().any(|(path, _)| *path != "/");
+    (case.group != "/" || !has_groups) && case.own_permille(holders) >= OWN_PERMILLE
+}
+
+fn whose_dirty(case: &Case<'_>) -> String {
+    match is_own(case, &case.held.dirty) {
+        true => "it is its own".into(),
+        false => top_other(case, &case.held.dirty, "it"),
+    }
 }
 
 fn dirty(case: &Case<'_>) -> String {
@@ -59,11 +66,7 @@ fn dirty(case: &Case<'_>) -> String {
         0 => String::new(),
         rate => format!(", {}/s", size(rate)),
     };
-    let holders = &case.held.dirty;
-    let whose = match is_own(case, holders) {
-        true => "it is its own".into(),
-        false => top_other(case, holders, "it"),
-    };
+    let whose = whose_dirty(case);
     format!(
         "its writers dirty memory faster than the disk cleans it{cleaned}, and stage pace \
          ({}) slows them down to that; {} is dirty, {whose}",
@@ -76,11 +79,7 @@ fn memory(case: &Case<'_>) -> String {
     let Some(pace) = &case.span.last.pace else {
         return "as much memory is dirty as may be".into();
     };
-    let holders = &case.held.dirty;
-    let whose = match is_own(case, holders) {
-        true => "it is its own".into(),
-        false => top_other(case, holders, "it"),
-    };
+    let whose = whose_dirty(case);
     let picture = &pace.picture;
     format!(
         "as much memory is dirty as may be, {} of {}, and writers wait until the disk has cleaned \
@@ -233,7 +232,13 @@ fn window(case: &Case<'_>) -> String {
 
 fn disk(case: &Case<'_>) -> String {
     let holders = &case.held.disk_time;
-    let Some(each) = case.sums.disk_ns().checked_div(u128::from(case.sums.ops_count)) else {
+    let sums = &case.sums;
+    // Of what is waited for, where there is any: write-back is in longer requests.
+    let (time_ns, count) = match sums.sync_count {
+        0 => (sums.disk_ns(), sums.ops_count),
+        count => (sums.of_requests()[place(Reason::Disk)], count),
+    };
+    let Some(each) = time_ns.checked_div(u128::from(count)) else {
         return "nothing finishes at the disk".into();
     };
     let each = format!("the disk takes {} for a request", time(super::nanos(each)));

@@ -3,14 +3,15 @@
 //! Nothing is said where it cannot be told: counts of requests that are cut (`iops-size`) or
 //! buffered, settings that have changed within the time that is judged.
 
+use super::super::giving_way;
 use super::super::limits::{Rate, rates};
-use super::super::span::{Span, Sums, counts, parent, place};
+use super::super::span::{Span, Sums, chain, counts, parent, place};
 use super::alarms::Key;
 use super::allowed::{at_once, mean_size};
-use super::{JUDGED, SettingsOf, Wrong};
+use super::{JUDGED, SettingsOf, Wrong, weights};
 use crate::control::api::{LiveGroup, LiveReport, PromiseReport, WeightShare};
 use crate::figures::{percent, permille, time};
-use iopace_core::group::{Class, Settings};
+use iopace_core::group::Settings;
 use iopace_core::verdict::Reason;
 use std::collections::BTreeMap;
 
@@ -22,9 +23,6 @@ const GUARANTEED_PERMILLE: u32 = 950;
 
 /// A limit is out of reach when less than this part of it is got by who always wants more.
 const REACHED_PERMILLE: u32 = 900;
-
-/// Weights are off when a part is ten points away from what is due.
-const WEIGHT_PERMILLE: u32 = 100;
 
 /// With fewer requests in an interval, what half of them took is chance.
 const LATE_MIN_COUNT: u64 = 10;
@@ -55,14 +53,14 @@ pub(super) struct Memory {
 }
 
 /// One group in that time.
-struct Case<'a> {
-    path: &'a str,
-    settings: Settings,
-    sums: Sums,
+pub(super) struct Case<'a> {
+    pub(super) path: &'a str,
+    pub(super) settings: Settings,
+    pub(super) sums: Sums,
     /// Whether it had requests waiting at the end of every interval.
-    waits: bool,
+    pub(super) waits: bool,
     /// It has been set as it is for the whole time.
-    is_settled: bool,
+    pub(super) is_settled: bool,
     /// What half of the requests took at least, in the intervals in which that was more than the
     /// target.
     late: Vec<u64>,
@@ -82,18 +80,21 @@ impl Memory {
         let span = judged.span;
         let device = &span.last.device;
         self.learn(span);
+        let listed = Listed::of(judged);
         let cases: Vec<Case<'a>> =
-            span.paths().filter_map(|path| Case::new(judged, path)).collect();
+            giving_way(span.paths()).filter_map(|path| Case::new(judged, &listed, path)).collect();
+        let siblings = weights::siblings(&cases);
+        let is_fair = weights::is_fair(judged);
         let mut promises = BTreeMap::new();
-        for case in &cases {
+        for case in giving_way(cases.iter()) {
             let mut add = |kind, text| {
                 let key = Key { device: device.clone(), group: case.path.into(), kind };
                 wrong.insert(key, text);
             };
-            if let Some((kind, text)) = self.inert(judged, case) {
+            if let Some((kind, text)) = self.inert(judged, &listed, case) {
                 add(kind, text);
             }
-            let share = case.weight_share(judged, &cases);
+            let share = weights::share(case, &siblings).filter(|_| is_fair);
             for (kind, text) in case.wrong(span, share.as_ref()) {
                 add(kind, text);
             }
@@ -102,8 +103,7 @@ impl Memory {
                 promises.insert(case.path, promise);
             }
         }
-        let known: Vec<&str> = span.paths().collect();
-        self.alone.retain(|(on, path), _| on != device || known.contains(&&**path));
+        self.alone.retain(|(on, path), _| on != device || span.has(path));
         promises
     }
 
@@ -116,7 +116,12 @@ impl Memory {
     }
 
     /// A setting that can have no effect.
-    fn inert(&mut self, judged: &Judged<'_>, case: &Case<'_>) -> Option<(&'static str, String)> {
+    fn inert(
+        &mut self,
+        judged: &Judged<'_>,
+        listed: &Listed<'_>,
+        case: &Case<'_>,
+    ) -> Option<(&'static str, String)> {
         let device = &judged.span.last.device;
         let set = rates(&case.settings.max.sustained, &case.sums, judged.span.over_ns);
         if let Some(rate) = set.iter().find(|rate| judged.is_read_only && rate.is_write()) {
@@ -133,14 +138,11 @@ impl Memory {
             );
             return Some(("limit_inert", text));
         }
-        let has_work = |path: &str| {
-            let now = judged.span.now(path);
-            now.is_some_and(|now| now.activity.waits.disk_ns > 0 || now.slots_taken_count > 0)
-        };
         let above = parent(case.path)?;
-        let mut siblings = judged.span.children(above).filter(|path| *path != case.path);
+        let has_work = judged.span.now(case.path).is_some_and(has_work);
+        let working_count = listed.working_count.get(above).copied().unwrap_or_default();
         let count = self.alone.entry((device.clone(), case.path.into())).or_default();
-        match (has_work(case.path), siblings.any(has_work)) {
+        match (has_work, working_count > u32::from(has_work)) {
             (_, true) => *count = 0,
             (true, false) => *count = count.saturating_add(1),
             (false, false) => {}
@@ -156,16 +158,46 @@ impl Memory {
     }
 }
 
+/// Whether something of a group was at the disk, or is on its way there.
+fn has_work(group: &LiveGroup) -> bool {
+    group.activity.waits.disk_ns > 0 || group.slots_taken_count > 0
+}
+
+/// What is looked up for each group, found once for all of them.
+struct Listed<'a> {
+    /// Dirty memory at the beginning, with that of the groups below each.
+    dirty: BTreeMap<&'a str, u64>,
+    /// How many of the groups right below each have work now.
+    working_count: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Listed<'a> {
+    fn of(judged: &Judged<'a>) -> Listed<'a> {
+        let name = &judged.span.last.device;
+        let first = judged.reports.first().into_iter().flat_map(|report| &report.devices);
+        let first = first.filter(|one| one.device == *name).flat_map(|one| &one.groups);
+        let mut dirty = BTreeMap::new();
+        for group in first.filter(|group| group.dirty_bytes > 0) {
+            for above in chain(&group.group) {
+                *dirty.entry(above).or_default() += group.dirty_bytes;
+            }
+        }
+        let mut working_count = BTreeMap::new();
+        let working = judged.span.last.groups.iter().filter(|group| has_work(group));
+        for above in working.filter_map(|group| parent(&group.group)) {
+            *working_count.entry(above).or_default() += 1;
+        }
+        Listed { dirty, working_count }
+    }
+}
+
 impl<'a> Case<'a> {
-    fn new(judged: &Judged<'a>, path: &'a str) -> Option<Case<'a>> {
+    fn new(judged: &Judged<'a>, listed: &Listed<'a>, path: &'a str) -> Option<Case<'a>> {
         let span = judged.span;
         span.now(path)?;
         let name = &span.last.device;
-        let each = judged.reports.iter().map(|report| {
-            let device = report.devices.iter().find(|one| one.device == *name)?;
-            device.groups.iter().find(|group| group.group == path)
-        });
-        let each: Vec<Option<&LiveGroup>> = each.collect();
+        // One for each report, as it is listed in the last.
+        let each = span.each(path);
         let waits = |group: &LiveGroup| {
             let now = &group.activity.now;
             counts(now).iter().sum::<u32>() > now.disk_count
@@ -180,14 +212,7 @@ impl<'a> Case<'a> {
         };
         let settled = judged.settled.get(&(name.clone(), path.to_owned()));
         let first = each.first().copied().flatten();
-        // Dirty memory is that of each group alone; below it there may be more.
-        let first_of = |report: &LiveReport| -> u64 {
-            let device = report.devices.iter().find(|one| one.device == *name);
-            let within = device.iter().flat_map(|device| &device.groups);
-            let within = within.filter(|group| super::super::span::is_within(&group.group, path));
-            within.map(|group| group.dirty_bytes).sum()
-        };
-        let dirty = judged.reports.first().map_or(0, |report| first_of(report));
+        let dirty = listed.dirty.get(path).copied().unwrap_or_default();
         Some(Case {
             path,
             settings,
@@ -332,43 +357,5 @@ impl<'a> Case<'a> {
             );
             ("limit_unreachable", text)
         })
-    }
-
-    /// Its part against the siblings that always wait too, and whether that is off. Only under a
-    /// scheduler that shares by weight, among groups for which nothing else is set.
-    fn weight_share(&self, judged: &Judged<'_>, all: &[Case<'_>]) -> Option<(WeightShare, bool)> {
-        let is_plain = |case: &&Case<'_>| {
-            let plain = Settings { weight: case.settings.weight, ..Settings::default() };
-            case.settings == plain && case.settings.class == Class::BestEffort
-        };
-        let above = parent(self.path)?;
-        let beside: Vec<&Case<'_>> =
-            all.iter().filter(|case| parent(case.path) == Some(above)).collect();
-        let name = &judged.span.last.device;
-        let devices = judged
-            .reports
-            .iter()
-            .filter_map(|report| report.devices.iter().find(|device| device.device == *name));
-        // One that was put in meanwhile answers only for what came after it.
-        let is_fair = devices.into_iter().all(|device| device.scheduler == "fair")
-            && beside.iter().all(is_plain);
-        let rivals = || beside.iter().filter(|case| case.waits && case.is_settled);
-        if !is_fair || !self.waits || !self.is_settled || rivals().count() < 2 {
-            return None;
-        }
-        let weight = |case: &Case<'_>| u128::from(case.settings.weight.get());
-        let part = |of: &dyn Fn(&Case<'_>) -> u128| {
-            permille(of(self), rivals().map(|case| of(case)).sum())
-        };
-        let due_permille = part(&weight);
-        let got_permille = part(&|case| case.sums.disk_ns());
-        let bytes_permille =
-            part(&|case| u128::from(case.sums.read_bytes) + u128::from(case.sums.write_bytes));
-        // Time at a disk with a queue is not time of the disk: bytes must say the same.
-        let off = |got: u32| i64::from(got) - i64::from(due_permille);
-        let (by_time, by_bytes) = (off(got_permille), off(bytes_permille));
-        let limit = i64::from(WEIGHT_PERMILLE);
-        let is_off = by_time.min(by_bytes) > limit || by_time.max(by_bytes) < -limit;
-        Some((WeightShare { due_permille, got_permille }, is_off))
     }
 }

@@ -13,7 +13,9 @@ mod devices;
 mod groups;
 #[cfg(test)]
 mod tests;
+mod weights;
 
+use super::give_way;
 use super::limits::SettingsOf;
 use super::span::Span;
 use crate::control::api::{LiveReport, PromiseReport};
@@ -60,17 +62,19 @@ impl Watch {
         settings: &BTreeMap<String, SettingsOf>,
     ) -> Vec<Raised> {
         self.settle(settings);
+        give_way();
         if self.kept.len() == JUDGED {
             self.kept.pop_front();
         }
         self.kept.push_back(report.clone());
+        give_way();
         let kept: Vec<&LiveReport> = self.kept.iter().collect();
         let mut wrong = Wrong::new();
         let nothing = SettingsOf::new();
         let mut all = Vec::new();
         for device in &report.devices {
             let name = &device.device;
-            let Some(span) = Span::new(&kept, name) else { continue };
+            let Some(span) = Span::with_pauses(&kept, name, give_way) else { continue };
             self.devices.judge(&span, report.interval_ns, &mut wrong);
             let judged = groups::Judged {
                 span: &span,
@@ -79,10 +83,12 @@ impl Watch {
                 settled: &self.settled,
                 is_read_only: self.read_only.contains(name),
             };
+            give_way();
             let promises = self.groups.judge(&judged, &mut wrong);
             let promises = promises.into_iter().map(|(path, promise)| (path.to_owned(), promise));
             all.push((name.clone(), promises.collect::<BTreeMap<_, _>>()));
         }
+        give_way();
         let wrong = self.alarms.confirm(wrong);
         for (name, mut promises) in all {
             let Some(device) = report.devices.iter_mut().find(|one| one.device == name) else {

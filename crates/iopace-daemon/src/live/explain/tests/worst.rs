@@ -17,6 +17,8 @@ fn the_worst_off_leads_and_not_who_has_the_disk() {
     let worst = told.worst.expect("somebody waits");
     assert_eq!(worst.group, "/vms/db", "{:#?}", told.groups);
     assert_eq!((&*told.groups[0].group, &*told.groups[1].group), ("/vms/db", "/vms/web"));
+    let first = &told.groups[0];
+    assert!(first.per_request_ns > 0 && first.per_request_ns <= first.each_waits_ns, "{first:?}");
     assert_eq!(worst.causes[0].reason, "turn");
     assert_eq!(worst.causes[0].remedies[0].command, "iopace sched insert -a fair disk");
     let device = told.explained;
@@ -80,4 +82,29 @@ fn a_wider_window_is_advised_where_it_can_help_only() {
     let window = told.explained.causes.iter().find(|cause| cause.reason == "window");
     let given = window.map(|cause| &cause.remedies).expect("a part of it");
     assert!(!given.iter().any(|remedy| remedy.command.contains("window")), "{given:?}");
+}
+
+/// A tenth is what a weight of 100 has beside 900 under a scheduler that divides by weight: what
+/// the group waits beyond that is its own queue, and who has the longer one is worse off. Under
+/// another scheduler the tenth is what the others leave to it.
+#[test]
+fn a_part_by_weight_is_no_wait_for_others() {
+    for (name, worst) in [("fair", "/vms/db"), ("rr", "/vms/web")] {
+        let mut clients = vec![Client::new(1, WEB, 16)];
+        clients.extend((2..11).map(|task| Client::new(task, DB, 56)));
+        let mut bench = Bench::new(config(scheduler(name), 1_024, 1), &clients);
+        bench.set(DB, Settings { weight: Weight::new(900).expect("legal"), ..Settings::default() });
+        bench.second();
+        let reports = bench.seconds(10);
+        let told = ask(&bench, &reports, None);
+        let disk = told.holdings.iter().find(|holding| holding.what == "disk time").expect("held");
+        let web = disk.parts.iter().find(|part| part.group == "/vms/web").expect("has some");
+        assert!((80..=120).contains(&web.share_permille), "{name}: {disk:?}");
+        let each = |group: &str| {
+            let one = told.groups.iter().find(|one| one.group == group).expect("waits");
+            one.each_waits_ns
+        };
+        assert!(each("/vms/web") * 2 < each("/vms/db"), "{name}: {:#?}", told.groups);
+        assert_eq!(told.groups[0].group, worst, "{name}: {:#?}", told.groups);
+    }
 }

@@ -1,0 +1,89 @@
+//! Requests and buffered writes of one group, and the figures of causes.
+
+use super::*;
+
+/// A group whose reads wait behind others and whose writers have their rate: each is told with its
+/// own time and its own reason, and neither is a mean of both.
+#[test]
+fn reads_and_buffered_writes_are_told_apart() {
+    let policy = pace::find("rate").expect("in the registry");
+    let others = [3, 4, 5, 6].map(|task| Client::new(task, DB, 4));
+    let own = [Client::new(1, WEB, 1), Client::writer(2, WEB)];
+    let clients: Vec<Client> = own.into_iter().chain(others).collect();
+    let config = Config { base: scheduler("rr"), window_depth: 1, ..with_pace(policy, 8 << 20) };
+    let mut bench = Bench::new(config, &clients);
+    let told = of_web(&mut bench).explained;
+    let kinds: BTreeMap<&str, &str> =
+        told.kinds.iter().map(|kind| (&*kind.kind, &*kind.reason)).collect();
+    let both = BTreeMap::from([("buffered writes", "dirty"), ("reads", "turn")]);
+    assert_eq!(kinds, both, "{told:#?}");
+    let count: u64 = told.kinds.iter().map(|kind| kind.finished_count).sum();
+    assert_eq!(count, told.finished_count);
+    assert!(told.kinds[0].each_waits_ns >= told.kinds[1].each_waits_ns, "{:#?}", told.kinds);
+    for words in ["/vms/web on disk: ", "reads take ", "buffered writes take ", ". Its "] {
+        assert!(told.summary.contains(words), "'{words}' in {}", told.summary);
+    }
+    let by_word = |reason: &str| {
+        let cause = told.causes.iter().find(|cause| cause.reason == reason).expect("told");
+        (cause.per_request_ns > 0, cause.per_buffered_write_ns > 0)
+    };
+    assert_eq!((by_word("dirty"), by_word("turn")), ((false, true), (true, false)));
+    // The sentence has the figure of the table: that of what is waited for.
+    let disk = told.causes.iter().find(|cause| cause.reason == "disk").expect("told");
+    let each = crate::figures::time(disk.per_request_ns);
+    assert!(disk.text.contains(&format!("the disk takes {each} for a request")), "{disk:#?}");
+    // A group with one of them has no second sentence.
+    let reports = bench.seconds(5);
+    let db = ask(&bench, &reports, Some("/vms/db")).explained;
+    assert!(db.kinds.is_empty() && db.summary.starts_with("Of the time of /vms/db"), "{db:#?}");
+}
+
+/// Thousands of quick writes beside a few reads that wait long: the mean of all is short, and the
+/// reads are worse off than those of a group that only reads.
+#[test]
+fn a_few_reads_among_many_writes_are_not_hidden_by_them() {
+    let policy = pace::find("rate").expect("in the registry");
+    let others = [3, 4, 5, 6].map(|task| Client::new(task, GroupId::ROOT, 4));
+    let slow = Client { think: 50 * MS, ..Client::new(1, WEB, 2) };
+    let quick = Client { think: MS / 4, ..Client::writer(2, WEB) };
+    let clients: Vec<Client> = [slow, quick].into_iter().chain(others).collect();
+    let config = Config { base: scheduler("rr"), window_depth: 1, ..with_pace(policy, 1 << 30) };
+    let mut bench = Bench::new(config, &clients);
+    bench.second();
+    let reports = bench.seconds(5);
+    let told = ask(&bench, &reports, None);
+    let web = told.groups.iter().find(|group| group.group == "/vms/web").expect("waits");
+    assert_eq!((&*web.kind, &*web.reason), ("reads", "turn"), "{web:#?}");
+    let worst = told.worst.expect("somebody waits");
+    let all: u64 = worst.causes.iter().map(|cause| cause.wait_ns).sum();
+    assert!(worst.finished_count > 5_000, "{}", worst.finished_count);
+    assert!(web.each_waits_ns > 10 * (all / worst.finished_count), "{web:#?}");
+}
+
+/// What the sentences say stands in fields too.
+#[test]
+fn bounds_and_holders_are_told_in_figures() {
+    let clients = [Client::new(1, WEB, 8), Client::new(2, DB, 56)];
+    let mut bench = Bench::new(config(&fifo::ALGORITHM, 32, 4), &clients);
+    bench.set(DB, Settings { weight: Weight::new(300).expect("legal"), ..Settings::default() });
+    let told = of_web(&mut bench).explained;
+    let of = |told: &Explained, reason: &str| {
+        let cause = told.causes.iter().find(|cause| cause.reason == reason).expect("told").clone();
+        let bound = cause.bound.map(|bound| (bound.what, bound.group, bound.set, bound.used));
+        (bound, cause.holder)
+    };
+    let (bound, holder) = of(&told, "slot");
+    assert_eq!(bound, Some(("slots".into(), "/".into(), 32, 32)));
+    let holder = holder.expect("taken");
+    assert_eq!((&*holder.what, &*holder.group), ("slots", "/vms/db"));
+    assert_eq!((holder.share_permille, holder.own_permille, holder.due_permille), (750, 250, 250));
+    let (bound, holder) = of(&told, "turn");
+    assert_eq!((bound, holder.map(|holder| holder.what)), (None, Some("disk time".into())));
+    let (bound, _) = of(&told, "window");
+    assert_eq!(bound, Some(("window".into(), "/".into(), 4, 4)));
+    bench.set(WEB, limited(50));
+    let (bound, holder) = of(&of_web(&mut bench).explained, "budget");
+    let (what, group, set, used) = bound.expect("set");
+    assert_eq!((&*what, &*group, set), ("io.max iops", "/vms/web", 50));
+    assert!((49..=51).contains(&used) && holder.is_none(), "{used}");
+}
