@@ -1,4 +1,8 @@
-"""fio's nbd engine against iopace, nbdkit and qemu-nbd, in turn, as ratios. See bench.sh."""
+"""Puts what was measured into a page: bench.py PAGE [nbd] [NAME=FILE ...]. See bench.sh.
+
+Each part of the page stands between two marks, which name it; all else is left as it is. `nbd` is
+measured here: fio's nbd engine against iopace, nbdkit and qemu-nbd, in turn, as ratios.
+"""
 
 import json
 import os
@@ -143,123 +147,54 @@ def added_latency(folder, server, control):
     return "\n".join(rows)
 
 
-def main():
-    cost_path, groups_path, pace_path, mounts_path, live_path, page_path = sys.argv[1:]
+def nbd():
+    """The parts of the page that are measured here, by name."""
     with tempfile.TemporaryDirectory(prefix="iopace-bench-") as folder:
         servers = servers_on_a_file(folder)
         try:
-            on_file = compare(folder, servers)
+            parts = {"file": compare(folder, servers)}
         finally:
             for server in servers:
                 server.stop()
         servers = servers_in_memory(folder)
         try:
-            in_memory = compare(folder, servers)
-            added = added_latency(folder, servers[0], os.path.join(folder, "n.ctl"))
+            parts["memory"] = compare(folder, servers)
+            parts["added"] = added_latency(folder, servers[0], os.path.join(folder, "n.ctl"))
         finally:
             for server in servers:
                 server.stop()
-    with open(cost_path) as text:
-        cost = text.read()
-    with open(groups_path) as text:
-        groups = text.read()
-    with open(pace_path) as text:
-        pace = text.read()
-    with open(mounts_path) as text:
-        mounts = text.read()
-    with open(live_path) as text:
-        live = text.read()
-    with open(page_path, "w") as page:
-        page.write(PAGE.format(
-            cores=os.cpu_count(), kernel=platform.release().split("-")[0], rounds=ROUNDS,
-            seconds=SECONDS, on_file=on_file, in_memory=in_memory, added=added, cost=cost, groups=groups,
-            pace=pace, mounts=mounts, live=live,
-        ))
+    parts["machine"] = (
+        f"{os.cpu_count()} shared cores, Linux {platform.release().split('-')[0]}, {ROUNDS} rounds of "
+        f"{SECONDS} s each."
+    )
+    return parts
 
 
-PAGE = """# Speed
+def put(page, name, text):
+    """The page with this part replaced: what stands between its two marks."""
+    begin, end = f"<!-- measured: {name} -->\n", f"<!-- end: {name} -->\n"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise SystemExit(f"bench: the page has no part '{name}': put {begin.strip()} and {end.strip()} there")
+    head, rest = page.split(begin)
+    return head + begin + "\n" + text.strip("\n") + "\n\n" + end + rest.split(end)[1]
 
-Written by `make bench`: {cores} shared cores, Linux {kernel}, fio's nbd engine over Unix sockets, client
-and server on the same cores. {rounds} rounds of {seconds} s each, the servers in turn; medians. Such
-machines are noisy: read ratios, not single figures. No test asserts a time.
 
-## A file that is in the page cache
+def main():
+    path, *given = sys.argv[1:]
+    parts = {}
+    for word in given:
+        name, _, file = word.partition("=")
+        if word == "nbd":
+            parts.update(nbd())
+            continue
+        with open(file) as text:
+            parts[name] = text.read()
+    with open(path) as page:
+        page = page.read()
+    for name, text in parts.items():
+        page = put(page, name, text)
+    with open(path, "w") as out:
+        out.write(page)
 
-iopace with the scheduler `deadline` inserted, nbdkit's file plugin, qemu-nbd with raw format.
-
-{on_file}
-
-## No disk at all
-
-iopace with the model `null` and `--direct` (every request goes through the engine and `deadline`; the
-data is in a memory file), nbdkit's memory plugin.
-
-{in_memory}
-
-## Latency added by a scheduler
-
-Depth 1, 4 KiB random reads on the model `null` with `--direct`, against the same without a scheduler,
-in pairs.
-
-{added}
-
-## Groups, live
-
-A limit of 10 MiB/s, reads from the page cache, ten seconds: how far from it (the aim is 1 %). Below it,
-who has what of a limit that two share; then the fio job of 2009: two exports of one emulated disk
-(`hdd-sata-250g-ncq`, scheduler `fair`), 500 requests each, the second starts 10 s after the first. The
-conditions are those of `iopace sim tables slots`; *rise* is read off fio's own bandwidth log in steps of
-100 ms, and the aim is 100 ms, half of the disk, or all of it in the last row.
-
-{groups}
-## Buffered writes, live
-
-`scripts/pace.py` on the emulated disk `hdd-sata-250g`: ten writers of 128 KiB for a minute (the picture is
-in [pace.md](pace.md)); a reader of 8 KiB beside them; a group with a limit and two with weights. On a
-machine with other work the clients themselves are late.
-
-{pace}
-## A mounted directory
-
-`scripts/bench_mount.py` (as root; `ONLY`, `MOUNTS` and `TMPDIR` choose): the same files on the file system of
-`TMPDIR`, the servers in turn, each load with a mount of its own that has cached nothing yet. Seconds of a
-fixed amount of work, and in brackets CPU seconds of the server and the program together; medians. The ratio is
-the time of the better peer over that of iopace, round by round: above 1, iopace is quicker. The aim is 1.
-
-- **iopace**: `iopace mount DIR`, over the directory itself, default policies.
-- **hp**: libfuse's `passthrough_hp` (3.14) as it comes: the kernel writes back later from its own cache, names and
-  attributes are kept for a day, data goes by `splice`. *Equal options* compares with **hp-through** instead, the same
-  without write-back in the kernel. No option gives iopace that: a write would come without the process it is of.
-- **bindfs**: `--multithreaded`, time-outs of an hour and `kernel_cache`.
-
-{mounts}
-Where iopace is slower, and why as far as that is known:
-
-- *Writes of 4 KiB against hp as it comes.* With the kernel's write-back cache a program writes into memory and one
-  request in 256 reaches the server. iopace has each write at once, with who wrote it: that is what it paces by.
-- *Direct reads and writes.* bindfs opens the file below without `O_DIRECT`: its figures are those of the page cache
-  below, not of the disk. hp fails at direct writes (`EINVAL`).
-- *Reads of data that is cached below.* Supposed, not shown: hp moves pages by `splice`; iopace copies them once more, as the library that
-  speaks to the kernel has no `splice`.
-- *Many files one after the other.* iopace, as hp, holds a descriptor for each file that the kernel knows.
-
-## Being looked at
-
-`scripts/bench_live.py`: a daemon with 1000 groups, each with an export, a client and a read a second, so that all are in
-every histogram and as many as fit in every report; fio in one of them, 4 KiB random reads, scheduler `fair`, the disk
-modelled (`null` takes no time). Pairs of runs with and without somebody who looks: a scrape of `/metrics` each second,
-100 streams of `/v1/live/stream` that are read and thrown away, both. Who looks runs on the same processors, with the least
-priority. *Nobody, again* says what two runs without anybody differ by. Ratios are with over without, the
-median of the pairs, and the least and largest of them. The last table is the same daemon with and without time accounting
-(`examples/null_device`), model `null`, fio alone.
-
-{live}
-## The policy alone
-
-Submit, start and completion through the engine, 32 requests always there, four at the disk
-(`scripts/policy_cost.sh`). Nanoseconds are the best of five runs of a million requests; instructions
-are counted by callgrind and do not depend on the machine's load. The aim is 200 ns at up to 16 tasks.
-
-{cost}"""
 
 main()

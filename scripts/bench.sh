@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Speed beside nbdkit and qemu-nbd, and of mounts beside passthrough_hp and bindfs, in the same run,
-# the cost of the policy, and that of being looked at; writes docs/benchmarks.md.
+# the cost of the policy, and that of being looked at: the tables of docs/benchmarks.md, of which
+# the words stay. All of it takes most of an hour; or name the parts: bench.sh nbd mounts.
 # ROUNDS (3), SECONDS_EACH (2).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,13 +12,49 @@ cargo build --release -q -p iopace
 cargo build --release -q -p iopace-daemon --example null_device
 export IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
 export ACCOUNTED="${CARGO_TARGET_DIR:-target}/release/examples/null_device"
-cost=$(mktemp) groups=$(mktemp) pace=$(mktemp) mounts=$(mktemp) live=$(mktemp)
-trap 'rm -f "$cost" "$groups" "$pace" "$mounts" "$live"' EXIT
-scripts/policy_cost.sh >"$cost"
-{ python3 scripts/groups.py limits && echo && python3 scripts/groups.py slots; } | tee "$groups"
-for part in writers reader groups; do
-  FIGURES=docs/figures python3 scripts/pace.py "$part" && echo
-done | tee "$pace"
-PASSTHROUGH_HP=$(scripts/passthrough_hp.sh) python3 scripts/bench_mount.py "$mounts"
-python3 scripts/bench_live.py | tee "$live"
-python3 scripts/bench.py "$cost" "$groups" "$pace" "$mounts" "$live" docs/benchmarks.md
+page=docs/benchmarks.md
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+put() { python3 scripts/bench.py "$page" "$1=$folder/$1"; }
+
+# Each part goes into the page when it is done: who ends this early keeps what is there.
+for part in "${@:-cost nbd groups pace mounts live}"; do
+  for part in $part; do
+    echo "bench: $part"
+    case $part in
+      cost)
+        scripts/policy_cost.sh | tee "$folder/cost"
+        put cost
+        python3 scripts/accounting_cost.py | tee "$folder/accounting-cost"
+        put accounting-cost
+        ;;
+      nbd) python3 scripts/bench.py "$page" nbd ;;
+      groups)
+        { python3 scripts/groups.py limits && echo && python3 scripts/groups.py slots; } \
+          | tee "$folder/groups"
+        put groups
+        ;;
+      pace)
+        for way in writers reader groups; do
+          FIGURES=docs/figures python3 scripts/pace.py "$way" && echo
+        done | tee "$folder/pace"
+        put pace
+        ;;
+      mounts)
+        PASSTHROUGH_HP=$(scripts/passthrough_hp.sh) python3 scripts/bench_mount.py "$folder/mounts"
+        put mounts
+        ;;
+      live)
+        for way in disturbance windows accounting; do
+          python3 scripts/bench_live.py "$way" | tee "$folder/live-$way"
+          put "live-$way"
+        done
+        ;;
+      *)
+        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, live" >&2
+        exit 2
+        ;;
+    esac
+  done
+done

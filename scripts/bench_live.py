@@ -31,6 +31,7 @@ ACCOUNTED = os.environ.get("ACCOUNTED", "target/release/examples/null_device")
 PAIRS = int(os.environ.get("PAIRS", "5"))
 SECONDS = os.environ.get("SECONDS_EACH", "2")
 LISTEN = int(os.environ.get("LISTEN", "180"))
+NOBODY_S = 0.05  # what windows are compared in which nobody looks
 WINDOWS = int(os.environ.get("WINDOWS", "20"))
 GROUPS, STREAMS, SIZE = 1000, 100, 256 << 20
 
@@ -115,7 +116,7 @@ class Daemon:
                     name, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
             except OSError:  # it has ended
                 continue
-            if int(task) == self.process.pid or name.startswith(("live", "tokio")):
+            if int(task) == self.process.pid or name.startswith(("aside", "live", "tokio")):
                 ticks += sum(map(int, rest.split()[11:13]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -271,6 +272,10 @@ def windows():
         with tempfile.TemporaryDirectory(prefix="iopace-live-") as folder:
             daemon = Daemon(folder, model)
             for depth in (1, 32):
+                log = logged(daemon, depth)
+                begin = log[0][0] / 1000
+                nobody = [(begin + second, begin + second + NOBODY_S) for second in range(1, WINDOWS)]
+                compared((model, depth, "nobody looks"), log, nobody)
                 for name, scrapes, streams in LOOKS[1:3]:
                     with Looker(daemon, scrapes, streams) as looker:
                         log = logged(daemon, depth)

@@ -79,6 +79,13 @@ def pacing(daemon, page):
     page.wait("the other device", lambda: page.id("chart-dirty").is_displayed())
     load = daemon.fio(["files"], 8, rw="randwrite")
     legend = lambda: page.js("return document.querySelector('#chart-dirty .legend').textContent")
+    # Buffered writes have a column of their own, for groups and for tasks.
+    cells = ("return [...document.querySelectorAll('#%s-rows tr:not(.message)')].map("
+             "row => row.cells[%d].textContent)")
+    for table, column in (("group", 6), ("task", 4)):
+        page.wait(f"buffered writes in the table of {table}s", lambda: any(
+            re.match(r"[1-9].*iB/s", text) for text in page.js(cells % (table, column))))
+    assert not page.id("empty-code").is_displayed(), "what is buffered is load"
     page.wait("dirty memory", lambda: re.search(r"dirty[1-9][0-9.]* [KM]iB", legend()))
     page.screenshot("pacing")
     finish(load)
@@ -121,6 +128,50 @@ def weight(daemon, page):
     print(f"   web to db: {ratios[0]:.2f} with 100 to 100, {ratios[1]:.2f} with 400 to 100")
     assert 0.7 < ratios[0] < 1.4 and 2.5 < ratios[1] < 6, ratios
     assert field.get_attribute("value") == "400"
+
+
+def warnings(daemon, page):
+    """A weight that the scheduler will not keep is said beside the field, and beside the scheduler."""
+    page.choose("scheduler", "rr", "scheduler-set")
+    page.wait("rr", lambda: daemon.get("/v1/devices/disk")["scheduler"]["algorithm"] == "rr")
+    field = page.labelled("weight of /vms/db on disk")
+    page.fill(field, "300")
+    rows = lambda: page.id("group-rows").text
+    page.wait("a warning", lambda: "rr does not divide the disk by weight" in rows())
+    assert "iopace sched configure -a fair disk" in rows(), rows()
+    time.sleep(7)  # Longer than what is set is told.
+    assert "set; 300 holds now; but" in rows(), rows()
+    page.screenshot("warning")
+    page.choose("scheduler", "fair", "scheduler-set")
+    message = lambda: page.id("scheduler-message").text
+    page.wait("fair", lambda: "set; the device says:" == message())
+    page.choose("scheduler", "rr", "scheduler-set")
+    page.wait("the same", lambda: re.search(
+        r"set, but for /vms/db.*: scheduler rr does not divide", message()))
+    page.screenshot("warning-scheduler")
+    page.fill(field, "100")
+    page.wait("the weight", lambda: daemon.effective("/vms/db", "io.weight") == "100")
+    page.choose("scheduler", "fair", "scheduler-set")
+    page.wait("no warning", lambda: "set; the device says:" == message())
+
+
+def worst(daemon, page):
+    """Who is worst off is told with what would change it, in the words of `iopace explain`."""
+    page.fill(page.labelled("limits of /vms/db on disk"), "riops=5")
+    page.wait("the limit", lambda: daemon.effective("/vms/db", "io.max") == "riops=5")
+    load = daemon.fio(["web", "db"], 14)
+    told = lambda: page.id("worst").text
+    page.wait("a group", lambda: "/vms/" in page.id("worst-group").text)
+    page.wait("a command", lambda: "iopace group set /vms/" in page.id("worst-command").text)
+    group = page.id("worst-group").text
+    assert f"{group} on disk" in page.id("worst-text").text, told()
+    page.js("document.getElementById('worst').scrollIntoView({block: 'center'})")
+    page.screenshot("worst")
+    page.js("scrollTo(0, 0)")
+    finish(load)
+    page.fill(page.labelled("limits of /vms/db on disk"), "")
+    page.wait("no limit", lambda: daemon.effective("/vms/db", "io.max") == "max")
+    page.wait("nobody", lambda: "iopace holds up no group" in told(), 30)
 
 
 def limit(daemon, page):
@@ -247,7 +298,7 @@ def demo(daemon, page):
     page.wait_live()
 
 
-CHECKS = [token, address, idle, charts, pacing, exchange, weight, limit, refusals, keyboard, sizes,
+CHECKS = [token, address, idle, charts, pacing, exchange, weight, warnings, worst, limit, refusals, keyboard, sizes,
           restart, demo]
 
 
