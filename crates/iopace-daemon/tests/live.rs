@@ -19,6 +19,15 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Tells that it is over, also if that is a failure: nobody goes on then.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn live_reports_tell_groups_and_tasks_why_they_wait() {
     let running = Running::start(emulated("null"), |config| config.devices[0].direct = true);
@@ -33,6 +42,7 @@ fn live_reports_tell_groups_and_tasks_why_they_wait() {
     let is_told = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
+            let _over = Over(&is_told);
             wait_for("a report", || {
                 let Some(interval) = running.daemon.live().hub().latest() else { return false };
                 let device = &interval.report().devices[0];
@@ -50,7 +60,6 @@ fn live_reports_tell_groups_and_tasks_why_they_wait() {
                         is_held && task.activity.read.ops_milli_s > 0 && task.live_count == 1
                     })
             });
-            is_told.store(true, Relaxed);
         });
         let mut block = [0; 4096];
         while !is_told.load(Relaxed) {

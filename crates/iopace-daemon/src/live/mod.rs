@@ -43,6 +43,14 @@ use std::thread::{self, JoinHandle};
 /// How often it looks.
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
+/// How much later than that a look comes: up to 2^26 ns, 67 ms, evenly spread (Weyl's sequence with
+/// the golden ratio). A limit lets its requests through a whole number of times a second: looks a
+/// second apart would find each of them at the same point, always waiting or never.
+fn spread(look: u64) -> Nanos {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    Nanos(look.wrapping_mul(GOLDEN) >> (64 - 26))
+}
+
 /// The thread that looks, and what it saw.
 pub struct Live {
     hub: Arc<Hub>,
@@ -83,7 +91,10 @@ impl Live {
         let run = move || {
             let mut next = clock::now() + INTERVAL;
             looker.look();
-            while !ended.wait(clock::until(next).unwrap_or_default()) {
+            for look in 1.. {
+                if ended.wait(clock::until(next + spread(look)).unwrap_or_default()) {
+                    return;
+                }
                 let mut report = looker.look();
                 groups.end_temporary();
                 let settings = settings(&groups, &report);

@@ -1,7 +1,7 @@
 //! Looks at a real device with a model behind it, and readers of what was seen.
 
 use super::look::Looker;
-use super::{Hub, Item};
+use super::{Hub, INTERVAL, Item, spread};
 use crate::clock;
 use crate::config::{Backend, DaemonConfig, DeviceConfig, GroupConfig};
 use crate::control::api::{EventReport, LiveGroup, LiveReport};
@@ -9,6 +9,7 @@ use crate::daemon::Daemon;
 use crate::limits::{
     LIVE_EVENTS_KEPT, LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_KEPT, LIVE_GROUPS_MAX, LIVE_KEPT,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn report(sequence: u64) -> LiveReport {
@@ -212,4 +213,15 @@ fn of_many_groups_those_that_matter_are_listed_with_those_above_them() {
     assert_eq!(device.groups_left_out_count, all - LIVE_GROUPS_MAX);
     assert!(device.groups.last().is_some_and(|group| group.limited));
     daemon.shutdown();
+}
+
+#[test]
+fn looks_find_what_repeats_at_different_points() {
+    for per_s in [16, 20, 100, 1_000] {
+        let period = 1_000_000_000 / per_s;
+        let point = |look| spread(look).as_nanos() % period * 8 / period;
+        let points: BTreeSet<u64> = (0..60).map(point).collect();
+        assert_eq!(points.len(), 8, "{per_s} per second");
+    }
+    assert!((0..10_000).all(|look| spread(look).0 < INTERVAL.0 / 10));
 }
