@@ -123,7 +123,10 @@ impl Verify<'_> {
         let busy = busy.end();
         let waits = target.waits(&target.group)?.since(before);
         outcome.seen(&tally, times.steady());
-        let one = if key.is_bytes() { f64::from(block) } else { 1.0 };
+        let one = match key.is_bytes() {
+            true => f64::from(block),
+            false => chain[0].1.operations(key, direction, block),
+        };
         Ok(judge_limit(outcome, &tally, (waits, busy), one))
     }
 

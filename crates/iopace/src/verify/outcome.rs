@@ -1,6 +1,6 @@
 //! What became of a promise: asked, achieved, and whether it holds.
 
-use super::tally::{Tally, Windows};
+use super::tally::{Counts, Tally, Windows};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -217,16 +217,19 @@ pub fn judge_limit(
     (waits, busy): (Waits, Option<f64>),
     one: f64,
 ) -> Outcome {
-    let is_bytes = outcome.unit == Unit::BytesPerS;
+    let counts = match outcome.unit {
+        Unit::BytesPerS => Counts::Bytes,
+        _ => Counts::Requests(one),
+    };
     let (asked, part) = (outcome.asked, outcome.tolerance_percent / 100.0);
     let steady = Duration::from_millis(outcome.steady_ms);
-    let achieved = tally.rate(is_bytes);
+    let achieved = tally.rate(counts);
     let off = achieved - asked;
     outcome.achieved = Some(achieved);
     outcome.off_percent = Some(off / asked * 100.0);
-    let second = tally.windows(Duration::from_secs(1), is_bytes, asked, (part, one));
+    let second = tally.windows(Duration::from_secs(1), counts, asked, (part, one));
     let short = Duration::from_millis(100);
-    let short = tally.windows(short, is_bytes, asked, (part * SHORT_WINDOWS_TIMES, one));
+    let short = tally.windows(short, counts, asked, (part * SHORT_WINDOWS_TIMES, one));
     outcome.windows = second.into_iter().chain(short).collect();
     let room = asked * part + one / steady.as_secs_f64();
     if off > room {
@@ -268,6 +271,25 @@ mod tests {
         outcome.seen(&tally, times.steady());
         let waits = Waits { held_ns, queued_ns: 0, disk_ns: 10 };
         judge_limit(outcome, &tally, (waits, busy), 1000.0)
+    }
+
+    #[test]
+    fn a_large_request_counts_as_several() {
+        let times = Times::from_now(500 * MS, 2000 * MS);
+        let judged = |count: u32, each: f64| {
+            let mut tally = Tally::new(times);
+            let every = 2000 / count;
+            (0..count).for_each(|at| tally.record(times.steady_from + at * every * MS, 1, MS));
+            let mut outcome = Outcome::new(("/a", "disk"), "wiops", (1000.0, Unit::RequestsPerS));
+            outcome.tolerance_percent = 1.0;
+            outcome.seen(&tally, times.steady());
+            let waits = Waits { held_ns: 1000, queued_ns: 0, disk_ns: 10 };
+            let outcome = judge_limit(outcome, &tally, (waits, Some(1.0)), each);
+            (outcome.verdict, outcome.achieved)
+        };
+        assert_eq!(judged(250, 8.0), (Verdict::Holds, Some(1000.0)));
+        assert_eq!(judged(250, 1.0), (Verdict::Broken, Some(125.0)));
+        assert_eq!(judged(500, 8.0), (Verdict::Broken, Some(2000.0)));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 use super::load::Direction;
 use crate::units::parse_time;
+use iopace_core::limits::WRITE_BACK_LEN;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// Blocks that are tried, smallest first.
@@ -84,6 +86,8 @@ pub struct Rates {
     pub burst: Duration,
     /// Bytes that count as one request; 0: any number.
     pub iops_size: u64,
+    /// Whether writes go into the page cache: there one counts as the requests of its write-back.
+    pub buffered: bool,
 }
 
 impl Rates {
@@ -129,14 +133,31 @@ impl Rates {
     pub fn ceiling(&self, direction: Direction, block: u32) -> Option<(f64, Key)> {
         let one = |(key, rate): (&Key, &u64)| {
             let part = key.counts(direction);
-            let cost = match (key.is_bytes(), self.iops_size) {
-                (true, _) => u64::from(block),
-                (false, 0) => 1,
-                (false, size) => u64::from(block).div_ceil(size),
+            let each = match key.is_bytes() {
+                true => f64::from(block) * part,
+                false => self.operations(*key, direction, block),
             };
-            (part > 0.0).then(|| (*rate as f64 / (cost as f64 * part), *key))
+            (part > 0.0).then(|| (*rate as f64 / each, *key))
         };
         self.rates.iter().filter_map(one).min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// What a request of a load counts at a limit of requests, the mean of reads and writes.
+    pub fn operations(&self, key: Key, direction: Direction, block: u32) -> f64 {
+        let of = |size: u64| u64::from(block).div_ceil(size) as f64;
+        let size = NonZeroU64::new(self.iops_size).map_or(u64::MAX, NonZeroU64::get);
+        let read = of(size);
+        let write = if self.buffered { of(size.min(WRITE_BACK_LEN.get())) } else { read };
+        let (read, write) = match key.direction() {
+            Direction::Read => (read, 0.0),
+            Direction::Write => (0.0, write),
+            Direction::Both => (read, write),
+        };
+        match direction {
+            Direction::Read => read,
+            Direction::Write => write,
+            Direction::Both => f64::midpoint(read, write),
+        }
     }
 }
 
@@ -236,5 +257,25 @@ mod tests {
         let reads = Rates::parse("riops=100").expect("legal");
         assert_eq!(reads.ceiling(Direction::Write, 512), None);
         assert_eq!(reads.ceiling(Direction::Both, 512), Some((200.0, Key::Riops)));
+    }
+
+    #[test]
+    fn a_write_into_memory_counts_as_its_write_back() {
+        let of = |text, key, direction, block| {
+            let buffered = Rates { buffered: true, ..rates(text) };
+            let direct = rates(text).operations(key, direction, block);
+            (buffered.operations(key, direction, block), direct)
+        };
+        let mib = 1 << 20;
+        assert_eq!(of("wiops=1000", Key::Wiops, Direction::Write, mib), (8.0, 1.0));
+        assert_eq!(of("wiops=1000", Key::Wiops, Direction::Write, 128 << 10), (1.0, 1.0));
+        assert_eq!(of("riops=1000", Key::Riops, Direction::Read, mib), (1.0, 1.0));
+        assert_eq!(of("iops=1000", Key::Iops, Direction::Both, mib), (4.5, 1.0));
+        let smaller = "wiops=1000 iops-size=65536";
+        assert_eq!(of(smaller, Key::Wiops, Direction::Write, mib), (16.0, 16.0));
+        let larger = "iops=1000 iops-size=524288";
+        assert_eq!(of(larger, Key::Iops, Direction::Both, mib), (5.0, 2.0));
+        let buffered = Rates { buffered: true, ..rates("wiops=1000") };
+        assert_eq!(buffered.ceiling(Direction::Write, mib), Some((125.0, Key::Wiops)));
     }
 }

@@ -8,7 +8,7 @@ use super::check::{NO_SCRATCH, SETTLE, describe};
 use super::load::{Direction, Side, Work};
 use super::outcome::{Outcome, Unit, Waits, busy_reason};
 use super::promise::{Key, Rates};
-use super::tally::{Tally, Times};
+use super::tally::{Counts, Tally, Times};
 use super::target::{Sibling, Target, Way, failed};
 use crate::output::Failure;
 use crate::units;
@@ -138,7 +138,8 @@ impl Verify<'_> {
         let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
         let ceiling = chain[0].1.ceiling(Direction::Read, COMPETING);
-        if let Some((rate, key)) = ceiling.filter(|(rate, _)| tallies[0].rate(false) > rate * 0.97)
+        if let Some((rate, key)) =
+            ceiling.filter(|(rate, _)| tallies[0].rate(Counts::EACH) > rate * 0.97)
         {
             let reason =
                 format!("{} of the group, {rate:.0} such requests/s, comes first", key.name());
@@ -217,7 +218,8 @@ impl Verify<'_> {
         let times = Times::from_now(SETTLE, self.options.time);
         let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
-        let [own, other] = [0, 1].map(|at| tallies[at].rate(key.is_bytes()));
+        let counts = if key.is_bytes() { Counts::Bytes } else { Counts::EACH };
+        let [own, other] = [0, 1].map(|at| tallies[at].rate(counts));
         let off = (own / rate as f64 - 1.0) * 100.0;
         (outcome.achieved, outcome.off_percent) = (Some(own), Some(off));
         outcome.beside = Some(other);
@@ -316,7 +318,7 @@ fn no_contest(target: &Target) -> Option<&'static str> {
 
 /// A share of the bytes, by equal requests all over the export: of the disk's time as well.
 fn judge_share(mut outcome: Outcome, tallies: &[Tally; 2], contest: &Contest) -> Outcome {
-    let [own, other] = [0, 1].map(|at| tallies[at].rate(true));
+    let [own, other] = [0, 1].map(|at| tallies[at].rate(Counts::Bytes));
     if own + other == 0.0 {
         return outcome.not_tested("nothing was answered in time");
     }

@@ -33,6 +33,15 @@ impl Times {
     }
 }
 
+/// What a rate counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Counts {
+    /// Bytes.
+    Bytes,
+    /// Requests, each as so many.
+    Requests(f64),
+}
+
 /// What one connection did.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -60,6 +69,19 @@ pub struct Windows {
     pub above_count: usize,
     /// How many were below it.
     pub below_count: usize,
+}
+
+impl Counts {
+    /// Requests, each as one.
+    pub const EACH: Counts = Counts::Requests(1.0);
+
+    /// What so many bytes and requests are.
+    fn amount(self, (bytes, requests): (u64, u64)) -> f64 {
+        match self {
+            Counts::Bytes => bytes as f64,
+            Counts::Requests(each) => requests as f64 * each,
+        }
+    }
 }
 
 impl Tally {
@@ -99,8 +121,8 @@ impl Tally {
     }
 
     /// Bytes, or requests, per second of the steady time.
-    pub fn rate(&self, is_bytes: bool) -> f64 {
-        self.amount(self.total(), is_bytes) / self.times.steady().as_secs_f64()
+    pub fn rate(&self, counts: Counts) -> f64 {
+        counts.amount(self.total()) / self.times.steady().as_secs_f64()
     }
 
     /// Bytes per second before the steady time.
@@ -109,16 +131,12 @@ impl Tally {
         if start > 0.0 { self.start_bytes as f64 / start } else { 0.0 }
     }
 
-    fn amount(&self, (bytes, requests): (u64, u64), is_bytes: bool) -> f64 {
-        if is_bytes { bytes as f64 } else { requests as f64 }
-    }
-
     /// Windows one after the other: how far from `asked` per second they were. `bound` is a part of
     /// it, `one` is what one request counts: it may lie on either side of an edge.
     pub fn windows(
         &self,
         window: Duration,
-        is_bytes: bool,
+        counts: Counts,
         asked: f64,
         (bound, one): (f64, f64),
     ) -> Option<Windows> {
@@ -127,7 +145,7 @@ impl Tally {
         let sums: Vec<f64> = self
             .steps
             .chunks_exact(per_window)
-            .map(|steps| steps.iter().map(|step| self.amount(*step, is_bytes)).sum())
+            .map(|steps| steps.iter().map(|step| counts.amount(*step)).sum())
             .collect();
         let lowest = sums.iter().copied().reduce(f64::min)?;
         let highest = sums.iter().copied().reduce(f64::max)?;
@@ -163,8 +181,9 @@ mod tests {
     fn the_start_is_told_apart_and_what_comes_late_counts_nowhere() {
         let mut tally = even();
         assert_eq!(tally.total(), (200_000, 200));
-        assert!((tally.rate(true) - 100_000.0).abs() < 1e-6);
-        assert!((tally.rate(false) - 100.0).abs() < 1e-6);
+        assert!((tally.rate(Counts::Bytes) - 100_000.0).abs() < 1e-6);
+        assert!((tally.rate(Counts::EACH) - 100.0).abs() < 1e-6);
+        assert!((tally.rate(Counts::Requests(8.0)) - 800.0).abs() < 1e-6);
         assert!((tally.start_rate() - 100_000.0).abs() < 1e-6);
         tally.record(tally.times.end + MS, 1000, MS);
         assert_eq!((tally.total(), tally.latencies.count()), ((200_000, 200), 200));
@@ -177,7 +196,7 @@ mod tests {
     fn a_window_is_judged_with_the_request_on_its_edge() {
         let mut tally = even();
         let bound = (0.05, 1000.0);
-        let windows = |tally: &Tally| tally.windows(100 * MS, true, 100_000.0, bound);
+        let windows = |tally: &Tally| tally.windows(100 * MS, Counts::Bytes, 100_000.0, bound);
         let is_even = windows(&tally).expect("there are some");
         assert_eq!((is_even.window_ms, is_even.count), (100, 20));
         assert_eq!((is_even.above_count, is_even.below_count), (0, 0));
@@ -188,8 +207,12 @@ mod tests {
         assert_eq!(windows(&tally).map(|windows| windows.above_count), Some(0));
         tally.record(first, 1000, MS);
         assert_eq!(windows(&tally).map(|windows| windows.above_count), Some(1));
-        let slow = tally.windows(100 * MS, true, 200_000.0, bound).expect("there are some");
+        let slow =
+            tally.windows(100 * MS, Counts::Bytes, 200_000.0, bound).expect("there are some");
         assert_eq!(slow.below_count, 20);
-        assert!(tally.windows(5000 * MS, true, 1.0, bound).is_none(), "longer than the time");
+        assert!(
+            tally.windows(5000 * MS, Counts::Bytes, 1.0, bound).is_none(),
+            "longer than the time"
+        );
     }
 }

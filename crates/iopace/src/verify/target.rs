@@ -72,9 +72,15 @@ impl Target {
         while let Some(name) = group {
             let (value, _) = self.value(&name, "io.max")?;
             group = parent(&name);
-            chain.push((name, Rates::parse(&value).map_err(failed)?));
+            let rates = Rates::parse(&value).map_err(failed)?;
+            chain.push((name, Rates { buffered: self.is_buffered(), ..rates }));
         }
         Ok(chain)
+    }
+
+    /// Whether what is written goes into the page cache first. In a mount we write around it.
+    fn is_buffered(&self) -> bool {
+        matches!(self.way, Way::Nbd { .. }) && self.device.pace.is_some()
     }
 
     /// Where the time of the group's requests has gone so far.
