@@ -85,11 +85,20 @@ pub struct OpCounts {
     /// Time spent by reason, summed over finished requests and, in stage pace, over buffered writes
     /// that are over.
     pub stages: StageTimes,
+    /// The part of `stages` of requests that no task waited for: write-back, but for the little
+    /// that a sync waits for. The rest is that of the requests in the histogram of latencies and of
+    /// buffered writes.
+    pub unawaited: StageTimes,
 }
 
 impl OpCounts {
-    /// Counts one finished request.
-    pub(crate) fn finish(&mut self, op: Op, size: Bytes, outcome: Outcome, times: &StageTimes) {
+    /// Counts one finished request; `sync`: a task waited for it.
+    pub(crate) fn finish(
+        &mut self,
+        (op, size, outcome): (Op, Bytes, Outcome),
+        times: &StageTimes,
+        sync: bool,
+    ) {
         let (ios, bytes) = match op {
             Op::Read | Op::Cache => (&mut self.reads_count, &mut self.read),
             Op::Write | Op::WriteZeroes => (&mut self.writes_count, &mut self.written),
@@ -102,6 +111,9 @@ impl OpCounts {
             Outcome::Failed(_) | Outcome::Refused => self.failed_count += 1,
         }
         self.stages.add(times);
+        if !sync {
+            self.unawaited.add(times);
+        }
     }
 
     /// Counts a buffered write that is over.
@@ -146,6 +158,7 @@ impl OpCounts {
             paced_count: self.paced_count.saturating_sub(earlier.paced_count),
             buffered: bytes(self.buffered, earlier.buffered),
             stages: self.stages.since(&earlier.stages),
+            unawaited: self.unawaited.since(&earlier.unawaited),
         }
     }
 }

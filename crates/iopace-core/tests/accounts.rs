@@ -12,6 +12,7 @@ use iopace_core::request::{
     DiskError, Extent, GroupId, Op, Outcome, RequestId, Stage, StageTimes, Submit, Tag, TaskId,
 };
 use iopace_core::sched::REGISTRY;
+use iopace_core::stats::{OpCounts, TaskAccount};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Reason;
@@ -37,12 +38,16 @@ struct World {
     now: Instant,
     wake: Instant,
     tag: u64,
-    requests: BTreeMap<u64, Instant>,
+    /// When it came, and whether its task waits for it.
+    requests: BTreeMap<u64, (Instant, bool)>,
     writes: BTreeMap<u64, Paced>,
     flying: Vec<RequestId>,
     portions: Vec<(WriteId, u64, bool, Bytes)>,
     /// What was said of all that ended, by what the world saw.
     finished: StageTimes,
+    /// The same of those that tasks waited for, and how many these are.
+    awaited: StageTimes,
+    awaited_count: u64,
     paced_count: u64,
     buffered: Bytes,
 }
@@ -73,6 +78,8 @@ impl World {
             flying: Vec::new(),
             portions: Vec::new(),
             finished: StageTimes::default(),
+            awaited: StageTimes::default(),
+            awaited_count: 0,
             paced_count: 0,
             buffered: Bytes::ZERO,
         };
@@ -107,18 +114,23 @@ impl World {
         Extent::new(Bytes(offset), Bytes(4096 << self.random.below(10))).expect("small")
     }
 
+    /// Whether syncs are of all there is: then no write-back goes before other for one of them.
+    fn is_flushed_whole(&self) -> bool {
+        self.seed.is_multiple_of(4)
+    }
+
     fn submit(&mut self) {
         for _ in 0..=self.random.below(8) {
             let ((task, group), extent) = (self.who(), self.extent());
             let op =
                 [Op::Read, Op::Read, Op::Write, Op::Flush, Op::Trim][self.random.below(5) as usize];
             let extent = match op {
-                Op::Flush if self.random.below(2) == 0 => Extent::EMPTY,
+                Op::Flush if self.random.below(2) == 0 || self.is_flushed_whole() => Extent::EMPTY,
                 _ => extent,
             };
             let (tag, sync) = (Tag(self.tag), self.random.below(4) > 0);
             self.tag += 1;
-            self.requests.insert(tag.0, self.now);
+            self.requests.insert(tag.0, (self.now, sync));
             let submit = Submit { tag, task, group, op, extent, fua: false, sync };
             self.engine.handle(self.now, Input::Submit(submit));
         }
@@ -227,12 +239,16 @@ impl World {
     }
 
     fn finish(&mut self, finish: &Finish) {
-        let at = self.requests.remove(&finish.tag.0).expect("it finishes once");
+        let (at, sync) = self.requests.remove(&finish.tag.0).expect("it finishes once");
         let (times, seed) = (&finish.times, self.seed);
         let reasons = Reason::ALL.into_iter().map(|reason| times.by_reason(reason).0);
         assert_eq!(reasons.sum::<u64>(), self.now.since(at).0, "seed {seed}: {finish:?}");
         assert_eq!(times.pace(), Nanos::ZERO);
         self.finished.add(times);
+        if sync {
+            self.awaited.add(times);
+            self.awaited_count += 1;
+        }
     }
 
     fn resume(&mut self, resume: &Resume) {
@@ -254,8 +270,9 @@ impl World {
         assert_eq!((all.total(), by_reason as usize), (by_reason, self.engine.live_count()));
         assert_eq!(all.count(Reason::Idle) as usize, self.portions.len());
         assert!(all.count(Reason::Disk) as usize >= self.flying.len());
-        let times = self.requests.values().chain(self.writes.values().map(|write| &write.arrived));
-        let oldest = times.map(|at| self.now.since(*at)).max().unwrap_or(Nanos::ZERO);
+        let requests = self.requests.values().map(|(at, _)| *at);
+        let times = requests.chain(self.writes.values().map(|write| write.arrived));
+        let oldest = times.map(|at| self.now.since(at)).max().unwrap_or(Nanos::ZERO);
         assert!(all.oldest >= oldest, "seed {}: {:?} {oldest}", self.seed, all.oldest);
     }
 
@@ -311,7 +328,46 @@ impl World {
         for reason in Reason::ALL {
             assert!(stats.stages.by_reason(reason) >= self.finished.by_reason(reason));
         }
+        self.check_unawaited(&tasks);
         stats.stages
+    }
+
+    /// What tasks waited for and what nobody did is all that there is, for every group and task;
+    /// and the former is what the latencies and stage pace add up to.
+    fn check_unawaited(&self, tasks: &[TaskAccount]) {
+        let check = |counts: &OpCounts, latency: Nanos| {
+            let awaited = counts.stages.since(&counts.unawaited);
+            let mut both = awaited;
+            both.add(&counts.unawaited);
+            assert_eq!(both, counts.stages, "seed {}: no part is more than the whole", self.seed);
+            assert_eq!(awaited.total(), latency + counts.stages.pace(), "seed {}", self.seed);
+        };
+        for id in 0..GROUPS {
+            let Some(account) = self.engine.account(GroupId(id as u32)) else { continue };
+            let latency = account.latency.as_ref().map_or(Nanos::ZERO, |latency| latency.sum());
+            check(&account.counts, latency);
+        }
+        let mut unawaited = StageTimes::default();
+        for task in tasks {
+            check(&task.counts, task.latency.sum());
+            unawaited.add(&task.counts.unawaited);
+        }
+        let root = self.engine.account(GroupId::ROOT).expect("the root stays");
+        assert_eq!(unawaited, root.counts.unawaited, "seed {}", self.seed);
+        // Beside what was seen to finish there is write-back that a sync waits for.
+        let latency_count = root.latency.as_ref().map_or(0, |latency| latency.count());
+        let urgent_count = latency_count - self.awaited_count;
+        assert_eq!(urgent_count == 0, self.is_flushed_whole(), "seed {}", self.seed);
+        let OpCounts { stages, unawaited, .. } = &root.counts;
+        let mut seen = self.awaited;
+        (seen.dirty, seen.memory) = (stages.dirty, stages.memory);
+        seen.pace_budget = stages.pace_budget;
+        for reason in Reason::ALL {
+            let awaited = stages.by_reason(reason).saturating_sub(unawaited.by_reason(reason));
+            let told = seen.by_reason(reason);
+            assert!(awaited >= told, "seed {}: {reason:?}", self.seed);
+            assert!(awaited == told || urgent_count > 0, "seed {}: {reason:?}", self.seed);
+        }
     }
 }
 

@@ -160,14 +160,14 @@ impl Accounts {
         &mut self,
         now: Instant,
         id: GroupId,
-        (op, size, outcome): (Op, Bytes, Outcome),
+        moved: (Op, Bytes, Outcome),
         times: &StageTimes,
         sync: bool,
     ) {
         self.ensure(id).live_count -= 1;
         self.up(id, |account| {
             account.below_count -= 1;
-            account.counts.finish(op, size, outcome, times);
+            account.counts.finish(moved, times, sync);
             if sync {
                 account.pressure.finished(now);
                 account.latency.get_or_insert_default().record(times.total());

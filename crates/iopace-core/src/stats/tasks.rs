@@ -193,12 +193,12 @@ impl Tasks {
         &mut self,
         now: Instant,
         place: TaskPlace,
-        (op, size, outcome): (Op, Bytes, Outcome),
+        moved: (Op, Bytes, Outcome),
         times: &StageTimes,
         sync: bool,
     ) {
         let account = &mut self.slot(place.0).account;
-        account.counts.finish(op, size, outcome, times);
+        account.counts.finish(moved, times, sync);
         if sync {
             account.latency.record(times.total());
         }
