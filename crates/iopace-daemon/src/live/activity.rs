@@ -37,6 +37,7 @@ pub(super) fn activity_of(
         buffered: flow(counts.buffered.get(), counts.paced_count),
         latency,
         waits: report::waits(&counts.stages),
+        unawaited: report::waits(&counts.unawaited),
         now,
     }
 }

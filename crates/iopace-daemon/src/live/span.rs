@@ -56,11 +56,11 @@ pub(super) struct Sums {
     pub(super) waits: Times,
     /// The part of it in which buffered writes waited for a limit.
     pub(super) budget_pace_ns: u128,
+    /// The part of `waits` of write-back that nobody waited for.
+    pub(super) unawaited: Times,
     /// The time that what was seen at the ends of the intervals stood there.
     pub(super) standing: Times,
-    /// From arrival to finish, of requests that tasks waited for; not of buffered writes.
-    pub(super) sync_ns: u128,
-    /// Requests that tasks waited for.
+    /// Requests that tasks waited for; not buffered writes.
     pub(super) sync_count: u64,
     /// Requests of both directions that finished, write-back included.
     pub(super) ops_count: u64,
@@ -75,7 +75,7 @@ pub(super) struct Sums {
 
 impl Sums {
     pub(super) fn add(&mut self, activity: &Activity, interval_ns: u64) {
-        let Activity { read, write, buffered, latency, waits: times, now } = activity;
+        let Activity { read, write, buffered, latency, waits: times, unawaited, now } = activity;
         let whole = |rate: u64| {
             let whole = u128::from(rate) * u128::from(interval_ns);
             u64::try_from(whole.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
@@ -83,11 +83,13 @@ impl Sums {
         for (sum, time) in self.waits.iter_mut().zip(waits(times)) {
             *sum += u128::from(time);
         }
+        for (sum, time) in self.unawaited.iter_mut().zip(waits(unawaited)) {
+            *sum += u128::from(time);
+        }
         self.budget_pace_ns += u128::from(times.budget_pace_ns);
         for (sum, count) in self.standing.iter_mut().zip(counts(now)) {
             *sum += u128::from(count) * u128::from(interval_ns);
         }
-        self.sync_ns += u128::from(latency.mean_ns) * u128::from(latency.count);
         self.sync_count += latency.count;
         self.read_bytes += whole(read.bytes_s);
         self.write_bytes += whole(write.bytes_s);
@@ -121,8 +123,7 @@ impl Sums {
 
     /// Where the time of what finished went, without write-back, for which nobody waits.
     pub(super) fn of_tasks(&self) -> Times {
-        let (buffered, requests) = (self.of_buffered(), self.of_requests());
-        std::array::from_fn(|at| buffered[at] + requests[at])
+        std::array::from_fn(|at| self.waits[at].saturating_sub(self.unawaited[at]))
     }
 
     /// Where the time of buffered writes went: all that is spent in stage pace.
@@ -130,22 +131,15 @@ impl Sums {
         let budget = place(Reason::Budget);
         std::array::from_fn(|at| match at {
             _ if at <= place(Reason::Memory) => self.waits[at],
-            _ if at == budget => self.budget_pace_ns.min(self.waits[at]),
+            _ if at == budget => self.budget_pace_ns,
             _ => 0,
         })
     }
 
-    /// Where the time of requests went that tasks waited for. Of the time behind stage pace the sum
-    /// of these is known, and the rest is that of write-back: it is taken from all reasons alike.
+    /// Where the time of requests went that tasks waited for: all that is not in stage pace.
     pub(super) fn of_requests(&self) -> Times {
-        let pace = self.of_buffered();
-        let rest: u128 = (0..REASONS.len()).map(|at| self.waits[at] - pace[at]).sum();
-        // The mean is rounded down, by less than a nanosecond for each request.
-        let sync = (self.sync_ns + u128::from(self.sync_count)).min(rest);
-        std::array::from_fn(|at| {
-            let part = (self.waits[at] - pace[at]) * sync;
-            part.checked_div(rest).unwrap_or(0)
-        })
+        let (tasks, buffered) = (self.of_tasks(), self.of_buffered());
+        std::array::from_fn(|at| tasks[at].saturating_sub(buffered[at]))
     }
 
     /// All the time at the disk, write-back included.
@@ -316,10 +310,11 @@ mod tests {
     fn write_back_is_not_time_of_tasks() {
         let waits = [5, 0, 100, 107, 100, 0, 0, 200];
         let mut sums = Sums { waits, budget_pace_ns: 7, ..Sums::default() };
-        assert_eq!(sums.of_tasks(), [5, 0, 0, 7, 0, 0, 0, 0]);
-        (sums.sync_ns, sums.sync_count) = (124, 1);
-        assert_eq!(sums.of_tasks(), [5, 0, 25, 32, 25, 0, 0, 50]);
-        sums.sync_ns = 507;
         assert_eq!(sums.of_tasks(), sums.waits);
+        // All of the waiting for a limit behind stage pace is that of write-back.
+        sums.unawaited = [0, 0, 60, 100, 40, 0, 0, 150];
+        assert_eq!(sums.of_tasks(), [5, 0, 40, 7, 60, 0, 0, 50]);
+        assert_eq!(sums.of_buffered(), [5, 0, 0, 7, 0, 0, 0, 0]);
+        assert_eq!(sums.of_requests(), [0, 0, 40, 0, 60, 0, 0, 50]);
     }
 }

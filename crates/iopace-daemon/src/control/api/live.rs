@@ -130,6 +130,11 @@ pub struct Activity {
     pub latency: TimesReport,
     /// Where the time of what finished went, summed over the requests.
     pub waits: WaitsReport,
+    /// The part of `waits` of requests that nobody waited for: write-back, but for what a sync
+    /// waits for. Left out if there is none. The rest is the time of the requests that `latency` is
+    /// about and of buffered writes.
+    #[serde(default, skip_serializing_if = "WaitsReport::is_none")]
+    pub unawaited: WaitsReport,
     /// How many requests stand where at the end of the interval.
     pub now: WaitCounts,
 }
@@ -165,6 +170,13 @@ pub struct WaitsReport {
     pub window_ns: u64,
     /// At the device.
     pub disk_ns: u64,
+}
+
+impl WaitsReport {
+    /// Whether there is no time in it.
+    pub fn is_none(&self) -> bool {
+        *self == WaitsReport::default()
+    }
 }
 
 /// Requests by the reason why they are not further yet.

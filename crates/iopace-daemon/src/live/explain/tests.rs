@@ -1,7 +1,7 @@
 //! Scenarios built so that one cause dominates: it must be named first. They run the real engine.
 
 use super::super::bench::{Bench, Client, DB, MS, VMS, WEB, scheduler};
-use super::super::span::{REASONS, Span};
+use super::super::span::{REASONS, Span, place};
 use super::{Subject, explain};
 use crate::control::api::{Basis, Explained, ExplainedDevice, FlowReport, LiveReport};
 use crate::figures::reason_word;
@@ -12,6 +12,7 @@ use iopace_core::request::GroupId;
 use iopace_core::sched::{Algorithm, fifo};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
+use iopace_core::verdict::Reason;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

@@ -3,7 +3,9 @@
 use super::super::limits::{Rate, tightest};
 use super::super::span::{chain, is_within, place};
 use super::holdings::Holders;
+use super::shares::Shares;
 use super::{Case, OWN_PERMILLE};
+use crate::control::api::Basis;
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
 use iopace_core::verdict::Reason;
@@ -149,10 +151,11 @@ fn slot(case: &Case<'_>) -> String {
 
 /// The group in which requests wait for a limit, and the limit.
 pub(super) fn limit<'a>(case: &Case<'a>) -> Option<(&'a str, Rate)> {
+    let basis = Shares::of(&case.sums, &case.span.standing(case.group)).basis;
     let waits = |path: &str| {
         let sums = case.span.sums(path);
-        let budget = place(Reason::Budget);
-        sums.waits[budget].max(sums.standing[budget])
+        let times = if basis == Basis::Standing { sums.standing } else { sums.of_tasks() };
+        times[place(Reason::Budget)]
     };
     let mut owner = case.group;
     // Down to where most of that time is.

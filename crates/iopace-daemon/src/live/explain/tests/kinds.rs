@@ -38,6 +38,33 @@ fn reads_and_buffered_writes_are_told_apart() {
     assert!(db.kinds.is_empty() && db.summary.starts_with("Of the time of /vms/db"), "{db:#?}");
 }
 
+/// Write-back that waits for a limit beside reads that do not: no part of that is told of reads,
+/// and their parts add up to their latencies.
+#[test]
+fn the_limit_of_write_back_is_not_that_of_reads() {
+    let clients = [Client::new(1, WEB, 2), Client::writer(2, WEB)];
+    let mut bench = Bench::new(with_pace(&pace::none::POLICY, 64 * 4096), &clients);
+    bench.set(WEB, Settings { max: wbps(4096 * 100), ..Settings::default() });
+    bench.second();
+    let reports = bench.seconds(10);
+    let told = ask(&bench, &reports, Some("/vms/web")).explained;
+    let reasons: Vec<&str> = told.causes.iter().map(|cause| &*cause.reason).collect();
+    assert_eq!(reasons, ["memory", "disk"], "{told:#?}");
+    let reads = told.kinds.iter().find(|kind| kind.kind == "reads").expect("it reads");
+    assert_eq!((&*reads.reason, reads.share_permille), ("disk", 1_000), "{reads:#?}");
+    let reports: Vec<&LiveReport> = reports.iter().collect();
+    let span = Span::new(&reports, "disk").expect("it is there");
+    let (sums, budget) = (span.sums("/vms/web"), place(Reason::Budget));
+    let of_write_back = sums.waits[budget] - sums.of_tasks()[budget];
+    assert!(of_write_back > 1_000_000_000, "its write-back waits: {of_write_back}");
+    // A mean is rounded down, by less than a nanosecond for each.
+    let latencies = reports.iter().map(|report| &report.devices[0].groups[2].activity.latency);
+    let known: u128 =
+        latencies.map(|latency| u128::from(latency.mean_ns) * u128::from(latency.count)).sum();
+    let reads: u128 = sums.of_requests().iter().sum();
+    assert!((known..known + u128::from(sums.sync_count)).contains(&reads), "{known} {reads}");
+}
+
 /// Thousands of quick writes beside a few reads that wait long: the mean of all is short, and the
 /// reads are worse off than those of a group that only reads.
 #[test]
