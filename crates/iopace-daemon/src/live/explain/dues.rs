@@ -19,11 +19,13 @@ pub(super) struct Dues<'a> {
 }
 
 impl<'a> Dues<'a> {
-    /// `by_class`: siblings of another class have no part.
+    /// `by_class`: siblings of another class have no part. What a group has itself counts as
+    /// `own_count` groups below it.
     pub(super) fn of(
         settings: &'a SettingsOf,
         holders: &[(&'a str, u128)],
         by_class: bool,
+        own_count: impl Fn(&str) -> u64,
     ) -> Dues<'a> {
         let active: BTreeSet<&str> = holders.iter().flat_map(|(path, _)| chain(path)).collect();
         let mut dues = Dues { settings, by_class, active, below: BTreeMap::new() };
@@ -33,11 +35,11 @@ impl<'a> Dues<'a> {
                 *dues.below.entry((above, class)).or_default() += weight;
             }
         }
-        // What a group has itself beside those below it counts as one more of them. Alone it is
-        // nobody's rival.
+        // What a group has itself competes with those below it. Alone it is nobody's rival.
         for (path, _) in holders {
             let key = (*path, Class::default());
-            *dues.below.entry(key).or_default() += u64::from(Weight::DEFAULT.get());
+            let own = own_count(path) * u64::from(Weight::DEFAULT.get());
+            *dues.below.entry(key).or_default() += own;
         }
         dues
     }
@@ -84,7 +86,7 @@ mod tests {
             ("/asleep".into(), weighs(1_000, be)),
         ]);
         let holders = [("/a/x", 1), ("/a/y", 1), ("/b", 1), ("/idle", 1)];
-        let dues = Dues::of(&settings, &holders, true);
+        let dues = Dues::of(&settings, &holders, true, |_| 1);
         let of = ["/a", "/b", "/a/x", "/a/y", "/"].map(|group| dues.permille(group));
         assert_eq!(of, [750, 250, 150, 600, 1_000]);
         // One that has none would share with those that have.
@@ -92,10 +94,12 @@ mod tests {
         // Of its own class there is nobody else.
         assert_eq!(dues.permille("/idle"), 1_000);
         // Tasks of the root compete with the groups below it.
-        let dues = Dues::of(&settings, &[("/a", 1), ("/", 1)], true);
+        let dues = Dues::of(&settings, &[("/a", 1), ("/", 1)], true, |_| 1);
         assert_eq!(dues.permille("/a"), 750);
+        let dues = Dues::of(&settings, &[("/a", 1), ("/", 1)], true, |_| 3);
+        assert_eq!(dues.permille("/a"), 500, "each of them, where each is one");
         // Without classes an idle one is one of many.
-        let dues = Dues::of(&settings, &[("/a", 1), ("/idle", 1)], false);
+        let dues = Dues::of(&settings, &[("/a", 1), ("/idle", 1)], false, |_| 1);
         assert_eq!(dues.permille("/idle"), 769);
     }
 }

@@ -5,11 +5,13 @@ use super::super::span::{Span, is_within};
 use super::dues::Dues;
 use crate::control::api::{Holding, HoldingPart};
 use crate::figures::permille;
+use std::collections::BTreeMap;
 
 /// So many holders are told of each.
 const PARTS_MAX: usize = 8;
 
-/// The scheduler that divides the disk's time by weight, within classes.
+/// The scheduler that divides the disk's time by weight, within classes; the tasks of a group are
+/// its children as the groups below it are, each with the default weight.
 const FAIR: &str = "fair";
 
 /// The policy of stage pace that divides what writers get by weight.
@@ -39,13 +41,17 @@ impl<'a> Held<'a> {
         let slots = span.own(slots);
         let disk_time = span.own(|path| span.sums(path).disk_ns());
         let dirty = dirty(span);
-        let dues = |parts: &[(&'a str, u128)], by_class| Dues::of(settings, parts, by_class);
+        // For stages admit and pace, what a group has itself is one more of the groups below it.
+        let as_one = |parts: &[(&'a str, u128)]| Dues::of(settings, parts, false, |_| 1);
+        let tasks = tasks(span);
+        let count = |path: &str| tasks.get(path).copied().unwrap_or(1);
+        let by_task = |parts: &[(&'a str, u128)]| Dues::of(settings, parts, true, count);
         let is_fair = span.last.scheduler == FAIR;
         let is_rate = span.last.pace.as_ref().is_some_and(|pace| pace.policy == RATE);
         Held {
-            slots: Holders { dues: Some(dues(&slots, false)), parts: slots },
-            disk_time: Holders { dues: is_fair.then(|| dues(&disk_time, true)), parts: disk_time },
-            dirty: Holders { dues: is_rate.then(|| dues(&dirty, false)), parts: dirty },
+            slots: Holders { dues: Some(as_one(&slots)), parts: slots },
+            disk_time: Holders { dues: is_fair.then(|| by_task(&disk_time)), parts: disk_time },
+            dirty: Holders { dues: is_rate.then(|| as_one(&dirty)), parts: dirty },
         }
     }
 }
@@ -72,11 +78,19 @@ impl<'a> Holders<'a> {
         Some((path, permille(*part, self.all())))
     }
 
-    /// The part that is due to a group, in thousandths: by weight, or as much as to each other.
+    /// The part that is due to a group and those below it, in thousandths: by weight, or an equal
+    /// part for each that has some.
     pub(super) fn due_permille(&self, group: &str) -> u32 {
         match &self.dues {
             Some(dues) => dues.permille(group),
-            None => 1_000 / u32::try_from(self.parts.len().max(1)).unwrap_or(u32::MAX),
+            None => {
+                let is_own = |(path, _): &&(&str, u128)| is_within(path, group);
+                let own_count = self.parts.iter().filter(is_own).count();
+                let others_count = self.parts.len() - own_count;
+                // One that has none would share with those that have.
+                let own_count = own_count.max(1);
+                permille(own_count as u128, (own_count + others_count) as u128)
+            }
         }
     }
 }
@@ -104,6 +118,18 @@ fn holding(what: &str, of: u64, parts: &[(&str, u128)]) -> Holding {
     };
     let parts = parts.iter().take(PARTS_MAX).map(part).collect();
     Holding { what: what.into(), held: number(held), of, parts }
+}
+
+/// How many tasks of each group have something to do at the end: those of the report, which lists
+/// the ones that move most or wait longest.
+fn tasks<'a>(span: &Span<'a>) -> BTreeMap<&'a str, u64> {
+    let mut tasks = BTreeMap::new();
+    for task in &span.last.tasks {
+        if task.live_count > 0 || task.activity.waits.disk_ns > 0 {
+            *tasks.entry(&*task.group).or_default() += 1;
+        }
+    }
+    tasks
 }
 
 /// Dirty memory is counted for each group alone.

@@ -108,3 +108,38 @@ fn a_part_by_weight_is_no_wait_for_others() {
         assert_eq!(told.groups[0].group, worst, "{name}: {:#?}", told.groups);
     }
 }
+
+/// What a group does itself competes with the groups below it: under `fair` each of its tasks is
+/// one of them, elsewhere all together are one holder; and what is due to a group is due to it with
+/// all below.
+#[test]
+fn what_a_group_does_itself_counts_among_its_rivals() {
+    let of = |name: &str, own: GroupId, group: &str| {
+        let mut clients = vec![Client::new(1, WEB, 16), Client::new(2, DB, 16)];
+        clients.extend([3, 4, 5].map(|task| Client::new(task, own, 16)));
+        let mut bench = Bench::new(config(scheduler(name), 1_024, 1), &clients);
+        bench.second();
+        let mut reports = bench.seconds(10);
+        let path = if own == GroupId::ROOT { "/" } else { "/vms" };
+        let task = |group: &&str| LiveTask {
+            task: String::new(),
+            group: (*group).into(),
+            activity: Activity::default(),
+            live_count: 16,
+        };
+        let tasks = ["/vms/web", "/vms/db", path, path, path];
+        reports[9].devices[0].tasks = tasks.iter().map(task).collect();
+        let told = ask(&bench, &reports, Some(group)).explained;
+        let turn = told.causes.into_iter().find(|cause| cause.reason == "turn").expect("told");
+        let holder = turn.holder.expect("of disk time");
+        let is_kept = holder.own_permille.abs_diff(holder.due_permille) <= 20;
+        (holder.due_permille, is_kept)
+    };
+    let root = GroupId::ROOT;
+    assert_eq!(of("fair", root, "/vms"), (250, true));
+    assert_eq!(of("fair", VMS, "/vms/web"), (200, true));
+    assert_eq!(of("fair", VMS, "/vms"), (1_000, true));
+    assert_eq!(of("rr", root, "/vms").0, 666);
+    assert_eq!(of("rr", VMS, "/vms/web").0, 333);
+    assert_eq!(of("rr", VMS, "/vms").0, 1_000);
+}
