@@ -44,8 +44,9 @@ r  turn the order around       t    groups as a tree or a list
 w  weight of the chosen group  S    exchange the scheduler
 p  stop and go on              q    end
 L in the table: a limit of the group's own (io.max) holds.
-Bars: where the time of what finished went; if nothing did,
-what waits. '=' is the disk at work, which is no waiting.
+Bars: where the time went that tasks waited, or else that
+of write-back, or what waits if nothing finished. '=' is
+the disk at work, which is no waiting.
 Dirty memory: nobody is paced below F; it is to settle at S;
 the gauge ends at the limit.";
 

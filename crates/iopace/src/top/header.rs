@@ -1,7 +1,7 @@
 //! What a device does, in six lines.
 
 use super::columns::{draw_bar, ops};
-use super::reasons::{REASONS, Shares};
+use super::reasons::{Of, REASONS, Shares};
 use super::theme::{BOLD, Theme};
 use crate::units::{short_size, size, time};
 use iopace_daemon::control::api::{FlowReport, LiveDevice, PaceReport};
@@ -87,7 +87,11 @@ fn percents(shares: &Shares, theme: Theme, width: usize) -> Line<'static> {
     if parts.is_empty() {
         return Line::raw("    nothing was done and nothing waits");
     }
-    let what = if shares.is_time { "" } else { "  (requests that wait; none finished)" };
+    let what = match shares.of {
+        Of::Tasks => "",
+        Of::WriteBack => "  (write-back; nobody waits for it)",
+        Of::Now => "  (requests that wait; none finished)",
+    };
     let line = |has_words: bool| {
         let mut spans = vec![Span::raw("    ")];
         for (place, percent) in &parts {

@@ -1,6 +1,6 @@
 //! Why requests wait: a letter, a word and a colour for each reason, and the shares of the time.
 
-use iopace_daemon::control::api::Activity;
+use iopace_daemon::control::api::{Activity, WaitsReport};
 
 /// How many reasons there are, the disk at work included.
 pub const COUNT: usize = 8;
@@ -50,31 +50,50 @@ pub const REASONS: [Reason; COUNT] = [
 /// Place of the disk in [`REASONS`].
 pub const DISK: usize = COUNT - 1;
 
+/// What there are shares of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Of {
+    /// Time in ns that tasks waited, of what finished.
+    Tasks,
+    /// Time in ns of write-back that finished, for which nobody waited; no task waited for any.
+    WriteBack,
+    /// Requests that are there now; nothing finished.
+    #[default]
+    Now,
+}
+
 /// How much of an activity falls to each reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Time of what finished in ns; if nothing did, requests that are there now.
+    /// By reason.
     pub values: [u64; COUNT],
-    /// Whether it is time.
-    pub is_time: bool,
+    /// What they are.
+    pub of: Of,
+}
+
+/// Time by reason.
+fn times(waits: &WaitsReport) -> [u64; COUNT] {
+    [
+        waits.dirty_ns,
+        waits.memory_ns,
+        waits.slot_ns,
+        waits.budget_ns,
+        waits.turn_ns,
+        waits.anticipation_ns,
+        waits.window_ns,
+        waits.disk_ns,
+    ]
 }
 
 impl Shares {
     /// Those of an activity.
     pub fn of(activity: &Activity) -> Shares {
-        let w = &activity.waits;
-        let times = [
-            w.dirty_ns,
-            w.memory_ns,
-            w.slot_ns,
-            w.budget_ns,
-            w.turn_ns,
-            w.anticipation_ns,
-            w.window_ns,
-            w.disk_ns,
-        ];
-        if times.iter().any(|time| *time > 0) {
-            return Shares { values: times, is_time: true };
+        let (all, unawaited) = (times(&activity.waits), times(&activity.unawaited));
+        let awaited = std::array::from_fn(|at| all[at].saturating_sub(unawaited[at]));
+        for (values, of) in [(awaited, Of::Tasks), (unawaited, Of::WriteBack)] {
+            if values.iter().any(|time| *time > 0) {
+                return Shares { values, of };
+            }
         }
         let n = &activity.now;
         let counts = [
@@ -87,12 +106,12 @@ impl Shares {
             n.window_count,
             n.disk_count,
         ];
-        Shares { values: counts.map(u64::from), is_time: false }
+        Shares { values: counts.map(u64::from), of: Of::Now }
     }
 
-    /// The time that was waiting, the disk's left out; 0 if it is not known.
+    /// The time that tasks waited, the disk's left out; 0 if it is not known.
     pub fn waited_ns(&self) -> u64 {
-        if !self.is_time {
+        if self.of != Of::Tasks {
             return 0;
         }
         self.values[..DISK].iter().fold(0, |sum, value| sum.saturating_add(*value))
@@ -146,7 +165,7 @@ mod tests {
     };
 
     fn letters(values: [u64; COUNT], cells: u16) -> String {
-        let bar = Shares { values, is_time: true }.bar(cells);
+        let bar = Shares { values, of: Of::Tasks }.bar(cells);
         bar.into_iter().map(|place| REASONS[place].letter).collect()
     }
 
@@ -165,7 +184,7 @@ mod tests {
 
     #[test]
     fn percents_come_with_the_largest_first() {
-        let shares = Shares { values: [1, 0, 800, 0, 0, 0, 0, 1199], is_time: true };
+        let shares = Shares { values: [1, 0, 800, 0, 0, 0, 0, 1199], of: Of::Tasks };
         let words: Vec<String> = shares
             .percents()
             .into_iter()
@@ -185,11 +204,25 @@ mod tests {
         activity.now.slot_count = 3;
         activity.now.disk_count = 1;
         let shares = Shares::of(&activity);
-        assert_eq!((shares.values[2], shares.values[DISK], shares.is_time), (3, 1, false));
+        assert_eq!((shares.values[2], shares.values[DISK], shares.of), (3, 1, Of::Now));
         assert_eq!(shares.waited_ns(), 0, "requests are no time");
         activity.waits.budget_ns = 7;
         let shares = Shares::of(&activity);
-        assert_eq!((shares.values[2], shares.values[3], shares.is_time), (0, 7, true));
+        assert_eq!((shares.values[2], shares.values[3], shares.of), (0, 7, Of::Tasks));
+    }
+
+    #[test]
+    fn write_back_is_shown_where_no_task_waited() {
+        let mut activity = Activity::default();
+        (activity.waits.budget_ns, activity.waits.disk_ns) = (900, 300);
+        (activity.unawaited.budget_ns, activity.unawaited.disk_ns) = (900, 200);
+        let shares = Shares::of(&activity);
+        assert_eq!((shares.values[3], shares.values[DISK], shares.of), (0, 100, Of::Tasks));
+        assert_eq!(shares.waited_ns(), 0, "only write-back waited for the limit");
+        activity.waits.disk_ns = 200;
+        let shares = Shares::of(&activity);
+        assert_eq!((shares.values[3], shares.values[DISK], shares.of), (900, 200, Of::WriteBack));
+        assert_eq!(shares.waited_ns(), 0, "nobody waited");
     }
 
     #[test]

@@ -52,13 +52,48 @@ export const REASONS = [
   },
 ];
 
-/** Each reason's part of an activity, and their sum: of the time if any, else of the requests. */
+/** Time by reason of what nobody waited for, which is left out of reports if there is none. */
+const unawaited = (activity) =>
+  REASONS.map(({ key }) => (activity.unawaited ? activity.unawaited[`${key}_ns`] : 0));
+
+/** Time by reason of what tasks waited for: of requests, and of buffered writes in stage pace. */
+function awaited(activity) {
+  const off = unawaited(activity);
+  return REASONS.map(({ key }, i) => activity.waits[`${key}_ns`] - off[i]);
+}
+
+/** The part of that in stage pace, which is that of buffered writes. */
+function paced({ waits }) {
+  const known = { dirty: waits.dirty_ns, memory: waits.memory_ns, budget: waits.budget_pace_ns };
+  return REASONS.map(({ key }) => known[key] || 0);
+}
+
+/**
+ * Each reason's part of an activity, their sum, and what they are of: `tasks`, the time that tasks
+ * waited; `writeBack`, that of write-back alone, for which nobody waits; `now`, requests that are
+ * there, if nothing finished.
+ */
 export function parts(activity) {
-  const times = REASONS.map(({ key }) => activity.waits[`${key}_ns`]);
-  const sum = times.reduce((a, b) => a + b, 0);
-  if (sum > 0) {
-    return { values: times, sum, isTime: true };
+  const counts = () => REASONS.map(({ key }) => activity.now[`${key}_count`]);
+  const all = { tasks: awaited, writeBack: unawaited, now: counts };
+  for (const [of, valuesOf] of Object.entries(all)) {
+    const values = valuesOf(activity);
+    const sum = values.reduce((a, b) => a + b, 0);
+    if (sum > 0 || of === "now") {
+      return { values, sum, of };
+    }
   }
-  const counts = REASONS.map(({ key }) => activity.now[`${key}_count`]);
-  return { values: counts, sum: counts.reduce((a, b) => a + b, 0), isTime: false };
+}
+
+/**
+ * Each reason's time of one request that a task waited for, and of one buffered write; null if none
+ * finished in the interval.
+ */
+export function eachTime(activity, intervalNs) {
+  const { latency, buffered } = activity;
+  const inPace = paced(activity);
+  const own = awaited(activity).map((time, i) => time - inPace[i]);
+  const writes = (buffered.ops_milli_s / 1000) * (intervalNs / 1e9);
+  const each = (times, count) => times.map((time) => (count > 0 ? time / count : null));
+  return { request: each(own, latency.count), write: each(inPace, writes) };
 }

@@ -115,8 +115,8 @@ function pointOf(at, device) {
 
 /** Groups and devices carry their activity flattened; here it is put together again. */
 function unflatten(part) {
-  const { read, write, buffered, latency, waits, now } = part;
-  part.activity = { read, write, buffered, latency, waits, now };
+  const { read, write, buffered, latency, waits, unawaited, now } = part;
+  part.activity = { read, write, buffered, latency, waits, unawaited, now };
 }
 
 function prepare(report) {

@@ -1,14 +1,22 @@
 // Bars that say why requests wait: one part per reason, with its colour, pattern and share.
 
 import { byId, el, setAttribute, setText, show } from "./dom.js";
-import { REASONS, parts } from "./reasons.js";
+import { REASONS, eachTime, parts } from "./reasons.js";
 import { count, percent, time } from "./format.js";
+import { store } from "./store.js";
 
 /** The pattern of each reason, in the order of REASONS; the disk is grey. */
 const COLOURS = ["k1", "k5", "k3", "k6", "k0", "k4", "k2", "k8"];
 
 /** Parts from here on have their word written in them, in percent of the bar. */
 const WORD_MIN = 14;
+
+/** What the parts of a bar are parts of. */
+const MEANS = {
+  tasks: "where the time went",
+  writeBack: "where the time of write-back went, for which nobody waits",
+  now: "what waits now",
+};
 
 /** A bar; `isSmall` for one in a table. */
 export class WhyBar {
@@ -24,7 +32,7 @@ export class WhyBar {
 
   /** Shows where the time of an activity went. */
   update(activity) {
-    const { values, sum, isTime } = parts(activity);
+    const { values, sum, of } = parts(activity);
     this.pieces.forEach((piece, i) => {
       const share = sum === 0 ? 0 : (100 * values[i]) / sum;
       show(piece, share > 0);
@@ -37,8 +45,8 @@ export class WhyBar {
       .filter(({ value }) => value > 0)
       .sort((a, b) => b.value - a.value)
       .map(({ word, value }) => `${word} ${percent(value, sum)}`);
-    const of = isTime ? "where the time went" : "what waits now";
-    const text = sum === 0 ? "nothing was done and nothing waits" : `${of}: ${words.join(", ")}`;
+    const nothing = "nothing was done and nothing waits";
+    const text = sum === 0 ? nothing : `${MEANS[of]}: ${words.join(", ")}`;
     setAttribute(this.node, "aria-label", text);
     if (this.isSmall) {
       setAttribute(this.node, "title", text);
@@ -56,7 +64,8 @@ export function buildWhy() {
   byId("why-bar").append(bar.node);
   REASONS.forEach(({ word, means, change }, i) => {
     const share = el("td", { class: "num share" });
-    const each = el("td", { class: "num" });
+    const request = el("td", { class: "num" });
+    const write = el("td", { class: "num" });
     const now = el("td", { class: "num" });
     const id = `why-${i}`;
     const toggle = el(
@@ -76,11 +85,11 @@ export function buildWhy() {
       el("span", { class: `swatch ${COLOURS[i]}`, "aria-hidden": "true" }),
       word,
     );
-    const about = el("td", { colspan: 4 }, `${means} What changes it: ${change}.`);
+    const about = el("td", { colspan: 5 }, `${means} What changes it: ${change}.`);
     const more = el("tr", { class: "more", id, hidden: true }, about);
-    const row = el("tr", {}, el("th", { scope: "row" }, toggle), share, each, now);
+    const row = el("tr", {}, el("th", { scope: "row" }, toggle), share, request, write, now);
     byId("why-rows").append(row, more);
-    rows.push({ row, share, each, now });
+    rows.push({ row, share, request, write, now });
   });
 }
 
@@ -88,12 +97,14 @@ export function buildWhy() {
 export function drawWhy(device) {
   const { activity, queue } = device;
   bar.update(activity);
-  const { values, sum, isTime } = parts(activity);
-  const finished = (activity.read.ops_milli_s + activity.write.ops_milli_s) / 1000;
-  rows.forEach(({ row, share, each, now }, i) => {
+  const { values, sum } = parts(activity);
+  const each = eachTime(activity, store.latest.interval_ns);
+  const told = (figure) => (figure > 0 ? time(figure) : "–");
+  rows.forEach(({ row, share, request, write, now }, i) => {
     const waiting = activity.now[`${REASONS[i].key}_count`];
     setText(share, sum === 0 ? "–" : percent(values[i], sum));
-    setText(each, isTime && values[i] > 0 && finished > 0 ? time(values[i] / finished) : "–");
+    setText(request, told(each.request[i]));
+    setText(write, told(each.write[i]));
     setText(now, count(waiting));
     row.classList.toggle("none", values[i] === 0 && waiting === 0);
   });
