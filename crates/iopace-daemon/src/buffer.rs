@@ -43,7 +43,10 @@ impl Memory {
 /// Large buffers that are not in use. The system gives a large piece of memory page by page, on
 /// first touch, which costs more than the copy into it; small ones come from the allocator's own
 /// lists.
-static SPARE: Mutex<Vec<Vec<Page>>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Spare> = Mutex::new(Spare(Vec::new()));
+
+/// Those that are kept, the one given back last at the end.
+struct Spare(Vec<Vec<Page>>);
 
 /// Buffers from here on take half a huge page. Memory is counted by the length of what is in it:
 /// an eighth at most is not counted, and less than 900 KiB is few enough places for a disk.
@@ -58,6 +61,28 @@ const SPARE_PAGES_MAX: usize = 1024;
 /// Most buffers kept: at most 64 MiB, in practice a few MiB of one size.
 const SPARE_COUNT_MAX: usize = 16;
 
+impl Spare {
+    /// So many pages.
+    fn take(&mut self, count: usize) -> Option<Vec<Page>> {
+        let place = self.0.iter().rposition(|pages| pages.len() == count)?;
+        Some(self.0.remove(place))
+    }
+
+    /// Keeps pages, and says which go for them: those that nobody has wanted for longest.
+    fn keep(&mut self, pages: Vec<Page>) -> Option<Vec<Page>> {
+        let is_full = self.0.len() >= SPARE_COUNT_MAX;
+        let oldest = is_full.then(|| self.0.remove(0));
+        self.0.push(pages);
+        oldest
+    }
+}
+
+/// Pages that a buffer of so many takes: eight sizes from one power of two to the next, so that
+/// what is given back is likely to fit again, and less than an eighth more is taken than counted.
+fn class(count: usize) -> usize {
+    count.next_multiple_of((1 << count.ilog2()) / 8)
+}
+
 impl Buffer {
     /// `len` bytes; their content is arbitrary.
     pub fn new(len: usize) -> Buffer {
@@ -66,11 +91,12 @@ impl Buffer {
         {
             return Buffer { memory: Memory::Half(half), len };
         }
-        let count = len.div_ceil(PAGE);
+        let mut count = len.div_ceil(PAGE);
         if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&count) {
+            count = class(count);
             let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(place) = spare.iter().rposition(|pages| pages.len() >= count) {
-                return Buffer { memory: Memory::Pages(spare.swap_remove(place)), len };
+            if let Some(pages) = spare.take(count) {
+                return Buffer { memory: Memory::Pages(pages), len };
             }
         }
         Buffer { memory: Memory::Pages(vec![Page([0; PAGE]); count]), len }
@@ -139,10 +165,9 @@ impl Drop for Buffer {
             Memory::Half(half) => return half.give(),
         };
         if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&pages.len()) {
-            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-            if spare.len() < SPARE_COUNT_MAX {
-                spare.push(pages);
-            }
+            let oldest = SPARE.lock().unwrap_or_else(PoisonError::into_inner).keep(pages);
+            // To give memory back to the system takes long: not under the lock.
+            drop(oldest);
         }
     }
 }
@@ -172,6 +197,35 @@ mod tests {
         buffer.resize(100_000);
         assert_eq!(buffer.as_slice()[..10], [7; 10]);
         assert!(buffer.as_slice()[10..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_buffer_takes_less_than_an_eighth_more_than_it_counts() {
+        for count in SPARE_PAGES_MIN..=SPARE_PAGES_MAX {
+            let class = class(count);
+            assert!(class >= count && class - count < count.div_ceil(8), "{class} for {count}");
+            assert!(class <= SPARE_PAGES_MAX && super::class(class) == class, "{class}");
+        }
+        // Whatever is kept by then.
+        drop((0..SPARE_COUNT_MAX).map(|_| Buffer::new(4 << 20)).collect::<Vec<Buffer>>());
+        for len in [32 << 10, 100_000, 512 << 10, 3 << 20] {
+            let capacity = Buffer::new(len).memory.capacity();
+            assert!((len..len / 8 * 9 + PAGE).contains(&capacity), "{capacity} for {len}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_what_was_wanted_last() {
+        let pages = |count: usize| vec![Page([0; PAGE]); count];
+        let mut spare = Spare(Vec::new());
+        for _ in 0..SPARE_COUNT_MAX {
+            assert!(spare.keep(pages(1024)).is_none());
+        }
+        assert!(spare.take(8).is_none(), "none of these is for 32 KiB");
+        assert_eq!(spare.keep(pages(8)).map(|pages| pages.len()), Some(1024));
+        assert_eq!(spare.take(8).map(|pages| pages.len()), Some(8));
+        assert_eq!(spare.take(1024).map(|pages| pages.len()), Some(1024));
+        assert_eq!(spare.0.len(), SPARE_COUNT_MAX - 2);
     }
 
     #[test]
