@@ -4,6 +4,8 @@
 //! else to standard error. A failure is one message: what was asked, what is wrong, what would be
 //! right.
 #![forbid(unsafe_code)]
+// They panic where a stream cannot be written: `output` has what does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod attach;
 mod calibrate;
@@ -40,7 +42,11 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => return tell(&told),
+    };
+    let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::Unmount(args) => unmount::run(&args),
@@ -63,6 +69,20 @@ fn main() -> ExitCode {
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { dir } => generate::man(&dir),
     };
+    end(result)
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn tell(told: &clap::Error) -> ExitCode {
+    let printed = told.print();
+    match told.use_stderr() {
+        // As `clap` has it.
+        true => ExitCode::from(2),
+        false => end(output::printed(printed).map(|_| ())),
+    }
+}
+
+fn end(result: Result<(), output::Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -56,7 +56,15 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Standard output cannot be written.
 pub fn print_on(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What came of writing to standard output. False if nobody reads it any more.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn printed(result: io::Result<()>) -> Result<bool, Failure> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
@@ -81,6 +89,13 @@ pub fn warn(of: &str, text: &str, command: &str, control: Option<&Path>) {
 /// from the end of what was begun.
 pub fn note(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes over the last line of standard error, which is a terminal; an empty text takes the line
+/// away. As with [`note`], what cannot be shown is lost.
+pub fn note_over(text: fmt::Arguments<'_>) {
+    let mut err = io::stderr().lock();
+    let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
 }
 
 /// Prints a value as JSON.

@@ -5,7 +5,7 @@ mod report;
 mod show;
 
 use crate::cli::{FitArg, ReplayArgs};
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use crate::sim::output::{ProgressLine, all_schedulers, prepare, spelt_out};
 use iopace_core::sched::{self, Algorithm};
 use iopace_core::window;
@@ -143,13 +143,13 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Fai
     let recordings = survey(args, formats)?;
     let timeless = |one: &Recording| one.survey.length.0 == 0 && one.survey.requests_count > 1;
     if settings.turn == Loop::Open && recordings.iter().all(timeless) {
-        eprintln!("note: the trace has no times: replayed as a closed loop (--closed)");
+        note(format_args!("note: the trace has no times: replayed as a closed loop (--closed)"));
         settings.turn = Loop::Closed { depth: args.depth, keeps_pauses: false };
     }
     let mut setup = Vec::new();
     for one in &recordings {
         let text = describe(one, args, &settings)?;
-        eprintln!("{text}");
+        note(format_args!("{text}"));
         setup.push(text);
     }
     let turn = match settings.turn {
@@ -235,11 +235,11 @@ fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     let text = fs::read_to_string(file);
     let text = text.map_err(|error| Failure::usage(format!("{name}: cannot be read: {error}")))?;
     let job = fio::Job::parse(&name, &text, &args.disk).map_err(Failure::usage)?;
-    for note in &job.notes {
-        eprintln!("note: {note}");
+    for text in &job.notes {
+        note(format_args!("note: {text}"));
     }
     for unknown in &job.unknown {
-        eprintln!("warning: not understood: {unknown}");
+        note(format_args!("warning: not understood: {unknown}"));
     }
     if args.strict && !job.unknown.is_empty() {
         let count = job.unknown.len();

@@ -2,7 +2,7 @@
 
 use crate::cli::UnmountArgs;
 use crate::mount::quoted_path;
-use crate::output::{Failure, note, print};
+use crate::output::{Failure, note, note_over, print};
 use crate::paths::runtime_dirs;
 use crate::units;
 use iopace_daemon::control::Client;
@@ -11,7 +11,7 @@ use iopace_daemon::fuse::mounting::table::{self, Entry};
 use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unmount};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -129,19 +129,18 @@ fn wait(path: &Path, seen: Option<&Seen>, patience: Duration) -> Result<(), Fail
     for step in 0..steps {
         if !seen.is_held() {
             if shows && step > 0 {
-                eprint!("\r\x1b[K");
+                note_over(format_args!(""));
             }
             return print(&format!("{shown}: unmounted\n"));
         }
         // Once in a second.
         if shows && step % 20 == 10 {
-            eprint!("\r\x1b[K{}", progress(&seen.record));
-            let _ = std::io::stderr().flush();
+            note_over(format_args!("{}", progress(&seen.record)));
         }
         thread::sleep(STEP);
     }
     if shows {
-        eprint!("\r\x1b[K");
+        note_over(format_args!(""));
     }
     Err(Failure::new(format!(
         "{shown}: unmounted, but its daemon (pid {}) has not let go after {} s: {}; wait on with \

@@ -16,7 +16,7 @@ mod tally;
 mod target;
 
 use crate::cli::VerifyArgs;
-use crate::output::{Failure, Format, print, print_json};
+use crate::output::{Failure, Format, note, print, print_json};
 use crate::sim::output::ProgressLine;
 use outcome::{Outcome, Verdict};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -84,11 +84,14 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
         INTERRUPTED => failure,
         _ => Failure { status: UNTESTED, ..failure },
     })?;
-    match args.format.format {
-        Format::Json => print_json(&show::json(&outcomes))?,
-        Format::Table => print(&show::text(&outcomes))?,
+    let printed = match args.format.format {
+        Format::Json => print_json(&show::json(&outcomes)),
+        Format::Table => print(&show::text(&outcomes)),
+    };
+    match judge(&outcomes) {
+        Err(broken) if broken.status == BROKEN => Err(broken),
+        judged => printed.map_err(|failure| failed(failure.message)).and(judged),
     }
-    judge(&outcomes)
 }
 
 fn options(args: &VerifyArgs) -> Result<Options, Failure> {
@@ -142,7 +145,7 @@ impl Verify<'_> {
         let line = ProgressLine::begin();
         let left = || times.end.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
         if !std::io::stderr().is_terminal() {
-            eprintln!("{what}: {:.0} s", left());
+            note(format_args!("{what}: {:.0} s", left()));
         }
         let is_done = AtomicBool::new(false);
         let result = thread::scope(|scope| {

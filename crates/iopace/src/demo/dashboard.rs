@@ -6,6 +6,7 @@
 
 use super::load::Client;
 use super::{Args, DEVICE, FILE_LEN, Format};
+use crate::output::{note, note_over, print};
 use iopace_core::request::Extent;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -16,7 +17,7 @@ use iopace_daemon::daemon::Daemon;
 use iopace_sim::tables::geom;
 use iopace_sim::task::{Kind, Task};
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -69,12 +70,14 @@ pub fn run(args: &Args, folder: &Path, stop: &Arc<AtomicBool>) -> Result<(), Str
     };
     let serving = thread::Builder::new().name("control".into()).spawn(serve);
     let result = serving.map_err(|error| shown(&error)).and_then(|serving| {
-        welcome(args, &doors);
-        let result = play(&socket, stop);
+        let result = welcome(args, &doors).and_then(|()| {
+            let played = play(&socket, stop);
+            played.map_err(|error| format!("a client of the demo failed: {error}"))
+        });
         drop(end);
         let served = serving.join().map_err(|_| "the control thread panicked".to_owned())?;
         served.map_err(|error| shown(&error))?;
-        result.map_err(|error| format!("a client of the demo failed: {error}"))
+        result
     });
     daemon.shutdown();
     result
@@ -94,13 +97,13 @@ fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError
     })
 }
 
-fn welcome(args: &Args, doors: &Doors) {
+fn welcome(args: &Args, doors: &Doors) -> Result<(), String> {
     let Doors { url, control } = doors;
     if args.format == Format::Json {
-        println!("{}", serde_json::to_string(doors).expect("two strings"));
-        return;
+        return print(&(serde_json::to_string(doors).expect("two strings") + "\n"))
+            .map_err(|failure| failure.message);
     }
-    println!(
+    let text = format!(
         "A backup writes to a disk of 7200 rpm, and a database in group {DATABASE} reads from it.\n\
          Watch why the reads wait, and put it right while both run:\n\n    {url}\n\n\
          Each of these does, on the page or from another terminal:\n\
@@ -108,8 +111,9 @@ fn welcome(args: &Args, doors: &Doors) {
          \x20 window latency        iopace window configure -a latency {DEVICE} \
          --control {control}\n\
          \x20 a limit for {BACKUP}   iopace group set {BACKUP} io.max 'default wbps=10MB' \
-         --control {control}\n\nEnd: Ctrl-C\n"
+         --control {control}\n\nEnd: Ctrl-C\n\n"
     );
+    print(&text).map_err(|failure| failure.message)
 }
 
 /// The clients at work, and a line of what they get.
@@ -144,12 +148,11 @@ fn play(socket: &Path, stop: &Arc<AtomicBool>) -> io::Result<()> {
         }
         let line = figures(&readers, &writers);
         if is_told {
-            eprint!("\r\x1b[K{line}");
-            let _ = io::stderr().flush();
+            note_over(format_args!("{line}"));
         }
     }
     if is_told {
-        eprintln!();
+        note(format_args!(""));
     }
     readers.into_iter().chain(writers).try_for_each(Client::finish)
 }

@@ -143,8 +143,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         io::ErrorKind::Interrupted => "interrupted; everything is cleaned up".to_owned(),
         _ => format!("a client of the demo failed: {error}"),
     })?;
-    show::results(args, &mixes);
-    Ok(())
+    show::results(args, &mixes)
 }
 
 fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError> {

@@ -1,6 +1,7 @@
 //! What the demo prints: progress, a table, a chart, what to do next.
 
 use super::{Args, Figures, Format, Mix, SETTLE_TICKS, TICK, load};
+use crate::output::print;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use iopace_core::time::Nanos;
 use iopace_sim::milli::Milli;
@@ -37,17 +38,18 @@ pub fn progress_done() {
 }
 
 /// Prints the results.
-pub fn results(args: &Args, mixes: &[Mix]) {
-    match args.format {
-        Format::Json => println!("{}", json(args, mixes)),
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn results(args: &Args, mixes: &[Mix]) -> Result<(), String> {
+    let parts = match args.format {
+        Format::Json => vec![json(args, mixes)],
         Format::Table => {
-            println!("{}", table(args, mixes));
-            for mix in mixes {
-                println!("{}", chart(args, mix));
-            }
-            println!("{}", verdict(args, mixes));
+            let charts = mixes.iter().map(|mix| chart(args, mix));
+            [table(args, mixes)].into_iter().chain(charts).chain([verdict(args, mixes)]).collect()
         }
-    }
+    };
+    print(&(parts.join("\n") + "\n")).map_err(|failure| failure.message)
 }
 
 /// One figure of a mix everywhere it is known.

@@ -2,7 +2,7 @@
 //! simulator draws its own.
 
 use crate::cli::{PaceTraceArgs, TraceFormat};
-use crate::output::{Failure, print};
+use crate::output::{Failure, note_over, print};
 use crate::target;
 use iopace_core::pace;
 use iopace_core::time::{Instant, Nanos};
@@ -14,7 +14,7 @@ use iopace_daemon::control::Client;
 use iopace_daemon::control::api::{DeviceReport, PictureReport, WindowReport};
 use iopace_sim::trace::{Look, Pause, Trace, plot, png};
 use std::fs;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -77,12 +77,12 @@ fn watch(
         pauses = count;
         next = clock::now().max(next + args.every);
         if shows_progress {
-            eprint!("\r{} of {} s ", at.0 / 1_000_000_000, args.length.0 / 1_000_000_000);
-            let _ = std::io::stderr().flush();
+            let [at_s, length_s] = [at.0, args.length.0].map(|ns| ns / 1_000_000_000);
+            note_over(format_args!("{at_s} of {length_s} s"));
         }
     }
     if shows_progress {
-        eprint!("\r\x1b[K");
+        note_over(format_args!(""));
     }
     Ok(trace)
 }

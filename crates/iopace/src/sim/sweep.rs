@@ -3,7 +3,7 @@
 use super::output::{ProgressLine, Study, prepare, put};
 use super::scenario_text;
 use crate::cli::SweepArgs;
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::sweep::{Axis, Point, Store, hash, points};
 use iopace_sim::study::{Outcome, Variant, carry_out};
@@ -98,7 +98,8 @@ fn carry_out_points(points: &[Point], path: Option<&Path>) -> Result<Vec<Outcome
         points.iter().filter(|point| !known.contains_key(&point.key)).collect();
     if missing.len() < points.len() {
         let done = points.len() - missing.len();
-        eprintln!("{done} of {} points are there already, from an earlier run", points.len());
+        let all = points.len();
+        note(format_args!("{done} of {all} points are there already, from an earlier run"));
     }
     let variants: Vec<Variant> = missing.iter().map(|point| point.variant.clone()).collect();
     let made = Mutex::new((store, known, None));

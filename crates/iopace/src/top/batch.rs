@@ -5,7 +5,7 @@ use super::header;
 use super::rows::{Order, View, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
-use crate::output::{Failure, Format, print_on};
+use crate::output::{Failure, Format, note, print_on};
 use iopace_daemon::control::api::{LiveDevice, LiveReport};
 use iopace_daemon::control::{Client, LiveMessage};
 use ratatui::buffer::Buffer;
@@ -62,7 +62,7 @@ pub fn run(client: &Client, app: &App, batch: Batch) -> Result<(), Failure> {
             Ok(LiveMessage::Event(_)) => {}
             Err(error) if !is_lost => {
                 is_lost = true;
-                eprintln!("{error}; it is tried again");
+                note(format_args!("{error}; it is tried again"));
             }
             Err(_) => {}
         }

@@ -4,7 +4,7 @@
 use super::load::Connection;
 use super::outcome::Waits;
 use super::promise::Rates;
-use crate::output::Failure;
+use crate::output::{Failure, note};
 use iopace_daemon::control::Client;
 use iopace_daemon::control::api::{DeviceReport, WriteFile};
 use std::path::PathBuf;
@@ -156,7 +156,8 @@ impl Drop for Sibling<'_> {
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        eprintln!("warning: {} is left: 'iopace group remove {0}' removes it", self.group);
+        let group = &self.group;
+        note(format_args!("warning: {group} is left: 'iopace group remove {group}' removes it"));
     }
 }
 
