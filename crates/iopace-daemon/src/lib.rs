@@ -14,6 +14,7 @@ pub mod kernel;
 pub mod measured;
 mod opening;
 mod process;
+pub use process::process_of;
 mod start_error;
 
 pub mod nbd;

@@ -150,6 +150,7 @@ fn move_to(args: &MoveArgs) -> Result<(), Failure> {
     let sought = Sought {
         export: export.as_deref(),
         connection: *connection,
+        process: *pid,
         group: Some(group),
         ..Sought::default()
     };

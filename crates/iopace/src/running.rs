@@ -17,6 +17,8 @@ pub struct Sought<'a> {
     pub export: Option<&'a str>,
     /// A connection, by number: each daemon counts its own.
     pub connection: Option<u64>,
+    /// A process that is to pay: only with a mount does one pay for anything.
+    pub process: Option<u32>,
     /// A loopback port.
     pub port: bool,
 }
@@ -36,6 +38,12 @@ impl Running {
         Ok(Running { client, report, devices })
     }
 
+    /// Whether the process was seen at a mount of this daemon, or was moved there.
+    fn has_seen(&self, pid: u32) -> bool {
+        let seen = self.client.processes();
+        seen.is_ok_and(|seen| seen.processes.iter().any(|one| one.pid == pid))
+    }
+
     /// A socket with the devices behind it.
     fn named(&self) -> String {
         format!("{} (devices {})", self.client.path().display(), self.devices.join(", "))
@@ -43,37 +51,89 @@ impl Running {
 }
 
 impl Sought<'_> {
-    fn is_in(&self, Running { client, report, devices }: &Running) -> bool {
-        let has_device = |name: &str| devices.iter().any(|device| device == name);
-        let has_export = |name: &str| report.exports.iter().any(|export| export.name == name);
+    /// What of it a daemon has not, each as in `group '/vms'`; all that was named, if there is no
+    /// daemon to ask.
+    fn missing(&self, running: Option<&Running>) -> Vec<String> {
+        let has = |asked: &dyn Fn(&Running) -> bool| running.is_some_and(asked);
+        let mut missing = Vec::new();
+        let device = |name: &&str| !has(&|one| one.devices.iter().any(|device| device == name));
+        missing.extend(self.device.filter(device).map(|name| format!("device '{name}'")));
         // The least that is asked of a group. Only who says that it is not there has it not.
-        let has_group = |path: &str| {
-            let asked = (path != "/").then(|| client.group_files(path, Some("io.weight"), None));
-            !matches!(asked, Some(Err(ClientError::Refused { status: 404, .. })))
+        let is_there = |one: &Running, path: &str| {
+            let asked = one.client.group_files(path, Some("io.weight"), None);
+            !matches!(asked, Err(ClientError::Refused { status: 404, .. }))
         };
-        let has_connection = |number: u64| {
-            let all = client.connections();
+        let group = |path: &&str| *path != "/" && !has(&|one| is_there(one, path));
+        missing.extend(self.group.filter(group).map(|path| format!("group '{path}'")));
+        let export = |name: &&str| !has(&|one| one.report.exports.iter().any(|e| e.name == *name));
+        missing.extend(self.export.filter(export).map(|name| format!("export '{name}'")));
+        let is_open = |one: &Running, number: u64| {
+            let all = one.client.connections();
             all.is_ok_and(|all| all.iter().any(|one| one.connection == number))
         };
-        self.device.is_none_or(has_device)
-            && self.export.is_none_or(has_export)
-            && (!self.port || report.http.is_some())
-            && self.group.is_none_or(has_group)
-            && self.connection.is_none_or(has_connection)
+        let connection = |number: &u64| !has(&|one| is_open(one, *number));
+        let number = self.connection.filter(connection);
+        missing.extend(number.map(|number| format!("connection {number}")));
+        let has_mount = |one: &Running| one.client.mounts().is_ok_and(|all| !all.is_empty());
+        if self.process.is_some() && !has(&has_mount) {
+            missing.push("a mount".into());
+        }
+        if self.port && !has(&|one| one.report.http.is_some()) {
+            missing.push("a loopback port".into());
+        }
+        missing
     }
 
     /// As in `device 'disk' and group '/vms'`; empty if nothing was named.
     fn words(&self) -> String {
-        let named = [("device", self.device), ("group", self.group), ("export", self.export)];
-        let named = named.into_iter().filter_map(|(what, name)| Some((what, name?)));
-        let named = named.filter(|named| *named != ("group", "/"));
-        let mut words: Vec<String> = named.map(|(what, name)| format!("{what} '{name}'")).collect();
-        words.extend(self.connection.map(|number| format!("connection '{number}'")));
-        if self.port {
-            words.push("a loopback port".into());
-        }
-        words.join(" and ")
+        self.missing(None).join(" and ")
     }
+
+    /// Of several daemons, those that have it; of those with a mount the ones where the process
+    /// was seen, if there are any.
+    fn found(&self, running: Vec<Running>) -> Result<Vec<Running>, Failure> {
+        let missing = running.iter().map(|one| self.missing(Some(one)));
+        let missing: Vec<Vec<String>> = missing.collect();
+        let Some(first) = missing.first().filter(|_| missing.iter().all(|one| !one.is_empty()))
+        else {
+            let found = running.into_iter().zip(missing);
+            let found = found.filter(|(_, missing)| missing.is_empty()).map(|(one, _)| one);
+            return Ok(self.nearest(found.collect()));
+        };
+        let nowhere = |what: &&String| missing.iter().all(|one| one.contains(what));
+        let nowhere: Vec<&str> = first.iter().filter(nowhere).map(String::as_str).collect();
+        let each = running.iter().map(Running::named);
+        Err(Failure::new(match nowhere.is_empty() {
+            false => {
+                let each: Vec<String> = each.collect();
+                format!("no daemon has {}: there are {}", nowhere.join(" or "), each.join("; "))
+            }
+            // Each has something of it.
+            true => {
+                let each = each.zip(&missing);
+                let each = each.map(|(one, missing)| format!("{one} has no {}", without(missing)));
+                let each: Vec<String> = each.collect();
+                format!("no daemon has {}: {}", self.words(), each.join("; "))
+            }
+        }))
+    }
+
+    fn nearest(&self, found: Vec<Running>) -> Vec<Running> {
+        let Some(pid) = self.process.filter(|_| found.len() > 1) else { return found };
+        // Mounts know processes, not threads.
+        let pid = iopace_daemon::process_of(pid).unwrap_or(pid);
+        let seen: Vec<bool> = found.iter().map(|one| one.has_seen(pid)).collect();
+        match seen.contains(&true) {
+            true => found.into_iter().zip(seen).filter(|one| one.1).map(|one| one.0).collect(),
+            false => found,
+        }
+    }
+}
+
+/// As in `has no group '/vms' and no mount`.
+fn without(missing: &[String]) -> String {
+    let bare = missing.iter().map(|one| one.strip_prefix("a ").unwrap_or(one));
+    bare.collect::<Vec<&str>>().join(" and no ")
 }
 
 /// The daemon that is meant: the one behind the named socket, the only one that runs, or of several
@@ -101,29 +161,23 @@ pub fn daemon(control: Option<&Path>, sought: Sought<'_>) -> Result<Client, Fail
         (1, None) => return Ok(running.swap_remove(0).client),
         _ => {}
     }
-    let all: Vec<String> = running.iter().map(Running::named).collect();
-    let words = sought.words();
-    let mut found: Vec<Running> =
-        running.into_iter().filter(|running| sought.is_in(running)).collect();
-    match (found.len(), refusal) {
-        // One that does not answer may have a group of that name too; a device has one daemon.
-        (1, refusal) if refusal.is_none() || sought.device.is_some() => {
-            Ok(found.swap_remove(0).client)
+    let found = match (sought.found(running), refusal) {
+        // One that does not answer may have all of it too; a device has one daemon.
+        (Ok(mut found), refusal)
+            if found.len() == 1 && (refusal.is_none() || sought.device.is_some()) =>
+        {
+            return Ok(found.swap_remove(0).client);
         }
-        (_, Some(error)) => Err(Failure::new(error)),
-        (0, None) => {
-            Err(Failure::new(format!("no daemon has {words}: there are {}", all.join("; "))))
-        }
-        _ => {
-            let which = match &*words {
-                "" => "there are several daemons".into(),
-                words => format!("several daemons have {words}"),
-            };
-            let found: Vec<String> = found.iter().map(Running::named).collect();
-            let found = found.join("; ");
-            Err(Failure::usage(format!("{which}: name one of them with --control: {found}")))
-        }
-    }
+        (_, Some(error)) => return Err(Failure::new(error)),
+        (found, None) => found?,
+    };
+    let which = match &*sought.words() {
+        "" => "there are several daemons".into(),
+        words => format!("several daemons have {words}"),
+    };
+    let found: Vec<String> = found.iter().map(Running::named).collect();
+    let found = found.join("; ");
+    Err(Failure::usage(format!("{which}: name one of them with --control: {found}")))
 }
 
 #[cfg(test)]
@@ -131,12 +185,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_daemon_lacks_is_told() {
+        let lacks =
+            |what: &[&str]| without(&what.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(lacks(&["group '/vms'"]), "group '/vms'");
+        assert_eq!(lacks(&["group '/vms'", "a mount"]), "group '/vms' and no mount");
+        let sought = Sought { process: Some(1), ..Sought::default() };
+        assert_eq!(sought.words(), "a mount");
+    }
+
+    #[test]
     fn what_was_named_is_told() {
         let sought = Sought { device: Some("disk"), group: Some("/vms"), ..Sought::default() };
         assert_eq!(sought.words(), "device 'disk' and group '/vms'");
         assert_eq!(Sought { group: Some("/"), ..Sought::default() }.words(), "");
         let sought = Sought { connection: Some(7), ..sought };
-        assert_eq!(sought.words(), "device 'disk' and group '/vms' and connection '7'");
+        assert_eq!(sought.words(), "device 'disk' and group '/vms' and connection 7");
         assert_eq!(Sought { port: true, ..Sought::default() }.words(), "a loopback port");
     }
 }

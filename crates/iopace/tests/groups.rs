@@ -145,12 +145,26 @@ fn a_connection_has_its_daemon(place: &Place, socket: &std::path::Path, other: &
     let list = place.run(&words).json();
     assert_eq!((&list[0]["group"], &list[0]["moved"]), (&"/both".into(), &true.into()));
     let ran = place.run(&["group", "move", "--connection", "4711", "/both"]);
-    let error = "no daemon has group '/both' and connection '4711': there are ";
+    let error = "no daemon has connection 4711: there are ";
     assert!(ran.status == Some(1) && ran.error.contains(error), "{ran:?}");
+    let ran = place.run(&["group", "move", "--connection", &number, "/none"]);
+    let error = "no daemon has group '/none': there are ";
+    assert!(ran.status == Some(1) && ran.error.contains(error), "{ran:?}");
+    // The group is in the one, the connection in the other.
+    let first = place.sockets().join("iopace.ctl").display().to_string();
+    let ran = place.run(&["group", "create", "/first", "--control", &first]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let ran = place.run(&["group", "move", "--connection", &number, "/first"]);
+    let missing =
+        ["(devices data) has no group '/first'".into(), format!("has no connection {number}")];
+    assert!(
+        ran.status == Some(1) && missing.iter().all(|text| ran.error.contains(text)),
+        "{ran:?}"
+    );
     // Each counts for itself: the first of each has the same number.
     let twin = open(other, "disk").expect("opens");
     let ran = place.run(&moved);
-    let error = format!("several daemons have group '/both' and connection '{number}': name one");
+    let error = format!("several daemons have group '/both' and connection {number}: name one");
     assert!(ran.status == Some(2) && ran.error.contains(&error), "{ran:?}");
     client.disconnect().expect("orderly");
     twin.disconnect().expect("orderly");

@@ -76,7 +76,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        for name in ["view", "data", "data/sub"] {
+        for name in ["view", "data", "data/sub", "other"] {
             let lazily = rustix::mount::UnmountFlags::DETACH;
             while rustix::mount::unmount(self.path(name), lazily).is_ok() {}
         }
@@ -291,6 +291,60 @@ fn a_file_with_two_mounts_is_one_daemon() {
     assert!(!is_gone(pid), "the other one is still mounted");
     assert_eq!(bench.run(&["unmount", "view"]).status, Some(0));
     until("the daemon ends", || is_gone(pid));
+}
+
+/// Of several daemons, the one with a mount; of several mounts, the one that the process uses.
+#[test]
+fn a_process_has_its_daemon() {
+    let Some(bench) = Bench::new() else { return };
+    let serving = bench.place.serve(&["disk.img"]);
+    fs::create_dir(bench.path("other")).expect("made");
+    let pids = [bench.mount(&["data", "view", "--name", "d"]), bench.mount(&["other"])];
+    let create = |control: &str| {
+        let control = bench.place.sockets().join(control).display().to_string();
+        let ran = bench.run(&["group", "create", "/both", "--control", &control]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        control
+    };
+    let controls = [create("d.ctl"), create("other.ctl")];
+    create("iopace.ctl");
+    let file = File::open(bench.path("view/file")).expect("opened");
+    file.read_at(&mut [0; 7], 0).expect("read");
+    let own = std::process::id().to_string();
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    for number in [&own, &thread] {
+        let ran = bench.run(&["group", "move", "--pid", number, "/both"]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    let seen = |control: &str| {
+        let words = ["group", "list", "--processes", "--format", "json", "--control", control];
+        let all = bench.run(&words).json()["processes"].clone();
+        let all = all.as_array().expect("a list").clone();
+        let own = all.into_iter().find(|one| one["pid"] == std::process::id());
+        own.map(|one| one["moved"] == true && one["group"] == "/both")
+    };
+    assert_eq!([seen(&controls[0]), seen(&controls[1])], [Some(true), None]);
+    // One that has used neither.
+    let mut idle = Command::new("sleep").arg("60").spawn().expect("started");
+    let number = idle.id().to_string();
+    let ran = bench.run(&["group", "move", "--pid", &number, "/both"]);
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    let error = "several daemons have group '/both' and a mount: name one of them with --control: ";
+    assert!(ran.error.contains(error) && !ran.error.contains("(devices disk)"), "{ran:?}");
+    drop(file);
+    assert_eq!(bench.run(&["unmount", "other"]).status, Some(0));
+    until("the daemon ends", || is_gone(pids[1]));
+    let ran = bench.run(&["group", "move", "--pid", &number, "/both"]);
+    assert_eq!(ran.status, Some(0), "the only one with a mount: {ran:?}");
+    let ran = bench.run(&["group", "move", "--pid", &number, "/none"]);
+    assert!(ran.error.contains("no daemon has group '/none': there are "), "{ran:?}");
+    idle.kill().and_then(|()| idle.wait()).expect("ended");
+    assert_eq!(bench.run(&["unmount", "view"]).status, Some(0));
+    until("the daemon ends", || is_gone(pids[0]));
+    let only = bench.place.serve(&["--emulate", "null", "--control", "iopace/null.ctl"]);
+    let ran = bench.run(&["group", "move", "--pid", &own, "/"]);
+    assert!(ran.error.contains("no daemon has a mount: there are "), "{ran:?}");
+    drop((serving, only));
 }
 
 #[test]

@@ -22,6 +22,11 @@ pub(crate) struct Process {
     pub(crate) start: u64,
 }
 
+/// The process that a thread belongs to, if it is there and can be seen.
+pub fn process_of(thread: u32) -> Option<u32> {
+    Kernel.process(thread)
+}
+
 /// `/proc/PID/stat` of a process, or of a thread under its own number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
