@@ -121,11 +121,16 @@ fn judge(outcomes: &[Outcome]) -> Result<(), Failure> {
     let (broken, untested) = (count(Verdict::Broken), count(Verdict::NotTested));
     let all = outcomes.len();
     if broken > 0 {
-        let message = format!("{broken} of {all} promises do not hold");
+        let rest = match untested {
+            0 => String::new(),
+            count => format!(", {count} could not be tested"),
+        };
+        let message = format!("{broken} of {all} promises do not hold{rest}");
         return Err(Failure { message, status: BROKEN });
     }
     if untested > 0 || all == 0 {
-        return Err(failed(format!("{untested} of {all} promises could not be tested")));
+        let why = "why is said with each, beside 'not tested'";
+        return Err(failed(format!("{untested} of {all} promises could not be tested: {why}")));
     }
     Ok(())
 }

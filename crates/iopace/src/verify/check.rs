@@ -15,10 +15,6 @@ use std::time::Duration;
 /// The start that does not count: queues fill, a closed limit has opened.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
 
-/// Nothing may be written over NBD.
-pub(super) const NO_SCRATCH: &str =
-    "writes need an export that may be written over: name one with --scratch";
-
 impl Verify<'_> {
     /// All that a group was promised on a device.
     ///
@@ -91,7 +87,7 @@ impl Verify<'_> {
         outcome.tolerance_percent = self.options.tolerance;
         let direction = key.direction();
         if direction != Direction::Read && !target.may_write() {
-            return Ok(outcome.not_tested(NO_SCRATCH));
+            return Ok(outcome.not_tested(target.no_scratch()));
         }
         let least = match &target.way {
             Way::Nbd { .. } => {

@@ -8,6 +8,7 @@ use crate::cli::VerifyArgs;
 use crate::output::{Failure, nearest};
 use crate::paths::controls;
 use crate::running::{Sought, daemon};
+use crate::units::shell_word;
 use iopace_daemon::control::Client;
 use iopace_daemon::control::api::{DaemonReport, DeviceReport, ExportReport, MountReport, Move};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,10 @@ pub fn group(verify: &Verify<'_>, args: &VerifyArgs, group: &str) -> Result<Vec<
             continue;
         }
         let report = client.device(&device).map_err(failed)?;
+        let mounts = client.mounts().map_err(failed)?;
+        if let Some(mount) = mounts.iter().find(|mount| mount.device == device) {
+            return Err(is_mount(group, mount));
+        }
         let way = nbd_way(args, &status, &device)?;
         if !args.yes {
             check_idle(&client, &status, &device)?;
@@ -99,13 +104,18 @@ fn devices_with_promises(client: &Client, group: &str) -> Result<Vec<String>, Fa
     Ok(devices)
 }
 
+/// A mount is no export: limits there are for processes.
+fn is_mount(group: &str, mount: &MountReport) -> Failure {
+    let [place, group] = [&*mount.mountpoint.to_string_lossy(), group].map(shell_word);
+    let device = &mount.device;
+    failed(format!("the device '{device}' is a mount: iopace verify --mount {place} {group}"))
+}
+
 /// How a device is reached over NBD.
 fn nbd_way(args: &VerifyArgs, status: &DaemonReport, device: &str) -> Result<Way, Failure> {
     let mut exports = status.exports.iter().filter(|export| export.device == device);
     let Some(first) = exports.next() else {
-        return Err(failed(format!(
-            "the device '{device}' has no export: if it is a mount, say --mount DIR"
-        )));
+        return Err(failed(format!("the device '{device}' has no export: nobody gets at it")));
     };
     if let Some(scratch) = &args.scratch
         && export(status, scratch)?.read_only
@@ -183,7 +193,9 @@ pub fn mount(
         .map_err(|error| failed(format!("{}: {error}", directory.display())))?;
     let (client, mount) = find_mount(args, &directory)?;
     if mount.open_count > 0 && !args.yes {
-        let who = format!("{} files of {} are open", mount.open_count, mount.mountpoint.display());
+        let files = if mount.open_count == 1 { "file is" } else { "files are" };
+        let place = mount.mountpoint.display();
+        let who = format!("{} {files} open below {place}", mount.open_count);
         return Err(in_use(&mount.device, &who));
     }
     let device: DeviceReport = client.device(&mount.device).map_err(failed)?;
@@ -219,7 +231,7 @@ fn find_mount(args: &VerifyArgs, directory: &Path) -> Result<(Client, MountRepor
     }
     found.ok_or_else(|| {
         failed(format!(
-            "{} is in no mount of a running daemon: 'iopace mount --list' has those there are",
+            "{} is in no mount of a running daemon: 'iopace mount' lists those there are",
             directory.display()
         ))
     })

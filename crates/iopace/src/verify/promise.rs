@@ -161,6 +161,12 @@ impl Rates {
     }
 }
 
+/// Whether a limit of so many requests per second decides before a weight does: it is used up, or
+/// is less than the part by weight of what all had.
+pub fn decides_before(limit: f64, own: f64, due: f64) -> bool {
+    own > limit * 0.97 || limit < due
+}
+
 /// How a rate is to be driven, or what is reached before it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drive {
@@ -211,6 +217,13 @@ mod tests {
 
     fn chain(texts: &[&str]) -> Vec<(String, Rates)> {
         texts.iter().enumerate().map(|(at, text)| (format!("/{at}"), rates(text))).collect()
+    }
+
+    #[test]
+    fn a_limit_decides_before_a_weight_that_it_cannot_reach() {
+        assert!(decides_before(160.0, 156.0, 100.0), "used up");
+        assert!(decides_before(160.0, 150.0, 8_000.0), "below its part, though not all used");
+        assert!(!decides_before(1_000.0, 300.0, 400.0));
     }
 
     #[test]

@@ -4,10 +4,10 @@
 
 use super::Verify;
 use super::busy::Busy;
-use super::check::{NO_SCRATCH, SETTLE, describe};
+use super::check::{SETTLE, describe};
 use super::load::{Direction, Side, Work};
 use super::outcome::{Outcome, Unit, Waits, busy_reason};
-use super::promise::{Key, Rates};
+use super::promise::{Key, Rates, decides_before};
 use super::tally::{Counts, Tally, Times};
 use super::target::{Sibling, Target, Way, failed};
 use crate::output::Failure;
@@ -138,9 +138,9 @@ impl Verify<'_> {
         let (tallies, contest) = self.beside(target, &sibling, (&what, works), times)?;
         outcome.seen(&tallies[0], times.steady());
         let ceiling = chain[0].1.ceiling(Direction::Read, COMPETING);
-        if let Some((rate, key)) =
-            ceiling.filter(|(rate, _)| tallies[0].rate(Counts::EACH) > rate * 0.97)
-        {
+        let [own, other] = [0, 1].map(|at| tallies[at].rate(Counts::EACH));
+        let is_first = |rate: f64| decides_before(rate, own, (own + other) * asked / 100.0);
+        if let Some((rate, key)) = ceiling.filter(|(rate, _)| is_first(*rate)) {
             let reason =
                 format!("{} of the group, {rate:.0} such requests/s, comes first", key.name());
             return Ok(outcome.not_tested(reason));
@@ -203,7 +203,7 @@ impl Verify<'_> {
         }
         let direction = key.direction();
         if direction == Direction::Write && !target.may_write() {
-            return Ok(outcome.not_tested(NO_SCRATCH));
+            return Ok(outcome.not_tested(target.no_scratch()));
         }
         let mut works = self.competing(target);
         // What counts reads and writes is seen with reads too.

@@ -5,6 +5,7 @@ use super::load::Connection;
 use super::outcome::Waits;
 use super::promise::Rates;
 use crate::output::{Failure, note};
+use crate::units::shell_word;
 use iopace_daemon::control::Client;
 use iopace_daemon::control::api::{DeviceReport, WriteFile};
 use std::path::PathBuf;
@@ -125,6 +126,18 @@ impl Target {
             Way::Nbd { scratch, .. } => scratch.is_some(),
             Way::Mount(_) => true,
         }
+    }
+
+    /// Why writes are not tested, and what tests them.
+    pub fn no_scratch(&self) -> String {
+        let export = match &self.way {
+            Way::Nbd { export, .. } => shell_word(export),
+            Way::Mount(_) => "EXPORT".into(),
+        };
+        format!(
+            "nothing is written unless you say where: with '--scratch {export}' it is tested, and \
+             what is in {export} is written over"
+        )
     }
 
     /// Makes a group beside it, with a weight.
