@@ -154,14 +154,42 @@ fn wait(path: &Path, seen: Option<&Seen>, patience: Duration) -> Result<(), Fail
 
 /// What is still to be written, as far as the daemon says.
 fn progress(record: &Record) -> String {
-    let device = record.control.as_ref().map(|path| Client::new(path).device(&record.device));
-    match device {
-        Some(Ok(device)) => match device.pace {
-            Some(pace) if pace.picture.dirty_bytes > 0 => {
-                format!("{} are still to be written", units::size(pace.picture.dirty_bytes))
-            }
-            _ => "files of it are still open".into(),
-        },
-        _ => "it is still in use, or being made durable".into(),
+    let seen = record.control.as_ref().and_then(|path| {
+        let client = Client::new(path);
+        let pace = client.device(&record.device).ok()?.pace;
+        let mounts = client.mounts().unwrap_or_default();
+        let own = mounts.iter().find(|mount| mount.device == record.device);
+        let open_count = own.map_or(0, |mount| mount.open_count);
+        Some(left(open_count, pace.map_or(0, |pace| pace.picture.dirty_bytes)))
+    });
+    seen.unwrap_or_else(|| "it is still in use, or being made durable".into())
+}
+
+/// What keeps a daemon: who has files open may write to them, so that comes first.
+fn left(open_count: usize, dirty_bytes: u64) -> String {
+    let open = match open_count {
+        0 => None,
+        1 => Some("1 file of it is still open".to_owned()),
+        count => Some(format!("{count} files of it are still open")),
+    };
+    let dirty = format!("{} are still to be written", units::size(dirty_bytes));
+    match (open, dirty_bytes) {
+        (None, 0) => "it is still in use, or being made durable".into(),
+        (None, _) => dirty,
+        (Some(open), 0) => open,
+        (Some(open), _) => format!("{open}, {dirty}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left;
+
+    #[test]
+    fn open_files_are_named_before_what_is_dirty() {
+        assert_eq!(left(1, 0), "1 file of it is still open");
+        assert_eq!(left(2, 4096), "2 files of it are still open, 4 KiB are still to be written");
+        assert_eq!(left(0, 4096), "4 KiB are still to be written");
+        assert_eq!(left(0, 0), "it is still in use, or being made durable");
     }
 }
