@@ -90,7 +90,10 @@ fn device_rates(picture: &PictureReport) -> String {
 }
 
 fn task_rates(picture: &PictureReport) -> String {
-    let position = picture.position_permille;
+    // That of the group that dirties most, as the rates are; the device's is another one beside
+    // other groups and below the free run.
+    let [base, task] = [picture.base_rate_bytes_s, picture.task_rate_bytes_s].map(u128::from);
+    let position = (task * 1_000 + base / 2).checked_div(base).unwrap_or(0);
     format!(
         "base rate {} (heading for {}) x position {}.{:03} = {}",
         rate(picture.base_rate_bytes_s),
@@ -123,6 +126,21 @@ fn rate(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The position of the device is not what the rate of a task was made with.
+    #[test]
+    fn what_is_shown_can_be_reckoned() {
+        let picture = PictureReport {
+            base_rate_bytes_s: 100 << 20,
+            balanced_rate_bytes_s: 90 << 20,
+            task_rate_bytes_s: 200 << 20,
+            position_permille: 31_202,
+            ..PictureReport::default()
+        };
+        let text = "base rate 100 MiB/s (heading for 90 MiB/s) x position 2.000 = 200 MiB/s";
+        assert_eq!(task_rates(&picture), text);
+        assert!(task_rates(&PictureReport::default()).contains("x position 0.000 = 0 B/s"));
+    }
 
     #[test]
     fn the_bar_shows_dirty_memory_between_its_marks() {
