@@ -54,7 +54,8 @@ pub fn run(args: &AttachArgs) -> Result<(), Failure> {
     let said = start(&log)?;
     let (path, rest) = said.split_once('\n').unwrap_or((&said, ""));
     note(format_args!("{}", rest.trim_end()));
-    print(&format!("{path}\n"))
+    let printed = print(&format!("{path}\n"));
+    printed.map_err(|failure| failure.but(&format!("{path} is attached: 'iopace detach {path}'")))
 }
 
 /// All that is attached, or was by a daemon that was killed.

@@ -51,7 +51,8 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))?,
         None => directory.path().join(format!("{}.log", plan.socket_name)),
     };
-    print(&detach::start(&log)?)
+    let said = detach::start(&log)?;
+    print(&said).map_err(|failure| failure.but("what was asked for is mounted: see 'iopace mount'"))
 }
 
 /// The working directory may lie under the mount: a daemon that is in it would keep it busy itself.

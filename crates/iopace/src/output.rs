@@ -40,6 +40,12 @@ impl Failure {
     pub fn usage(message: impl fmt::Display) -> Failure {
         Failure { message: message.to_string(), status: 2 }
     }
+
+    /// It failed when all but the rest was done.
+    #[must_use]
+    pub fn but(self, done: &str) -> Failure {
+        Failure { message: format!("{}; {done}", self.message), ..self }
+    }
 }
 
 /// Prints text as it is. A reader that went away (`| head`) is no failure.

@@ -158,6 +158,18 @@ fn a_daemon_serves_until_it_is_unmounted() {
 }
 
 #[test]
+fn a_mount_that_cannot_be_told_of_is_said_to_be_there() {
+    let Some(bench) = Bench::new() else { return };
+    let full = File::options().write(true).open("/dev/full").expect("opened");
+    let mut command = bench.place.command(&["mount", "data"]);
+    let ran = Ran::from(command.stdout(full).output().expect("started"));
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    assert!(ran.error.contains("No space left") && ran.error.contains("is mounted: "), "{ran:?}");
+    assert_eq!(bench.list().len(), 1);
+    assert_eq!(bench.run(&["unmount", "data"]).status, Some(0));
+}
+
+#[test]
 fn what_a_killed_daemon_left_is_cleared_away() {
     let Some(bench) = Bench::new() else { return };
     for words in [&["mount", "data"][..], &["unmount", "data"]] {
