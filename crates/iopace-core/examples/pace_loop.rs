@@ -57,7 +57,8 @@ fn round(policy: &pace::Policy, tasks: u64, writes: u64) -> (u128, u64) {
         let state = Dirty { device: Bytes(dirty), group: Bytes(dirty), write_back: size };
         let task = TaskId(number % tasks);
         number += 1;
-        let write = Write { task, group: GroupId::ROOT, size, fresh: size };
+        let (group, done) = (GroupId::ROOT, Bytes(0));
+        let write = Write { task, group, done, size, fresh: size };
         match pace.ask(Instant(now), &write, &state) {
             Grant::Pass(granted) => {
                 passed += 1;

@@ -22,13 +22,15 @@ pub enum Lane {
     /// Flushes: they take a slot, and no limit holds them up, so that what was acknowledged becomes
     /// durable whatever else the group still has to wait for.
     Flush = 2,
+    /// Write-back: as writes, but for what was charged when it passed the door.
+    WriteBack = 3,
 }
 
 impl Lane {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Lane; 3] = [Lane::Read, Lane::Write, Lane::Flush];
+    pub const ALL: [Lane; 4] = [Lane::Read, Lane::Write, Lane::Flush, Lane::WriteBack];
 
-    /// The lane of an operation.
+    /// The lane of an operation that is not write-back.
     pub const fn of(op: Op) -> Lane {
         match op {
             Op::Read | Op::Cache => Lane::Read,

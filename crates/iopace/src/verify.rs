@@ -89,7 +89,13 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
         Format::Table => print(&show::text(&outcomes)),
     };
     match judge(&outcomes) {
-        Err(broken) if broken.status == BROKEN => Err(broken),
+        // A promise that is broken is worth more than a table that cannot be printed.
+        Err(broken) if broken.status == BROKEN => Err(match printed {
+            Ok(()) => broken,
+            Err(lost) => {
+                Failure { message: format!("{}; {}", broken.message, lost.message), ..broken }
+            }
+        }),
         judged => printed.map_err(|failure| failed(failure.message)).and(judged),
     }
 }

@@ -44,8 +44,8 @@
 //! groups: Linux 5.16, commit 76f1df88bbc2 (BFQ). Guarantee before weight: mClock (Gulati and
 //! others, OSDI 2010). Start-time fair queueing: Goyal, Vin, Cheng (SIGCOMM 1996).
 
-use super::tree::Tree;
-use super::{Admission, Admit, Ask, GroupSlots};
+use super::tree::{Taken, Tree};
+use super::{Admission, Admit, Ask, Buffered, GroupSlots};
 use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use crate::request::{GroupId, Lane};
@@ -82,9 +82,10 @@ impl Admission for GuaranteedSlots {
         }
         self.tree.wake(now);
         if self.tree.taken() < self.nr_requests
-            && let Some((ask, reserved, budget)) = self.tree.take(now)
+            && let Some(taken) = self.tree.take(now)
         {
-            return Admit::Ready { id: ask.id, reserved, budget };
+            let Taken { ask, reserved, budget, totals } = taken;
+            return Admit::Ready { id: ask.id, reserved, budget, totals };
         }
         if self.tree.has_ready() {
             return Admit::At(Instant::NEVER, Reason::Slot);
@@ -95,6 +96,14 @@ impl Admission for GuaranteedSlots {
 
     fn is_closed(&self, now: Instant, group: GroupId, lane: Lane) -> bool {
         self.tree.is_closed(now, group, lane)
+    }
+
+    fn buffered(&mut self, now: Instant, group: GroupId, passed: &Buffered) {
+        self.tree.buffered(now, group, passed);
+    }
+
+    fn forget_buffered(&mut self, now: Instant) {
+        self.tree.forget_buffered(now);
     }
 
     fn release(&mut self, now: Instant, ask: Ask) {

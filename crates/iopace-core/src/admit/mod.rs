@@ -5,16 +5,21 @@
 //! [`plain`] is the single pool of 2009, kept as the baseline that it is measured against.
 
 use crate::group::Settings;
+use crate::group::rates::pieces;
 use crate::request::{GroupId, Lane, RequestId, Submit, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use core::fmt;
+use core::num::NonZeroU64;
 
 pub mod guaranteed;
 mod node;
 pub mod plain;
+mod total;
 mod tree;
+
+pub use crate::group::rates::Total;
 
 /// One request that asks to be admitted.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +47,27 @@ impl Ask {
     }
 }
 
+/// What of a buffered write has passed the door.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffered {
+    /// So much.
+    pub bytes: Bytes,
+    /// Behind so much of the same write.
+    pub done: Bytes,
+    /// What is dirty with it, of all groups.
+    pub dirty: Bytes,
+}
+
+impl Buffered {
+    /// What it counts: operations as many as write-back makes of it.
+    fn total(&self, iops_size: Option<NonZeroU64>) -> Total {
+        let operations_count = pieces(self.done, self.bytes, iops_size);
+        Total { bytes: self.bytes.get(), operations_count }
+    }
+}
+
 /// The answer of the stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admit {
     /// This one goes on; it has its slot and is charged.
     Ready {
@@ -53,6 +77,9 @@ pub enum Admit {
         reserved: bool,
         /// How much of its wait was for a limit; the rest was for a slot.
         budget: Nanos,
+        /// What limits of reads and writes together were charged, each with its group: the door has
+        /// to know.
+        totals: Vec<(GroupId, Total)>,
     },
     /// Something waits: ask again at the instant, or after the next input ([`Instant::NEVER`]: only
     /// then).
@@ -83,6 +110,13 @@ pub trait Admission: fmt::Debug + Send {
     fn is_closed(&self, _now: Instant, _group: GroupId, _lane: Lane) -> bool {
         false
     }
+
+    /// Buffered writes of a group have passed the door, where its limits hold: those of reads and
+    /// writes together are charged here as well.
+    fn buffered(&mut self, _now: Instant, _group: GroupId, _passed: &Buffered) {}
+
+    /// The door holds no limits any more.
+    fn forget_buffered(&mut self, _now: Instant) {}
 
     /// A request that was admitted has finished: its slot is free again.
     fn release(&mut self, now: Instant, ask: Ask);

@@ -96,7 +96,7 @@ pub(super) struct Node {
     pub(super) limits: Vec<Rate>,
     pub(super) guarantees: Vec<Rate>,
     /// Its own requests that wait, in arrival order.
-    pub(super) lines: [Line; 3],
+    pub(super) lines: [Line; Lane::ALL.len()],
     /// Slots of its own requests, and with all below it.
     pub(super) own_taken: u32,
     pub(super) taken: u32,
@@ -110,10 +110,10 @@ pub(super) struct Node {
     /// As a parent: the service at which its last child was chosen; newcomers begin there.
     pub(super) floor: u64,
     /// Children that could be served now; its own index stands for its own requests.
-    pub(super) ready: [BTreeSet<Key>; 3],
-    pub(super) own_listed: [Option<Key>; 3],
+    pub(super) ready: [BTreeSet<Key>; Lane::ALL.len()],
+    pub(super) own_listed: [Option<Key>; Lane::ALL.len()],
     /// Its keys in its parent's `ready`.
-    pub(super) listed: [Option<Key>; 3],
+    pub(super) listed: [Option<Key>; Lane::ALL.len()],
     /// When it has to be looked at again.
     pub(super) alarm: Option<Instant>,
 }
@@ -127,13 +127,13 @@ impl Node {
     /// When its limits are open for the lane.
     pub(super) fn opens(&self, lane: Lane) -> Instant {
         let rates = self.limits.iter().filter(|rate| rate.counts(lane));
-        rates.map(|rate| rate.meter.opens()).max().unwrap_or(Instant::ZERO)
+        rates.map(Rate::opens).max().unwrap_or(Instant::ZERO)
     }
 
     /// When it is owed something of a guarantee for the lane.
     pub(super) fn owed(&self, lane: Lane) -> Instant {
         let rates = self.guarantees.iter().filter(|rate| rate.counts(lane));
-        rates.map(|rate| rate.meter.opens()).min().unwrap_or(Instant::NEVER)
+        rates.map(Rate::opens).min().unwrap_or(Instant::NEVER)
     }
 
     pub(super) fn own_key(&self, lane: Lane, index: u32) -> Option<Key> {
@@ -160,7 +160,7 @@ impl Node {
         let mut rank = first.rank;
         let opens = self.opens(lane);
         if opens > now {
-            self.limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(|r| r.meter.wait());
+            self.limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(Rate::wait);
             return (None, Some(opens));
         }
         let owed = self.owed(lane);
@@ -169,7 +169,7 @@ impl Node {
             rank = 0;
         } else if !owed.is_never() {
             let owing = self.guarantees.iter_mut().filter(|rate| rate.counts(lane));
-            owing.for_each(|rate| rate.meter.wait());
+            owing.for_each(Rate::wait);
             again = Some(owed);
         }
         let service = self.service.max(floor);

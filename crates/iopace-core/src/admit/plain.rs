@@ -220,7 +220,10 @@ impl Admission for PlainSlots {
         let slept = self.pools.iter_mut().find_map(|pool| pool.admit(now, limit, caps));
         let ask = slept.or_else(|| self.admit_arrived(now));
         match ask {
-            Some(ask) => Admit::Ready { id: ask.id, reserved: false, budget: Nanos::ZERO },
+            Some(ask) => {
+                let (id, budget) = (ask.id, Nanos::ZERO);
+                Admit::Ready { id, reserved: false, budget, totals: Vec::new() }
+            }
             None if self.pools.iter().any(Pool::waits) => Admit::At(Instant::NEVER, Reason::Slot),
             None => Admit::Empty,
         }

@@ -6,8 +6,9 @@
 //! and every change costs the walk up: O(depth x log siblings).
 
 use super::node::{Key, Line, Node, cost};
+use super::total::totals;
 use super::{Ask, GroupSlots};
-use crate::group::rates::{guarantee_rates, limit_rates, set_rates};
+use crate::group::rates::{Rate, Total, guarantee_rates, limit_rates, set_rates};
 use crate::group::{Settings, Weight};
 use crate::request::{GroupId, Lane};
 use crate::time::{Instant, Nanos};
@@ -17,33 +18,45 @@ use std::collections::BTreeSet;
 const ROOT: u32 = 1;
 
 /// Where a group stands.
-fn place(id: GroupId) -> u32 {
+pub(super) fn place(id: GroupId) -> u32 {
     id.0 + ROOT
+}
+
+/// What [`Tree::take`] has taken.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) ask: Ask,
+    pub(super) reserved: bool,
+    pub(super) budget: Nanos,
+    pub(super) totals: Vec<(GroupId, Total)>,
 }
 
 /// All groups of a device.
 #[derive(Debug)]
 pub(super) struct Tree {
-    nodes: Vec<Option<Box<Node>>>,
+    pub(super) nodes: Vec<Option<Box<Node>>>,
     /// When which node has to be looked at again.
     alarms: BTreeSet<(Instant, u32)>,
-    waiting_count: usize,
+    pub(super) waiting_count: usize,
+    /// Limits of reads and writes together, of all groups.
+    pub(super) totals_count: usize,
 }
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        let mut tree = Tree { nodes: Vec::new(), alarms: BTreeSet::new(), waiting_count: 0 };
+        let (nodes, alarms) = (Vec::new(), BTreeSet::new());
+        let mut tree = Tree { nodes, alarms, waiting_count: 0, totals_count: 0 };
         tree.ensure(ROOT);
         tree.ensure(0);
         tree
     }
 
-    fn node(&mut self, index: u32) -> &mut Node {
+    pub(super) fn node(&mut self, index: u32) -> &mut Node {
         self.nodes[index as usize].as_mut().expect("a group that is used exists")
     }
 
     /// A group that nobody told us of is a child of the root group with default settings.
-    fn ensure(&mut self, index: u32) {
+    pub(super) fn ensure(&mut self, index: u32) {
         let at = index as usize;
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, || None);
@@ -60,9 +73,12 @@ impl Tree {
             debug_assert!(node.taken == 0 || node.parent == place(parent), "groups do not move");
             node.parent = place(parent);
         }
+        let before = totals(&node.limits);
         set_rates(now, &mut node.limits, limit_rates(now, &new.max));
+        let after = totals(&node.limits);
         set_rates(now, &mut node.guarantees, guarantee_rates(now, &new.min));
         node.settings = *new;
+        self.totals_count = self.totals_count + after - before;
         self.refresh_up(now, place(id));
     }
 
@@ -77,6 +93,7 @@ impl Tree {
             return;
         };
         assert_eq!(node.taken, 0, "a group with requests was removed");
+        self.totals_count -= totals(&node.limits);
         if let Some(at) = node.alarm {
             self.alarms.remove(&(at, place(id)));
         }
@@ -204,30 +221,40 @@ impl Tree {
     }
 
     /// Takes the request that is next, if any may go on, and charges it to all its ancestors. With
-    /// it: whether a guarantee pays for it, and how long it waited for limits.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(Ask, bool, Nanos)> {
+    /// it: whether a guarantee pays for it, how long it waited for limits, and what those of reads
+    /// and writes together were charged.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Taken> {
         let (mut index, lane) = self.next()?;
         self.waiting_count -= 1;
         let way = (self.opens(GroupId(index - ROOT), lane), self.short_until(index));
         let line = &mut self.node(index).lines[lane as usize];
         let (ask, unpaid) = line.pop(now, way).expect("its own requests are ready");
         self.charge_own(&ask);
-        let (mut reserved, bytes) = (false, ask.bytes.get());
+        let (mut reserved, mut totals, bytes) = (false, Vec::new(), ask.bytes.get());
         while index != 0 {
             let node = self.node(index);
             reserved |= node.owed(lane) <= now;
-            if !ask.sync && lane == Lane::Write {
+            if !ask.sync && matches!(lane, Lane::Write | Lane::WriteBack) {
                 let limits = node.limits.iter_mut().filter(|rate| rate.counts(lane));
-                limits.for_each(|rate| rate.meter.turn());
+                limits.for_each(Rate::turn);
             }
             let iops_size = node.settings.max.iops_size;
-            node.limits.iter_mut().for_each(|rate| rate.charge(now, lane, bytes, iops_size));
-            node.guarantees.iter_mut().for_each(|rate| rate.charge(now, lane, bytes, None));
+            let mut total = Total::default();
+            for rate in &mut node.limits {
+                let amount = rate.charge(now, lane, bytes, iops_size);
+                rate.note(amount, &mut total);
+            }
+            for rate in &mut node.guarantees {
+                rate.charge(now, lane, bytes, None);
+            }
+            if total.is_any() {
+                totals.push((GroupId(index - ROOT), total));
+            }
             index = self.charge(&ask, index);
         }
         self.node(0).taken += 1;
         self.refresh_up(now, place(ask.group));
-        Some((ask, reserved, unpaid))
+        Some(Taken { ask, reserved, budget: unpaid, totals })
     }
 
     /// When slots were missing last for a group, its own or those of one above.
@@ -268,7 +295,7 @@ impl Tree {
     /// The group and lane that are next: down the first entries of all lanes at once, so that lanes
     /// of one group are served in the order in which its requests arrived.
     fn next(&mut self) -> Option<(u32, Lane)> {
-        let (mut index, mut lanes) = (0, [true; 3]);
+        let (mut index, mut lanes) = (0, [true; Lane::ALL.len()]);
         loop {
             let node = self.node(index);
             let first = |lane: Lane| {
@@ -292,7 +319,7 @@ impl Tree {
     }
 
     /// Puts a node and its ancestors into their right places.
-    fn refresh_up(&mut self, now: Instant, mut index: u32) {
+    pub(super) fn refresh_up(&mut self, now: Instant, mut index: u32) {
         loop {
             self.refresh_own(index);
             if index == 0 {
@@ -314,7 +341,7 @@ impl Tree {
     fn refresh_in_parent(&mut self, now: Instant, index: u32) {
         let floor = self.parent_floor(index);
         let node = self.node(index);
-        let (mut keys, mut alarm) = ([None; 3], None::<Instant>);
+        let (mut keys, mut alarm) = ([None; Lane::ALL.len()], None::<Instant>);
         for lane in Lane::ALL {
             let (key, again) = node.key(now, lane, floor, index);
             keys[lane as usize] = key;

@@ -29,7 +29,12 @@ impl Engine {
     pub(super) fn admit_waiting(&mut self) {
         loop {
             match self.admit.admit(self.now) {
-                Admit::Ready { id, reserved, budget } => self.admitted(id, reserved, budget),
+                Admit::Ready { id, reserved, budget, totals } => {
+                    for (group, total) in totals {
+                        self.memory.pace.admitted(self.now, group, total);
+                    }
+                    self.admitted(id, reserved, budget);
+                }
                 Admit::At(at, reason) => {
                     self.admit_again = (at, reason);
                     return;

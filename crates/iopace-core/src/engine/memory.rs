@@ -10,6 +10,7 @@
 use super::door::{Buffered, Door, Stand};
 use super::parked::Parked;
 use super::{Engine, Finish, Output, Resume, WriteId};
+use crate::admit;
 use crate::flush::{ExtentMark, Flusher, Mark, Owner};
 use crate::limits::{FRONTEND_REQUESTS_MAX, PORTION_MAX};
 use crate::pace::{self, Budget, Grant, Pace, Thresholds, Write};
@@ -174,9 +175,10 @@ impl Engine {
         memory.door.book(now, id);
         let write = memory.door.get(id);
         let (task, group, rest) = (write.task, write.group, write.rest);
+        let done = rest.offset() - write.size.offset();
         let size = rest.len().min(most);
         let fresh = memory.flusher.fresh(first(rest, size));
-        let write = Write { task, group, size, fresh };
+        let write = Write { task, group, done, size, fresh };
         match memory.pace.ask(now, &write, &memory.flusher.dirty(group)) {
             Grant::Pass(granted) => {
                 assert!(granted > Bytes::ZERO && granted <= size, "a legal grant");
@@ -205,10 +207,15 @@ impl Engine {
         let (size, tag, group) = (extent.len(), write.tag, write.group);
         write.stand = Stand::Writing { size, promised };
         let last = size == write.rest.len();
+        let done = write.rest.offset() - write.size.offset();
         let waited = write.waited;
         let paused = waited.total();
         let pause = self.now.since(write.asked);
         memory.flusher.promise(group, promised);
+        if memory.pace.holds_limits() {
+            let dirty = memory.flusher.dirty(group).device;
+            self.admit.buffered(self.now, group, &admit::Buffered { bytes: size, done, dirty });
+        }
         if pause > Nanos::ZERO {
             memory.pauses.record(pause);
         }
@@ -312,6 +319,9 @@ impl Engine {
         pace.set_budget(self.now, &Budget { device: self.memory.held, ..self.memory.budget });
         for (id, parent, settings) in self.groups.all_settings() {
             pace.set_group(self.now, id, parent, &settings);
+        }
+        if !pace.holds_limits() {
+            self.admit.forget_buffered(self.now);
         }
         (self.memory.pace, self.memory.policy) = (pace, policy);
         self.memory.door.ask_all(self.now);

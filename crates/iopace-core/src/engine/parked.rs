@@ -43,7 +43,7 @@ impl Engine {
         let parked = &mut self.memory.parked;
         let has_run = parked.runs.contains_key(&group);
         if !(has_run || parked.runs.len() >= PARKED_MAX)
-            || !self.admit.is_closed(self.now, group, Lane::Write)
+            || !self.admit.is_closed(self.now, group, Lane::WriteBack)
         {
             return false;
         }
@@ -67,7 +67,7 @@ impl Engine {
 
     /// The same of what a small sync waits for: a group has one of them, too.
     pub(super) fn stands_urgent(&mut self, group: GroupId, id: RequestId) {
-        if self.ledger.is_waiting(id) && self.admit.is_closed(self.now, group, Lane::Write) {
+        if self.ledger.is_waiting(id) && self.admit.is_closed(self.now, group, Lane::WriteBack) {
             self.memory.parked.urgent.insert(group, id);
         }
     }

@@ -2,6 +2,7 @@ mod memory;
 mod nothing;
 mod parked;
 mod times;
+mod totals;
 
 use super::*;
 use crate::limits::FRONTEND_REQUESTS_MAX;

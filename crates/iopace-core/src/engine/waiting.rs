@@ -138,7 +138,10 @@ impl Engine {
         let age = now.since(entry.arrived) + entry.written.0;
         match entry.state {
             State::Waiting => {
-                into.line(group, age).waiting[Lane::of(entry.submit.op) as usize] += 1;
+                let is_write_back = entry.run.is_some();
+                let lane = Lane::of(entry.submit.op);
+                let lane = if is_write_back { Lane::WriteBack } else { lane };
+                into.line(group, age).waiting[lane as usize] += 1;
             }
             State::Queued => {
                 let reason = match self.reason {

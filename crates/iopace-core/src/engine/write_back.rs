@@ -109,7 +109,7 @@ impl Engine {
                     return;
                 }
             }
-            let is_closed = self.admit.is_closed(self.now, group, Lane::Write);
+            let is_closed = self.admit.is_closed(self.now, group, Lane::WriteBack);
             let id = self.put_into_line(run);
             self.stands(group, id, size, is_closed);
             // Its limit is charged before more of it is looked at.
@@ -244,9 +244,14 @@ impl Engine {
         let id = self.ledger.enter(self.now, submit);
         let entry = self.ledger.entered(id);
         fill(entry);
+        let is_write_back = entry.run.is_some();
         entry.task = self.accounting.arrived(self.now, submit.task, submit.group);
         self.groups.arrived(self.now, submit.group, submit.sync);
-        if self.admit.enqueue(self.now, Ask::new(id, &submit)) {
+        let ask = match is_write_back {
+            true => Ask { lane: Lane::WriteBack, ..Ask::new(id, &submit) },
+            false => Ask::new(id, &submit),
+        };
+        if self.admit.enqueue(self.now, ask) {
             self.admitted(id, false, Nanos::ZERO);
         }
         id

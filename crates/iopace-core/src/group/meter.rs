@@ -94,6 +94,11 @@ impl Meter {
         self.kept = self.kept.max(TURN_MAX);
     }
 
+    /// What is owed beyond the burst is forgotten.
+    pub fn forgive(&mut self, now: Instant) {
+        self.clock = self.clock.min(now + self.tolerance);
+    }
+
     /// Charges what passes now: so many bytes or operations.
     pub fn charge(&mut self, now: Instant, units_count: u64) {
         let floor = Instant(now.0.saturating_sub(self.kept.0));

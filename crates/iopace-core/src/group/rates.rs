@@ -1,9 +1,26 @@
 //! The rates of a group, as limits and as guarantees, each with its meter.
+//!
+//! A limit of reads and writes together (`bps`, `iops`) is met at two places where buffered writes
+//! are: they wait for it at the door to memory, requests in stage admit. Each place has a meter of
+//! its own, and both are charged with all that passes at either. Write-back of what was paid for at
+//! the door is free; if it is more (pages of which little was written), the rest of it is a request
+//! like others. So neither place lets in more than the other leaves. Lest a crowd at the door
+//! leaves nothing, requests have half of the rate until what the door has taken is paid
+//! ([`Rate::opens`]); writes at the door have their turn reserved already.
+//!
+//! ```text
+//!   buffered write ─► door: its meter ──┐ charged    ┌─► disk        write-back: paid
+//!   request ────────► admit: its meter, ┴─ with both ┘
+//!                     or half of the rate
+//! ```
 
 use super::meter::Meter;
 use super::{Limits, Rates};
+use crate::flush::PAGE;
+use crate::limits::WRITE_BACK_LEN;
 use crate::request::Lane;
 use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
 use core::num::NonZeroU64;
 
 /// What a meter counts.
@@ -13,33 +30,171 @@ enum Unit {
     Operations,
 }
 
+/// For so long after a buffered write it is expected that there are more: a turn of write-back.
+const SHARED: Nanos = Nanos::from_secs(1);
+
 /// One rate of a group, as a limit or as a guarantee.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     unit: Unit,
     /// Whether it counts reads, and writes.
     lanes: [bool; 2],
-    pub(crate) meter: Meter,
+    meter: Meter,
+    /// The same without a burst, charged twice with requests only: half of it.
+    half: Meter,
+    /// Until then buffered writes share it; none if they do not.
+    shared_until: Option<Instant>,
+    /// What buffered writes were charged that is not written back, and what the largest piece of
+    /// write-back counts.
+    paid: u64,
+    piece: u64,
+}
+
+/// What a request was charged where reads and writes are counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// By a limit of bytes.
+    pub bytes: u64,
+    /// By a limit of operations.
+    pub operations_count: u64,
+}
+
+impl Total {
+    /// Whether there is anything.
+    pub fn is_any(&self) -> bool {
+        *self != Total::default()
+    }
 }
 
 impl Rate {
     pub(crate) fn counts(&self, lane: Lane) -> bool {
-        self.lanes.get(lane as usize).copied().unwrap_or(false)
+        let [reads, writes] = self.lanes;
+        match lane {
+            Lane::Read => reads,
+            Lane::Write => writes,
+            // Which piece is next is not known here.
+            Lane::WriteBack => writes && (self.paid == 0 || self.paid < self.piece),
+            Lane::Flush => false,
+        }
     }
 
+    /// Charges what passes now; returns how much.
     pub(crate) fn charge(
         &mut self,
         now: Instant,
         lane: Lane,
         bytes: u64,
         iops_size: Option<NonZeroU64>,
-    ) {
-        if !self.counts(lane) {
-            return;
+    ) -> u64 {
+        let mut amount = match self.unit {
+            Unit::Bytes => bytes,
+            Unit::Operations => operations(bytes, iops_size),
+        };
+        let [reads, writes] = self.lanes;
+        let is_counted = match lane {
+            Lane::Read => reads,
+            Lane::Write | Lane::WriteBack => writes,
+            Lane::Flush => false,
+        };
+        if lane == Lane::WriteBack {
+            let paid = self.paid.min(amount);
+            (self.paid, amount) = (self.paid - paid, amount - paid);
+            if amount == 0 && paid > 0 {
+                return 0;
+            }
         }
-        let operations = iops_size.map_or(1, |size| bytes.div_ceil(size.get()).max(1));
-        let amount = if self.unit == Unit::Bytes { bytes } else { operations };
+        if !is_counted {
+            return 0;
+        }
+        // Requests add to what is owed by then, half of it at most: so it comes to an end.
+        if self.shared_until.is_some_and(|until| until.max(self.meter.opens()) < now) {
+            self.shared_until = None;
+        }
+        if self.shared_until.is_some() && self.half.opens() <= now {
+            self.half.charge(now, amount.saturating_mul(2));
+        }
         self.meter.charge(now, amount);
+        amount
+    }
+
+    /// Adds what a request was charged: with a burst there are two rates of a kind.
+    pub(crate) fn note(&self, amount: u64, total: &mut Total) {
+        if self.is_total() {
+            let sum = match self.unit {
+                Unit::Bytes => &mut total.bytes,
+                Unit::Operations => &mut total.operations_count,
+            };
+            *sum = amount.max(*sum);
+        }
+    }
+
+    /// Charges operations that buffered writes begin.
+    pub(crate) fn charge_operations(&mut self, now: Instant, count: u64) {
+        self.meter.charge(now, count);
+    }
+
+    /// Charges what a request was charged at another place.
+    pub(crate) fn charge_total(&mut self, now: Instant, total: Total) {
+        let Total { bytes, operations_count } = total;
+        let amount = if self.unit == Unit::Bytes { bytes } else { operations_count };
+        if self.is_total() && amount > 0 {
+            self.meter.charge(now, amount);
+        }
+    }
+
+    /// Whether it counts reads and writes together.
+    pub(crate) fn is_total(&self) -> bool {
+        self.lanes == [true; 2]
+    }
+
+    /// When it is open for a request; none waits for it longer than for half of the rate.
+    pub(crate) fn opens(&self) -> Instant {
+        let opens = self.meter.opens();
+        self.shared_until.map_or(opens, |_| opens.min(self.half.opens()))
+    }
+
+    /// Somebody waits for it: lateness of his timer is not lost.
+    pub(crate) fn wait(&mut self) {
+        self.meter.wait();
+        self.half.wait();
+    }
+
+    /// What passes next could not ask before it was its turn.
+    pub(crate) fn turn(&mut self) {
+        self.meter.turn();
+    }
+
+    /// Charges buffered writes that have passed the door. No more of it is kept for write-back than
+    /// the operations or bytes of `dirty`, as writes may go to the same place again.
+    pub(crate) fn buffered(
+        &mut self,
+        now: Instant,
+        passed: Total,
+        (dirty, iops_size): (u64, Option<NonZeroU64>),
+    ) {
+        let piece = WRITE_BACK_LEN.get();
+        let (amount, most) = match self.unit {
+            Unit::Bytes => (passed.bytes, dirty),
+            Unit::Operations => {
+                (passed.operations_count, operations(dirty, iops_size).max(dirty / PAGE))
+            }
+        };
+        self.piece = match self.unit {
+            Unit::Bytes => piece,
+            Unit::Operations => operations(piece, iops_size),
+        };
+        self.meter.charge(now, amount);
+        self.paid = self.paid.saturating_add(amount).min(most);
+        self.shared_until = Some(now + SHARED);
+    }
+
+    /// Nobody charges buffered writes any more: write-back pays from now on, and what they owe is
+    /// forgotten.
+    pub(crate) fn forget_buffered(&mut self, now: Instant) {
+        if self.shared_until.is_some() {
+            self.meter.forgive(now);
+        }
+        (self.paid, self.shared_until) = (0, None);
     }
 }
 
@@ -52,8 +207,9 @@ pub(crate) fn set_rates(now: Instant, rates: &mut Vec<Rate>, mut new: Vec<NewRat
     for (rate, per_second, tolerance) in &mut new {
         let same = |old: &Rate| old.unit == rate.unit && old.lanes == rate.lanes;
         if let Some(place) = rates.iter().position(same) {
-            rate.meter = rates.remove(place).meter;
+            *rate = rates.remove(place);
             rate.meter.set(now, *per_second, *tolerance);
+            rate.half.set(now, *per_second, Nanos::ZERO);
         }
     }
     *rates = new.into_iter().map(|(rate, ..)| rate).collect();
@@ -69,7 +225,21 @@ fn rate(now: Instant, place: usize, per_second: NonZeroU64, tolerance: Nanos) ->
     let unit = if place < 3 { Unit::Bytes } else { Unit::Operations };
     let lanes = [place % 3 != 1, !place.is_multiple_of(3)];
     let meter = Meter::new(now, per_second, tolerance);
-    (Rate { unit, lanes, meter }, per_second, tolerance)
+    let half = Meter::new(now, per_second, Nanos::ZERO);
+    let rate = Rate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0 };
+    (rate, per_second, tolerance)
+}
+
+/// The operations that a portion of a buffered write begins: write-back makes one of each 128 KiB.
+pub(crate) fn pieces(done: Bytes, portion: Bytes, iops_size: Option<NonZeroU64>) -> u64 {
+    let piece = iops_size.map_or(WRITE_BACK_LEN, |size| WRITE_BACK_LEN.min(Bytes(size.get())));
+    let begun = |bytes: u64| bytes.div_ceil(piece.get());
+    begun(done.get().saturating_add(portion.get())) - begun(done.get())
+}
+
+/// What so many bytes count as operations.
+fn operations(bytes: u64, iops_size: Option<NonZeroU64>) -> u64 {
+    iops_size.map_or(1, |size| bytes.div_ceil(size.get()).max(1))
 }
 
 pub(crate) fn guarantee_rates(now: Instant, rates: &Rates) -> Vec<NewRate> {
@@ -100,7 +270,7 @@ mod tests {
     use super::*;
 
     fn opens(rates: &[Rate]) -> Instant {
-        rates.iter().map(|rate| rate.meter.opens()).max().expect("there is one")
+        rates.iter().map(Rate::opens).max().expect("there is one")
     }
 
     #[test]
@@ -116,7 +286,7 @@ mod tests {
         };
         let (start, mut rates) = (Instant(0), Vec::new());
         set_rates(start, &mut rates, limit_rates(start, &limits));
-        let charge = |rate: &mut Rate| rate.charge(start, Lane::Read, 100_000, None);
+        let charge = |rate: &mut Rate| _ = rate.charge(start, Lane::Read, 100_000, None);
         rates.iter_mut().for_each(charge);
         let before = opens(&rates);
         assert_eq!(before, Instant(10_000_000_000), "ten seconds at the burst rate");

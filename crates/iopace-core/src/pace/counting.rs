@@ -131,7 +131,11 @@ mod tests {
 
     fn ask(pace: &mut Counting, now: u64) -> Grant {
         let (task, group, size) = (TaskId(1), GroupId::ROOT, Bytes(4096));
-        pace.ask(Instant(now), &Write { task, group, size, fresh: size }, &Dirty::default())
+        pace.ask(
+            Instant(now),
+            &Write { task, group, done: Bytes(0), size, fresh: size },
+            &Dirty::default(),
+        )
     }
 
     fn wait_ms(grant: Grant, now: u64) -> u64 {

@@ -23,6 +23,7 @@ pub mod threshold;
 
 mod tasks;
 
+pub use crate::group::rates::Total;
 pub use registry::{Policy, REGISTRY, find};
 
 /// A buffered write, or what is left of one.
@@ -32,6 +33,8 @@ pub struct Write {
     pub task: TaskId,
     /// Who pays.
     pub group: GroupId,
+    /// What of it has passed.
+    pub done: Bytes,
     /// What it still has to write; more than zero.
     pub size: Bytes,
     /// How much of that is clean now and would become dirty: at most a page more than `size` at
@@ -118,6 +121,15 @@ pub struct Picture {
 pub trait Pace: fmt::Debug + Send {
     /// May (some of) this write go into memory now?
     fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant;
+
+    /// Whether it holds the limits of groups (`io.max`): what passes it is charged.
+    fn holds_limits(&self) -> bool {
+        false
+    }
+
+    /// A request has passed stage admit: what limits of reads and writes together of this group
+    /// were charged for it counts beside what is dirtied. Each group above is told by itself.
+    fn admitted(&mut self, _now: Instant, _group: GroupId, _total: Total) {}
 
     /// The task gave up its write, of which portions may have passed: what it asks for next is
     /// another one. (The engine says so when a portion could not be written into memory.)

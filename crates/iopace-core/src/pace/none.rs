@@ -43,9 +43,10 @@ mod tests {
     fn p1_no_write_ever_waits() {
         for size in [1, 4096, u64::MAX] {
             let (task, group) = (TaskId(1), GroupId::ROOT);
-            let write = Write { task, group, size: Bytes(size), fresh: Bytes(size) };
-            let dirty = Dirty { device: Bytes(size), ..Dirty::default() };
-            assert_eq!(None.ask(Instant::ZERO, &write, &dirty), Grant::Pass(Bytes(size)));
+            let (done, size) = (Bytes(0), Bytes(size));
+            let write = Write { task, group, done, size, fresh: size };
+            let dirty = Dirty { device: size, ..Dirty::default() };
+            assert_eq!(None.ask(Instant::ZERO, &write, &dirty), Grant::Pass(size));
         }
     }
 }

@@ -51,7 +51,7 @@
 //! merged: position, bandwidth and base rate. The other sources stand in the files of the parts.
 
 use super::tasks::Tasks;
-use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Write};
+use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Total, Write};
 use crate::group::Settings;
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
@@ -292,7 +292,7 @@ impl Pace for Rate {
 
     fn gave_up(&mut self, task: TaskId) {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.gave_up();
+            task.passes();
         }
     }
 
@@ -320,6 +320,16 @@ impl Pace for Rate {
         self.background = budget.device.background;
         self.place = Place::new(budget, self.bandwidth.average(), self.bandwidth.gap());
         self.state = self.state.wrapping_add(1).max(1);
+    }
+
+    fn holds_limits(&self) -> bool {
+        true
+    }
+
+    fn admitted(&mut self, now: Instant, id: GroupId, total: Total) {
+        if let Some(group) = self.groups.get_mut(id.0) {
+            group.caps.admitted(now, total);
+        }
     }
 
     fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {

@@ -222,7 +222,7 @@ mod tests {
     fn ask(pace: &mut Threshold, task: u64, now: u64, dirty: u64) -> Grant {
         let (task, group, size) = (TaskId(task), GroupId::ROOT, Bytes(MIB));
         let dirty = Dirty { device: Bytes(dirty), ..Dirty::default() };
-        pace.ask(Instant(now), &Write { task, group, size, fresh: size }, &dirty)
+        pace.ask(Instant(now), &Write { task, group, done: Bytes(0), size, fresh: size }, &dirty)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use iopace_core::group::Settings;
 use iopace_core::pace::rate::Rate;
-use iopace_core::pace::{self, Budget, Dirty, Grant, Pace, Picture, Write};
+use iopace_core::pace::{self, Budget, Dirty, Grant, Pace, Picture, Total, Write};
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -53,6 +53,15 @@ impl Pace for Checked {
     fn cleaned(&mut self, now: Instant, group: GroupId, size: Bytes, dirty: &Dirty) {
         self.now = self.now.max(now);
         self.rate.cleaned(now, group, size, dirty);
+    }
+
+    fn holds_limits(&self) -> bool {
+        self.rate.holds_limits()
+    }
+
+    fn admitted(&mut self, now: Instant, group: GroupId, total: Total) {
+        self.now = self.now.max(now);
+        self.rate.admitted(now, group, total);
     }
 
     fn spares_frames(&self) -> bool {

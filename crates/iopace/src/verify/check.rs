@@ -123,7 +123,8 @@ impl Verify<'_> {
             true => f64::from(block),
             false => chain[0].1.operations(key, direction, block),
         };
-        Ok(judge_limit(outcome, &tally, (waits, busy), one))
+        let edges = if chain[0].1.buffered && direction == Direction::Both { 2.0 } else { 1.0 };
+        Ok(judge_limit(outcome, &tally, (waits, busy), (one, edges)))
     }
 
     /// Does that as the group.

@@ -7,41 +7,29 @@
 //!
 //! Portions are 4 ms of the rate and at least a page, so that large writes do not come in lumps of
 //! seconds. An operation is what write-back makes of a large write, 128 KiB: so the disk counts no
-//! more than the door has let in, and a sync at the end does not wait for the rest. All of a write
-//! are counted with its first portion.
+//! more than the door has let in, and a sync at the end does not wait for the rest. A portion
+//! counts those that it begins.
 
 use super::pause::PAGE;
 use crate::group::Limits;
 use crate::group::Rates;
-use crate::group::rates::{Rate, limit_rates};
-use crate::limits::WRITE_BACK_LEN;
+use crate::group::rates::{Rate, Total, limit_rates, pieces};
 use crate::request::Lane;
 use crate::time::Instant;
+use crate::units::Bytes;
 use core::num::NonZeroU64;
 
 /// A portion is so many of a second's bytes: far below the per cent that a limit may be off.
 const PORTIONS_PER_SEC: u64 = 250;
 
-/// An operation is no more than this.
-const PIECE: NonZeroU64 = NonZeroU64::new(WRITE_BACK_LEN.0).expect("it is above 0");
-
 /// The meters of one group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Caps {
     limits: Limits,
     bytes: Vec<Rate>,
     operations: Vec<Rate>,
-    /// So many bytes of a write are one operation.
-    operation: NonZeroU64,
     /// The largest portion.
     portion: u64,
-}
-
-impl Default for Caps {
-    fn default() -> Caps {
-        let (bytes, operations) = (Vec::new(), Vec::new());
-        Caps { limits: Limits::default(), bytes, operations, operation: PIECE, portion: 0 }
-    }
 }
 
 impl Caps {
@@ -61,7 +49,6 @@ impl Caps {
             rates.into_iter().map(|(rate, ..)| rate).collect()
         };
         (self.bytes, self.operations) = (meters(true), meters(false));
-        self.operation = limits.iops_size.map_or(PIECE, |size| size.min(PIECE));
         let slowest = limits.sustained.wbps.into_iter().chain(limits.sustained.bps).min();
         self.portion = slowest
             .map_or(u64::MAX, |rate| (rate.get() / PORTIONS_PER_SEC / PAGE * PAGE).max(PAGE));
@@ -84,28 +71,36 @@ impl Caps {
         self.portion
     }
 
-    /// When all meters are open for a portion; `first`: it is the first one of its write.
-    pub(super) fn opens(&self, first: bool) -> Instant {
-        let operations = self.operations.iter().filter(|_| first);
-        let opens = self.bytes.iter().chain(operations).map(|rate| rate.meter.opens());
+    /// When all meters are open for a portion of `size` bytes, `done` bytes into its write.
+    pub(super) fn opens(&self, done: Bytes, size: Bytes) -> Instant {
+        let begins = pieces(done, size, self.limits.iops_size) > 0;
+        let operations = self.operations.iter().filter(|_| begins);
+        let opens = self.bytes.iter().chain(operations).map(Rate::opens);
         opens.max().unwrap_or(Instant::ZERO)
     }
 
-    /// Charges a portion of `size` bytes, and if it is the first, the operations of the `write`.
-    pub(super) fn charge(&mut self, now: Instant, size: u64, write: Option<u64>) {
+    /// Charges a portion of `size` bytes, `done` bytes into its write, and the operations that it
+    /// begins.
+    pub(super) fn charge(&mut self, now: Instant, done: Bytes, size: Bytes) {
         for rate in &mut self.bytes {
-            rate.charge(now, Lane::Write, size, None);
+            rate.charge(now, Lane::Write, size.get(), None);
         }
-        let Some(write) = write else { return };
-        for rate in &mut self.operations {
-            rate.charge(now, Lane::Write, write, Some(self.operation));
+        let pieces = pieces(done, size, self.limits.iops_size);
+        for rate in self.operations.iter_mut().filter(|_| pieces > 0) {
+            rate.charge_operations(now, pieces);
         }
+    }
+
+    /// Charges a request to what counts reads and writes together.
+    pub(super) fn admitted(&mut self, now: Instant, total: Total) {
+        let all = self.bytes.iter_mut().chain(&mut self.operations);
+        all.for_each(|rate| rate.charge_total(now, total));
     }
 
     /// Somebody waits: lateness of his timer is not lost.
     pub(super) fn wait(&mut self) {
         for rate in self.bytes.iter_mut().chain(&mut self.operations) {
-            rate.meter.wait();
+            rate.wait();
         }
     }
 }

@@ -7,7 +7,7 @@ use super::position::ONE;
 use crate::group::Weight;
 use crate::request::GroupId;
 use crate::time::Instant;
-use crate::units::BytesPerSec;
+use crate::units::{Bytes, BytesPerSec};
 
 /// No group above has a limit.
 const NONE: u32 = u32::MAX;
@@ -194,18 +194,22 @@ impl Groups {
 
     /// All limits of the group are open at an instant, the last one later than `now`: notes whose
     /// it is.
-    pub(super) fn waits(&mut self, id: u32, now: Instant, opens: Instant, first: bool) {
+    pub(super) fn waits(&mut self, id: u32, now: Instant, opens: Instant, portion: (Bytes, Bytes)) {
         let Some(group) = self.get_mut(id) else { return };
-        group.held_above |= opens > now.max(group.caps.opens(first));
+        group.held_above |= opens > now.max(group.caps.opens(portion.0, portion.1));
     }
 
-    /// When all limits are open, and the largest portion that they want.
-    pub(super) fn opens(&mut self, id: u32, first: bool) -> (Instant, u64) {
-        let (mut opens, mut portion) = (Instant::ZERO, u64::MAX);
-        self.each_cap(id, |caps| {
-            opens = opens.max(caps.opens(first));
-            portion = portion.min(caps.portion());
-        });
-        (opens, portion)
+    /// The largest portion that the limits want.
+    pub(super) fn portion(&mut self, id: u32) -> u64 {
+        let mut portion = u64::MAX;
+        self.each_cap(id, |caps| portion = portion.min(caps.portion()));
+        portion
+    }
+
+    /// When all limits are open for a portion of `size` bytes, `done` bytes into its write.
+    pub(super) fn opens(&mut self, id: u32, (done, size): (Bytes, Bytes)) -> Instant {
+        let mut opens = Instant::ZERO;
+        self.each_cap(id, |caps| opens = opens.max(caps.opens(done, size)));
+        opens
     }
 }

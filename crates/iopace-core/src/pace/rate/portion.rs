@@ -37,7 +37,7 @@ pub(super) fn still_waits(
     }
     if has_ticket {
         let granted = u64::from(task.ticket).min(size);
-        task.passes(granted < size);
+        task.passes();
         return Err(Grant::Pass(Bytes(granted)));
     }
     let is_due = now >= task.until;
@@ -86,12 +86,13 @@ pub(super) fn charge(
     let (id, size) = (write.group.0, write.size.0);
     let mut at = now;
     if groups.is_capped(id) {
-        let first = !task.continues();
-        let (opens, portion) = groups.opens(id, first);
-        (granted, at) = (granted.min(portion), now.max(opens));
-        groups.waits(id, now, opens, first);
+        granted = granted.min(groups.portion(id));
+        let portion = (write.done, Bytes(granted));
+        let opens = groups.opens(id, portion);
+        at = now.max(opens);
+        groups.waits(id, now, opens, portion);
         groups.each_cap(id, |caps| {
-            caps.charge(now, granted, first.then_some(size));
+            caps.charge(now, write.done, Bytes(granted));
             caps.wait();
         });
     }
@@ -105,7 +106,7 @@ pub(super) fn charge(
         task.wait(at, Some(granted as u32));
         return (Grant::Wait(at, Reason::Budget), fresh);
     }
-    task.passes(granted < size);
+    task.passes();
     (Grant::Pass(Bytes(granted)), fresh)
 }
 

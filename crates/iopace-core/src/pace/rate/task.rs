@@ -11,8 +11,6 @@ const USED: u8 = 1;
 const WAITS: u8 = 2;
 /// It waits with a ticket for a limit, and not for its rate.
 const TICKET: u8 = 4;
-/// The last portion was not the last of its write.
-const CONTINUES: u8 = 8;
 
 /// One task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,11 +61,6 @@ impl Task {
         self.flags & TICKET != 0
     }
 
-    /// Whether what it asks for next is the rest of a write.
-    pub(super) fn continues(&self) -> bool {
-        self.flags & CONTINUES != 0
-    }
-
     pub(super) fn wait(&mut self, until: Instant, ticket: Option<u32>) {
         self.until = until;
         self.flags |= WAITS;
@@ -82,12 +75,8 @@ impl Task {
         self.flags &= !(WAITS | TICKET);
     }
 
-    /// A portion passes; `rest`: more of the write is to come.
-    pub(super) fn passes(&mut self, rest: bool) {
-        self.flags = if rest { USED | CONTINUES } else { USED };
-    }
-
-    pub(super) fn gave_up(&mut self) {
+    /// A portion passes, or it gives up.
+    pub(super) fn passes(&mut self) {
         self.flags = USED;
     }
 }

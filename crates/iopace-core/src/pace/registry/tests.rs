@@ -51,7 +51,7 @@ impl Loop {
         let dirty = Bytes(self.dirty);
         let state = Dirty { device: dirty, group: Bytes(dirty.0 / 3), write_back: Bytes(4096) };
         let (id, size) = (TaskId(task), Bytes(rest));
-        let write = Write { task: id, group, size, fresh: size };
+        let write = Write { task: id, group, done: Bytes(0), size, fresh: size };
         match self.pace.ask(Instant(self.now), &write, &state) {
             Grant::Pass(granted) => {
                 assert!(granted.0 > 0 && granted <= size, "{name}: {granted:?} of {size:?}");

@@ -49,7 +49,7 @@ impl Guarantees {
     /// Groups to which something is owed, the longest first.
     pub(super) fn owed(&self, now: Instant) -> Vec<GroupId> {
         let opens = |guarantee: &Guarantee| {
-            let clocks = guarantee.rates.iter().map(|rate| rate.meter.opens());
+            let clocks = guarantee.rates.iter().map(Rate::opens);
             clocks.min().unwrap_or(Instant::NEVER).max(guarantee.again)
         };
         let all = self.0.iter().map(|(id, guarantee)| (opens(guarantee), *id));
@@ -61,8 +61,8 @@ impl Guarantees {
     /// A group is behind and this is served for it; a late turn is not lost to it.
     pub(super) fn redeem(&mut self, now: Instant, id: GroupId, request: &Request) {
         let Some(guarantee) = self.0.get_mut(&id) else { return };
-        guarantee.rates.iter_mut().for_each(|rate| rate.meter.wait());
-        let is_owed = |rate: &Rate| rate.counts(request.counts().0) && rate.meter.opens() <= now;
+        guarantee.rates.iter_mut().for_each(Rate::wait);
+        let is_owed = |rate: &Rate| rate.counts(request.counts().0) && rate.opens() <= now;
         if !guarantee.rates.iter().any(is_owed) {
             guarantee.again = now + AGAIN;
         }
@@ -81,7 +81,7 @@ impl Guarantees {
             let above = match self.0.get_mut(&id) {
                 Some(guarantee) => {
                     let rates = guarantee.rates.iter_mut();
-                    rates.for_each(|rate| rate.charge(now, lane, bytes.get(), None));
+                    rates.for_each(|rate| _ = rate.charge(now, lane, bytes.get(), None));
                     guarantee.parent
                 }
                 None => parent(id),

@@ -126,7 +126,8 @@ fn p8_no_input_is_out_of_range() {
             }
             _ => {
                 let size = Bytes(any(&mut random).max(1));
-                let write = Write { task, group: id, size, fresh: Bytes(any(&mut random)) };
+                let (done, fresh) = (Bytes(any(&mut random)), Bytes(any(&mut random)));
+                let write = Write { task, group: id, done, size, fresh };
                 match rate.ask(Instant(now), &write, &dirty) {
                     Grant::Pass(granted) => assert!(granted.0 > 0 && granted <= size),
                     Grant::Wait(at, _) => {

@@ -207,6 +207,7 @@ impl World {
         let write = Write {
             task: TaskId(index as u64),
             group: GroupId(group),
+            done: Bytes(task.plan.size - task.rest),
             size: Bytes(task.rest),
             fresh: Bytes(fresh),
         };
