@@ -140,7 +140,7 @@ fn a_limit_of_writes_is_what_the_client_gets() {
         // A busy machine may make it slower than the limit, and then it is tried again; faster it
         // never is.
         let mut took = Vec::new();
-        for _ in 0..5 {
+        for _ in 0..20 {
             took.push(time_of(&mut client, 16 * 1024, 2 * RATE, RATE));
             let last = took.last().expect("pushed").as_millis();
             assert!(last >= 990, "{took:?}: a second's worth in less");
