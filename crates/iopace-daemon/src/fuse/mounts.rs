@@ -61,10 +61,11 @@ struct Mount {
     /// Looks after it as long as it is there.
     backing: Backing,
     tree: Arc<Tree>,
-    /// Removed when all is durable.
-    _record: Option<Kept>,
     /// Nobody else mounts the directory as long as this is open.
     _lock: OwnedFd,
+    /// Removed when all is durable and let go of: dropped last, as who unmounts waits for it and
+    /// may mount the directory again at once.
+    _record: Option<Kept>,
 }
 
 impl Default for Mounts {
