@@ -123,8 +123,7 @@ impl Verify<'_> {
             true => f64::from(block),
             false => chain[0].1.operations(key, direction, block),
         };
-        let edges = if chain[0].1.buffered && direction == Direction::Both { 2.0 } else { 1.0 };
-        Ok(judge_limit(outcome, &tally, (waits, busy), (one, edges)))
+        Ok(judge_limit(outcome, &tally, (waits, busy), one))
     }
 
     /// Does that as the group.

@@ -209,14 +209,13 @@ pub fn busy_reason(busy: Option<f64>) -> Option<String> {
 /// 100 ms, which may be further off. Only what is above the limit in a window breaks it: a client
 /// that the machine was late for has less in one.
 ///
-/// `one` is what one request counts, and how many may lie on the edge of a window: one for each
-/// place where the limit is met. `waits` says whether the limit was what requests met, and `busy`
-/// whether the processors were free for them.
+/// `one` is what one request counts; `waits` says whether the limit was what requests met, and
+/// `busy` whether the processors were free for them.
 pub fn judge_limit(
     mut outcome: Outcome,
     tally: &Tally,
     (waits, busy): (Waits, Option<f64>),
-    (one, edges): (f64, f64),
+    one: f64,
 ) -> Outcome {
     let counts = match outcome.unit {
         Unit::BytesPerS => Counts::Bytes,
@@ -228,12 +227,11 @@ pub fn judge_limit(
     let off = achieved - asked;
     outcome.achieved = Some(achieved);
     outcome.off_percent = Some(off / asked * 100.0);
-    let edge = one * edges;
-    let second = tally.windows(Duration::from_secs(1), counts, asked, (part, edge));
+    let second = tally.windows(Duration::from_secs(1), counts, asked, (part, one));
     let short = Duration::from_millis(100);
-    let short = tally.windows(short, counts, asked, (part * SHORT_WINDOWS_TIMES, edge));
+    let short = tally.windows(short, counts, asked, (part * SHORT_WINDOWS_TIMES, one));
     outcome.windows = second.into_iter().chain(short).collect();
-    let room = asked * part + edge / steady.as_secs_f64();
+    let room = asked * part + one / steady.as_secs_f64();
     if off > room {
         return outcome.broken("more passed than the limit allows");
     }
@@ -272,7 +270,7 @@ mod tests {
         outcome.tolerance_percent = 1.0;
         outcome.seen(&tally, times.steady());
         let waits = Waits { held_ns, queued_ns: 0, disk_ns: 10 };
-        judge_limit(outcome, &tally, (waits, busy), (1000.0, 1.0))
+        judge_limit(outcome, &tally, (waits, busy), 1000.0)
     }
 
     #[test]
@@ -286,7 +284,7 @@ mod tests {
             outcome.tolerance_percent = 1.0;
             outcome.seen(&tally, times.steady());
             let waits = Waits { held_ns: 1000, queued_ns: 0, disk_ns: 10 };
-            let outcome = judge_limit(outcome, &tally, (waits, Some(1.0)), (each, 1.0));
+            let outcome = judge_limit(outcome, &tally, (waits, Some(1.0)), each);
             (outcome.verdict, outcome.achieved)
         };
         assert_eq!(judged(250, 8.0), (Verdict::Holds, Some(1000.0)));
