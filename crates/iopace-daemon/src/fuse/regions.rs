@@ -197,9 +197,13 @@ impl Places for Regions {
     fn target(&self, extent: Extent) -> Target {
         let at = extent.offset().get().saturating_sub(BASE);
         let number = u32::try_from(at / SIZE).unwrap_or(COUNT);
-        let kept = self.lock().kept.get(&number).map(|(file, _)| Arc::clone(file));
+        let kept = self.lock().kept.get(&number).cloned();
         match kept {
-            Some(file) => Target::new(file, at % SIZE),
+            Some((file, region)) => {
+                let mut target = Target::new(file, at % SIZE);
+                target.region = Some(region);
+                target
+            }
             None => Target::gone(Arc::clone(&self.root)),
         }
     }

@@ -4,6 +4,7 @@
 //! file as long as the kernel knows it, whoever removes it by whatever way.
 
 use super::super::data::FileState;
+use super::leaving::Mark;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -73,6 +74,8 @@ pub(crate) struct Inode {
     pub(super) path: OwnedFd,
     /// What the scheduled path keeps here.
     pub(crate) state: FileState,
+    /// Gone after the descriptor: the last field.
+    pub(super) mark: OnceLock<Mark>,
 }
 
 impl Inode {
@@ -159,6 +162,7 @@ impl Inodes {
             kind: FileType::from_raw_mode(stat.st_mode),
             path: root,
             state: FileState::default(),
+            mark: OnceLock::new(),
         });
         Ok(Inodes { root, table: Mutex::default(), numbers: Mutex::default() })
     }
@@ -191,6 +195,7 @@ impl Inodes {
             kind: FileType::from_raw_mode(stat.st_mode),
             path,
             state: FileState::default(),
+            mark: OnceLock::new(),
         });
         let known = Known { inode: Arc::clone(&inode), lookups: 1, place: Some(place) };
         table.known.insert(id, known);

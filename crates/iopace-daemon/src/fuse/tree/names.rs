@@ -4,6 +4,7 @@ use super::super::data::Caller;
 use super::attr::to_attr;
 use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
+use super::leaving::Need;
 use super::{Tree, refused};
 use fuser::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
@@ -84,6 +85,7 @@ impl Tree {
     ) -> io::Result<Entry> {
         check(name)?;
         let parent = self.inode(parent)?;
+        self.await_room(&parent, Need::File);
         let folder = parent.path.as_fd();
         act_for(from, umask, self.acts_for_others, || {
             match new {
@@ -106,6 +108,7 @@ impl Tree {
     pub(super) fn link(&self, id: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<Entry> {
         check(name)?;
         let (inode, parent) = (self.inode(id)?, self.inode(parent)?);
+        self.await_room(&parent, Need::Bytes(0));
         let flags = AtFlags::SYMLINK_FOLLOW;
         rustix::fs::linkat(descriptors()?, inode.name(), &parent.path, name, flags)?;
         self.find(&parent, name)
@@ -114,7 +117,11 @@ impl Tree {
     /// Takes a name away: of a directory (`AtFlags::REMOVEDIR`) or of anything else.
     pub(super) fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> io::Result<()> {
         check(name)?;
-        Ok(rustix::fs::unlinkat(&self.inode(parent)?.path, name, flags)?)
+        let parent = self.inode(parent)?;
+        let leaver = self.leaver(&parent, name);
+        rustix::fs::unlinkat(&parent.path, name, flags)?;
+        self.has_left(leaver);
+        Ok(())
     }
 
     /// Renames, with the flags of `renameat2`.
@@ -129,16 +136,20 @@ impl Tree {
         check(new_name)?;
         let (old, new) = (self.inode(parent)?, self.inode(new_parent)?);
         let flags = RenameFlags::from_bits_retain(flags);
+        let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
+        let leaver = replaces.then(|| self.leaver(&new, new_name)).flatten();
         let rename = || {
             rustix::fs::renameat_with(&old.path, name, &new.path, new_name, flags)?;
             Ok(())
         };
         if flags.contains(RenameFlags::WHITEOUT) {
             // This one creates a file where the old name was.
-            act_for(from, 0, self.acts_for_others, rename)
+            act_for(from, 0, self.acts_for_others, rename)?;
         } else {
-            rename()
+            rename()?;
         }
+        self.has_left(leaver);
+        Ok(())
     }
 
     /// Where a symbolic link points to.

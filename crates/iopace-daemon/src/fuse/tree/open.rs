@@ -3,6 +3,7 @@
 use super::super::data::{Caller, Opened, WriteMode};
 use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
+use super::leaving::Need;
 use super::names::{Entry, check};
 use super::{Tree, refused};
 use crate::io::file::File as Real;
@@ -60,6 +61,7 @@ impl Tree {
     ) -> io::Result<(Entry, Handle)> {
         check(name)?;
         let parent = self.inode(parent)?;
+        self.await_room(&parent, Need::File);
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let kept = asked & KEPT;
         let create = kept | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

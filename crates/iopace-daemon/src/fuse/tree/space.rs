@@ -2,6 +2,7 @@
 
 use super::super::data::Caller;
 use super::attr::strip_privileges;
+use super::leaving::Need;
 use super::{Tree, refused};
 use fuser::{FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom, StatVfs};
@@ -31,10 +32,13 @@ impl Tree {
     ) -> io::Result<()> {
         let opened = self.file(handle)?;
         let flags = FallocateFlags::from_bits_retain(mode.cast_unsigned());
-        strip_privileges(from, &opened.inode)?;
-        rustix::fs::fallocate(&opened.file, flags, offset, len)?;
         let moves = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
         let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+        if !flags.intersects(FallocateFlags::COLLAPSE_RANGE | FallocateFlags::PUNCH_HOLE) {
+            self.await_room(&opened.inode, Need::Bytes(len));
+        }
+        strip_privileges(from, &opened.inode)?;
+        rustix::fs::fallocate(&opened.file, flags, offset, len)?;
         let end = if flags.intersects(moves) {
             u64::MAX
         } else if flags.intersects(clears) {

@@ -3,6 +3,7 @@
 mod borders;
 mod callers;
 mod copies;
+mod leaving;
 mod listing;
 mod open_files;
 mod random;
