@@ -137,19 +137,22 @@ fn a_limit_of_writes_is_what_the_client_gets() {
             }
             count
         });
-        // A busy machine may make it slower than the limit, and then it is tried again; faster it
-        // never is.
-        let mut took = Vec::new();
-        for _ in 0..20 {
+        // A busy machine may make it slower than the limit, and then it is tried again. It may also
+        // have the client see the beginning late and the end not: that evens out, so on the whole
+        // it is never faster.
+        let whole = Duration::from_millis(990);
+        let mut took: Vec<Duration> = Vec::new();
+        let holds = |took: &[Duration]| {
+            let is_exact = |time: &Duration| (whole..=Duration::from_millis(1_010)).contains(time);
+            let sum: Duration = took.iter().sum();
+            took.iter().any(is_exact) && sum >= whole * took.len() as u32
+        };
+        while took.len() < 20 && !holds(&took) {
             took.push(time_of(&mut client, 16 * 1024, 2 * RATE, RATE));
-            let last = took.last().expect("pushed").as_millis();
-            assert!(last >= 990, "{took:?}: a second's worth in less");
-            if last <= 1_010 {
-                break;
-            }
         }
+        // First: whoever else writes would write for ever.
         stop.store(true, Relaxed);
-        assert!(took.iter().any(|time| time.as_millis() <= 1_010), "{took:?}");
+        assert!(holds(&took), "{took:?}");
         assert!(other.join().expect("not disturbed") > 100);
     });
 }
