@@ -46,7 +46,7 @@ use tokio::time::{sleep, timeout};
 
 /// Work that was ready for so long is done by those who wait for it. Far below the ten seconds that
 /// a client has, far above what a turn of an idle processor takes.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// So often it is looked meanwhile whether it is ready.
 const LOOKS: u32 = 10;

@@ -1,7 +1,7 @@
 //! The daemon's end of the control socket: who may come in, and how many.
 
 use super::Controlled;
-use super::aside::Aside;
+use super::aside::{Aside, PATIENCE};
 use super::guest::converse;
 use super::hall::{Hall, in_turn};
 use super::port::Port;
@@ -23,8 +23,9 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Answers on their way at shutdown are waited for this long.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Answers on their way at shutdown are waited for this long: on a machine without a moment for the
+/// thread [`aside`](super::aside) their ends are sent once its patience is over.
+const DRAIN_TIMEOUT: Duration = PATIENCE.saturating_mul(3);
 
 /// After a failed accept (no descriptors left, for example) the next try waits this long.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
