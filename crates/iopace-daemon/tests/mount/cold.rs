@@ -2,11 +2,11 @@
 
 use super::Mounted;
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs;
-use std::io::IoSliceMut;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::ptr::null_mut;
 
 /// Not a whole number of pages, let alone of requests.
 const SIZE: usize = (8 << 20) + 5000;
@@ -32,27 +32,51 @@ fn over_itself() -> Option<(Mounted, PathBuf, fs::File)> {
     Some((mounted, name, below.expect("prepared")))
 }
 
-/// Whether the page there is in the cache below; asking may have it read.
+/// Whether the page there is in the cache below. Whoever asked by a read that waits for nothing
+/// would have it read, and on a busy machine find it.
 fn is_cached(file: &fs::File, offset: u64) -> bool {
-    let mut page = [0; 4096];
-    let answer = preadv2(file, &mut [IoSliceMut::new(&mut page)], offset, ReadWriteFlags::NOWAIT);
-    answer != Err(Errno::AGAIN)
+    let mut is_there = [0];
+    // SAFETY: a new mapping of a page that the file has, which nobody touches; of the three calls
+    // only the second writes, one byte for its one page.
+    unsafe {
+        let page = mmap(null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, file, offset);
+        let page = page.expect("mapped");
+        assert_eq!(libc::mincore(page, 4096, is_there.as_mut_ptr()), 0);
+        munmap(page, 4096).expect("unmapped");
+    }
+    is_there[0] & 1 == 1
+}
+
+/// Reads a cold file twice: how much of it was asked for the first time, and the second, and
+/// whether the cache below has it then.
+fn read_twice() -> Option<(u64, u64, bool)> {
+    let (mounted, name, below) = over_itself()?;
+    if is_cached(&below, 6 << 20) {
+        println!("skipped: the file system keeps what is not needed");
+        return None;
+    }
+    let asked = || mounted.device().status().stats.read.bytes.get();
+    assert!(fs::read(&name).expect("read") == content());
+    let first = asked();
+    let is_below = is_cached(&below, 4 << 20);
+    assert!(fs::read(&name).expect("read") == content());
+    Some((first, asked() - first, is_below))
 }
 
 #[test]
 fn one_copy_of_what_is_read_is_enough() {
-    let Some((mounted, name, below)) = over_itself() else { return };
-    if is_cached(&below, 6 << 20) {
-        println!("skipped: the file system keeps what is not needed");
-        return;
+    // All of it, once, and the cache above has it. A kernel that takes pages from everybody now and
+    // then, without need (DAMON_RECLAIM), may have taken some of these.
+    let (mut tries, all) = (Vec::new(), SIZE as u64..SIZE as u64 + 4096);
+    for _ in 0..8 {
+        let Some((first, second, is_below)) = read_twice() else { return };
+        assert!(!is_below, "the cache above has it");
+        if all.contains(&first) && second == 0 {
+            return;
+        }
+        tries.push((first, second));
     }
-    fadvise(&below, 0, None, Advice::DontNeed).expect("advised");
-    assert!(fs::read(&name).expect("read") == content());
-    let asked = mounted.device().status().stats.read.bytes.get();
-    assert!((SIZE as u64..SIZE as u64 + 4096).contains(&asked), "all of it, once: {asked}");
-    assert!(!is_cached(&below, 4 << 20), "the cache above has it");
-    assert!(fs::read(&name).expect("read") == content());
-    assert_eq!(mounted.device().status().stats.read.bytes.get(), asked, "nothing more");
+    panic!("all of it once, and nothing more: {tries:?}");
 }
 
 #[test]

@@ -7,8 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn run(program: &str, words: &[&Path]) -> bool {
     Command::new(program).args(words).output().is_ok_and(|ran| ran.status.success())
@@ -55,9 +54,25 @@ fn mounted() -> Option<Mounted> {
     Some(mounted)
 }
 
-/// Waits until programs have asked for something.
-fn settle() {
-    thread::sleep(Duration::from_millis(500));
+/// Runs a program until what it asked for waits in us, or keeps a thread of ours, which the file
+/// system below does not let go.
+fn run_until_kept(mounted: &Mounted, command: &str) -> Child {
+    let all = || waiting(mounted) + kept();
+    let (before, mut looks) = (all(), 0);
+    let child = mounted.run_in("/", command);
+    // Threads wait for a disk as well, but not for so long.
+    wait_for(command, || {
+        looks = if all() > before { looks + 1 } else { 0 };
+        looks == 40
+    });
+    child
+}
+
+/// How many threads of ours are in the midst of something in the kernel that nobody can end.
+fn kept() -> usize {
+    let threads = fs::read_dir("/proc/self/task").expect("procfs").flatten();
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats.filter(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" D"))).count()
 }
 
 /// How many requests wait for their answer without a thread.
@@ -95,8 +110,7 @@ fn whoever_waits_for_a_frozen_file_system_can_be_killed() {
     ];
     // One after the other: who waits for a lock in the kernel itself is not killed by us.
     for command in commands {
-        let child = mounted.run_in("/", command);
-        settle();
+        let child = run_until_kept(&mounted, command);
         kill_all(vec![(command, child)]);
     }
     // What needs no change goes on meanwhile.
@@ -120,8 +134,7 @@ fn what_was_given_up_overtakes_nobody() {
     let Some(mounted) = mounted() else { return };
     fs::write(mounted.below("moved"), "moved").expect("written");
     let frozen = Frozen::new(mounted.below(""));
-    let gone = mounted.run_in("/", "mv at/moved at/away");
-    settle();
+    let gone = run_until_kept(&mounted, "mv at/moved at/away");
     kill_all(vec![("mv", gone)]);
     // Done before the other, this would take its file away.
     let mut next = mounted.run_in("/", "mv -f at/old at/moved");
@@ -143,8 +156,7 @@ fn a_direct_write_that_was_given_up_overtakes_nobody() {
     let Some(mounted) = mounted() else { return };
     let frozen = Frozen::new(mounted.below(""));
     let words = "bs=1M count=1 oflag=direct conv=notrunc of=at/written";
-    let gone = mounted.run_in("/", &format!("dd if=/dev/zero {words}"));
-    settle();
+    let gone = run_until_kept(&mounted, &format!("dd if=/dev/zero {words}"));
     kill_all(vec![("dd", gone)]);
     let before = waiting(&mounted);
     let mut next = mounted.run_in("/", &format!("dd if=at/old {words}"));
@@ -159,8 +171,7 @@ fn a_mount_of_a_frozen_file_system_ends() {
     let Some(mounted) = mounted() else { return };
     let below = mounted.below("");
     let frozen = Frozen::new(below);
-    let mut waits = mounted.run_in("/", "rm -f at/removed");
-    settle();
+    let mut waits = run_until_kept(&mounted, "rm -f at/removed");
     let begin = Instant::now();
     let daemon = mounted.daemon.as_ref().expect("it runs");
     daemon.mounts().cut();

@@ -26,6 +26,10 @@ use std::time::{Duration, Instant};
 /// A test that waits longer than this hangs, and fails.
 const HANG: Duration = Duration::from_secs(60);
 
+/// A test that takes longer than this is cut off its mount: it is ended after five minutes, and
+/// could not be while it waits for its own mount.
+const CUT: Duration = Duration::from_secs(240);
+
 /// A directory `below`, mounted at `at`; unmounted when it goes, also when the test has failed.
 struct Mounted {
     folder: tempfile::TempDir,
@@ -58,11 +62,10 @@ impl Mounted {
         let mut config = DaemonConfig { mounts: vec![mount], ..DaemonConfig::default() };
         change(&mut config);
         let daemon = Daemon::start(config).expect("it mounts");
-        // A test that waits for its own mount could not even be killed.
         let (watch, over) = mpsc::channel::<()>();
         let watched = Arc::clone(&daemon);
         thread::spawn(move || {
-            if over.recv_timeout(HANG) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if over.recv_timeout(CUT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 watched.mounts().cut();
             }
         });
@@ -92,6 +95,13 @@ impl Mounted {
             groups.create(group, false).expect("made");
         }
         groups.write(group, "io.max", &format!("below {max}")).expect("written");
+    }
+
+    /// How many requests and buffered writes wait in the engine, those of programs that were killed
+    /// since included.
+    fn in_line(&self) -> usize {
+        let engine = self.device().status().engine;
+        engine.waiting_count + engine.paced_count
     }
 
     /// A shell command that pays as the group from its first request on.
@@ -163,23 +173,29 @@ fn what_is_written_is_read_and_durable_below() {
     assert_eq!(status.memory.expect("buffered").dirty.device.get(), 0, "all is written back");
 }
 
-/// The kernel reads nothing ahead below the mount, and nothing because we asked what is cached.
-#[test]
-fn cold_reads_are_requests() {
-    let Some(mounted) = Mounted::new(|_| {}) else { return };
+/// How much is asked of the device for 8 MiB that are not cached.
+fn asked_for_cold() -> Option<u64> {
+    let mounted = Mounted::new(|_| {})?;
     let data = vec![7; 8 << 20];
     fs::write(mounted.below("cold"), &data).expect("written");
     let file = fs::File::open(mounted.below("cold")).expect("open");
     file.sync_all().expect("durable");
     // Not cached any more; some file systems do not do that.
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advised");
-    let status = || mounted.daemon.as_ref().expect("it runs").devices()[0].status();
-    let before = status().stats.read.bytes.get();
+    let asked = || mounted.device().status().stats.read.bytes.get();
+    let before = asked();
     assert!(fs::read(mounted.at("cold")).expect("read") == data);
-    let asked = status().stats.read.bytes.get() - before;
-    if asked == 0 {
+    Some(asked() - before)
+}
+
+/// The kernel reads nothing ahead below the mount, and nothing because we asked what is cached.
+#[test]
+fn cold_reads_are_requests() {
+    // Some kernels take pages from everybody now and then, these too before they are used.
+    let tries: Vec<u64> = (0..4).map_while(|_| asked_for_cold()).collect();
+    if tries.iter().all(|asked| *asked == 0) {
         println!("skipped: the file system keeps what is not needed");
         return;
     }
-    assert_eq!(asked, 8 << 20);
+    assert!(tries.contains(&(8 << 20)), "{tries:?}");
 }

@@ -27,8 +27,9 @@ fn stalled(change: impl FnOnce(&mut iopace_daemon::config::DaemonConfig)) -> Opt
         ("/slow", "dd if=/dev/zero of=at/taste bs=64k count=2 oflag=direct conv=notrunc"),
     ];
     for (group, taste) in tastes {
+        let before = mounted.in_line();
         let mut taste = mounted.run_in(group, taste);
-        settle();
+        wait_for("what waits for its limit", || mounted.in_line() > before);
         taste.kill().expect("killed");
         wait_for("the end of a killed program", || taste.try_wait().is_ok_and(|e| e.is_some()));
     }
@@ -57,12 +58,16 @@ fn programs_can_be_killed(model: Option<&str>) {
         }
     };
     let Some(mounted) = stalled(change) else { return };
-    let run = |command: &str| mounted.run_in("/slow", command);
+    let run = |command: &str| {
+        let before = mounted.in_line();
+        let child = mounted.run_in("/slow", command);
+        wait_for("what waits for its limit", || mounted.in_line() > before);
+        child
+    };
     let reader = mounted.run_with("3< at/old", "/slow/reads", "cat <&3");
     let writer = run("dd if=/dev/zero of=at/written bs=1M count=8");
     let syncer = run("dd if=/dev/zero of=at/synced bs=64k count=1 conv=fsync");
     let direct = run("dd if=/dev/zero of=at/direct bs=64k count=1 oflag=direct");
-    settle();
     // Others are not held up.
     fs::write(mounted.at("other"), [1; 4096]).expect("written");
     assert_eq!(fs::read(mounted.at("other")).expect("read"), [1; 4096]);
@@ -80,7 +85,6 @@ fn programs_can_be_killed(model: Option<&str>) {
     }
     // The mount ends, whoever waits.
     let mut last = run("dd if=/dev/zero of=at/written bs=1M count=8 conv=notrunc");
-    settle();
     let begin = Instant::now();
     drop(mounted);
     assert!(begin.elapsed() < HANG, "{:?}", begin.elapsed());
@@ -193,7 +197,15 @@ fn an_fsync_does_not_wait_to_learn_whether_anybody_reads() {
         }
         begin.elapsed()
     };
-    let (ours, plain) = (time(&ours), time(&plain));
-    // Half a second for each would be ten.
-    assert!(ours < plain * 4 + Duration::from_secs(4), "{ours:?} and {plain:?} without us");
+    // The disk may stand still for some seconds, for others' sake; half a second for each would be
+    // ten each time.
+    let mut tries = Vec::new();
+    for _ in 0..3 {
+        let (ours, plain) = (time(&ours), time(&plain));
+        if ours < plain * 4 + Duration::from_secs(4) {
+            return;
+        }
+        tries.push((ours, plain));
+    }
+    panic!("ours, and without us: {tries:?}");
 }
