@@ -12,8 +12,8 @@ use tempfile::TempDir;
 /// A wait that takes longer is a fault.
 const HANG: Duration = Duration::from_secs(20);
 
-/// What is given to a mount that is to be cut.
-const SHORT: Duration = Duration::from_millis(300);
+/// What is given to a mount that is to be cut: enough to unmount it on a busy machine.
+const SHORT: Duration = Duration::from_secs(3);
 
 /// A directory with a file, and a place to mount it; unmounted whatever happens.
 struct Bench {
@@ -171,6 +171,11 @@ fn a_busy_mount_is_unmounted_lazily_and_its_user_is_named() {
         .stdin(Stdio::null())
         .spawn()
         .expect("sleep");
+    // It has the name of its parent for a moment.
+    let comm = format!("/proc/{}/comm", child.id());
+    while fs::read_to_string(&comm).expect("procfs") != "sleep\n" {
+        thread::yield_now();
+    }
     let ended = session.end(SHORT);
     child.kill().expect("killed");
     child.wait().expect("waited");

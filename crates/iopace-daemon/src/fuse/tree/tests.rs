@@ -255,20 +255,26 @@ fn mount_tree(tree: &Arc<Tree>, mount: &Path) -> BackgroundSession {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.mount, rustix::mount::UnmountFlags::DETACH);
         if let Some(session) = self.session.take() {
-            let _ = session.join();
+            unmount(session, &self.mount);
         }
     }
 }
 
-/// Waits until something is so: what the kernel does by itself is done within a second or two.
+/// Unmounts it, whoever looks at it at that moment: others list the mounts of all.
+fn unmount(session: BackgroundSession, mount: &Path) {
+    let _ = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::DETACH);
+    let _ = session.join();
+}
+
+/// Waits until something is so: what the kernel does by itself is done within a second or two, on a
+/// busy machine some more.
 fn until(what: &str, so: impl Fn() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if so() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("not so after five seconds: {what}");
+    panic!("not so after a minute: {what}");
 }

@@ -1,6 +1,6 @@
 //! Other devices below the directory, the mount below itself, two mounts, flags of files.
 
-use super::{Mounted, mount_tree};
+use super::{Mounted, mount_tree, unmount};
 use crate::fuse::tree::{Options, Tree};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -61,7 +61,7 @@ fn a_mount_below_its_own_directory_is_not_entered_through_itself() {
     let deeper = fs::metadata(point.join("point"));
     let listed = fs::read_dir(&point).unwrap().filter(|entry| entry.is_ok()).count();
     let other = fs::write(point.join("mount/f"), "through two mounts");
-    session.umount_and_join().unwrap();
+    unmount(session, &point);
     assert_eq!(deeper.unwrap_err().raw_os_error(), Some(libc::ELOOP));
     assert_eq!(listed, 4);
     other.unwrap();
@@ -125,7 +125,7 @@ fn two_mounts_of_a_directory_see_the_same_files() {
     let created = File::create_new(other.join("g")).and(File::create_new(mounted.mount.join("g")));
     let number = |folder: &std::path::Path| fs::metadata(folder.join("f")).unwrap().ino();
     let numbers = [number(&other), number(&mounted.mount)];
-    session.umount_and_join().unwrap();
+    unmount(session, &other);
     assert_eq!(first, "one");
     assert_eq!(created.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(numbers[0], numbers[1]);

@@ -140,7 +140,7 @@ fn what_was_listed_is_forgotten_when_it_goes() {
     }
     super::until("all are forgotten", || mounted.tree.inodes_known() == 0);
     super::until("all are told", || mounted.data.forgotten.lock().unwrap().len() == 300);
-    assert_eq!(mounted.tree.files_open(), 0);
+    super::until("nothing is open", || mounted.tree.files_open() == 0);
 }
 
 #[test]
