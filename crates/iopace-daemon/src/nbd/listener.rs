@@ -138,13 +138,17 @@ impl Drop for Acceptor {
     }
 }
 
-/// Waits for a client; false when it is time to stop.
+/// Waits for a client; false when it is time to stop. A signal that this thread handles is none of
+/// both: to accept then would wait for a client, and nobody could stop that.
 fn wait(listener: &Listener, stop: &OwnedFd) -> bool {
     let mut fds =
         [PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-    match poll(&mut fds, None) {
-        Ok(_) => fds[1].revents().is_empty(),
-        Err(error) => error == rustix::io::Errno::INTR,
+    loop {
+        match poll(&mut fds, None) {
+            Ok(_) => return fds[1].revents().is_empty(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
     }
 }
 
@@ -179,5 +183,33 @@ struct Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         self.daemon.leave(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::thread::JoinHandleExt;
+
+    extern "C" fn nothing(_: libc::c_int) {}
+
+    #[test]
+    fn a_signal_is_no_client() {
+        let place = tempfile::tempdir().expect("a directory");
+        let listen = Listen::Unix(place.path().join("s"));
+        let listener = Listener::bind(&listen).expect("bound");
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).expect("there is one");
+        let stopped = stop.try_clone().expect("cloned");
+        let waiting = thread::spawn(move || wait(&listener, &stopped));
+        // SAFETY: the handler does nothing; no other test of this process has this signal.
+        unsafe { libc::signal(libc::SIGUSR2, nothing as extern "C" fn(libc::c_int) as usize) };
+        for _ in 0..20 {
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(waiting.as_pthread_t(), libc::SIGUSR2) };
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!waiting.is_finished(), "it would accept now");
+        rustix::io::write(&stop, &1u64.to_ne_bytes()).expect("told");
+        assert!(!waiting.join().expect("ended"));
     }
 }
