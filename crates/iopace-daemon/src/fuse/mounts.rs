@@ -19,7 +19,7 @@ use crate::daemon::{Daemon, StartError};
 use crate::device::Device;
 use crate::limits::FUSE_READ_AHEAD_KB;
 use crate::timer::Timers;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, openat};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::process::geteuid;
@@ -32,6 +32,13 @@ use tokio::sync::watch;
 
 /// The kernel's own directories: under a mount, neither FUSE nor `/proc` could be reached by us.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// A daemon that was killed lets go of the mount first and of the lock of its directory after that:
+/// it is looked so often, for two seconds in all.
+const LEFT_LOOKS: u32 = 100;
+
+/// Between two looks.
+const LEFT_STEP: Duration = Duration::from_millis(20);
 
 /// A directory that is open and ours, not yet mounted.
 pub(crate) struct Prepared {
@@ -97,7 +104,8 @@ impl Prepared {
     fn open(mount: &MountConfig, config: &DaemonConfig) -> Result<Prepared, MountError> {
         let directory = place(&mount.directory)?;
         let mountpoint = mount.mountpoint.as_deref().map_or(Ok(directory.clone()), place)?;
-        if clear(&mountpoint)? == Found::Recovered {
+        let found = clear(&mountpoint)?;
+        if found == Found::Recovered {
             let shown = mountpoint.display();
             tracing::warn!("{shown}: the mount of a daemon that was killed is cleared away");
         }
@@ -109,7 +117,15 @@ impl Prepared {
             return Err(MountError::Itself(mountpoint));
         }
         check_own(&mountpoint, config)?;
-        let (root, lock) = lock(&directory)?;
+        let mut locked = lock(&directory);
+        for _ in 0..LEFT_LOOKS {
+            if found == Found::Free || !matches!(locked, Err(MountError::Locked(_))) {
+                break;
+            }
+            thread::sleep(LEFT_STEP);
+            locked = lock(&directory);
+        }
+        let (root, lock) = locked?;
         let flags = inherited_flags(&root);
         let flags = flags.map_err(|error| MountError::Open(directory.clone(), error))?;
         let inside = std::fs::read_dir(&mountpoint);
@@ -128,7 +144,11 @@ impl Prepared {
         choice: (IoEngineChoice, u64),
         timers: &Arc<Timers>,
     ) -> Result<Arc<dyn Device>, StartError> {
-        let directory = self.lock.try_clone().map_err(StartError::Threads)?;
+        // Opened anew: the lock is to go with `lock`, and the device stays until the daemon ends.
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(&self.lock, ".", flags, Mode::empty());
+        let directory =
+            directory.map_err(|error| MountError::Open(self.directory.clone(), error.into()))?;
         let backing = Backing::open(&self.config, directory, choice, timers)?;
         let device = Arc::clone(&backing.device);
         self.backing = Some(backing);
