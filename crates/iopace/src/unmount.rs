@@ -20,6 +20,10 @@ use std::time::Duration;
 /// How often it is looked whether the daemon has let go.
 const STEP: Duration = Duration::from_millis(50);
 
+/// Tries to unmount it in order: who lists mounts, or looks for who uses one, has it in use for a
+/// moment.
+const LOOKS: u32 = 10;
+
 /// Unmounts and waits.
 ///
 /// # Errors
@@ -77,7 +81,15 @@ fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Fa
             path.display()
         ));
     }
-    match within(path, false, patience) {
+    let mut done = within(path, false, patience);
+    for _ in 1..LOOKS {
+        if !matches!(done, Some(Err(UnmountError::Busy))) {
+            break;
+        }
+        thread::sleep(STEP);
+        done = within(path, false, patience);
+    }
+    match done {
         Some(Err(UnmountError::Busy)) => {
             let users = busy::list(&busy::users(entry.device));
             note(format_args!("{} is in use by {users}: unmounted lazily", path.display()));
