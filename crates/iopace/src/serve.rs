@@ -17,8 +17,7 @@ pub use plan::Plan;
 use signals::Signals;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
@@ -123,12 +122,14 @@ fn bind(
         Control::None => None,
         Control::At(path) => Some(bind(&path)?),
         Control::Default => {
+            // A second daemon takes a name of its own; 'iopace sched' looks at all of them. One of
+            // the same name may still be ending, or start at the same moment.
             let own = format!("{socket_name}.{CONTROL_ENDING}");
-            // A second daemon takes a name of its own; 'iopace sched' looks at all of them.
-            let free = |path: &PathBuf| UnixStream::connect(path).is_err();
-            let first = beside(CONTROL.into()).filter(free);
-            let path = first.or_else(|| beside(own)).expect("the default needs the directory");
-            Some(bind(&path)?)
+            let third = format!("{socket_name}-{}.{CONTROL_ENDING}", std::process::id());
+            let [first, own, third] = [CONTROL.into(), own, third]
+                .map(|name| beside(name).expect("the default needs the directory"));
+            let usual = [first, own].iter().find_map(|path| Server::bind(path).ok());
+            Some(usual.map_or_else(|| bind(&third), Ok)?)
         }
     };
     config.control = server.as_ref().map(|server| server.path().to_owned());
