@@ -19,8 +19,9 @@ use std::time::Duration;
 /// How often it is looked whether the daemon has ended.
 const STEP: Duration = Duration::from_millis(50);
 
-/// All is durable and detached: what is left for the daemon takes milliseconds.
-const END_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// All is durable and detached: what is left for the daemon takes milliseconds, on a busy machine
+/// seconds.
+const END_PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// Looks at who has the device open: udev and others open a new disk for a moment.
 const LOOKS: u32 = 20;

@@ -36,8 +36,9 @@ const MESSAGES_MAX: usize = 64;
 const ASKED_MAX: usize = 4;
 
 /// Before it stops, it waits until nothing was asked for so long: a held Ctrl-Z, or the key and a
-/// signal, ask several times, and what comes after `fg` would stop it again.
-const STOP_AFTER: Duration = Duration::from_millis(20);
+/// signal, ask several times, and what comes after `fg` would stop it again. A held key repeats
+/// each 25 to 40 ms, and the thread that reads keys may be kept from a processor for some 10 ms.
+const STOP_AFTER: Duration = Duration::from_millis(150);
 
 /// Something that happened.
 enum Message {
