@@ -3,7 +3,8 @@
 mod attached;
 mod common;
 
-use attached::{Bench, pattern, tool, until};
+use attached::{Bench, pattern, tool};
+use common::{umount, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -38,7 +39,7 @@ fn a_file_system_lives_on_it() {
     tool(&["sync", "-f", &mnt]);
     tool(&["fstrim", &mnt]);
     assert!(used() + (16 << 20) < before, "{} of {before}", used());
-    tool(&["umount", &mnt]);
+    umount(&bench.path("mnt"));
     tool(&["fsck.ext4", "-fn", &disk]);
     // Once more, from a new daemon.
     let ran = bench.run(&["detach", "big.img"]);
@@ -47,7 +48,7 @@ fn a_file_system_lives_on_it() {
     let disk = bench.attach(&["big.img", "--read-only"]);
     tool(&["mount", "-o", "ro", &disk, &mnt]);
     assert!(fs::read(bench.path("mnt/one")).expect("read") == data);
-    tool(&["umount", &mnt]);
+    umount(&bench.path("mnt"));
     assert!(
         File::options().write(true).open(&disk).and_then(|f| f.write_at(&[0; 512], 0)).is_err()
     );

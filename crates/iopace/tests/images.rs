@@ -4,7 +4,8 @@
 mod attached;
 mod common;
 
-use attached::{Bench, pattern, tool, until};
+use attached::{Bench, pattern, tool};
+use common::{umount, until};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -156,8 +157,7 @@ fn names_and_sizes_stay() {
 fn the_daemon_goes_on_when_it_is_unmounted() {
     let Some(bench) = Bench::new() else { return };
     let mut serving = bench.place.serve(&["disk.img", "--fuse", "view"]);
-    let view = bench.path("view");
-    tool(&["umount", &view.display().to_string()]);
+    umount(&bench.path("view"));
     serving.wait_for_log("NBD clients are served");
     let status = bench.run(&["sched", "status", "--format", "json"]).json();
     assert_eq!(status[0]["name"], "disk");

@@ -71,7 +71,7 @@ fn keys_set_a_weight_exchange_the_scheduler_and_end_it() {
     let _daemon = serve(&place);
     let mut top = Terminal::start(place.command(&["top", "--sort", "name"]), (90, 24));
     top.wait_for("groups as a tree by name: 3");
-    assert!(top.has_taken(), "raw, and another screen");
+    top.wait_until_taken();
     top.keys("\x1b[B\x1b[Bw");
     top.wait_for("weight of /b on disk:");
     top.keys("0\r");
@@ -93,7 +93,7 @@ fn keys_set_a_weight_exchange_the_scheduler_and_end_it() {
     top.wait_for("no tasks seen yet");
     top.keys("q");
     assert_eq!(top.end().code(), Some(0));
-    assert!(!top.has_taken(), "given back: {}", top.picture());
+    top.wait_until_given_back();
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_daemon_that_was_started_again_is_found() {
     top.wait_for("  live");
     top.keys("\x03");
     assert_eq!(top.end().code(), Some(0), "Ctrl-C");
-    assert!(!top.has_taken());
+    top.wait_until_given_back();
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn signals_give_the_terminal_back() {
         top.wait_for("groups as a tree");
         top.signal(signal);
         assert_eq!(top.end().signal(), Some(signal.as_raw()), "whoever waits learns it");
-        assert!(!top.has_taken(), "{signal:?}");
+        top.wait_until_given_back();
     }
 }
 
@@ -138,16 +138,16 @@ fn it_can_be_stopped_and_goes_on_at_another_size() {
         }
         top.keys(keys);
         top.wait_until_stopped();
-        assert!(!top.has_taken(), "the shell has it");
+        top.wait_until_given_back();
         top.size((40, 12));
         top.signal(Signal::CONT);
         top.wait_for("are needed");
-        assert!(top.has_taken());
+        top.wait_until_taken();
         top.size((100, 30));
         top.signal(Signal::WINCH);
         top.wait_for("groups as a tree");
     }
     top.keys("q");
     assert_eq!(top.end().code(), Some(0));
-    assert!(!top.has_taken());
+    top.wait_until_given_back();
 }

@@ -7,10 +7,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
-
-const DEADLINE: u32 = 400;
 
 /// A directory for everything of one test.
 pub struct Bench {
@@ -126,17 +122,6 @@ impl Drop for Bench {
             let _ = rustix::mount::unmount(at, UnmountFlags::DETACH);
         }
     }
-}
-
-/// Waits until it is so; a test that waits 20 s has failed.
-pub fn until(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..DEADLINE {
-        if is_so() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    panic!("it does not come to this: {what}");
 }
 
 /// Runs a tool that must succeed.

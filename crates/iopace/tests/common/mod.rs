@@ -14,6 +14,9 @@ use std::time::Duration;
 /// A test that waits longer than this hangs, and fails.
 const HANG: Duration = Duration::from_secs(60);
 
+/// Looks of [`until`].
+const LOOKS_MAX: u32 = 400;
+
 /// A directory with a 1 MiB image `disk.img`, and the sockets of the daemons under test.
 pub struct Place(tempfile::TempDir);
 
@@ -170,4 +173,24 @@ impl Drop for Serving {
             let _ = child.wait();
         }
     }
+}
+
+/// Waits until it is so; a test that waits 20 s has failed.
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it does not come to this: {what}");
+}
+
+/// Unmounts by other means than iopace's: tests beside this one look at all mounts, and have each
+/// in use for a moment.
+pub fn umount(at: &Path) {
+    until("it is unmounted", || {
+        let mut command = Command::new("umount");
+        command.arg(at).stderr(Stdio::null()).status().expect("started").success()
+    });
 }

@@ -18,6 +18,9 @@ use std::time::Duration;
 /// A test that waits longer than this hangs, and fails.
 const HANG: Duration = Duration::from_secs(60);
 
+/// How long nothing is written until it is looked at.
+const STEP: Duration = Duration::from_millis(50);
+
 /// Pieces of output that wait to be read.
 const PIECES_MAX: usize = 64;
 
@@ -78,17 +81,33 @@ impl Terminal {
         self.screen.screen().contents()
     }
 
-    /// Whether the program has taken it: keys come unread, and the screen is another.
-    pub fn has_taken(&mut self) -> bool {
-        while let Ok(piece) = self.pieces.recv_timeout(Duration::from_millis(50)) {
-            self.screen.process(&piece);
+    /// Waits until the program has taken it: keys come unread, and the screen is another.
+    #[track_caller]
+    pub fn wait_until_taken(&mut self) {
+        self.wait_until(true);
+    }
+
+    /// Waits until the terminal is as it was.
+    #[track_caller]
+    pub fn wait_until_given_back(&mut self) {
+        self.wait_until(false);
+    }
+
+    /// Modes are the kernel's and change at once; what is written comes when it is read.
+    #[track_caller]
+    fn wait_until(&mut self, is_taken: bool) {
+        for _ in 0..HANG.as_millis() / STEP.as_millis() {
+            while let Ok(piece) = self.pieces.recv_timeout(STEP) {
+                self.screen.process(&piece);
+            }
+            let modes = tcgetattr(&self.end).expect("a terminal").local_modes;
+            let is_raw = !modes.contains(LocalModes::ICANON | LocalModes::ECHO);
+            let screen = self.screen.screen();
+            if [is_raw, screen.alternate_screen(), screen.hide_cursor()] == [is_taken; 3] {
+                return;
+            }
         }
-        let modes = tcgetattr(&self.end).expect("a terminal").local_modes;
-        let is_raw = !modes.contains(LocalModes::ICANON | LocalModes::ECHO);
-        let screen = self.screen.screen();
-        let is_other = screen.alternate_screen();
-        assert_eq!((is_raw, screen.hide_cursor()), (is_other, is_other), "half of it");
-        is_raw
+        panic!("taken: {is_taken} does not come, or half of it:\n{}", self.picture());
     }
 
     /// Changes its size; the program is told by a signal.
