@@ -30,7 +30,7 @@ if [ -z "${IOPACE_BIN:-}" ]; then
   IOPACE_BIN="${CARGO_TARGET_DIR:-target}/debug/iopace"
 fi
 IOPACE_BIN=$(realpath "$IOPACE_BIN")
-export IOPACE_BIN
+export IOPACE_BIN PYTHONDONTWRITEBYTECODE=1
 root=$PWD
 cd "$work" || exit 1
 
@@ -162,6 +162,11 @@ killed() { # what was acknowledged before a kill -9 is there after the restart o
   truncate -s 64M k.img && start k.img || return 1
   "$python" "$root/scripts/clients.py" write "$uri" acknowledged &
   local writer=$!
+  # Its log comes in pieces of 8 KiB: some hundred blocks are acknowledged by then.
+  for _ in $(seq 400); do
+    [ ! -s acknowledged ] || break
+    sleep 0.05
+  done
   sleep 1
   kill -9 "$server"
   wait "$server" 2>/dev/null

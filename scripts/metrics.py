@@ -10,7 +10,6 @@ prometheus) and say so in a line `skipped: ...` if it is not there.
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -65,14 +64,16 @@ class Daemon:
         config, self.token = os.path.join(folder, "c.toml"), os.path.join(folder, "token")
         with open(config, "w") as file:
             file.write(CONFIG)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         self.socket, self.control = (os.path.join(folder, name) for name in ("s", "ctl"))
-        words = ["--socket", self.socket, "--control", self.control, "--http", str(self.port)]
+        words = ["--socket", self.socket, "--control", self.control, "--http", "0"]
         command = [IOPACE, "serve", "--config", config, *words, "--http-token-file", self.token]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline().startswith("nbd"), "the daemon did not start"
+        welcome = ""
+        while not welcome.endswith("stop: Ctrl-C\n"):
+            line = self.process.stdout.readline()
+            assert line, f"the daemon did not start: {welcome}"
+            welcome += line
+        self.port = int(re.search(r"^dashboard: http://127\.0\.0\.1:(\d+)/", welcome, re.M)[1])
 
     def fio(self, export, rw, seconds):
         uri = f"nbd+unix:///{export}?socket={self.socket}"
@@ -141,6 +142,17 @@ def adds_up(samples, device):
     return requests, paced
 
 
+def settled(daemon):
+    """What is scraped when nothing is on its way: what is dirty is written back now and then."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        samples = parse(daemon.scrape()[1])
+        if total(samples, "iopace_device_requests_waiting") == 0:
+            return samples
+        time.sleep(0.1)
+    raise AssertionError("something is left")
+
+
 def scrape(daemon):
     try:
         daemon.scrape(token=False)
@@ -150,7 +162,8 @@ def scrape(daemon):
     kind, text = daemon.scrape()
     assert kind.startswith("application/openmetrics-text") and text.endswith("# EOF\n"), kind
     before = parse(text)
-    loads = [daemon.fio("cached", "randwrite", 3), daemon.fio("bare", "randread", 3)]
+    # Long enough that a scrape finds it at work, though a processor is taken away.
+    loads = [daemon.fio("cached", "randwrite", 6), daemon.fio("bare", "randread", 6)]
     amid = {}
     while not total(amid, "iopace_device_requests_waiting", reason="budget"):
         time.sleep(0.1)
@@ -159,8 +172,7 @@ def scrape(daemon):
     command = [IOPACE, "sched", "insert", "-a", "deadline", "cached", "--control", daemon.control]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert all(load.wait() == 0 for load in loads), "fio failed"
-    time.sleep(2)  # what is dirty stays so for longer, but none of it is on its way then
-    after = parse(daemon.scrape()[1])
+    after = settled(daemon)
     for name in set(key[0] for key in before if key[0].endswith(("_total", "_count", "_bucket"))):
         for key in (key for key in before if key[0] == name):
             assert before[key] <= amid[key] <= after[key], f"{key} does not grow"

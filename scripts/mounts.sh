@@ -91,6 +91,10 @@ except OSError as error:
     sys.exit(0 if error.errno in (errno.ENOTCONN, errno.ECONNABORTED) else error.errno)
 PY
   done
+  for _ in $(seq 400); do # each has begun
+    [ "$(find . -maxdepth 1 -name 'acknowledged[1-4]' -size +0 | wc -l)" -lt 4 ] || break
+    sleep 0.05
+  done
   sleep 1
   kill -9 "$daemon" || return 1
   for job in $(jobs -p); do wait "$job" || { echo "a writer ended with $?"; return 1; }; done
