@@ -3,7 +3,8 @@
     dashboard.py [--screenshots FOLDER] [CHECK...]
 
 IOPACE_BIN is the program. Needs chromium, chromedriver and python3-selenium (make setup). One line
-per check; ends with 1 if one failed. Without names, all checks are made, in order.
+per check; ends with 1 if one failed each time that it was tried. Without names, all checks are made,
+in order.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import traceback
 
 from selenium.webdriver.common.keys import Keys
 
+from again import TRIES
 from browser import OUTAGE, REFUSED, Daemon, Page, answer, finish
 
 
@@ -67,8 +69,14 @@ def charts(daemon, page):
     page.wait("both groups", lambda: "/vms/web" in legend() and "/vms/db" in legend())
     page.wait("a reason", lambda: "%" in page.id("why-rows").text)
     assert not page.id("empty-code").is_displayed()
-    shown = float(page.js(tile).split()[0])
     page.screenshot("light")
+    # A second of the page may be one in which somebody had no processor.
+    seen = []
+    while load.poll() is None:
+        found = re.match(r"([0-9.]+) MiB/s", page.js(tile))
+        seen += [float(found[1])] if found else []
+        time.sleep(0.5)
+    shown = statistics.median(seen)
     measured = sum(finish(load).values())
     assert measured / 2 < shown < measured * 2, f"{shown} shown, {measured} by fio"
 
@@ -310,11 +318,22 @@ def main():
     if words.screenshots:
         os.makedirs(words.screenshots, exist_ok=True)
     names = {check.__name__: check for check in CHECKS}
-    chosen = [names[name] for name in words.checks] or CHECKS
-    failed = 0
+    left = chosen = [names[name] for name in words.checks] or CHECKS
+    for number in range(1, TRIES + 1):
+        left = perform(left, words.screenshots)
+        if not left:
+            break
+        print(f"not done, try {number} of {TRIES}: {' '.join(check.__name__ for check in left)}")
+    print(f"{len(chosen) - len(left)} passed, {len(left)} failed")
+    sys.exit(len(left) > 0)
+
+
+def perform(chosen, screenshots):
+    """Checks with a daemon and a browser of their own; those that failed."""
+    failed = []
     with tempfile.TemporaryDirectory(prefix="iopace-dashboard-") as folder:
         daemon = Daemon(folder)
-        page = Page(os.path.join(folder, "profile"), words.screenshots)
+        page = Page(os.path.join(folder, "profile"), screenshots)
         try:
             page.browser.get(daemon.url)
             page.wait_live()
@@ -324,15 +343,14 @@ def main():
                     page.quiet()
                     print(f"ok dashboard: {check.__name__}", flush=True)
                 except Exception:
-                    failed += 1
+                    failed.append(check)
                     page.screenshot(f"failed-{check.__name__}")
                     print(f"FAIL dashboard: {check.__name__}", flush=True)
                     traceback.print_exc()
         finally:
             page.browser.quit()
             daemon.stop()
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    return failed
 
 
 if __name__ == "__main__":

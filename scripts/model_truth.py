@@ -6,8 +6,7 @@ Two mixes (a reader in sequence beside one at random; a reader beside a writer),
 disk behind a live daemon and in virtual time, under several schedulers; then on a real file behind
 the daemon and on the model that `iopace calibrate` has fitted to it. IOPACE_BIN is the program. The
 short form is one mix, two schedulers and no real file; it ends with 1 if the order of the schedulers
-differs or a rate is off by more than BOUND. If somebody waited for a processor for more than SHORT_OF
-of that time, it was the machine that was compared: it is done again, up to TRIES times in all.
+differs or a rate is off by more than BOUND each time that it is tried.
 """
 
 import json
@@ -16,7 +15,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+from again import again
 
 IOPACE = os.path.realpath(os.environ["IOPACE_BIN"])
 PRESET = "hdd-sata-250g"
@@ -25,8 +25,6 @@ SHORT = len(sys.argv) > 1 and sys.argv[1] == "short"
 RUNTIME = 3 if SHORT else 8
 # A loaded machine delays clients; what a disk of milliseconds gives them moves little.
 BOUND = 1.3
-SHORT_OF = 0.25
-TRIES = 3
 MIB = 1 << 20
 
 # Jobs by mix: name, options. `{n}` is the size of a part of the disk.
@@ -127,22 +125,23 @@ def compare(folder, mix, part, schedulers, words, disk, title):
 
 
 def emulated(folder):
+    """Whether live and simulated are near each other, as far as the short form asks."""
     words = ["--emulate", PRESET, "--size", "32GiB"]
     mixes = list(MIXES)[:1] if SHORT else list(MIXES)
     schedulers = SCHEDULERS[:2] if SHORT else SCHEDULERS
-    bad = 0
+    is_near = True
     for mix in mixes:
         found = compare(folder, mix, "12g", schedulers, words, PRESET, f"emulated {PRESET}")
         for key, (real, model) in found.items():
             if SHORT and not model / BOUND <= real <= model * BOUND:
                 print(f"{' '.join(key)}: more than {BOUND} apart")
-                bad = 1
+                is_near = False
         first = MIXES[mix][0][0]
         order = [sorted(schedulers, key=lambda s: found[s, first][side]) for side in (0, 1)]
         if SHORT and order[0] != order[1]:
             print(f"order of the schedulers: live {order[0]}, simulated {order[1]}")
-            bad = 1
-    return bad
+            is_near = False
+    return is_near
 
 
 def real_file(folder):
@@ -164,28 +163,8 @@ def real_file(folder):
         compare(folder, mix, "250m", SCHEDULERS, [path], model, "a real file")
 
 
-def waited():
-    """Seconds since the start of the machine in which somebody waited for a processor."""
-    try:
-        with open("/proc/pressure/cpu") as file:
-            return int(file.readline().rsplit("total=", 1)[1]) / 1e6
-    except OSError:
-        return 0.0
-
-
-def emulated_undisturbed(folder):
-    for _ in range(TRIES):
-        begin, before = time.monotonic(), waited()
-        status = emulated(folder)
-        share = (waited() - before) / (time.monotonic() - begin)
-        if not status or share < SHORT_OF:
-            break
-        print(f"\nsomebody waited for a processor for {share * 100:.0f} % of that time")
-    return status
-
-
 with tempfile.TemporaryDirectory(prefix="iopace-truth-", dir=os.environ.get("TMPDIR")) as place:
-    status = emulated_undisturbed(place)
+    is_near = again(lambda: emulated(place))
     if not SHORT:
         real_file(place)
-sys.exit(status)
+sys.exit(0 if is_near else 1)

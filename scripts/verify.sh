@@ -2,7 +2,8 @@
 # `iopace verify` against a good build and one that ignores limits of bytes written (the feature
 # `broken-limiter`, debug builds only): the good one passes; of the broken one exactly that promise
 # does not hold, and how much too much passed is said.
-# The tolerance is that of a machine that is busy with other work.
+# The tolerance is that of a machine that is busy with other work; a figure that is far off is
+# measured again, all in all three times.
 # IOPACE_BIN: the good binary, else it is built. Ends with 0 if all of this is so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -53,9 +54,12 @@ verify() {
   echo "$status"
 }
 
-good=$(verify good)
-broken=$(verify broken)
-python3 - "$good" "$broken" "$work" <<'PY'
+# Both, and what is said of them: status 3 if only a figure is not as it has to be.
+attempt() {
+  local good broken
+  good=$(verify good)
+  broken=$(verify broken)
+  python3 - "$good" "$broken" "$work" <<'PY'
 import json
 import sys
 
@@ -79,13 +83,30 @@ def only_busy(seen):
     return all("processor" in one["reason"] for one in untested)
 
 
+def hold(is_so, *words):
+    """What a processor that is taken away for a second can spoil."""
+    if not is_so:
+        print(*words)
+        sys.exit(3)
+
+
 seen = promises("good")
 # A machine without a free processor may miss a limit; it may not exceed one.
-assert good == "0" or (good == "2" and only_busy(seen)), f"the good build: {good}: {seen}"
+hold(good == "0" or (good == "2" and only_busy(seen)), f"the good build: {good}: {seen}")
 seen = promises("broken")
-assert broken == "1", f"the broken build: status {broken}: {seen}"
-assert seen["wiops"]["verdict"] != "broken", seen["wiops"]
+hold(broken == "1", f"the broken build: status {broken}: {seen}")
+hold(seen["wiops"]["verdict"] != "broken", seen["wiops"])
 wbps = seen["wbps"]
-assert wbps["verdict"] == "broken" and "more passed" in wbps["reason"], wbps
-assert wbps["off_percent"] > 10 and wbps["achieved"] > 1.1 * wbps["asked"], wbps
+hold(wbps["verdict"] == "broken" and "more passed" in wbps["reason"], wbps)
+hold(wbps["off_percent"] > 10 and wbps["achieved"] > 1.1 * wbps["asked"], wbps)
 PY
+}
+
+# As a whole, up to three times; the bounds are always the same.
+for try in 1 2 3; do
+  status=0
+  attempt || status=$?
+  [ "$status" = 3 ] || exit "$status"
+  echo "not within the bounds, try $try of 3"
+done
+exit 1

@@ -3,7 +3,7 @@
     field [geom] [slots] [postmark] [rsync] [commits] [plain] [--short] [--format json]
 
 IOPACE_BIN is the program. Prints tables, or JSON; progress goes to standard error. The short form
-takes seconds each and ends with 1 if a figure is far off. What needs a tool that is not installed
+takes seconds each and ends with 1 if a figure is far off each time that it is tried. What needs a tool that is not installed
 is skipped aloud. As root.
 """
 
@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+from again import TRIES
 import harness
 import geom
 import postmark
@@ -53,6 +55,16 @@ def perform(name, short):
     return table
 
 
+def within_bounds(name, short):
+    """Its table, done again while it misses a bound of the short form: the last one."""
+    for number in range(1, TRIES + 1):
+        table = perform(name, short)
+        if not table or not table.missed:
+            break
+        harness.say(f"{name}, try {number} of {TRIES}: {'; '.join(table.missed)}")
+    return table
+
+
 def main():
     words = sys.argv[1:]
     short = "--short" in words
@@ -67,7 +79,7 @@ def main():
     tables, missed = [], []
     for name in names or TESTS:
         try:
-            table = perform(name, short)
+            table = within_bounds(name, short)
         except harness.Failed as error:
             missed.append(f"{name}: {error}")
             continue
