@@ -150,12 +150,12 @@ pub const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 /// before the connection is cut.
 pub const MOUNT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A mount that is busy, while no process is seen to use it, is tried to unmount so often: one that
-/// lists all mounts or open files holds each for some microseconds.
-pub const BUSY_TRIES_MAX: u32 = 5;
+/// A mount is in use if it is at each of so many looks: whoever lists all mounts or open files
+/// holds each for some microseconds.
+pub const BUSY_LOOKS: u32 = 10;
 
-/// The pause between two tries: some time slices of whoever was interrupted in the midst of it.
-pub const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks: some time slices of whoever was interrupted in the midst of it.
+pub const BUSY_STEP: Duration = Duration::from_millis(50);
 
 /// A connection that was cut has failed all that it held within this time.
 pub const CUT_PATIENCE: Duration = Duration::from_secs(2);

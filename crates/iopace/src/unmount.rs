@@ -8,7 +8,7 @@ use crate::units;
 use iopace_daemon::control::Client;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
 use iopace_daemon::fuse::mounting::table::{self, Entry};
-use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unmount};
+use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unless_used, unmount};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use std::io::IsTerminal;
@@ -19,10 +19,6 @@ use std::time::Duration;
 
 /// How often it is looked whether the daemon has let go.
 const STEP: Duration = Duration::from_millis(50);
-
-/// Tries to unmount it in order: who lists mounts, or looks for who uses one, has it in use for a
-/// moment.
-const LOOKS: u32 = 10;
 
 /// Unmounts and waits.
 ///
@@ -81,15 +77,7 @@ fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Fa
             path.display()
         ));
     }
-    let mut done = within(path, false, patience);
-    for _ in 1..LOOKS {
-        if !matches!(done, Some(Err(UnmountError::Busy))) {
-            break;
-        }
-        thread::sleep(STEP);
-        done = within(path, false, patience);
-    }
-    match done {
+    match unless_used(|| within(path, false, patience)) {
         Some(Err(UnmountError::Busy)) => {
             let users = busy::list(&busy::users(entry.device));
             note(format_args!("{} is in use by {users}: unmounted lazily", path.display()));

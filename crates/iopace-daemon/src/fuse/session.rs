@@ -4,8 +4,8 @@
 use super::mounting::busy::{self, User};
 use super::mounting::probe::{Answer, probe};
 use super::mounting::table::{self, Entry};
-use super::mounting::{How, MountError, UnmountError, abort, mount, unmount};
-use crate::limits::{BUSY_PAUSE, BUSY_TRIES_MAX, CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
+use super::mounting::{How, MountError, UnmountError, abort, mount, unless_used, unmount};
+use crate::limits::{CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
 use fuser::{Config, Filesystem, Notifier, SessionACL};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
@@ -190,10 +190,10 @@ impl Session {
             return ended;
         }
         // Unmounting writes back what was changed through mappings: that takes as long as the disk.
-        let (result, users) = self.unmount_unless_used(patience);
-        match result {
+        match unless_used(|| self.unmount_within(false, patience)) {
             None | Some(Ok(()) | Err(UnmountError::NotMounted)) => {}
             Some(Err(UnmountError::Busy)) => {
+                let users = busy::users(self.place.device);
                 let names = busy::list(&users);
                 let mountpoint = self.place.mountpoint.display();
                 tracing::warn!("{mountpoint} is in use by {names}: unmounted lazily");
@@ -223,27 +223,6 @@ impl Session {
     fn cut(&self) {
         self.to_cut.store(true, Relaxed);
         self.place.cut();
-    }
-
-    /// Unmounts it, or says who uses it. Nobody is to be seen where somebody looks at it in passing
-    /// (`df`, `lsof`): then it is tried again.
-    fn unmount_unless_used(
-        &self,
-        patience: Duration,
-    ) -> (Option<Result<(), UnmountError>>, Vec<User>) {
-        let mut tries = 0;
-        loop {
-            let result = self.unmount_within(false, patience);
-            if !matches!(result, Some(Err(UnmountError::Busy))) {
-                return (result, Vec::new());
-            }
-            let users = busy::users(self.place.device);
-            tries += 1;
-            if !users.is_empty() || tries == BUSY_TRIES_MAX {
-                return (result, users);
-            }
-            thread::sleep(BUSY_PAUSE);
-        }
     }
 
     fn unmount_lazily(&self, patience: Duration) {

@@ -14,6 +14,7 @@ pub mod table;
 
 pub use error::{MountError, UnmountError};
 
+use crate::limits::{BUSY_LOOKS, BUSY_STEP};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -24,6 +25,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::thread;
 
 /// What is mounted, and who may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +117,22 @@ pub fn unmount(mountpoint: &Path, lazily: bool) -> Result<(), UnmountError> {
         Err(Errno::PERM) => helper::unmount(mountpoint, lazily),
         Err(error) => Err(UnmountError::Failed(error.to_string())),
     }
+}
+
+/// Has `unmount` try as long as the mount is busy: somebody may only look at it in passing (`df`,
+/// `lsof`, `iopace mount` elsewhere). Busy after [`BUSY_LOOKS`], it is in use.
+pub fn unless_used(
+    unmount: impl Fn() -> Option<Result<(), UnmountError>>,
+) -> Option<Result<(), UnmountError>> {
+    let mut done = unmount();
+    for _ in 1..BUSY_LOOKS {
+        if !matches!(done, Some(Err(UnmountError::Busy))) {
+            break;
+        }
+        thread::sleep(BUSY_STEP);
+        done = unmount();
+    }
+    done
 }
 
 /// A path as bytes in a message or a table, where only text will do.
