@@ -47,6 +47,13 @@ impl Bench {
             .expect("mounted")
     }
 
+    /// Unmounts it by other means than its session's; tests beside this one that list mounts have
+    /// it in use for a moment.
+    fn unmount(&self) {
+        let done = unless_used(|| Some(unmount(self.mountpoint.path(), false)));
+        done.expect("it says something").expect("unmounted");
+    }
+
     fn file(&self) -> PathBuf {
         self.mountpoint.path().join("file")
     }
@@ -141,7 +148,7 @@ fn somebody_else_may_unmount() {
     );
     let session = session.expect("mounted");
     assert!(!session.wait(Duration::from_millis(50)), "nobody has unmounted it");
-    unmount(bench.mountpoint.path(), false).expect("unmounted");
+    bench.unmount();
     assert!(session.wait(HANG));
     assert_eq!(called.load(SeqCst), 1);
     // What is at the place now is not ours: it stays.
@@ -153,7 +160,7 @@ fn somebody_else_may_unmount() {
 fn what_was_mounted_since_at_the_same_place_stays() {
     let Some(bench) = Bench::new() else { return };
     let first = bench.start(Tiny::new(bench.root()));
-    unmount(bench.mountpoint.path(), false).expect("unmounted");
+    bench.unmount();
     let second = bench.start(Tiny::new(bench.root()));
     assert_eq!(first.end(HANG), Ended::default());
     assert_eq!(bench.seen().expect("still mounted").device, second.place().device);
