@@ -71,6 +71,7 @@ fn one_copy_of_what_is_read_is_enough() {
     for _ in 0..8 {
         let Some((first, second, is_below)) = read_twice() else { return };
         assert!(!is_below, "the cache above has it");
+        assert!(first >= all.start, "never less: {first}");
         if all.contains(&first) && second == 0 {
             return;
         }

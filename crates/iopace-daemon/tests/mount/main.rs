@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 /// A test that waits longer than this hangs, and fails.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A test that takes longer than this is cut off its mount: it is ended after five minutes, and
-/// could not be while it waits for its own mount.
+/// A test that takes longer than this is cut off its mount: while it waits for that it could not
+/// even be killed.
 const CUT: Duration = Duration::from_secs(240);
 
 /// A directory `below`, mounted at `at`; unmounted when it goes, also when the test has failed.
@@ -197,5 +197,7 @@ fn cold_reads_are_requests() {
         println!("skipped: the file system keeps what is not needed");
         return;
     }
-    assert!(tries.contains(&(8 << 20)), "{tries:?}");
+    let all = 8 << 20;
+    assert!(tries.iter().all(|asked| *asked == 0 || *asked >= all), "{tries:?}");
+    assert!(tries.contains(&all), "{tries:?}");
 }
