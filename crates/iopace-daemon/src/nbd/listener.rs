@@ -6,6 +6,8 @@ use crate::config::Listen;
 use crate::daemon::{Daemon, StartError};
 use crate::limits::CONNECTION_STACK_BYTES;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -19,6 +21,13 @@ use std::time::Duration;
 
 /// After a failed accept (no descriptors left, for example) the next try waits this long.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Who binds a socket waits so often for another one that does so in the same directory, and goes
+/// on then: the directory may be locked for something else.
+const BIND_TRIES_MAX: u32 = 100;
+
+/// Between two looks.
+const BIND_RETRY: Duration = Duration::from_millis(10);
 
 /// A bound socket.
 #[derive(Debug)]
@@ -77,6 +86,8 @@ impl Listener {
 /// The path with what is wrong and what to do.
 pub fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
     let shown = path.display().to_string();
+    // Two that find the same dead socket at once would each take the other's away.
+    let _alone = alone_in(path.parent());
     if let Ok(found) = fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
             return Err(StartError::NotASocket(shown));
@@ -93,6 +104,20 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
         .map_err(|error| StartError::bind(&shown, &error))?;
     Ok(listener)
+}
+
+/// The lock of a directory, where it can be had: of all who ask for it here one at a time has it.
+fn alone_in(folder: Option<&Path>) -> Option<fs::File> {
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::File::open(folder).ok()?;
+    for _ in 0..BIND_TRIES_MAX {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(folder),
+            Err(Errno::WOULDBLOCK) => thread::sleep(BIND_RETRY),
+            Err(_) => break,
+        }
+    }
+    None
 }
 
 /// An accepting thread.
@@ -146,7 +171,7 @@ fn wait(listener: &Listener, stop: &OwnedFd) -> bool {
     loop {
         match poll(&mut fds, None) {
             Ok(_) => return fds[1].revents().is_empty(),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(_) => return false,
         }
     }
@@ -211,5 +236,21 @@ mod tests {
         assert!(!waiting.is_finished(), "it would accept now");
         rustix::io::write(&stop, &1u64.to_ne_bytes()).expect("told");
         assert!(!waiting.join().expect("ended"));
+    }
+
+    #[test]
+    fn one_of_those_that_find_a_dead_socket_has_its_place() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("s");
+        for _ in 0..20 {
+            drop(UnixListener::bind(&path).expect("bound"));
+            let bound: Vec<_> = thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(|| bind_unix(&path))).collect();
+                all.into_iter().filter_map(|one| one.join().expect("ended").ok()).collect()
+            });
+            assert_eq!(bound.len(), 1);
+            UnixStream::connect(&path).expect("somebody listens");
+            fs::remove_file(&path).expect("removed");
+        }
     }
 }
