@@ -12,7 +12,7 @@ use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unless_used, unmo
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -65,33 +65,38 @@ fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Fa
     let path = &entry.mountpoint;
     let seen = record::find(&runtime_dirs(entry.uid()), entry);
     if force {
-        let lazily = within(path, true, patience);
+        let lazily = within(entry, true, patience);
         cut(path, entry.connection())?;
         refused(path, lazily)?;
         return wait(path, seen.as_ref(), patience);
     }
     if probe(path, PROBE_PATIENCE) == Answer::Dead {
-        refused(path, within(path, true, patience))?;
+        refused(path, within(entry, true, patience))?;
         return print(&format!(
             "{}: its daemon was killed; the mount is cleared away\n",
             path.display()
         ));
     }
-    match unless_used(|| within(path, false, patience)) {
+    match unless_used(|| within(entry, false, patience)) {
         Some(Err(UnmountError::Busy)) => {
             let users = busy::list(&busy::users(entry.device));
             note(format_args!("{} is in use by {users}: unmounted lazily", path.display()));
-            refused(path, within(path, true, patience))?;
+            refused(path, within(entry, true, patience))?;
         }
         done => refused(path, done)?,
     }
     wait(path, seen.as_ref(), patience)
 }
 
-/// Unmounting writes back what was changed through mappings; `None`: it takes too long.
-fn within(path: &Path, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
+/// Unmounting writes back what was changed through mappings; `None`: it takes too long. Somebody
+/// else may have unmounted it since: what is to be seen at its place then stays.
+fn within(entry: &Entry, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
+    let path = entry.mountpoint.clone();
+    let seen = table::read().ok().and_then(|all| Some(table::at(&all, &path)?.device));
+    if seen.is_some_and(|device| device != entry.device) {
+        return Some(Ok(()));
+    }
     let (sender, receiver) = mpsc::sync_channel(1);
-    let path: PathBuf = path.to_owned();
     thread::spawn(move || sender.send(unmount(&path, lazily)));
     receiver.recv_timeout(patience).ok()
 }
