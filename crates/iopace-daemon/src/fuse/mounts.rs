@@ -33,8 +33,8 @@ use tokio::sync::watch;
 /// The kernel's own directories: under a mount, neither FUSE nor `/proc` could be reached by us.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// A daemon that was killed lets go of the mount first and of the lock of its directory after that:
-/// it is looked so often, for two seconds in all.
+/// A daemon that ends or was killed lets go of the mount first and of the lock of its directory
+/// after that: it is looked so often, for two seconds in all.
 const LEFT_LOOKS: u32 = 100;
 
 /// Between two looks.
@@ -119,7 +119,7 @@ impl Prepared {
         check_own(&mountpoint, config)?;
         let mut locked = lock(&directory);
         for _ in 0..LEFT_LOOKS {
-            if found == Found::Free || !matches!(locked, Err(MountError::Locked(_))) {
+            if !matches!(locked, Err(MountError::Locked(_))) {
                 break;
             }
             thread::sleep(LEFT_STEP);
