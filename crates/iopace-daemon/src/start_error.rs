@@ -9,6 +9,12 @@ use std::path::Path;
 /// Why a daemon did not start: what was asked, what is wrong, what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// Another daemon has the control socket.
+    #[error(
+        "{0}: a daemon is controlled there already; stop it, choose another --control, or say \
+         --no-control"
+    )]
+    ControlBusy(String),
     /// Nothing to serve.
     #[error("there is nothing to serve: name a file, or a model with --emulate")]
     NoDevice,

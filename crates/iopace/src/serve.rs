@@ -11,7 +11,7 @@ use crate::paths::{CONTROL, CONTROL_ENDING, SocketDir, runtime_dir};
 use crate::units;
 use iopace_daemon::config::{DaemonConfig, Listen};
 use iopace_daemon::control::{self, Controlled, Port, Server};
-use iopace_daemon::daemon::{Daemon, ShutdownReport};
+use iopace_daemon::daemon::{Daemon, ShutdownReport, StartError};
 use plan::Control;
 pub use plan::Plan;
 use signals::Signals;
@@ -128,8 +128,13 @@ fn bind(
             let third = format!("{socket_name}-{}.{CONTROL_ENDING}", std::process::id());
             let [first, own, third] = [CONTROL.into(), own, third]
                 .map(|name| beside(name).expect("the default needs the directory"));
-            let usual = [first, own].iter().find_map(|path| Server::bind(path).ok());
-            Some(usual.map_or_else(|| bind(&third), Ok)?)
+            let mut bound = Server::bind(&first);
+            for next in [own, third] {
+                if matches!(bound, Err(StartError::ControlBusy(_))) {
+                    bound = Server::bind(&next);
+                }
+            }
+            Some(bound.map_err(Failure::new)?)
         }
     };
     config.control = server.as_ref().map(|server| server.path().to_owned());

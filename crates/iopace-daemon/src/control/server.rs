@@ -46,10 +46,7 @@ impl Server {
     /// The path with what is wrong and what to do.
     pub fn bind(path: &Path) -> Result<Server, StartError> {
         let listener = bind_unix(path).map_err(|error| match error {
-            StartError::SocketBusy(path) => StartError::Setting(format!(
-                "{path}: a daemon is controlled there already; stop it, choose another --control, \
-                 or say --no-control"
-            )),
+            StartError::SocketBusy(path) => StartError::ControlBusy(path),
             other => other,
         })?;
         let metadata = fs::symlink_metadata(path);
