@@ -8,6 +8,8 @@ use super::ask::carry_out;
 use super::draw::draw;
 use super::theme::Theme;
 use crate::output::Failure;
+use iopace_core::time::Nanos;
+use iopace_daemon::clock;
 use iopace_daemon::control::api::{EventReport, LiveReport};
 use iopace_daemon::control::{Client, LiveMessage};
 use ratatui::Terminal;
@@ -38,7 +40,7 @@ const ASKED_MAX: usize = 4;
 /// Before it stops, it waits until nothing was asked for so long: a held Ctrl-Z, or the key and a
 /// signal, ask several times, and what comes after `fg` would stop it again. A held key repeats
 /// each 25 to 40 ms, and the thread that reads keys may be kept from a processor for some 10 ms.
-const STOP_AFTER: Duration = Duration::from_millis(150);
+const STOP_AFTER: Nanos = Nanos::from_millis(150);
 
 /// Something that happened.
 enum Message {
@@ -98,9 +100,17 @@ impl Screen {
         messages: &Receiver<Message>,
         later: &mut VecDeque<Message>,
     ) -> io::Result<()> {
-        while let Ok(message) = messages.recv_timeout(STOP_AFTER) {
-            if !message.is_to_suspend() {
-                later.push_back(message);
+        let mut at = clock::now() + STOP_AFTER;
+        while let Some(left) = clock::until(at).filter(|left| !left.is_zero()) {
+            match messages.recv_timeout(left) {
+                Ok(message) if message.is_to_suspend() => at = clock::now() + STOP_AFTER,
+                // Whoever is to end does not stop before.
+                Ok(message @ Message::Signal(signal)) if signal != SIGCONT => {
+                    later.push_back(message);
+                    return Ok(());
+                }
+                Ok(message) => later.push_back(message),
+                Err(_) => break,
             }
         }
         give_back();
