@@ -106,10 +106,6 @@ pub const EMULATED_CACHE_DEFAULT: Bytes = Bytes::from_mib(256);
 /// that a disk is sequential.
 pub const FUSE_WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// Most bytes of one `copy_file_range` through a mount: the call may copy less than it was asked
-/// to, and whoever asked can be killed in between.
-pub const FUSE_COPY_BYTES_MAX: u64 = 16 << 20;
-
 /// Read-ahead and asynchronous direct requests that wait for an answer of a mount. What is beyond
 /// it waits in the kernel, in order of arrival and before any scheduler: so twice the 500 requests
 /// of two programs with deep queues, which with 64 shared a disk as if they had no groups. The
@@ -172,8 +168,8 @@ pub const OPERATION_THREADS: usize = 4;
 /// Threads, per mount, for what had to wait until something that was given up had come to pass.
 pub const PARKED_THREADS: usize = 4;
 
-/// Who finds a disk full waits this long for the space of a file that has just lost its last name,
-/// unless it comes free before: usually a millisecond, and more only where processors are short.
+/// Who finds a disk full waits for the space of a file that has just lost its last name at most
+/// until this time after it did: usually a millisecond, and more only where processors are short.
 pub const LEAVING_PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// Files that have just lost their last name and that are remembered: more than are removed while

@@ -56,12 +56,12 @@ pub(crate) struct Opened {
     /// The real file below the mount; it knows whether it bypasses the page cache. Never
     /// `O_APPEND`, unless the file itself can only grow (`chattr +a`): see [`WriteMode`].
     pub(crate) file: Arc<File>,
+    /// Which one it is.
+    pub(crate) inode: Arc<Inode>,
     /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
     /// The same file, to be read past the page cache below; `None` if it is not to be.
     past_cache: OnceLock<Option<Arc<PastCache>>>,
-    /// Which one it is. The last field: who knows no inode any more has no file of it open either.
-    pub(crate) inode: Arc<Inode>,
 }
 
 impl Opened {
@@ -87,7 +87,7 @@ impl Opened {
         if self.past_cache.get().is_none() && !has_room() {
             return None;
         }
-        let past = self.past_cache.get_or_init(|| PastCache::open(open)).as_ref();
+        let past = self.past_cache.get_or_init(|| PastCache::open(&self.inode.hold, open)).as_ref();
         past.filter(|past| !past.is_refused()).map(Arc::clone)
     }
 }

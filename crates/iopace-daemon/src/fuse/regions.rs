@@ -13,7 +13,6 @@ use iopace_core::request::Extent;
 use iopace_core::units::Bytes;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -123,7 +122,7 @@ impl Regions {
     ///
     /// `open` opens it anew: each open file hears once of an error of write-back, and the program's
     /// own must hear of it from `fsync`. If that is not possible the kernel writes it back.
-    pub(crate) fn keep(&self, region: &Arc<Region>, open: impl FnOnce() -> io::Result<fs::File>) {
+    pub(crate) fn keep(&self, region: &Arc<Region>, open: impl FnOnce() -> io::Result<File>) {
         fence(SeqCst);
         if region.is_kept.swap(true, SeqCst) {
             return;
@@ -131,7 +130,7 @@ impl Regions {
         let is_full = self.lock().kept.len() >= self.kept_max;
         match if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { open() } {
             Ok(file) => {
-                let entry = (Arc::new(File::of_tree_unread(file, false)), Arc::clone(region));
+                let entry = (Arc::new(file), Arc::clone(region));
                 let before = self.lock().kept.insert(region.number, entry);
                 drop(before);
             }
@@ -197,13 +196,9 @@ impl Places for Regions {
     fn target(&self, extent: Extent) -> Target {
         let at = extent.offset().get().saturating_sub(BASE);
         let number = u32::try_from(at / SIZE).unwrap_or(COUNT);
-        let kept = self.lock().kept.get(&number).cloned();
+        let kept = self.lock().kept.get(&number).map(|(file, _)| Arc::clone(file));
         match kept {
-            Some((file, region)) => {
-                let mut target = Target::new(file, at % SIZE);
-                target.region = Some(region);
-                target
-            }
+            Some(file) => Target::new(file, at % SIZE),
             None => Target::gone(Arc::clone(&self.root)),
         }
     }
@@ -219,7 +214,7 @@ mod tests {
     }
 
     fn keep(regions: &Regions, region: &Arc<Region>) {
-        regions.keep(region, tempfile::tempfile);
+        regions.keep(region, || Ok(File::of_tree_unread(tempfile::tempfile()?, false)));
     }
 
     #[test]

@@ -20,10 +20,11 @@ use super::tree::inode::Inode;
 use super::who::Who;
 use crate::buffer::Buffer;
 use crate::device::Device;
+use crate::io::file::File;
 use crate::io::past_cache::PastCache;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
-use crate::limits::{FUSE_COPY_BYTES_MAX, FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
+use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
 use fuser::{ReplyData, ReplyEmpty};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
@@ -33,6 +34,10 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use writes::Write;
+
+/// Most bytes of one `copy_file_range`: the call may copy less than it was asked to, and whoever
+/// asked can be killed in between.
+const COPY_MAX: u64 = 16 << 20;
 
 /// Direct I/O of any disk is in multiples of this, and so are the kernel's own reads.
 const PAGE: u64 = 4096;
@@ -137,7 +142,8 @@ impl Scheduled {
             let region = region(regions, &file.inode.state);
             regions.keep(&region, || {
                 let readable = file.inode.reopen(OFlags::RDONLY);
-                readable.or_else(|_| file.inode.reopen(OFlags::WRONLY))
+                let opened = readable.or_else(|_| file.inode.reopen(OFlags::WRONLY))?;
+                Ok(File::of_tree_unread(opened, false).holding(&file.inode.hold))
             });
             return Some(region);
         }
@@ -275,7 +281,7 @@ impl Data for Scheduled {
         late: &LateWrite<'_>,
     ) {
         let size = rustix::fs::fstat(source.file.fd()).map_or(0, |stat| stat.st_size);
-        let len = len.min(FUSE_COPY_BYTES_MAX).min(size.cast_unsigned().saturating_sub(start));
+        let len = len.min(COPY_MAX).min(size.cast_unsigned().saturating_sub(start));
         let Some(len32) = u32::try_from(len).ok().filter(|len| *len > 0) else {
             return late.take().map_or((), |reply| reply.written(0));
         };

@@ -1,5 +1,6 @@
 //! An open image file or block device, and each operation on it.
 
+use super::leaving::{Hold, Patience};
 use crate::device::Allocation;
 use iopace_core::request::{Extent, Op};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
@@ -9,6 +10,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -21,6 +23,8 @@ pub struct File {
     is_block: bool,
     is_directory: bool,
     direct: bool,
+    /// Let go after the descriptor: the last field.
+    hold: Option<Arc<Hold>>,
 }
 
 impl File {
@@ -44,12 +48,12 @@ impl File {
         Self::lock(&file, read_only)?;
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
-        Ok(File { file, size_bytes, is_block, is_directory: false, direct })
+        Ok(File { file, size_bytes, is_block, is_directory: false, direct, hold: None })
     }
 
     /// An open file of our own making (the store of an emulated disk).
     pub(crate) fn adopt(file: fs::File, size_bytes: u64) -> File {
-        File { file, size_bytes, is_block: false, is_directory: false, direct: false }
+        File { file, size_bytes, is_block: false, is_directory: false, direct: false, hold: None }
     }
 
     /// A file of a tree, which may have any size at any time. The kernel reads nothing ahead of it
@@ -61,7 +65,17 @@ impl File {
 
     /// The same of one that nobody reads through this.
     pub(crate) fn of_tree_unread(file: fs::File, direct: bool) -> File {
-        File { file, size_bytes: u64::MAX, is_block: false, is_directory: false, direct }
+        File { direct, ..File::adopt(file, u64::MAX) }
+    }
+
+    /// The same of a file that others may wait for, once it has no name.
+    pub(crate) fn holding(self, hold: &Arc<Hold>) -> File {
+        File { hold: Some(Arc::clone(hold)), ..self }
+    }
+
+    /// What says whether it is still open, if it is of a tree.
+    pub(crate) fn hold(&self) -> Option<&Arc<Hold>> {
+        self.hold.as_ref()
     }
 
     /// A directory, which stands for the files in it.
@@ -133,13 +147,14 @@ impl File {
         offset: u64,
         flags: ReadWriteFlags,
     ) -> Result<(), (u64, io::Error)> {
-        let mut done = 0;
+        let (mut done, mut patience) = (0, Patience::of(self.hold()));
         while done < data.len() {
             let (rest, at) = (IoSlice::new(&data[done..]), offset + done as u64);
             match rustix::io::pwritev2(&self.file, &[rest], at, flags) {
                 Ok(0) => return Err((done as u64, io::ErrorKind::WriteZero.into())),
                 Ok(written) => done += written,
                 Err(Errno::INTR) => {}
+                Err(error) if patience.allows(Some(error)) => {}
                 Err(error) => return Err((done as u64, error.into())),
             }
         }

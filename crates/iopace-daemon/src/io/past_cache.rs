@@ -4,6 +4,7 @@
 //! them is dirty. What cannot be read so is read through the cache.
 
 use super::file::File;
+use super::leaving::Hold;
 use crate::limits::PAST_CACHE_FILES_MAX;
 use std::fs;
 use std::io;
@@ -55,12 +56,15 @@ pub(crate) fn has_room() -> bool {
 
 impl PastCache {
     /// `open` opens the file with `O_DIRECT`. None where that is of no use.
-    pub(crate) fn open(open: impl FnOnce() -> io::Result<fs::File>) -> Option<Arc<PastCache>> {
+    pub(crate) fn open(
+        hold: &Arc<Hold>,
+        open: impl FnOnce() -> io::Result<fs::File>,
+    ) -> Option<Arc<PastCache>> {
         let counted = Counted::new()?;
         let file = open().ok()?;
         let found = rustix::fs::fstatfs(file.as_fd()).ok()?;
         // The kernel serves some files through the cache all the same: it is not to read ahead.
-        let new = || PastCache::of(File::of_tree(file, true), counted);
+        let new = || PastCache::of(File::of_tree(file, true).holding(hold), counted);
         KNOWN.iter().any(|known| i128::from(*known) == i128::from(found.f_type)).then(new)
     }
 
@@ -105,6 +109,7 @@ impl PastCache {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::leaving::Leaving;
     use super::*;
 
     /// Whatever is open, as if it were the file.
@@ -130,7 +135,8 @@ pub(super) mod tests {
 
     #[test]
     fn only_known_file_systems_are_read_so() {
-        assert!(PastCache::open(|| fs::File::open("/proc/self/mounts")).is_none());
-        assert!(PastCache::open(|| Err(io::ErrorKind::InvalidInput.into())).is_none());
+        let hold = Arc::new(Leaving::default()).hold();
+        assert!(PastCache::open(&hold, || fs::File::open("/proc/self/mounts")).is_none());
+        assert!(PastCache::open(&hold, || Err(io::ErrorKind::InvalidInput.into())).is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! of our own making; what is read and written is the file at its own offset.
 
 use super::file::File;
+use super::leaving::Patience;
 use super::past_cache::PastCache;
 use crate::buffer::Buffer;
 use crate::fuse::regions::Region;
@@ -172,6 +173,7 @@ impl Target {
         len: u64,
     ) -> Result<(), (u64, io::Error)> {
         let (mut done, mut from, mut to) = (0, start + at, self.offset + at);
+        let mut patience = Patience::of(self.file.hold());
         while done < len {
             let left = usize::try_from(len - done).unwrap_or(usize::MAX);
             let (from, to) = (Some(&mut from), Some(&mut to));
@@ -180,6 +182,7 @@ impl Target {
                 Ok(0) => return Err((done, io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => done += count as u64,
                 Err(Errno::INTR) => {}
+                Err(error) if patience.allows(Some(error)) => {}
                 Err(error) => return Err((done, error.into())),
             }
         }

@@ -175,7 +175,8 @@ fn wait(ring: &IoUring) {
 
 /// A short transfer is completed with ordinary calls; they are rare (a signal, the end of a file).
 /// What was to pass the page cache and cannot is read anew by another thread, as that may take long
-/// and all others wait for this one: then there is no completion yet.
+/// and all others wait for this one: then there is no completion yet. The same with a write that
+/// waits for space.
 fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> Option<IoDone> {
     let mut written = 0;
     if let Some(past) = request.target.as_mut().and_then(|target| target.past_cache.take()) {
@@ -186,6 +187,10 @@ fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> Option<Io
         };
         let result = read.map(|count| request.buffer.resize(count));
         return Some(IoDone { request, written, result });
+    }
+    if may_have_space(&request, result) {
+        shared.slow.submit(vec![request]);
+        return None;
     }
     let result = match usize::try_from(result) {
         Err(_) => Err(io::Error::from_raw_os_error(-result)),
@@ -199,6 +204,21 @@ fn settle(shared: &Shared, (mut request, result): (IoRequest, i32)) -> Option<Io
         },
     };
     Some(IoDone { request, written, result })
+}
+
+/// Whether a write found no space, or not enough, and some is about to come free. Then it is done
+/// anew, all of it, which is the same unless it was to the end of the file.
+fn may_have_space(request: &IoRequest, result: i32) -> bool {
+    let done = usize::try_from(result);
+    let lacks = match done {
+        Ok(done) => done < request.buffer.len(),
+        Err(_) => [-libc::ENOSPC, -libc::EDQUOT].contains(&result),
+    };
+    let target = request
+        .target
+        .as_ref()
+        .filter(|target| lacks && request.op == Op::Write && !(done.is_ok() && target.append));
+    target.and_then(|target| target.file.hold()).is_some_and(|hold| hold.may_wait())
 }
 
 /// What is left of a transfer of which so many bytes are done.

@@ -5,12 +5,14 @@ use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, Request,
 };
+use iopace_daemon::buffer::Buffer;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Of the bad file, what can be read.
@@ -156,6 +158,46 @@ fn a_full_disk_is_full_as_without_us() {
     fs::remove_file(mounted.at("a")).expect("removed");
     fs::write(mounted.at("b"), vec![2; 1 << 20]).expect("there is room again");
     unmounted.expect("unmounted");
+}
+
+/// The kernel tells after the fact that nobody has a file open any more: here later still.
+#[test]
+fn who_writes_gets_the_space_of_a_file_that_is_just_going() {
+    let prepare = |below: &Path| {
+        fs::write(below.with_file_name("source"), vec![3; 1 << 20]).expect("written");
+        small(below, 2 << 20);
+    };
+    let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
+    let (data, source) = (vec![2; 1 << 20], mounted.folder.path().join("source"));
+    let flagged = |flags: i32| -> io::Result<()> {
+        let mut options = fs::OpenOptions::new();
+        let opened = options.write(true).create(true).custom_flags(flags).open(mounted.at("b"));
+        // Memory can be written past the page cache since Linux 6.6.
+        let Ok(file) = opened else { return fs::write(mounted.at("b"), &data) };
+        let mut whole = Buffer::new(data.len());
+        whole.as_mut_slice().copy_from_slice(&data);
+        file.write_all_at(whole.as_slice(), 0)
+    };
+    let ways: [(&str, &dyn Fn() -> io::Result<()>); 4] = [
+        ("buffered", &|| fs::write(mounted.at("b"), &data)),
+        ("durable", &|| flagged(libc::O_DSYNC)),
+        ("direct", &|| flagged(libc::O_DIRECT)),
+        ("copied", &|| fs::copy(&source, mounted.at("b")).map(drop)),
+    ];
+    for (way, write) in ways {
+        let mut full = File::create(mounted.at("a")).expect("created");
+        let error = full.write_all(&vec![1; 3 << 20]).expect_err("more than there is");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        fs::remove_file(mounted.at("a")).expect("removed");
+        let late = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            drop(full);
+        });
+        write().unwrap_or_else(|error| panic!("{way}: {error}"));
+        late.join().expect("closed");
+        assert_eq!(fs::metadata(mounted.below("b")).expect("there").len(), 1 << 20, "{way}");
+        fs::remove_file(mounted.at("b")).expect("removed");
+    }
 }
 
 /// An ext4 file system in a file whose own file system is too small for it.

@@ -122,7 +122,10 @@ impl Scheduled {
         if file.file.is_direct() {
             // It was opened for whole blocks only.
             match file.inode.reopen(OFlags::WRONLY) {
-                Ok(buffered) => target.file = Arc::new(File::of_tree(buffered, false)),
+                Ok(buffered) => {
+                    let buffered = File::of_tree(buffered, false).holding(&file.inode.hold);
+                    target.file = Arc::new(buffered);
+                }
                 Err(error) => return answer(late, data.len(), Err((0, error))),
             }
         }

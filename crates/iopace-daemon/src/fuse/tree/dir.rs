@@ -120,7 +120,8 @@ impl Tree {
     pub(super) fn open_directory(&self, id: INodeNo) -> io::Result<FileHandle> {
         let inode = self.inode(id)?;
         let file = inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let opened = Opened::new(File::of_tree_unread(file, false), inode, false, false);
+        let file = File::of_tree_unread(file, false).holding(&inode.hold);
+        let opened = Opened::new(file, inode, false, false);
         let listing = Arc::new(Listing { opened, place: Mutex::default() });
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(FileHandle(listings.insert(listing) as u64))

@@ -4,7 +4,7 @@
 //! file as long as the kernel knows it, whoever removes it by whatever way.
 
 use super::super::data::FileState;
-use super::leaving::Mark;
+use crate::io::leaving::{Hold, Leaving};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -74,8 +74,8 @@ pub(crate) struct Inode {
     pub(super) path: OwnedFd,
     /// What the scheduled path keeps here.
     pub(crate) state: FileState,
-    /// Gone after the descriptor: the last field.
-    pub(super) mark: OnceLock<Mark>,
+    /// Let go after the descriptor: the last field.
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl Inode {
@@ -138,6 +138,7 @@ struct Table {
 #[derive(Debug)]
 pub(super) struct Inodes {
     root: Arc<Inode>,
+    leaving: Arc<Leaving>,
     table: Mutex<Table>,
     numbers: Mutex<Numbers>,
 }
@@ -154,6 +155,7 @@ impl Inodes {
     /// Only the root is known.
     pub(super) fn new(root: OwnedFd) -> io::Result<Inodes> {
         let stat = rustix::fs::fstat(&root)?;
+        let leaving = Arc::new(Leaving::default());
         let root = Arc::new(Inode {
             device: stat.st_dev,
             number: stat.st_ino,
@@ -162,9 +164,9 @@ impl Inodes {
             kind: FileType::from_raw_mode(stat.st_mode),
             path: root,
             state: FileState::default(),
-            mark: OnceLock::new(),
+            hold: leaving.hold(),
         });
-        Ok(Inodes { root, table: Mutex::default(), numbers: Mutex::default() })
+        Ok(Inodes { root, leaving, table: Mutex::default(), numbers: Mutex::default() })
     }
 
     /// The inode with this number; `ESTALE` if the kernel should not know it.
@@ -195,7 +197,7 @@ impl Inodes {
             kind: FileType::from_raw_mode(stat.st_mode),
             path,
             state: FileState::default(),
-            mark: OnceLock::new(),
+            hold: self.leaving.hold(),
         });
         let known = Known { inode: Arc::clone(&inode), lookups: 1, place: Some(place) };
         table.known.insert(id, known);

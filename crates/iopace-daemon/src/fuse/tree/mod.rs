@@ -10,7 +10,6 @@
 //! | `writing` | writes and copies, as far as the tree has a part in them |
 //! | `open`, `space` | open files, and where they have space |
 //! | `inode` | the files that the kernel knows |
-//! | `leaving` | waiting for the space of files that are just going |
 //! | `trim` | having the kernel forget some |
 //! | `credentials` | acting for a caller |
 
@@ -19,7 +18,6 @@ pub(crate) mod credentials;
 mod dir;
 mod filesystem;
 pub(crate) mod inode;
-mod leaving;
 mod names;
 mod open;
 mod replies;
@@ -36,7 +34,6 @@ use super::data::{Data, Opened};
 use super::running::Running;
 use dir::Listing;
 use inode::{Inode, Inodes};
-use leaving::Leaving;
 use slab::Slab;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -96,7 +93,6 @@ pub(crate) struct Tree {
     running: Arc<Running>,
     options: Options,
     inodes: Inodes,
-    leaving: Leaving,
     files: Mutex<Slab<Arc<Opened>>>,
     listings: Mutex<Slab<Arc<Listing>>>,
     /// Whether what callers create can be made theirs.
@@ -131,7 +127,6 @@ impl Tree {
             running,
             options,
             inodes: Inodes::new(directory)?,
-            leaving: Leaving::default(),
             files: Mutex::default(),
             listings: Mutex::default(),
             acts_for_others: credentials::may_act_for_others(),

@@ -4,7 +4,6 @@ use super::super::data::Caller;
 use super::attr::to_attr;
 use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
-use super::leaving::Need;
 use super::{Tree, refused};
 use fuser::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
@@ -85,9 +84,8 @@ impl Tree {
     ) -> io::Result<Entry> {
         check(name)?;
         let parent = self.inode(parent)?;
-        self.await_room(&parent, Need::File);
         let folder = parent.path.as_fd();
-        act_for(from, umask, self.acts_for_others, || {
+        let make = || {
             match new {
                 New::Directory { mode } => {
                     rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(mode & 0o7777))?;
@@ -100,7 +98,8 @@ impl Tree {
                 New::Symlink { target } => rustix::fs::symlinkat(target, folder, name)?,
             }
             Ok(())
-        })?;
+        };
+        parent.hold.with_space(|| act_for(from, umask, self.acts_for_others, make))?;
         self.find(&parent, name)
     }
 
@@ -108,9 +107,10 @@ impl Tree {
     pub(super) fn link(&self, id: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<Entry> {
         check(name)?;
         let (inode, parent) = (self.inode(id)?, self.inode(parent)?);
-        self.await_room(&parent, Need::Bytes(0));
         let flags = AtFlags::SYMLINK_FOLLOW;
-        rustix::fs::linkat(descriptors()?, inode.name(), &parent.path, name, flags)?;
+        let (folder, own) = (descriptors()?, inode.name());
+        let link = || Ok(rustix::fs::linkat(folder, &own, &parent.path, name, flags)?);
+        parent.hold.with_space(link)?;
         self.find(&parent, name)
     }
 
@@ -118,10 +118,16 @@ impl Tree {
     pub(super) fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> io::Result<()> {
         check(name)?;
         let parent = self.inode(parent)?;
-        let leaver = self.leaver(&parent, name);
+        let named = self.named(&parent, name);
         rustix::fs::unlinkat(&parent.path, name, flags)?;
-        self.has_left(leaver);
+        has_lost_a_name(named);
         Ok(())
+    }
+
+    /// The file of this name, if the kernel knows it.
+    fn named(&self, parent: &Inode, name: &OsStr) -> Option<Arc<Inode>> {
+        let stat = rustix::fs::statat(&parent.path, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        self.inodes.get(self.inodes.id_of(stat.st_dev, stat.st_ino)).ok()
     }
 
     /// Renames, with the flags of `renameat2`.
@@ -136,25 +142,31 @@ impl Tree {
         check(new_name)?;
         let (old, new) = (self.inode(parent)?, self.inode(new_parent)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
-        let leaver = replaces.then(|| self.leaver(&new, new_name)).flatten();
+        let named = self.named(&new, new_name);
         let rename = || {
             rustix::fs::renameat_with(&old.path, name, &new.path, new_name, flags)?;
             Ok(())
         };
         if flags.contains(RenameFlags::WHITEOUT) {
             // This one creates a file where the old name was.
-            act_for(from, 0, self.acts_for_others, rename)?;
+            new.hold.with_space(|| act_for(from, 0, self.acts_for_others, rename))?;
         } else {
-            rename()?;
+            new.hold.with_space(rename)?;
         }
-        self.has_left(leaver);
+        has_lost_a_name(named);
         Ok(())
     }
 
     /// Where a symbolic link points to.
     pub(super) fn target(&self, id: INodeNo) -> io::Result<Vec<u8>> {
         Ok(rustix::fs::readlinkat(&self.inode(id)?.path, "", Vec::new())?.into_bytes())
+    }
+}
+
+/// A file has one name less. If that was the last one, its space comes free when it is closed.
+fn has_lost_a_name(inode: Option<Arc<Inode>>) {
+    if let Some(inode) = inode.filter(|inode| inode.stat().is_ok_and(|stat| stat.st_nlink == 0)) {
+        inode.hold.leaves();
     }
 }
 

@@ -3,7 +3,6 @@
 use super::super::data::{Caller, Opened, WriteMode};
 use super::credentials::act_for;
 use super::inode::{Inode, descriptors};
-use super::leaving::Need;
 use super::names::{Entry, check};
 use super::{Tree, refused};
 use crate::io::file::File as Real;
@@ -61,14 +60,12 @@ impl Tree {
     ) -> io::Result<(Entry, Handle)> {
         check(name)?;
         let parent = self.inode(parent)?;
-        self.await_room(&parent, Need::File);
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let kept = asked & KEPT;
         let create = kept | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode & 0o7777);
-        let file = act_for(from, umask, self.acts_for_others, || {
-            Ok(rustix::fs::openat(&parent.path, name, create, mode)?)
-        });
+        let open = || Ok(rustix::fs::openat(&parent.path, name, create, mode)?);
+        let file = parent.hold.with_space(|| act_for(from, umask, self.acts_for_others, open));
         let file: File = match file {
             // It came up since the kernel looked. Nobody has checked whether the caller may open
             // it: the kernel is to look again.
@@ -103,6 +100,7 @@ impl Tree {
         let is_read = kept & OFlags::ACCMODE != OFlags::WRONLY;
         let file =
             if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
+        let file = file.holding(&inode.hold);
         let is_kept_above = self.options.alone && !direct;
         let opened = Opened::new(file, inode, durable, is_kept_above);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,6 @@
 
 use super::super::data::Caller;
 use super::attr::strip_privileges;
-use super::leaving::Need;
 use super::{Tree, refused};
 use fuser::{FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom, StatVfs};
@@ -32,13 +31,11 @@ impl Tree {
     ) -> io::Result<()> {
         let opened = self.file(handle)?;
         let flags = FallocateFlags::from_bits_retain(mode.cast_unsigned());
+        strip_privileges(from, &opened.inode)?;
+        let allocate = || Ok(rustix::fs::fallocate(&opened.file, flags, offset, len)?);
+        opened.inode.hold.with_space(allocate)?;
         let moves = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
         let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
-        if !flags.intersects(FallocateFlags::COLLAPSE_RANGE | FallocateFlags::PUNCH_HOLE) {
-            self.await_room(&opened.inode, Need::Bytes(len));
-        }
-        strip_privileges(from, &opened.inode)?;
-        rustix::fs::fallocate(&opened.file, flags, offset, len)?;
         let end = if flags.intersects(moves) {
             u64::MAX
         } else if flags.intersects(clears) {

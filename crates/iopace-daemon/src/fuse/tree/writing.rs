@@ -6,9 +6,7 @@ use super::super::held::Room;
 use super::super::running::Touch;
 use super::Tree;
 use super::attr::{strip_modes, strip_privileges};
-use super::leaving::Need;
 use super::replies::give;
-use crate::limits::FUSE_COPY_BYTES_MAX;
 use fuser::{Errno, ReplyWrite};
 use std::io;
 use std::sync::Arc;
@@ -47,7 +45,6 @@ pub(super) fn write(
     let touch = Touch::one(file.inode.id());
     match tree.running.begin(from.pid, touch, reply) {
         Ok(late) => {
-            tree.await_room(&file.inode, Need::Bytes(data.len() as u64));
             let stripped = if *strips { strip_modes(*from, &file.inode) } else { Ok(()) };
             if goes_on(stripped, &late) {
                 tree.data.write(*from, file, *offset, (data, room), *mode, &late);
@@ -74,7 +71,6 @@ pub(super) fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
     match tree.running.begin(pid, touch, reply) {
         Ok(late) => {
             let Copy { from, source, to, len } = copy;
-            tree.await_room(&to.0.inode, Need::Bytes(len.min(FUSE_COPY_BYTES_MAX)));
             if goes_on(strip_privileges(from, &to.0.inode), &late) {
                 tree.data.copy(from, (&source.0, source.1), (&to.0, to.1), len, &late);
             }

@@ -65,7 +65,8 @@ impl Tree {
         let inode = self.inode(id)?;
         prepare_thread()?;
         let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
-        Ok(rustix::fs::setxattr(inode.name(), name, value, flags)?)
+        let set = || Ok(rustix::fs::setxattr(inode.name(), name, value, flags)?);
+        inode.hold.with_space(set)
     }
 
     /// Removes one.

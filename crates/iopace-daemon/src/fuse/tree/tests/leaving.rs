@@ -1,6 +1,8 @@
 //! A full file system has room again as soon as a file is removed.
 
 use super::Mounted;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -61,21 +63,16 @@ fn who_needs_the_space_of_a_file_that_was_removed_gets_it() {
             fs::remove_file(at.join(entry.unwrap().file_name())).unwrap();
         }
     };
-    let write = || fs::write(at.join("b"), vec![2; FULL as usize / 2]);
-    again(&write, &|| remove("a"));
-    fs::write(mounted.below.join("source"), vec![3; FULL as usize / 2]).unwrap();
-    let copy = || fs::copy(mounted.mount.join("source"), at.join("b")).map(drop);
-    again(&copy, &|| remove("a"));
     let allocate = || {
-        let flags = rustix::fs::FallocateFlags::empty();
-        Ok(rustix::fs::fallocate(File::create(at.join("b"))?, flags, 0, FULL / 2)?)
+        let (file, flags) = (File::create(at.join("b"))?, FallocateFlags::empty());
+        Ok(rustix::fs::fallocate(file, flags, 0, FULL / 2)?)
     };
     again(&allocate, &|| remove("a"));
     let replace = || {
         File::create(at.join("c")).unwrap();
         fs::rename(at.join("c"), at.join("a")).unwrap();
     };
-    again(&write, &replace);
+    again(&allocate, &replace);
 }
 
 #[test]
@@ -107,8 +104,8 @@ fn a_file_that_is_still_open_or_has_another_name_keeps_its_space() {
     let _small = Small::new(&mounted, &format!("size={FULL}"));
     let at = mounted.mount.join("small");
     let full = |name: &str| {
-        let error = fs::write(at.join(name), [2; 4096]).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let (file, flags) = (File::create(at.join(name)).unwrap(), FallocateFlags::empty());
+        assert_eq!(rustix::fs::fallocate(&file, flags, 0, 4096), Err(Errno::NOSPC));
     };
     let open = fill(&at.join("a"));
     fs::hard_link(at.join("a"), at.join("other")).unwrap();
@@ -116,7 +113,7 @@ fn a_file_that_is_still_open_or_has_another_name_keeps_its_space() {
     full("b");
     fs::remove_file(at.join("other")).unwrap();
     full("b");
-    // It is known by now that nobody lets go of it.
-    full("b");
-    drop(open);
+    // It itself is not waited for either.
+    let flags = FallocateFlags::empty();
+    assert_eq!(rustix::fs::fallocate(&open, flags, FULL, 4096), Err(Errno::NOSPC));
 }
