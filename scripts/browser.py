@@ -143,6 +143,16 @@ def finish(load):
     return {job["jobname"]: job["read"]["bw"] / 1024 + job["write"]["bw"] / 1024 for job in jobs}
 
 
+class Figure(Exception):
+    """What load does, or is to show, is not as it has to be: a processor that is taken away for a
+    second spoils that now and then."""
+
+
+def figure(is_so, words):
+    if not is_so:
+        raise Figure(words)
+
+
 class Page:
     """The page in a browser with an empty profile."""
 
@@ -207,6 +217,14 @@ class Page:
                 return
             time.sleep(0.05)
         raise AssertionError(f"{what}: not within {seconds} s")
+
+    def see(self, what, load, condition):
+        """Waits until something is shown that there is only as long as there is load."""
+        while load.poll() is None:
+            if condition():
+                return
+            time.sleep(0.05)
+        raise Figure(f"{what}: not as long as there is load")
 
     def wait_live(self):
         state = self.id("state")

@@ -3,8 +3,8 @@
     dashboard.py [--screenshots FOLDER] [CHECK...]
 
 IOPACE_BIN is the program. Needs chromium, chromedriver and python3-selenium (make setup). One line
-per check; ends with 1 if one failed each time that it was tried. Without names, all checks are made,
-in order.
+per check; ends with 1 if one failed. A figure that load is to show, and that was not seen, is tried
+again, three times in all. Without names, all checks are made, in order.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import traceback
 from selenium.webdriver.common.keys import Keys
 
 from again import TRIES
-from browser import OUTAGE, REFUSED, Daemon, Page, answer, finish
+from browser import OUTAGE, REFUSED, Daemon, Figure, Page, answer, figure, finish
 
 
 def token(daemon, page):
@@ -60,25 +60,37 @@ def idle(daemon, page):
 def charts(daemon, page):
     """Charts move under load, and the numbers are those of fio, about."""
     picture = "return document.querySelector('#chart-bandwidth canvas').toDataURL()"
-    load = daemon.fio(["web", "db"], 8)
+    load = daemon.fio(["web", "db"], 12)
     tile = "return document.querySelector('#tiles .big').textContent"
-    page.wait("a read rate", lambda: re.match(r"[1-9].* MiB/s", page.js(tile)))
+    page.see("a read rate", load, lambda: re.match(r"[1-9].* MiB/s", page.js(tile)))
     before = page.js(picture)
-    page.wait("another picture", lambda: page.js(picture) != before)
+    page.see("another picture", load, lambda: page.js(picture) != before)
     legend = lambda: page.id("chart-bandwidth").text
-    page.wait("both groups", lambda: "/vms/web" in legend() and "/vms/db" in legend())
-    page.wait("a reason", lambda: "%" in page.id("why-rows").text)
-    assert not page.id("empty-code").is_displayed()
+    page.see("both groups", load, lambda: "/vms/web" in legend() and "/vms/db" in legend())
+    page.see("a reason", load, lambda: "%" in page.id("why-rows").text)
+    busy(page, load)
     page.screenshot("light")
-    # A second of the page may be one in which somebody had no processor.
     seen = []
     while load.poll() is None:
-        found = re.match(r"([0-9.]+) MiB/s", page.js(tile))
-        seen += [float(found[1])] if found else []
+        seen.append(mib_s(page.js(tile)))
         time.sleep(0.5)
-    shown = statistics.median(seen)
     measured = sum(finish(load).values())
-    assert measured / 2 < shown < measured * 2, f"{shown} shown, {measured} by fio"
+    far = [shown for shown in seen if not measured / 2 < shown < measured * 2]
+    # The first and the last second are not whole, nor is one in which somebody had no processor.
+    figure(len(seen) >= 12 and len(far) * 4 <= len(seen), f"{seen} shown, {measured} by fio")
+
+
+def busy(page, load):
+    """Under load the page does not say how to make some."""
+    is_hidden = not page.id("empty-code").is_displayed()
+    assert is_hidden or load.poll() is not None, "there is load"
+    figure(is_hidden, "the load is over")
+
+
+def mib_s(text):
+    """What the tile of a rate shows: `1.9 MiB/s`."""
+    number, unit = text.removesuffix("/s").split()
+    return float(number) * 1024 ** (["B", "KiB", "MiB", "GiB"].index(unit) - 2)
 
 
 def pacing(daemon, page):
@@ -91,10 +103,10 @@ def pacing(daemon, page):
     cells = ("return [...document.querySelectorAll('#%s-rows tr:not(.message)')].map("
              "row => row.cells[%d].textContent)")
     for table, column in (("group", 6), ("task", 4)):
-        page.wait(f"buffered writes in the table of {table}s", lambda: any(
+        page.see(f"buffered writes in the table of {table}s", load, lambda: any(
             re.match(r"[1-9].*iB/s", text) for text in page.js(cells % (table, column))))
-    assert not page.id("empty-code").is_displayed(), "what is buffered is load"
-    page.wait("dirty memory", lambda: re.search(r"dirty[1-9][0-9.]* [KM]iB", legend()))
+    busy(page, load)  # What is buffered is load.
+    page.see("dirty memory", load, lambda: re.search(r"dirty[1-9][0-9.]* [KM]iB", legend()))
     page.screenshot("pacing")
     finish(load)
     page.keys("1")
@@ -134,8 +146,8 @@ def weight(daemon, page):
     shared = finish(load)
     ratios = [speeds["web"] / speeds["db"] for speeds in (equal, shared)]
     print(f"   web to db: {ratios[0]:.2f} with 100 to 100, {ratios[1]:.2f} with 400 to 100")
-    assert 0.7 < ratios[0] < 1.4 and 2.5 < ratios[1] < 6, ratios
     assert field.get_attribute("value") == "400"
+    figure(0.7 < ratios[0] < 1.4 and 2.5 < ratios[1] < 6, ratios)
 
 
 def warnings(daemon, page):
@@ -169,8 +181,8 @@ def worst(daemon, page):
     page.wait("the limit", lambda: daemon.effective("/vms/db", "io.max") == "riops=5")
     load = daemon.fio(["web", "db"], 14)
     told = lambda: page.id("worst").text
-    page.wait("a group", lambda: "/vms/" in page.id("worst-group").text)
-    page.wait("a command", lambda: "iopace group set /vms/" in page.id("worst-command").text)
+    page.see("a group", load, lambda: "/vms/" in page.id("worst-group").text)
+    page.see("a command", load, lambda: "iopace group set /vms/" in page.id("worst-command").text)
     group = page.id("worst-group").text
     assert f"{group} on disk" in page.id("worst-text").text, told()
     page.js("document.getElementById('worst').scrollIntoView({block: 'center'})")
@@ -190,7 +202,7 @@ def limit(daemon, page):
     page.wait("read back", lambda: field.get_attribute("value") == "rbps=256k")
     speed = finish(daemon.fio(["web"], 5))["web"]
     print(f"   {speed:.3f} MiB/s with rbps=256k")
-    assert 0.2 < speed < 0.4, speed
+    figure(0.2 < speed < 0.4, speed)
     page.fill(field, "")
     page.wait("no limit", lambda: daemon.effective("/vms/web", "io.max") == "max")
 
@@ -296,7 +308,6 @@ def demo(daemon, page):
         after = reads(6)
         page.screenshot("demo")
         print(f"   reads of the database: {before:.1f}/s, with fair {after:.1f}/s")
-        assert after > 3 * before, (before, after)
     finally:
         shown.send_signal(signal.SIGINT)
         assert shown.wait(30) == 0, "the demo did not end well"
@@ -304,6 +315,7 @@ def demo(daemon, page):
     page.quiet(OUTAGE)
     page.browser.get(daemon.url)
     page.wait_live()
+    figure(after > 3 * before, (before, after))
 
 
 CHECKS = [token, address, idle, charts, pacing, exchange, weight, warnings, worst, limit, refusals, keyboard, sizes,
@@ -319,38 +331,55 @@ def main():
         os.makedirs(words.screenshots, exist_ok=True)
     names = {check.__name__: check for check in CHECKS}
     left = chosen = [names[name] for name in words.checks] or CHECKS
-    for number in range(1, TRIES + 1):
-        left = perform(left, words.screenshots)
-        if not left:
-            break
-        print(f"not done, try {number} of {TRIES}: {' '.join(check.__name__ for check in left)}")
-    print(f"{len(chosen) - len(left)} passed, {len(left)} failed")
-    sys.exit(len(left) > 0)
+    failed, tries = 0, 0
+    while left:
+        made, bad, missed = perform(left, words.screenshots)
+        left, failed, tries = left[made:], failed + bad, 1 if made else tries + 1
+        if missed and tries == TRIES:
+            left, failed, tries = left[1:], failed + 1, 0
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
 
 
 def perform(chosen, screenshots):
-    """Checks with a daemon and a browser of their own; those that failed."""
-    failed = []
+    """Checks with a daemon and a browser of their own, up to one whose figure is missed: how many
+    were made before it, how many of those failed, and whether there is one."""
+    failed = 0
     with tempfile.TemporaryDirectory(prefix="iopace-dashboard-") as folder:
         daemon = Daemon(folder)
         page = Page(os.path.join(folder, "profile"), screenshots)
         try:
             page.browser.get(daemon.url)
             page.wait_live()
-            for check in chosen:
+            for made, check in enumerate(chosen):
                 try:
-                    check(daemon, page)
-                    page.quiet()
-                    print(f"ok dashboard: {check.__name__}", flush=True)
+                    missed = attempt(check, daemon, page)
                 except Exception:
-                    failed.append(check)
+                    failed += 1
                     page.screenshot(f"failed-{check.__name__}")
                     print(f"FAIL dashboard: {check.__name__}", flush=True)
                     traceback.print_exc()
+                    continue
+                if missed:
+                    page.screenshot(f"missed-{check.__name__}")
+                    print(f"missed dashboard: {check.__name__}: {missed}", flush=True)
+                    return made, failed, True
+                print(f"ok dashboard: {check.__name__}", flush=True)
         finally:
             page.browser.quit()
             daemon.stop()
-    return failed
+    return len(chosen), failed, False
+
+
+def attempt(check, daemon, page):
+    """The figure that a check misses, if it does: all else fails, also what the console says."""
+    missed = None
+    try:
+        check(daemon, page)
+    except Figure as error:
+        missed = error
+    page.quiet()
+    return missed
 
 
 if __name__ == "__main__":
