@@ -69,14 +69,19 @@ fn a_limit_holds_for_its_group_and_for_no_other() {
     assert!(begin.elapsed() >= Duration::from_millis(900), "{:?}", begin.elapsed());
     // One read passes, and the next one waits for an hour: whatever is late, the others overtake.
     groups.write("/slow", "io.max", "disk rbps=1").expect("written");
-    thread::scope(|scope| {
+    let (took, waiting) = thread::scope(|scope| {
         let slow = scope.spawn(|| read("disk@/slow", 2));
         wait_for("the limit", || waiting_for_a_limit(&running) == 1);
+        let begin = Instant::now();
         read("disk@/free", 400);
-        assert_eq!(waiting_for_a_limit(&running), 1);
+        let seen = (begin.elapsed(), waiting_for_a_limit(&running));
         groups.write("/slow", "io.max", "disk rbps=max").expect("written");
         slow.join().expect("read");
+        seen
     });
+    // 400 at the 20 per second of the other one would take 20 s.
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(waiting, 1, "the other one waits all the time");
     assert_eq!(stat(groups, "/slow", "rios"), 42);
     assert_eq!(stat(groups, "/slow", "rbytes"), 42 * 4096);
     assert_eq!(stat(groups, "/free", "rios"), 400);

@@ -122,8 +122,11 @@ fn a_daemon_serves_until_it_is_unmounted() {
     // A daemon that has no processor for a while is silent.
     until("it serves", || bench.list()[0]["state"] == "serving");
     assert_eq!(bench.list()[0]["device"], "data");
-    let text = bench.run(&["mount"]).out;
-    assert!(text.starts_with("mountpoint ") && text.contains(" data "), "{text}");
+    until("it serves in the table as well", || {
+        let text = bench.run(&["mount"]).out;
+        assert!(text.starts_with("mountpoint "), "{text}");
+        text.contains(" data ") && text.contains(" serving")
+    });
     let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).expect("read");
     assert_eq!(cwd, Path::new("/"), "it does not keep itself busy");
     let session = rustix::process::getsid(Some(pid)).expect("asked");
