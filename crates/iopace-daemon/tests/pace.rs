@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::{Random, Running, wait_for};
+use support::{Random, Running, wait_for, without_processor};
 
 const SIZE: u64 = 64 << 20;
 
@@ -236,8 +236,9 @@ fn devices_share_what_may_be_dirty() {
     });
 }
 
-#[test]
-fn groups_that_write_share_by_weight() {
+/// What two groups of weights 100 and 300 write in some seconds, in a new daemon, and for what part
+/// of that time a processor was missed, in percent.
+fn written_by_weight() -> ([u64; 2], u128) {
     const REGION: u64 = 512 << 20;
     let cache = Some(Bytes::from_mib(256));
     let model = "hdd-sata-250g".into();
@@ -245,7 +246,7 @@ fn groups_that_write_share_by_weight() {
     let running = Running::start(backend, |_| {});
     let groups = running.daemon.groups();
     let (stop, counts) = (AtomicBool::new(false), [AtomicU64::new(0), AtomicU64::new(0)]);
-    let (right, tries) = thread::scope(|scope| {
+    let seen = thread::scope(|scope| {
         for (number, weight) in [(0, 100), (1, 300)] {
             groups.create(&format!("/{weight}"), true).expect("made");
             let text = format!("disk {weight}");
@@ -263,25 +264,35 @@ fn groups_that_write_share_by_weight() {
             });
         }
         let sum = || counts.iter().map(|count| count.load(Relaxed)).sum::<u64>();
+        let (begin, missed) = (Instant::now(), without_processor());
         // Memory is full and rates have settled; then as much again several times.
         wait_for("full memory", || sum() >= 200 << 20);
-        let mut tries = Vec::new();
-        let right = (0..4).find_map(|_| {
-            let before = [0, 1].map(|at| counts[at].load(Relaxed));
-            let end = sum() + (400 << 20);
-            wait_for("some seconds of writing", || sum() >= end);
-            let shares = [0, 1].map(|at: usize| counts[at].load(Relaxed) - before[at]);
-            tries.push(shares);
-            // Its share is 75 %; one writer of a busy machine is late now and then, and then it is
-            // tried again.
-            let percent = shares[1] * 100 / (shares[0] + shares[1]);
-            (70..=80).contains(&percent).then_some(percent)
-        });
+        let before = [0, 1].map(|at| counts[at].load(Relaxed));
+        wait_for("some seconds of writing", || sum() >= 600 << 20);
+        let shares = [0, 1].map(|at: usize| counts[at].load(Relaxed) - before[at]);
         stop.store(true, Relaxed);
-        (right, tries)
+        let missed = without_processor() - missed;
+        (shares, missed.as_micros() * 100 / begin.elapsed().as_micros())
     });
-    println!("weight 300 of 400: {right:?} % of 400 MiB");
-    assert!(right.is_some(), "{tries:?}");
     let memory = status(&running).memory.expect("buffered");
     assert!(memory.pauses.count() > 0);
+    seen
+}
+
+#[test]
+fn groups_that_write_share_by_weight() {
+    let mut tries = Vec::new();
+    for _ in 0..4 {
+        let (shares, missed_percent) = written_by_weight();
+        let percent = shares[1] * 100 / (shares[0] + shares[1]);
+        println!("weight 300 of 400: {percent} % of {} MiB", (shares[0] + shares[1]) >> 20);
+        // Its share is 75 %. A writer that has no processor for 5 % of the time may lose as much,
+        // and then all of it is done again.
+        if (70..=80).contains(&percent) {
+            return;
+        }
+        tries.push((shares, missed_percent));
+        assert!(missed_percent >= 5, "{tries:?}: nobody was late");
+    }
+    panic!("{tries:?}");
 }
