@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 fn run(program: &str, words: &[&Path]) -> bool {
@@ -37,7 +38,11 @@ impl Drop for Frozen {
     }
 }
 
-fn mounted() -> Option<Mounted> {
+/// Threads are told apart by nothing but their number: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn mounted() -> Option<(Mounted, MutexGuard<'static, ()>)> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut is_there = false;
     let prepare = |below: &Path| {
         is_there = own_file_system(below);
@@ -51,28 +56,31 @@ fn mounted() -> Option<Mounted> {
         println!("skipped: this needs mkfs.ext4 and a loop device");
         return None;
     }
-    Some(mounted)
+    Some((mounted, alone))
 }
 
-/// Runs a program until what it asked for waits in us, or keeps a thread of ours, which the file
-/// system below does not let go.
+/// Runs a program until what it asked for keeps a thread of ours, which the file system below does
+/// not let go, or waits in us behind what does.
 fn run_until_kept(mounted: &Mounted, command: &str) -> Child {
-    let all = || waiting(mounted) + kept();
-    let (before, mut looks) = (all(), 0);
+    let (threads, requests) = (kept(), waiting(mounted));
+    let (mut kept_looks, mut line_looks) = (0, 0);
     let child = mounted.run_in("/", command);
-    // Threads wait for a disk as well, but not for so long.
     wait_for(command, || {
-        looks = if all() > before { looks + 1 } else { 0 };
-        looks == 40
+        // The locks of a fork are of that kind as well, and are let go; a request that is about to
+        // be carried out is not in line for seconds.
+        kept_looks = if kept() > threads { kept_looks + 1 } else { 0 };
+        line_looks = if waiting(mounted) > requests { line_looks + 1 } else { 0 };
+        kept_looks == 20 || (threads > 0 && line_looks == 400)
     });
     child
 }
 
-/// How many threads of ours are in the midst of something in the kernel that nobody can end.
+/// How many threads of ours wait in the kernel for a file system that is frozen: it is a lock for
+/// each processor that changes pass. Whoever waits for a disk waits elsewhere.
 fn kept() -> usize {
     let threads = fs::read_dir("/proc/self/task").expect("procfs").flatten();
-    let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
-    stats.filter(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" D"))).count()
+    let stacks = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stack")).ok());
+    stacks.filter(|stack| stack.contains("percpu_")).count()
 }
 
 /// How many requests wait for their answer without a thread.
@@ -97,7 +105,7 @@ fn names(folder: &Path) -> BTreeSet<OsString> {
 
 #[test]
 fn whoever_waits_for_a_frozen_file_system_can_be_killed() {
-    let Some(mounted) = mounted() else { return };
+    let Some((mounted, _alone)) = mounted() else { return };
     // The kernel knows them all, so that only the change itself has to wait.
     assert!(names(&mounted.at("")).len() > 5);
     let frozen = Frozen::new(mounted.below(""));
@@ -131,7 +139,7 @@ fn whoever_waits_for_a_frozen_file_system_can_be_killed() {
 
 #[test]
 fn what_was_given_up_overtakes_nobody() {
-    let Some(mounted) = mounted() else { return };
+    let Some((mounted, _alone)) = mounted() else { return };
     fs::write(mounted.below("moved"), "moved").expect("written");
     let frozen = Frozen::new(mounted.below(""));
     let gone = run_until_kept(&mounted, "mv at/moved at/away");
@@ -153,7 +161,7 @@ fn what_was_given_up_overtakes_nobody() {
 /// The same of a request of the device, which others carry out.
 #[test]
 fn a_direct_write_that_was_given_up_overtakes_nobody() {
-    let Some(mounted) = mounted() else { return };
+    let Some((mounted, _alone)) = mounted() else { return };
     let frozen = Frozen::new(mounted.below(""));
     let words = "bs=1M count=1 oflag=direct conv=notrunc of=at/written";
     let gone = run_until_kept(&mounted, &format!("dd if=/dev/zero {words}"));
@@ -168,7 +176,7 @@ fn a_direct_write_that_was_given_up_overtakes_nobody() {
 
 #[test]
 fn a_mount_of_a_frozen_file_system_ends() {
-    let Some(mounted) = mounted() else { return };
+    let Some((mounted, _alone)) = mounted() else { return };
     let below = mounted.below("");
     let frozen = Frozen::new(below);
     let mut waits = run_until_kept(&mounted, "rm -f at/removed");
