@@ -34,7 +34,7 @@ cargo build -q -p iopace
 # The time, and for how long a processor was missed until now.
 now() {
   PYTHONPATH=scripts python3 -c 'import again, time
-print(time.monotonic(), again.without_processor())'
+print(time.monotonic(), again.waited() + again.taken())'
 }
 
 # Serves a disk in memory and verifies a group with two limits: `verify BINARY`; prints the status.
