@@ -55,8 +55,8 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub struct Mounts {
     all: Mutex<Vec<Mount>>,
-    /// How many are mounted.
-    live: watch::Sender<usize>,
+    /// How many are mounted; none if there was none yet.
+    live: watch::Sender<Option<usize>>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ struct Mount {
 
 impl Default for Mounts {
     fn default() -> Mounts {
-        Mounts { all: Mutex::default(), live: watch::Sender::new(0) }
+        Mounts { all: Mutex::default(), live: watch::Sender::new(None) }
     }
 }
 
@@ -278,7 +278,7 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
     });
     let (device, session) = (config.device.name, Some(session));
     all.push(Mount { place, device, session, backing, tree, _record: record, _lock: lock });
-    mounts.live.send_modify(|live| *live += 1);
+    mounts.live.send_modify(|live| *live = Some(live.unwrap_or_default() + 1));
     Ok(())
 }
 
@@ -300,7 +300,7 @@ fn ended_outside(daemon: &Arc<Daemon>, at: &Path, device: &str) {
         tracing::error!(%error, "{device}: not everything could be made durable");
     }
     mounts.all().retain(|mount| mount.place.mountpoint != at);
-    mounts.live.send_modify(|live| *live -= 1);
+    mounts.live.send_modify(|live| *live = live.map(|live| live - 1));
 }
 
 impl Mounts {
@@ -323,13 +323,10 @@ impl Mounts {
         reports.collect()
     }
 
-    /// Resolves when the last mount has ended by somebody else's hand and is durable; never if
-    /// there was none.
+    /// Resolves when the last mount has ended by somebody else's hand and is durable, also if that
+    /// was before; never if there was none.
     pub async fn all_ended(&self) {
-        let mut live = self.live.subscribe();
-        if live.wait_for(|live| *live > 0).await.is_ok() {
-            let _ = live.wait_for(|live| *live == 0).await;
-        }
+        let _ = self.live.subscribe().wait_for(|live| *live == Some(0)).await;
     }
 
     /// Ends all of them at the same time, each within its patience.

@@ -174,6 +174,22 @@ fn what_is_written_is_read_and_durable_below() {
     assert_eq!(status.memory.expect("buffered").dirty.device.get(), 0, "all is written back");
 }
 
+/// Whoever asks late, on a busy machine, when all has ended: it has.
+#[test]
+fn a_mount_that_has_come_and_gone_has_ended() {
+    let Some(mounted) = Mounted::new(|_| {}) else { return };
+    let mounts = mounted.daemon().mounts();
+    let waits = || async {
+        tokio::time::timeout(Duration::from_millis(100), mounts.all_ended()).await.is_err()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.expect("a runtime");
+    assert!(runtime.block_on(waits()), "it is there");
+    rustix::mount::unmount(mounted.at(""), rustix::mount::UnmountFlags::DETACH).expect("unmounted");
+    wait_for("its end", || mounts.reports().is_empty());
+    wait_for("word of it", || !runtime.block_on(waits()));
+}
+
 /// Reads 8 MiB that are not cached, once; how much more than that is asked of the device, and how
 /// much the kernel had read again meanwhile.
 fn read_cold() -> Option<(u64, u64)> {

@@ -27,8 +27,8 @@ const SOURCE: &str = "iopace-exports";
 #[derive(Debug)]
 pub struct Images {
     shown: Mutex<Option<Shown>>,
-    /// Whether they are shown.
-    live: watch::Sender<bool>,
+    /// Whether they are shown; none if they never were.
+    live: watch::Sender<Option<bool>>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Shown {
 
 impl Default for Images {
     fn default() -> Images {
-        Images { shown: Mutex::default(), live: watch::Sender::new(false) }
+        Images { shown: Mutex::default(), live: watch::Sender::new(None) }
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn start(daemon: &Arc<Daemon>, mountpoint: PathBuf) -> Result<(), Sta
     });
     let (session, loops) = (Some(session), Vec::new());
     *shown = Some(Shown { place, session, _watch: watch, _record: record, loops });
-    images.live.send_replace(true);
+    images.live.send_replace(Some(true));
     Ok(())
 }
 
@@ -143,7 +143,7 @@ fn ended_outside(daemon: &Arc<Daemon>) {
         }
     }
     *images.lock() = None;
-    images.live.send_replace(false);
+    images.live.send_replace(Some(false));
 }
 
 impl Images {
@@ -156,12 +156,10 @@ impl Images {
         self.lock().as_ref().map(|shown| shown.place.mountpoint.clone())
     }
 
-    /// Resolves when the exports were shown and somebody has unmounted them.
+    /// Resolves when the exports were shown and somebody has unmounted them, also if that was
+    /// before.
     pub async fn ended(&self) {
-        let mut live = self.live.subscribe();
-        if live.wait_for(|live| *live).await.is_ok() {
-            let _ = live.wait_for(|live| !*live).await;
-        }
+        let _ = self.live.subscribe().wait_for(|live| *live == Some(false)).await;
     }
 
     /// Attaches the first export to a loop device; it is detached when the daemon ends. `source` is
