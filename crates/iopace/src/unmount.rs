@@ -92,8 +92,9 @@ fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Fa
 /// else may have unmounted it since: what is to be seen at its place then stays.
 fn within(entry: &Entry, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
     let path = entry.mountpoint.clone();
-    let seen = table::read().ok().and_then(|all| Some(table::at(&all, &path)?.device));
-    if seen.is_some_and(|device| device != entry.device) {
+    let is_there =
+        |all: Vec<Entry>| table::at(&all, &path).is_some_and(|seen| seen.device == entry.device);
+    if !table::read().map_or(true, is_there) {
         return Some(Ok(()));
     }
     let (sender, receiver) = mpsc::sync_channel(1);
