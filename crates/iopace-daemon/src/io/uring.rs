@@ -1,4 +1,11 @@
-//! Reads and writes through io_uring: any thread submits, one thread reaps.
+//! Reads and writes through io_uring: one thread owns the ring, submits and reaps.
+//!
+//! The kernel carries out parts of a request on behalf of the thread that submitted it (its worker
+//! threads, the copy out of the page cache), and cancels what is left when that thread ends. A
+//! connection's thread ends with its client, and the requests that it starts are often those of
+//! others. So no such thread submits: it puts requests into a queue, and wakes the ring's owner if
+//! that waits. While the owner is at work, requests are only queued: the system call with which it
+//! waits for completions submits them.
 //!
 //! The kernel owns a request's buffer from submission to completion. The buffer lives in `inflight`
 //! for that time and nobody touches it there, so its memory stays where it is.
@@ -6,32 +13,53 @@
 use super::file::File;
 use super::pool::Pool;
 use super::{Completions, IoDone, IoRequest};
+use crate::limits::POOL_THREADS;
 use io_uring::{IoUring, opcode, squeue, types};
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::request::Op;
-use rustix::io::ReadWriteFlags;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{ReadWriteFlags, retry_on_intr};
 use slab::Slab;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-/// The user data of the request that ends the reaper.
-const STOP: u64 = u64::MAX;
+/// The user data of the read that ends when the owner of the ring is woken.
+const WAKE: u64 = u64::MAX;
+
+/// The bytes of one value of an eventfd.
+const WAKE_BYTES: u32 = 8;
+
+/// The kernel reads the values of all eventfds into this; nobody looks at them. It lives for ever,
+/// so a read that is cancelled late does no harm.
+static WAKE_VALUE: AtomicU64 = AtomicU64::new(0);
+
+/// Requests on their way to the owner of the ring. Bounded by the engine's window: only started
+/// requests come here.
+#[derive(Default)]
+struct Queue {
+    requests: Vec<IoRequest>,
+    /// Whether the owner waits for completions, or is about to: who adds a request wakes it.
+    is_asleep: bool,
+    is_closed: bool,
+}
 
 struct Shared {
-    ring: IoUring,
     file: Arc<File>,
     /// Carries out what this ring cannot.
     slow: Arc<Pool<IoRequest>>,
-    /// What the kernel works on; its lock also guards the submission queue.
-    inflight: Mutex<Slab<IoRequest>>,
+    queue: Mutex<Queue>,
+    /// An eventfd that wakes the owner.
+    wake: OwnedFd,
 }
 
-/// A ring and its reaper.
+/// A ring and the thread that owns it.
 pub(super) struct Uring {
     shared: Arc<Shared>,
-    reaper: Option<JoinHandle<()>>,
+    owner: Option<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Uring {
@@ -46,41 +74,71 @@ impl Uring {
         to: Weak<dyn Completions>,
         slow: &Arc<Pool<IoRequest>>,
     ) -> io::Result<Uring> {
-        // Twice the deepest window: the completion queue is twice that again, so neither overflows.
-        let ring = IoUring::new(2 * WINDOW_DEPTH_MAX)?;
-        let mut probe = io_uring::Probe::new();
-        ring.submitter().register_probe(&mut probe)?;
-        if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Write::CODE) {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let shared =
-            Arc::new(Shared { ring, file, slow: Arc::clone(slow), inflight: Mutex::default() });
-        let reaping = Arc::clone(&shared);
-        let builder = thread::Builder::new().name("reaper".into());
-        let reaper = builder.spawn(move || reap(&reaping, &to))?;
-        Ok(Uring { shared, reaper: Some(reaper) })
+        let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let (slow, queue) = (Arc::clone(slow), Mutex::default());
+        let shared = Arc::new(Shared { file, slow, queue, wake });
+        let (started, result) = sync_channel(1);
+        let owned = Arc::clone(&shared);
+        let builder = thread::Builder::new().name("ring".into());
+        let owner = builder.spawn(move || own(&owned, &to, &started))?;
+        result.recv().map_err(|_| io::ErrorKind::Unsupported)??;
+        Ok(Uring { shared, owner: Some(owner) })
     }
 
-    /// Submits all, with one system call.
+    /// Hands all to the owner of the ring: no system call if that is at work.
     pub(super) fn submit(&self, requests: &mut Vec<IoRequest>) {
-        let mut inflight = self.shared.inflight.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries: Vec<squeue::Entry> = requests
-            .drain(..)
-            .map(|request| {
-                let key = inflight.insert(request);
-                self.shared.entry(&mut inflight[key]).user_data(key as u64)
-            })
-            .collect();
-        self.shared.push(&entries);
-        drop(inflight);
+        for request in requests.iter_mut() {
+            let len = request.buffer.len();
+            if let Some(target) = &mut request.target {
+                target.choose(len);
+            }
+        }
+        let mut queue = self.shared.lock();
+        queue.requests.append(requests);
+        self.shared.wake(queue);
+    }
+}
+
+impl Drop for Uring {
+    /// The owner ends when all is done. The last completion may itself end the device on it.
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.is_closed = true;
+        self.shared.wake(queue);
+        if let Some(owner) = self.owner.take()
+            && owner.thread().id() != thread::current().id()
+        {
+            let _ = owner.join();
+        }
     }
 }
 
 impl Shared {
-    fn entry(&self, request: &mut IoRequest) -> squeue::Entry {
-        if let Some(target) = &mut request.target {
-            target.choose(request.buffer.len());
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the owner of the ring, once, if it does not look at the queue by itself.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        let is_asleep = std::mem::take(&mut queue.is_asleep);
+        drop(queue);
+        if is_asleep {
+            let one = 1u64.to_ne_bytes();
+            let written = retry_on_intr(|| rustix::io::write(&self.wake, &one));
+            written.expect("an eventfd takes a value");
         }
+    }
+
+    /// Takes what was queued; from now on the owner of the ring has to be woken. False when no more
+    /// will come.
+    fn take(&self, into: &mut Vec<IoRequest>) -> bool {
+        let mut queue = self.lock();
+        std::mem::swap(into, &mut queue.requests);
+        queue.is_asleep = true;
+        !queue.is_closed
+    }
+
+    fn entry(&self, request: &mut IoRequest) -> squeue::Entry {
         let (file, offset) = match &request.target {
             Some(target) => (target.first(), target.offset),
             None => (&*self.file, request.extent.offset().get()),
@@ -100,22 +158,99 @@ impl Shared {
             _ => unreachable!("only reads and writes come here"),
         }
     }
+}
 
-    /// Puts entries into the submission queue and tells the kernel. The caller holds `inflight`.
-    fn push(&self, entries: &[squeue::Entry]) {
-        // SAFETY: every use of the submission queue is under the lock of `inflight`; buffers named
-        // by the entries stay in `inflight` until their completions are reaped.
-        unsafe {
-            self.ring.submission_shared().push_multiple(entries).expect("the ring has room");
+/// The ring as its owner sees it.
+struct Ring {
+    ring: IoUring,
+    /// What the kernel works on.
+    inflight: Slab<IoRequest>,
+    /// Whether the read of the eventfd is under way.
+    is_armed: bool,
+}
+
+impl Ring {
+    /// A ring for the thread that calls this.
+    fn new() -> io::Result<Ring> {
+        // Twice the deepest window: the completion queue is twice that again, so neither overflows.
+        let entries = 2 * WINDOW_DEPTH_MAX;
+        // Completions are taken in by the owner when it waits, without interrupting it (Linux 6.1).
+        let deferred =
+            IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+        let ring = deferred.or_else(|_| IoUring::new(entries))?;
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Write::CODE) {
+            return Err(io::ErrorKind::Unsupported.into());
         }
-        let mut left = entries.len();
-        while left > 0 {
-            match self.ring.submit() {
-                Ok(taken) => left = left.saturating_sub(taken.max(1)),
-                // The kernel is short of memory for a moment, or a signal came.
-                Err(error) if is_passing(&error) => thread::yield_now(),
-                Err(error) => panic!("io_uring no longer takes requests: {error}"),
+        // The kernel's workers, for files that can only be asked by waiting for them: as many as
+        // there were threads otherwise. Its default is four for each processor, and older kernels
+        // stay at that.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [POOL_THREADS as u32, 0]);
+        Ok(Ring { ring, inflight: Slab::new(), is_armed: false })
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the buffers that entries name stay in `inflight` until their completions are
+        // reaped; the value of an eventfd goes into a static.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.enter(0);
+        }
+    }
+
+    /// Has the kernel take requests.
+    fn add(&mut self, shared: &Shared, requests: &mut Vec<IoRequest>) {
+        for request in requests.drain(..) {
+            let key = self.inflight.insert(request);
+            let entry = shared.entry(&mut self.inflight[key]).user_data(key as u64);
+            self.push(&entry);
+        }
+        if !self.is_armed {
+            self.is_armed = true;
+            let fd = types::Fd(shared.wake.as_raw_fd());
+            let value = WAKE_VALUE.as_ptr().cast();
+            self.push(&opcode::Read::new(fd, value, WAKE_BYTES).build().user_data(WAKE));
+        }
+    }
+
+    /// Submits what was added and waits for so many completions. Whatever is not submitted is the
+    /// next time: the kernel is short of memory for a moment, or a signal came.
+    fn enter(&self, completions_count: usize) {
+        if let Err(error) = self.ring.submit_and_wait(completions_count) {
+            assert!(is_passing(&error), "io_uring no longer takes requests: {error}");
+        }
+    }
+
+    /// Takes in what is completed.
+    fn reap(&mut self, done: &mut Vec<(IoRequest, i32)>) {
+        for entry in self.ring.completion() {
+            if entry.user_data() == WAKE {
+                self.is_armed = false;
+                continue;
             }
+            done.push((self.inflight.remove(entry.user_data() as usize), entry.result()));
+        }
+    }
+}
+
+/// The life of the thread that owns a ring.
+fn own(shared: &Shared, to: &Weak<dyn Completions>, started: &SyncSender<io::Result<()>>) {
+    let made = Ring::new();
+    let (result, ring) = match made {
+        Ok(ring) => (Ok(()), Some(ring)),
+        Err(error) => (Err(error), None),
+    };
+    let told = started.send(result);
+    let (Some(mut ring), Ok(())) = (ring, told) else { return };
+    let (mut arrived, mut done) = (Vec::new(), Vec::new());
+    while shared.take(&mut arrived) || !arrived.is_empty() || !ring.inflight.is_empty() {
+        ring.add(shared, &mut arrived);
+        ring.enter(1);
+        shared.lock().is_asleep = false;
+        ring.reap(&mut done);
+        let mut all: Vec<IoDone> = done.drain(..).filter_map(|d| settle(shared, d)).collect();
+        if let Some(to) = to.upgrade().filter(|_| !all.is_empty()) {
+            to.completed(&mut all);
         }
     }
 }
@@ -132,45 +267,6 @@ fn flags(request: &IoRequest) -> ReadWriteFlags {
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, ResourceBusy, WouldBlock};
     matches!(error.kind(), Interrupted | ResourceBusy | WouldBlock)
-}
-
-/// Waits for completions and passes them on in batches.
-fn reap(shared: &Shared, to: &Weak<dyn Completions>) {
-    let mut done = Vec::new();
-    let mut stopping = false;
-    loop {
-        wait(&shared.ring);
-        // SAFETY: this thread is the only one that uses the completion queue.
-        let completions = unsafe { shared.ring.completion_shared() };
-        let finished: Vec<(u64, i32)> =
-            completions.map(|entry| (entry.user_data(), entry.result())).collect();
-        let mut inflight = shared.inflight.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, result) in finished {
-            if key == STOP {
-                stopping = true;
-                continue;
-            }
-            let request = inflight.remove(key as usize);
-            done.push((request, result));
-        }
-        let idle = inflight.is_empty();
-        drop(inflight);
-        let mut all: Vec<IoDone> = done.drain(..).filter_map(|d| settle(shared, d)).collect();
-        if let Some(to) = to.upgrade().filter(|_| !all.is_empty()) {
-            to.completed(&mut all);
-        }
-        if stopping && idle {
-            return;
-        }
-    }
-}
-
-fn wait(ring: &IoUring) {
-    // SAFETY: no argument structure is passed; the call only waits.
-    let waited = unsafe { ring.submitter().enter::<()>(0, 1, 1, None) };
-    if let Err(error) = waited {
-        assert!(is_passing(&error), "io_uring no longer gives completions: {error}");
-    }
 }
 
 /// A short transfer is completed with ordinary calls; they are rare (a signal, the end of a file).
@@ -244,15 +340,5 @@ fn rest(shared: &Shared, request: &mut IoRequest, done: usize) -> Result<(), (u6
     }
 }
 
-impl Drop for Uring {
-    fn drop(&mut self) {
-        let inflight = self.shared.inflight.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.push(&[opcode::Nop::new().build().user_data(STOP)]);
-        drop(inflight);
-        if let Some(reaper) = self.reaper.take()
-            && reaper.thread().id() != thread::current().id()
-        {
-            let _ = reaper.join();
-        }
-    }
-}
+#[cfg(test)]
+mod tests;
