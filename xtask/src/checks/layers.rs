@@ -5,13 +5,14 @@ use super::{Check, Context};
 use crate::source::Source;
 
 /// Each crate, and what of the project it may depend on.
-const MAY_KNOW: [(&str, &[&str]); 7] = [
+const MAY_KNOW: [(&str, &[&str]); 8] = [
     ("iopace-core", &[]),
     ("iopace-disk", &["iopace-core"]),
     ("iopace-nbd", &[]),
     ("iopace-sim", &["iopace-core", "iopace-disk"]),
     ("iopace-daemon", &["iopace-core", "iopace-disk", "iopace-nbd"]),
     ("iopace", &["iopace-core", "iopace-daemon", "iopace-disk", "iopace-nbd", "iopace-sim"]),
+    ("iopace-powercut", &["iopace-core", "iopace-daemon", "iopace-nbd"]),
     ("xtask", &[]),
 ];
 
