@@ -46,6 +46,8 @@ pub(crate) struct WriteMode {
     pub(crate) append: bool,
     /// Durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
+    /// Durable with all attributes (`O_SYNC`), the time of modification among them.
+    pub(crate) full_sync: bool,
     /// Pages of a mapping, which the kernel writes by itself, through any descriptor of the file.
     pub(crate) mapped: bool,
 }

@@ -233,6 +233,7 @@ impl Data for Scheduled {
         let durable = mode.durable || file.durable;
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.append = mode.append;
+        target.full_sync = mode.full_sync;
         let write = Write { who, data, room, target, durable };
         if mode.mapped {
             self.write_mapped(file, write, late);

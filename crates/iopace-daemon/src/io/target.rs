@@ -23,6 +23,8 @@ pub struct Target {
     pub(crate) offset: u64,
     /// Of a write: to the end of the file, wherever that is by then (`RWF_APPEND`).
     pub(crate) append: bool,
+    /// Of a durable write: the attributes are durable as well (`RWF_SYNC`, not `RWF_DSYNC`).
+    pub(crate) full_sync: bool,
     /// Of a flush: attributes that need not be durable for the data to be read are left out.
     pub(crate) data_only: bool,
     /// Nothing of it need be written back any more: the file is gone.
@@ -44,6 +46,7 @@ impl Target {
             file,
             offset,
             append: false,
+            full_sync: false,
             data_only: false,
             is_gone: false,
             source: None,
@@ -157,13 +160,17 @@ impl Target {
             _ if self.is_written && !durable => Ok(()),
             _ if self.is_written => self.file.flush_all().map_err(|error| (0, error)),
             Some(source) => self.copy_from(source, at, len),
-            None => {
-                let mut flags =
-                    if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-                flags.set(ReadWriteFlags::APPEND, self.append);
-                self.file.write_some(data, self.offset + at, flags)
-            }
+            None => self.file.write_some(data, self.offset + at, self.write_flags(durable)),
         }
+    }
+
+    /// In what manner a write is carried out.
+    pub(crate) fn write_flags(&self, durable: bool) -> ReadWriteFlags {
+        let mut flags = ReadWriteFlags::empty();
+        flags.set(ReadWriteFlags::DSYNC, durable);
+        flags.set(ReadWriteFlags::SYNC, durable && self.full_sync);
+        flags.set(ReadWriteFlags::APPEND, self.append);
+        flags
     }
 
     fn copy_from(

@@ -257,11 +257,11 @@ fn own(shared: &Shared, to: &Weak<dyn Completions>, started: &SyncSender<io::Res
 
 /// In what manner a write is carried out.
 fn flags(request: &IoRequest) -> ReadWriteFlags {
-    let mut flags = ReadWriteFlags::empty();
-    flags.set(ReadWriteFlags::DSYNC, request.fua);
-    let append = request.target.as_ref().is_some_and(|target| target.append);
-    flags.set(ReadWriteFlags::APPEND, append);
-    flags
+    match &request.target {
+        Some(target) => target.write_flags(request.fua),
+        None if request.fua => ReadWriteFlags::DSYNC,
+        None => ReadWriteFlags::empty(),
+    }
 }
 
 fn is_passing(error: &io::Error) -> bool {

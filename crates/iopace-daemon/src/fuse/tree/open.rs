@@ -141,6 +141,7 @@ impl Tree {
         WriteMode {
             append: flags.0 & libc::O_APPEND != 0,
             durable: flags.0 & libc::O_DSYNC != 0,
+            full_sync: flags.0 & libc::O_SYNC == libc::O_SYNC,
             mapped: false,
         }
     }
