@@ -4,7 +4,7 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help setup build demo test bench tables truth field fmt lint tidy docs fuzz clean
+.PHONY: help setup build demo check test nightly bench tables truth field fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -19,8 +19,14 @@ build: ## the release binary
 demo: ## one minute: two clients on one emulated disk, with and without a scheduler
 	@$(CARGO) run --release -q -p iopace -- demo
 
+check: ## two minutes: format, rules, clippy and unit tests of what changed
+	@scripts/check.sh
+
 test: ## everything that has to hold
 	@scripts/test.sh
+
+nightly: ## the rates of this machine beside their bounds; gates nothing (minutes, as root)
+	@scripts/nightly.sh
 
 bench: ## speed beside nbdkit, qemu-nbd, passthrough_hp and bindfs, and the cost of the policy
 	@scripts/bench.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real NBD clients against the real binary: libnbd (nbdinfo, nbdcopy, nbdsh), qemu-img, qemu-io and
-# fio, on files and emulated disks; and real programs on mounts (mounts.sh, field.sh). One line per
-# test; the last line counts them.
+# fio, on files and emulated disks; and real programs on mounts (mounts.sh). One line per
+# test; the last line counts them. Rates are measured elsewhere, by nightly.sh.
 # IOPACE_BIN: the binary, else it is built. EXCHANGES: exchanges of schedulers under fio per backend
 # (default 300; 10000 for the full run).
 set -uo pipefail
@@ -216,18 +216,6 @@ else
   echo "skip attach: loop devices need root, /dev/fuse and /dev/loop-control"
 fi
 
-check "groups: a newcomer beside a full queue" fio python3 "$root/scripts/groups.py" slots short
-check "model against live: the order of schedulers" fio python3 "$root/scripts/model_truth.py" short
-check "pace: ten writers" fio python3 "$root/scripts/pace.py" writers short
-check "pace: a reader beside ten writers" fio python3 "$root/scripts/pace.py" reader short
-check "pace: a limit and weights" fio python3 "$root/scripts/pace.py" groups short
-
-check "verify: a limit that is ignored is found" python3 "$root/scripts/verify.sh"
-
-# The system's Python has selenium, one that somebody put before it in PATH does not.
-check "dashboard: a real browser, and its demo" chromedriver \
-  env PATH="/usr/bin:/bin:$PATH" python3 "$root/scripts/dashboard.py"
-
 saying() { # name, command ...: a test that says itself what it lacks
   local name=$1
   shift
@@ -243,8 +231,6 @@ saying() { # name, command ...: a test that says itself what it lacks
 check "metrics: what is scraped under load" fio python3 "$root/scripts/metrics.py" scrape
 saying "metrics: promtool reads them" python3 "$root/scripts/metrics.py" promtool
 saying "metrics: promtool tests the alerts" python3 "$root/scripts/metrics.py" alerts
-field() { saying "field: $1" "$root/scripts/field.sh" "$1" --short; }
-for test in geom slots postmark rsync commits; do field $test; done
 
 for test in git sqlite tar rsync killed; do
   case $test in sqlite) tool=sqlite3 ;; killed) tool=python3 ;; *) tool=$test ;; esac

@@ -3,8 +3,8 @@
     dashboard.py [--screenshots FOLDER] [CHECK...]
 
 IOPACE_BIN is the program. Needs chromium, chromedriver and python3-selenium (make setup). One line
-per check; ends with 1 if one failed. A figure that load is to show, and that was not seen, is tried
-again, three times in all. Without names, all checks are made, in order.
+per check; ends with 1 if one failed. A figure that load is to show, and that was not seen, is missed
+(figures.py). Without names, all checks are made, in order.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import traceback
 
 from selenium.webdriver.common.keys import Keys
 
-from again import TRIES
+from figures import figure as said
 from browser import OUTAGE, REFUSED, Daemon, Figure, Page, answer, figure, finish
 
 
@@ -331,12 +331,10 @@ def main():
         os.makedirs(words.screenshots, exist_ok=True)
     names = {check.__name__: check for check in CHECKS}
     left = chosen = [names[name] for name in words.checks] or CHECKS
-    failed, tries = 0, 0
+    failed = 0
     while left:
         made, bad, missed = perform(left, words.screenshots)
-        left, failed, tries = left[made:], failed + bad, 1 if made else tries + 1
-        if missed and tries == TRIES:
-            left, failed, tries = left[1:], failed + 1, 0
+        left, failed = left[made + missed:], failed + bad
     print(f"{len(chosen) - failed} passed, {failed} failed")
     sys.exit(failed > 0)
 
@@ -360,11 +358,11 @@ def perform(chosen, screenshots):
                     print(f"FAIL dashboard: {check.__name__}", flush=True)
                     traceback.print_exc()
                     continue
+                name = f"dashboard: {check.__name__}"
+                said(name, missed or "shown", "what fio says, about", not missed)
                 if missed:
                     page.screenshot(f"missed-{check.__name__}")
-                    print(f"missed dashboard: {check.__name__}: {missed}", flush=True)
                     return made, failed, True
-                print(f"ok dashboard: {check.__name__}", flush=True)
         finally:
             page.browser.quit()
             daemon.stop()

@@ -65,6 +65,7 @@ fn settle(daemon: &Arc<Daemon>, connections: usize) {
         if daemon.connections_count() <= connections && daemon.memory_used_bytes() == 0 {
             return;
         }
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(1));
     }
     let (left, used) = (daemon.connections_count(), daemon.memory_used_bytes());
@@ -206,6 +207,7 @@ fn a_hundred_clients_that_never_read_hold_bounded_memory() {
                 let _ = stream.write(&request(wire::CMD_READ, 0, cookie, offset, 2 << 20));
             }
         }
+        // SLEEP: memory has time to grow; a slow machine makes the check easier, never wrong.
         thread::sleep(Duration::from_millis(500));
         let grown = resident_bytes().saturating_sub(before);
         // All clients together, what each may hold by itself, and as much again for buffers that

@@ -15,6 +15,7 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < HANG, "{what} does not come");
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(20));
     }
 }

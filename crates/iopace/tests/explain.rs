@@ -55,6 +55,7 @@ fn explained(place: &Place, words: &[&str], reason: &str) -> serde_json::Value {
         if device["explained"]["causes"][0]["reason"] == reason {
             return device.clone();
         }
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(250));
     }
     panic!("'{reason}' is not named first: {last:#}");
@@ -85,6 +86,7 @@ fn a_limit_is_named_with_the_command_that_lifts_it() {
     // What is said to lift it does.
     group(&place, &["set", "/vms/web", "io.max", "disk riops=max"]);
     let is_free = || {
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(250));
         let told = place.run(&["explain", "/vms/web", "--over", "2s", "--format", "json"]).json();
         told["devices"][0]["explained"]["held_up"] == false

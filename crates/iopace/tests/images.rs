@@ -222,6 +222,7 @@ fn a_killed_program_does_not_wait_for_its_limit() {
         .expect("started");
     let state = format!("/proc/{}/stat", dd.id());
     let sleeps = || fs::read_to_string(&state).is_ok_and(|text| text.contains("(dd) S "));
+    // SLEEP: ten looks in a row, with a pause, have to find it asleep.
     let pause = || std::thread::sleep(std::time::Duration::from_millis(50));
     until("it waits for us", || {
         (0..10).all(|_| {
@@ -234,6 +235,7 @@ fn a_killed_program_does_not_wait_for_its_limit() {
         if dd.try_wait().expect("asked").is_some() {
             return;
         }
+        // SLEEP: the pause between two looks at the condition.
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     panic!("it is held for ten seconds");

@@ -115,6 +115,7 @@ pub static CHECKS: &[&Check] = &[
     &layers::LINTS,
     &soundness::UNSAFE,
     &soundness::BOUNDS,
+    &soundness::SLEEPS,
     &docs::MAP,
     &docs::LINKS,
     &docs::SCENARIOS,

@@ -1,4 +1,4 @@
-//! What is unsafe says why it is sound; what queues has a bound.
+//! Unsafe code says why it is sound, a queue has a bound, a test that sleeps says why.
 
 use super::{Check, Context};
 
@@ -27,6 +27,43 @@ pub static BOUNDS: Check = Check {
     bad: || vec![("a.rs", "fn f() { let (a, b) = mpsc::channel(); }".into())],
     good: || vec![("a.rs", "fn f() { let (a, b) = mpsc::sync_channel(8); }".into())],
 };
+
+/// Lines from the reason of a sleep to the sleep.
+const SLEEP_LINES: usize = 3;
+
+/// The check of tests that sleep.
+pub static SLEEPS: Check = Check {
+    name: "tests-wait",
+    rule: "a test waits for a condition; one that has to sleep says why in `// SLEEP:`",
+    run: sleeps,
+    bad: || vec![("crates/a/tests/a.rs", "fn f() {\n    thread::sleep(TIME);\n}\n".into())],
+    good: || {
+        let text = "fn f() {\n    // SLEEP: the pause between two looks.\n    \
+                    thread::sleep(TIME);\n}\n";
+        vec![("crates/a/tests/a.rs", text.into()), ("a.rs", "fn f() { sleep(STEP); }".into())]
+    },
+};
+
+fn sleeps(context: &mut Context<'_>) {
+    let tree = context.tree;
+    for (file, source) in tree.rust() {
+        let is_sleep = |at: &usize| source.matches(*at, &["sleep", "("]);
+        let in_test = |at: &usize| file.is_test() || source.is_test(*at);
+        for at in (0..source.tokens.len()).filter(is_sleep).filter(in_test) {
+            let token = &source.tokens[at];
+            // Time of its own: the clock of such a test moves when everybody waits.
+            let end = source.closing(at + 1);
+            if source.matches(end + 1, &[".", "await"]) && file.text.contains("start_paused") {
+                continue;
+            }
+            let above = &source.lines[token.line.saturating_sub(SLEEP_LINES + 1)..token.line];
+            if !above.iter().any(|line| line.comment.contains("SLEEP:")) {
+                let remedy = "wait for a condition, or say above it in `// SLEEP:` why it is none";
+                context.find(&file.path, token.line, "a test sleeps without a reason", remedy);
+            }
+        }
+    }
+}
 
 fn unsafe_code(context: &mut Context<'_>) {
     let tree = context.tree;

@@ -231,6 +231,7 @@ mod tests {
         for _ in 0..20 {
             // SAFETY: the thread has not been joined.
             unsafe { libc::pthread_kill(waiting.as_pthread_t(), libc::SIGUSR2) };
+            // SLEEP: signals come one by one; nothing depends on how fast.
             thread::sleep(Duration::from_millis(5));
         }
         assert!(!waiting.is_finished(), "it would accept now");

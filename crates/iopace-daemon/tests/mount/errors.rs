@@ -190,6 +190,7 @@ fn who_writes_gets_the_space_of_a_file_that_is_just_going() {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         fs::remove_file(mounted.at("a")).expect("removed");
         let late = thread::spawn(move || {
+            // SLEEP: the file is closed late on purpose; any time will do.
             thread::sleep(Duration::from_millis(200));
             drop(full);
         });
@@ -251,6 +252,7 @@ fn fail_and_sync(path: &Path) -> [Option<i32>; 3] {
     let other = File::options().write(true).open(path).expect("opens");
     writer.write_all_at(&vec![1; 48 << 20], 0).expect("the page cache takes it");
     // Time for write-back to fail before anybody asks.
+    // SLEEP: write-back has time to fail first; if it fails later, the check is the same.
     std::thread::sleep(Duration::from_secs(1));
     [&writer, &other, &writer].map(|file| file.sync_data().err()?.raw_os_error())
 }

@@ -305,6 +305,7 @@ fn exchange(mounted: &Mounted, seed: u64, is_over: &AtomicBool) {
         device.control(control).expect("a legal change");
         let group = ["/free", "/limited"][random.below(2) as usize];
         mounted.daemon().groups().move_process(std::process::id(), group).expect("it runs");
+        // SLEEP: the load between two changes of settings.
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -9,6 +9,8 @@ mod limits;
 mod many;
 mod overtaken;
 mod pages;
+#[cfg(feature = "nightly")]
+mod rates;
 mod stalled;
 #[path = "../support/mod.rs"]
 mod support;
@@ -146,6 +148,7 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < HANG, "{what} does not come");
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(5));
     }
 }

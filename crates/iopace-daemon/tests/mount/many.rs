@@ -66,6 +66,7 @@ fn files_that_vanish_below_are_gone_and_nothing_else() {
                 for entry in fs::read_dir(mounted.below("")).expect("listed").flatten() {
                     let _ = fs::remove_file(entry.path());
                 }
+                // SLEEP: files are removed while others make them; the pace does not matter.
                 thread::sleep(std::time::Duration::from_millis(10));
             }
         });

@@ -30,6 +30,7 @@ pub fn cached(file: &fs::File) -> usize {
 pub fn evict(file: &fs::File) -> bool {
     (0..100).any(|_| {
         fadvise(file, 0, None, Advice::DontNeed).expect("advised");
+        // SLEEP: a page in a list of another processor goes by itself; looked at 100 times.
         thread::sleep(Duration::from_millis(1));
         cached(file) == 0
     })

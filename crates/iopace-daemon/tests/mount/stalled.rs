@@ -48,6 +48,7 @@ fn kill(mut child: Child) {
 
 /// Waits until programs of the group have asked for something and wait.
 fn settle() {
+    // SLEEP: programs get to their call; one that is late makes the check easier.
     thread::sleep(Duration::from_millis(500));
 }
 

@@ -4,7 +4,7 @@
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_nbd::client::{Client, Wanted};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,20 +81,14 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < HANG, "{what} does not come");
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// For how long somebody has waited for a processor since the machine was started, and a host has
-/// had one for others: both as the kernel says, if it does.
-pub fn without_processor() -> Duration {
-    let text = |path| fs::read_to_string(path).unwrap_or_default();
-    let (pressure, stat) = (text("/proc/pressure/cpu"), text("/proc/stat"));
-    let total = pressure.lines().next().and_then(|some| some.split_once("total="));
-    let waited_us = total.and_then(|(_, total)| total.parse().ok()).unwrap_or(0);
-    // `cpu user nice system idle iowait irq softirq steal`, in hundredths of a second.
-    let steal = stat.split_whitespace().nth(8).and_then(|steal| steal.parse::<u64>().ok());
-    Duration::from_micros(waited_us) + Duration::from_millis(10 * steal.unwrap_or(0))
+/// Prints a measured figure beside its bound, as `scripts/nightly.py` reads it.
+pub fn figure(name: &str, measured: &str, bound: &str, holds: bool) {
+    println!("FIGURE\t{name}\t{measured}\t{bound}\t{holds}");
 }
 
 /// A disk model in memory.

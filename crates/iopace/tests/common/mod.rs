@@ -181,6 +181,7 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
         if is_so() {
             return;
         }
+        // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(50));
     }
     panic!("it does not come to this: {what}");

@@ -274,6 +274,7 @@ fn until(what: &str, so: impl Fn() -> bool) {
         if so() {
             return;
         }
+        // SLEEP: the pause between two looks at the condition.
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("not so after a minute: {what}");

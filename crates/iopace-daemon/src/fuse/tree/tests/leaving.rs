@@ -54,6 +54,7 @@ fn who_needs_the_space_of_a_file_that_was_removed_gets_it() {
         let inode = mounted.tree.inodes.get(fs::metadata(at.join("a")).unwrap().ino()).unwrap();
         frees();
         let late = thread::spawn(move || {
+            // SLEEP: the last name is let go late on purpose; any time will do.
             thread::sleep(Duration::from_millis(100));
             drop(inode);
         });
@@ -89,6 +90,7 @@ fn who_needs_the_number_of_a_directory_that_was_removed_gets_it() {
     let inode = mounted.tree.inodes.get(fs::metadata(at.join("a")).unwrap().ino()).unwrap();
     fs::remove_dir(at.join("a")).unwrap();
     let late = thread::spawn(move || {
+        // SLEEP: the last name is let go late on purpose; any time will do.
         thread::sleep(Duration::from_millis(100));
         drop(inode);
     });
