@@ -5,9 +5,10 @@ use crate::device::Device;
 use crate::dirty::Manager;
 use crate::fuse::image::{self, Images};
 use crate::fuse::mounts::{self, Mounts};
+use crate::fuse::raise_descriptors;
 use crate::fuse::session::Ended;
 use crate::groups::Groups;
-use crate::limits::{DRAIN_TIMEOUT, MOUNT_PATIENCE};
+use crate::limits::{DESCRIPTORS_OWN, DRAIN_TIMEOUT, MOUNT_PATIENCE};
 use crate::live::Live;
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
@@ -72,6 +73,7 @@ impl Daemon {
     pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
         let mut prepared = mounts::prepare(&config)?;
         let shown = image::prepare(&config)?;
+        make_room_for(config.connections_max);
         let memory = Arc::new(Memory::new(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let drainer = Drainer::start(Arc::clone(&memory)).map_err(StartError::Threads)?;
@@ -309,6 +311,17 @@ impl Daemon {
             block_preferred: block_best,
             block_max: iopace_nbd::MAX_REQUEST_LEN,
         }
+    }
+}
+
+/// Each client takes two descriptors: its socket, and the file that its flushes go to.
+fn make_room_for(connections_max: usize) {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let wanted = 2 * connections_max as u64 + DESCRIPTORS_OWN;
+    if most.is_some_and(|most| most < wanted)
+        && let Err(error) = raise_descriptors()
+    {
+        tracing::debug!(%error, "no more descriptors for clients");
     }
 }
 

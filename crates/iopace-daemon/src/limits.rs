@@ -8,6 +8,9 @@ use std::time::Duration;
 /// which some 20 KiB are touched) and 128 KiB of buffers.
 pub const CONNECTIONS_DEFAULT: usize = 1_024;
 
+/// Descriptors for all but clients: devices, sockets, the control socket and its streams.
+pub const DESCRIPTORS_OWN: u64 = 256;
+
 /// Stack of a connection's thread: the deepest path needs under 64 KiB.
 pub const CONNECTION_STACK_BYTES: usize = 256 * 1024;
 

@@ -159,3 +159,66 @@ fn a_full_file_system_under_a_sparse_image_is_no_space() {
         client.command(iopace_nbd::wire::CMD_TRIM, 0, 0, 4 << 20).expect("for the next");
     }
 }
+
+/// A loop device over a sparse image on a small file system; detached when it goes.
+struct Loop {
+    path: String,
+    _small: Small,
+}
+
+impl Loop {
+    fn over(small: Small) -> Option<Loop> {
+        let image = small.0.path().join("disk.img");
+        fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("sparse");
+        let mut attach = std::process::Command::new("losetup");
+        let attached = attach.args(["-f", "--show"]).arg(&image).output();
+        let Some(attached) = attached.ok().filter(|output| output.status.success()) else {
+            println!("skipped: there is no loop device");
+            return None;
+        };
+        let path = String::from_utf8(attached.stdout).expect("a path").trim_end().to_owned();
+        Some(Loop { path, _small: small })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["-d", &self.path]).status();
+    }
+}
+
+#[test]
+fn a_failed_write_back_is_told_to_every_client_once() {
+    let Some(disk) = Small::mount().and_then(Loop::over) else { return };
+    let view = tempfile::tempdir().expect("a folder");
+    let running = Running::start(path(Path::new(&disk.path)), |config| {
+        config.fuse = Some(view.path().to_owned());
+    });
+    let mut clients: Vec<_> = (0..3).map(|_| running.client()).collect();
+    let image = view.path().join("disk");
+    let files: Vec<_> = (0..2)
+        .map(|_| fs::File::options().read(true).write(true).open(&image).expect("opens"))
+        .collect();
+    // All fits into the page cache, and a quarter of it onto the disk.
+    for offset in (0..4u64 << 20).step_by(1 << 20) {
+        clients[0].write(offset, &vec![3; 1 << 20], false).expect("into memory");
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let told = client.flush();
+        assert!(matches!(told, Err(Failure::Refused(NbdError::Io))), "{number}: {told:?}");
+    }
+    for file in &files {
+        let told = file.sync_data().expect_err("as every client");
+        assert_eq!(told.raw_os_error(), Some(libc::EIO), "{told}");
+    }
+    // Who has come since, and who was told, has nothing to be told.
+    clients.push(running.client());
+    for client in &mut clients {
+        client.flush().expect("told before");
+    }
+    for file in &files {
+        file.sync_data().expect("told before");
+    }
+    let late = fs::File::options().write(true).open(&image).expect("opens");
+    late.sync_all().expect("nothing has failed since");
+}

@@ -310,6 +310,29 @@ impl Device for FileDevice {
         Some(written)
     }
 
+    fn flushed_by_client(&self) -> Option<Target> {
+        if self.info.read_only || self.places.is_some() {
+            return None;
+        }
+        match self.file.once_more() {
+            Ok(file) => {
+                let mut target = Target::new(Arc::new(file), 0);
+                target.data_only = true;
+                Some(target)
+            }
+            Err(error) => {
+                let device = &self.info.name;
+                tracing::warn!(
+                    device,
+                    %error,
+                    "cannot be opened once more: of a failed write-back, only the first client \
+                     that flushes is told"
+                );
+                None
+            }
+        }
+    }
+
     fn void(&self, extent: Extent) {
         let mut drained = Drained::default();
         self.core.void(extent, &mut drained);

@@ -213,6 +213,12 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// A file for the flushes of one client, whose errors are told to it whoever else was told; the
+    /// device's own where nothing is written or no error is kept.
+    fn flushed_by_client(&self) -> Option<Target> {
+        None
+    }
+
     /// The content of the extent is void: nothing of it need be written back.
     fn void(&self, _extent: Extent) {}
 

@@ -30,6 +30,8 @@ mod tree;
 mod watch;
 pub mod who;
 
+pub(crate) use tree::trim::raise_descriptors;
+
 #[cfg(test)]
 pub(crate) mod tiny;
 

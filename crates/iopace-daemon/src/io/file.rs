@@ -51,6 +51,19 @@ impl File {
         Ok(File { file, size_bytes, is_block, is_directory: false, direct, hold: None })
     }
 
+    /// The same file, opened once more. The kernel tells a failed write-back once to each open
+    /// file, when that is synced next; so whoever is to hear of it needs one for that.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn once_more(&self) -> io::Result<File> {
+        // The name may be that of another file by now. Closing a block device that was open for
+        // writing has the system look what is on it.
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = fs::OpenOptions::new().read(true).write(!self.is_block).open(own)?;
+        Ok(File::adopt(file, self.size_bytes))
+    }
+
     /// An open file of our own making (the store of an emulated disk).
     pub(crate) fn adopt(file: fs::File, size_bytes: u64) -> File {
         File { file, size_bytes, is_block: false, is_directory: false, direct: false, hold: None }

@@ -11,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::device::Device;
+use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket as AnyTicket};
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
@@ -30,6 +31,8 @@ const SEND_FILE_BYTES: usize = 128 * 1024;
 struct Opened {
     device: Arc<dyn Device>,
     replies: Replies,
+    /// What a flush is carried out on, so that this client is told of errors that others know.
+    flushed: Option<Target>,
 }
 
 /// One connection.
@@ -157,7 +160,8 @@ impl Session {
         let joined = self.daemon.join(&self.connection, opened.export, named.as_deref());
         joined.map_err(|error| End::Refused(error.to_string()))?;
         tracing::debug!(connection = number, device = %name, group = named, "opened");
-        self.opened = Some(Opened { device, replies: opened.replies });
+        let flushed = device.flushed_by_client();
+        self.opened = Some(Opened { device, replies: opened.replies, flushed });
         self.send_handshake()
     }
 
@@ -199,7 +203,8 @@ impl Session {
             Some(first) => first.group,
             None => self.connection.payer.begin(),
         };
-        let (fua, target, progress) = (request.fua, None, Progress::default());
+        let (fua, progress) = (request.fua, Progress::default());
+        let target = self.opened().flushed.as_ref().filter(|_| op == Op::Flush).cloned();
         let ticket = AnyTicket::Nbd(ticket);
         let job = Job { task, group, op, extent, fua, buffer, target, progress, ticket };
         self.batch.push(job);
@@ -249,7 +254,7 @@ impl Session {
         let header = |replies: Replies, head: &mut Vec<u8>| {
             replies.read(head, request.cookie, request.offset, request.len);
         };
-        let Opened { device, replies } = self.opened();
+        let Opened { device, replies, .. } = self.opened();
         let (device, replies) = (Arc::clone(device), *replies);
         if len >= SEND_FILE_BYTES {
             if let Some(file) = device.cached_file(self.payer(), extent) {

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::fuse::data::Caller;
 use crate::fuse::held::{Held, Reply, Whole};
 use crate::fuse::running::Touch;
+use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
 use crate::nbd::pieces::{PIECE_BYTES, pieces};
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite};
@@ -154,10 +155,27 @@ impl ImageFile {
         self.submit(from, Op::Write, vec![(extent, ticket)], (Buffer::from(data), durable));
     }
 
+    /// Somebody opens it: what his syncs are carried out on, see [`Device::flushed_by_client`].
+    pub(super) fn open(&self) -> Option<Target> {
+        self.device.flushed_by_client()
+    }
+
     /// Makes the whole device durable.
-    pub(super) fn sync(&self, from: Caller, reply: ReplyEmpty) {
+    pub(super) fn sync(&self, from: Caller, target: Option<Target>, reply: ReplyEmpty) {
         let ticket = self.hold(from, Reply::Done(reply));
-        self.submit(from, Op::Flush, vec![(Extent::EMPTY, ticket)], (Buffer::default(), false));
+        let (task, pays) = self.payers.of(from);
+        let job = Job {
+            task,
+            group: pays.group(),
+            op: Op::Flush,
+            extent: Extent::EMPTY,
+            fua: false,
+            buffer: Buffer::default(),
+            target,
+            progress: Progress::default(),
+            ticket,
+        };
+        self.device.submit(&mut vec![job]);
     }
 
     /// Holes and zeroes; the size stays.

@@ -3,6 +3,7 @@
 use super::file::ImageFile;
 use crate::clock::FileTime;
 use crate::fuse::data::Caller;
+use crate::io::target::Target;
 use crate::limits::{FUSE_WRITE_BYTES_MAX, IMAGE_BACKGROUND_MAX};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
@@ -11,9 +12,10 @@ use fuser::{
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use rustix::process::{getegid, geteuid};
+use slab::Slab;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Nothing of names, sizes and modes ever changes.
@@ -33,12 +35,18 @@ const CAPABILITIES: [InitFlags; 3] =
 pub(super) struct ImageTree {
     files: Arc<[ImageFile]>,
     made: FileTime,
+    /// What is open, with what its syncs are carried out on.
+    opened: Mutex<Slab<Option<Target>>>,
 }
 
 impl ImageTree {
     /// One with these files, all of that time.
     pub(super) fn new(files: Arc<[ImageFile]>, made: FileTime) -> ImageTree {
-        ImageTree { files, made }
+        ImageTree { files, made, opened: Mutex::default() }
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Slab<Option<Target>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn file(&self, id: INodeNo) -> Option<&ImageFile> {
@@ -188,7 +196,25 @@ impl Filesystem for ImageTree {
             return reply.error(Errno::EROFS);
         }
         let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        reply.opened(FileHandle(0), direct);
+        let target = file.open();
+        let key = self.opened().insert(target);
+        reply.opened(FileHandle(key as u64), direct);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let closed = self.opened().try_remove(handle.0 as usize);
+        // Not under the lock: a file system may take its time.
+        drop(closed);
+        reply.ok();
     }
 
     fn read(
@@ -232,9 +258,17 @@ impl Filesystem for ImageTree {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, request: &Request, id: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(
+        &self,
+        request: &Request,
+        id: INodeNo,
+        handle: FileHandle,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let target = self.opened().get(handle.0 as usize).cloned().flatten();
         match self.file(id) {
-            Some(file) => file.sync(caller(request), reply),
+            Some(file) => file.sync(caller(request), target, reply),
             None => reply.error(Errno::EIO),
         }
     }
