@@ -5,12 +5,13 @@ use super::{Check, Context};
 use crate::source::Source;
 
 /// Each crate, and what of the project it may depend on.
-const MAY_KNOW: [(&str, &[&str]); 8] = [
+const MAY_KNOW: [(&str, &[&str]); 9] = [
     ("iopace-core", &[]),
     ("iopace-disk", &["iopace-core"]),
+    ("iopace-fuse", &[]),
     ("iopace-nbd", &[]),
     ("iopace-sim", &["iopace-core", "iopace-disk"]),
-    ("iopace-daemon", &["iopace-core", "iopace-disk", "iopace-nbd"]),
+    ("iopace-daemon", &["iopace-core", "iopace-disk", "iopace-fuse", "iopace-nbd"]),
     ("iopace", &["iopace-core", "iopace-daemon", "iopace-disk", "iopace-nbd", "iopace-sim"]),
     ("iopace-powercut", &["iopace-core", "iopace-daemon", "iopace-nbd"]),
     ("xtask", &[]),

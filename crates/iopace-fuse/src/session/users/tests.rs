@@ -1,0 +1,119 @@
+//! Limits and queues, without a file system.
+
+use super::*;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+fn device() -> Arc<Device> {
+    let null = std::fs::File::open("/dev/null").expect("there");
+    Arc::new(Device::new(null.into()))
+}
+
+fn parked(device: &Arc<Device>, uid: u32, unique: u64, len: usize) -> Parked {
+    let device = Arc::clone(device);
+    Parked { uid, unique, is_release: false, bytes: vec![0; len], device }
+}
+
+/// Threads of this user enter until one has to wait; their slots.
+fn fill(users: &Users, device: &Arc<Device>, uid: u32) -> Vec<usize> {
+    let mut slots = Vec::new();
+    loop {
+        let slot = users.add_thread().expect("a slot");
+        if users.enter(slot, uid) == Entered::Waits {
+            assert!(matches!(users.park(slot, parked(device, uid, 0, 1)), Ok(None)));
+            users.remove_thread(slot);
+            return slots;
+        }
+        slots.push(slot);
+    }
+}
+
+#[test]
+fn each_user_has_a_bound_and_all_together_one_more() {
+    let (users, device) = (Users::new(), device());
+    let first = fill(&users, &device, 1000);
+    assert_eq!(first.len(), USER_THREADS);
+    assert_eq!(fill(&users, &device, ROOT).len(), ROOT_THREADS);
+    let mut count = first.len();
+    let mut uid = 1001;
+    while count < OTHERS_THREADS {
+        count += fill(&users, &device, uid).len();
+        uid += 1;
+    }
+    assert_eq!(count, OTHERS_THREADS);
+    assert!(fill(&users, &device, 5000).is_empty(), "all together");
+    // The thread that ends carries on with what waits: those in line first, of whoever may.
+    let next = users.next(first[0]).expect("one waits");
+    assert_eq!(next.uid, 1000);
+    let again = users.next(first[0]).expect("another one waits");
+    assert_eq!(again.uid, 5000, "the rest of those before are at their bound");
+}
+
+#[test]
+fn a_queue_takes_bounded_memory_and_always_one() {
+    let (users, device) = (Users::new(), device());
+    fill(&users, &device, 7);
+    users.take(|_| true);
+    let offer = |uid, unique, len| {
+        let slot = users.add_thread().expect("a slot");
+        assert_eq!(users.enter(slot, uid), Entered::Waits);
+        let taken = users.park(slot, parked(&device, uid, unique, len)).is_ok();
+        users.remove_thread(slot);
+        taken
+    };
+    assert!(offer(7, 1, QUEUED_USER_BYTES + 1), "the first whatever it is");
+    assert!(!offer(7, 2, 1));
+    assert_eq!(users.take(|parked| parked.unique == 1).len(), 1);
+    assert!(offer(7, 3, 1) && offer(7, 4, 1));
+    assert_eq!(users.counts().1, 2);
+    assert_eq!(users.end().len(), 2);
+    assert!(!offer(7, 5, 1), "it is over");
+    assert_eq!(users.table().others_bytes, 0);
+}
+
+/// Many threads at once: no user is ever above his bound, and nothing is left in a queue.
+#[test]
+fn nothing_is_left_waiting_whatever_the_order() {
+    const THREADS: usize = 24;
+    const ROUNDS: u64 = 400;
+    let (users, device) = (Users::new(), device());
+    let inside: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = |uid: u32| {
+        let count = inside[uid as usize - 1].fetch_add(1, SeqCst) + 1;
+        if count > USER_THREADS {
+            is_over.store(true, SeqCst);
+        }
+        thread::yield_now();
+        inside[uid as usize - 1].fetch_sub(1, SeqCst);
+        done.fetch_add(1, SeqCst);
+    };
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (users, device, run) = (&users, &device, &run);
+            scope.spawn(move || {
+                let mut slot = users.add_thread().expect("a slot");
+                for round in 0..ROUNDS {
+                    let uid = if (number as u64 + round).is_multiple_of(5) { 2 } else { 1 };
+                    if users.enter(slot, uid) == Entered::Waits {
+                        match users.park(slot, parked(device, uid, round, 1)) {
+                            Ok(None) => continue,
+                            Ok(Some(_)) => {}
+                            Err(_) => panic!("there is room"),
+                        }
+                    }
+                    run(uid);
+                    while let Some(next) = users.next(slot) {
+                        run(next.uid);
+                    }
+                    if !users.leave(slot) {
+                        slot = users.add_thread().expect("a slot");
+                    }
+                }
+            });
+        }
+    });
+    assert!(!is_over.load(SeqCst), "a user was above his bound");
+    assert_eq!(users.counts().1, 0);
+    assert_eq!(done.load(SeqCst) as u64, THREADS as u64 * ROUNDS);
+}
