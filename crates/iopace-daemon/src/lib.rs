@@ -14,6 +14,7 @@ pub mod kernel;
 pub mod measured;
 mod opening;
 mod process;
+pub mod runtime_files;
 pub use process::process_of;
 mod start_error;
 

@@ -30,6 +30,9 @@ const LEFT_PATIENCE: Duration = Duration::from_secs(5);
 /// It could not be attached.
 pub fn run(args: &AttachArgs) -> Result<(), Failure> {
     if args.list || (args.file.is_none() && args.device.emulate.is_none()) {
+        if args.verbose > 0 {
+            log::start(args.log_format.unwrap_or_default(), args.verbose, args.quiet);
+        }
         return list::run(args.format.format);
     }
     if let Some(front) = Front::found() {

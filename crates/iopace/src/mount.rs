@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 /// It could not be mounted, or ended with something not durable.
 pub fn run(args: &MountArgs) -> Result<(), Failure> {
     if args.dir.is_none() && args.config.is_none() {
+        if args.verbose > 0 {
+            log::start(args.log_format.unwrap_or_default(), args.verbose, args.quiet);
+        }
         return list::run(args.format.format);
     }
     if let Some(front) = detach::Front::found() {

@@ -1,13 +1,16 @@
 //! Where sockets are made when nothing is said.
 //!
-//! The first that applies: `$XDG_RUNTIME_DIR/iopace`; `/run/iopace` for root, or where it belongs
-//! to us (a service manager made it); `/tmp/iopace-UID`. The directory is ours alone (mode 0700),
-//! so that nobody can put a socket of his own in the place of ours.
+//! The first that applies: `$XDG_RUNTIME_DIR/iopace`, if nobody else can put or replace anything
+//! there; `/run/iopace` for root, or where it belongs to us (a service manager made it);
+//! `/tmp/iopace-UID`. The directory is ours alone (mode 0700), so that nobody can put a socket of
+//! his own in the place of ours. Directories of others are ignored, see
+//! [`runtime_files`](iopace_daemon::runtime_files).
 
 use crate::output::Failure;
+use iopace_daemon::runtime_files::{Distrust, RuntimeDir, trusted};
 use rustix::process::geteuid;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The control socket's name where nothing is said.
@@ -20,7 +23,7 @@ pub const CONTROL_ENDING: &str = "ctl";
 pub fn runtime_dir() -> PathBuf {
     let own = geteuid().as_raw();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    if let Some(dir) = session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
+    if let Some(dir) = session.filter(|dir| dir.is_absolute() && is_usable(dir)) {
         return dir.join("iopace");
     }
     let system = PathBuf::from("/run/iopace");
@@ -28,6 +31,15 @@ pub fn runtime_dir() -> PathBuf {
         return system;
     }
     PathBuf::from(format!("/tmp/iopace-{own}"))
+}
+
+/// Whether our directory is in `dir`, or can be made there.
+fn is_usable(dir: &Path) -> bool {
+    RuntimeDir::is_safe_parent(dir)
+        && match RuntimeDir::open(&dir.join("iopace")) {
+            Ok(_) => true,
+            Err(reason) => reason.is_missing(),
+        }
 }
 
 /// Where a daemon of that user may have made its directory: our own place first.
@@ -46,9 +58,10 @@ pub fn controls(named: Option<&Path>) -> Vec<PathBuf> {
     }
     let directory = runtime_dir();
     let usual = directory.join(CONTROL);
-    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
+    let names = trusted(&directory).map(|found| found.names()).unwrap_or_default();
+    let mut paths: Vec<PathBuf> = names
+        .iter()
+        .map(|name| directory.join(name))
         .filter(|path| path.extension().is_some_and(|ending| ending == CONTROL_ENDING))
         .collect();
     paths.sort_by_key(|path| (*path != usual, path.clone()));
@@ -69,27 +82,19 @@ impl SocketDir {
     /// It cannot be made, or is not ours alone.
     pub fn open(path: &Path) -> Result<SocketDir, Failure> {
         let shown = path.display();
-        match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(Failure::new(format!(
-                    "the directory for sockets {shown} cannot be made: {error}; name another place \
-                     with --socket and --control"
-                )));
-            }
-        }
-        let found = fs::symlink_metadata(path)
-            .map_err(|error| Failure::new(format!("{shown}: cannot be looked at: {error}")))?;
         // Others may pass through (a service manager's 0755), but not write.
-        let private = found.is_dir() && found.mode() & 0o022 == 0;
-        if !private || found.uid() != geteuid().as_raw() {
-            return Err(Failure::new(format!(
+        match RuntimeDir::make(path) {
+            Ok(_) => Ok(SocketDir(path.to_owned())),
+            Err(Distrust::System(_, error)) => Err(Failure::new(format!(
+                "the directory for sockets {shown} cannot be made: {error}; name another place \
+                 with --socket and --control"
+            ))),
+            Err(reason) => Err(Failure::new(format!(
                 "{shown} is not a directory that only you can write to, so somebody else could put \
-                 his sockets there; remove it, or name another place with --socket and --control"
-            )));
+                 his sockets there: {reason}; remove it, or name another place with --socket and \
+                 --control"
+            ))),
         }
-        Ok(SocketDir(path.to_owned()))
     }
 
     /// Where it is.

@@ -14,6 +14,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -47,6 +48,12 @@ pub enum ClientError {
     /// Not for us.
     #[error("{0}: permission denied: only the daemon's own user and root may control it")]
     Denied(String),
+    /// Somebody else listens there.
+    #[error(
+        "{0} is served by the user {1}: only a daemon of your own, or of root, is believed; name \
+         its socket with --control"
+    )]
+    Foreign(String, u32),
     /// The connection failed.
     #[error("{path}: cannot be asked: {error}")]
     Broken {
@@ -200,6 +207,10 @@ impl Client {
         let path = self.path.display().to_string();
         let stream = UnixStream::connect(&self.path).await;
         let stream = stream.map_err(|error| no_connection(path.clone(), error))?;
+        let peer = stream.peer_cred().map_err(|error| no_connection(path.clone(), error))?;
+        if !is_believed(geteuid().as_raw(), peer.uid()) {
+            return Err(ClientError::Foreign(path, peer.uid()));
+        }
         let broken = |error: hyper::Error| {
             let path = path.clone();
             ClientError::Broken { path, error: error.into() }
@@ -210,6 +221,12 @@ impl Client {
         let answer = sender.send_request(request).await.map_err(broken)?;
         Ok((answer, driver))
     }
+}
+
+/// Whether `own` believes the daemon of the user `peer`. Root names the socket of a user's daemon
+/// itself: none is found in a place that users can write to.
+fn is_believed(own: u32, peer: u32) -> bool {
+    own == 0 || peer == 0 || peer == own
 }
 
 /// What a call runs on.

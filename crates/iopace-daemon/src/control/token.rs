@@ -1,6 +1,7 @@
 //! What a client of the loopback port has to know.
 
 use crate::daemon::StartError;
+use crate::runtime_files::{Distrust, open_named};
 use rustix::fs::{Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::{self, Write as _};
@@ -55,12 +56,13 @@ impl Token {
 
     /// `of_anybody`: whoever the file belongs to.
     fn read(path: &Path, of_anybody: bool) -> Result<Token, Problem> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = rustix::fs::open(path, flags, Mode::empty());
-        let file = File::from(file.map_err(|error| Problem::System(error.into()))?);
+        let file = open_named(path).map_err(|reason| match reason {
+            Distrust::Kind(..) => Problem::Open,
+            other => Problem::System(other.into_io()),
+        })?;
         let found = file.metadata().map_err(Problem::System)?;
         let own = rustix::process::geteuid().as_raw();
-        if !found.is_file() || found.mode() & 0o077 != 0 {
+        if found.mode() & 0o077 != 0 {
             return Err(Problem::Open);
         }
         if found.uid() != own && !of_anybody {

@@ -17,6 +17,7 @@ use crate::io::{file::File, pool::Pool};
 use crate::job::{Job, disk_error};
 use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
 use crate::nbd::reply::Touched;
+use crate::runtime_files::read_config;
 use crate::timer::Timers;
 use iopace_core::engine::{Config, Control, ControlError};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
@@ -33,10 +34,10 @@ use iopace_disk::model_file::ModelFile;
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets;
 use slab::Slab;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::{fs, io};
 
 /// Most pieces that one allocation query returns: 16 bytes each on the wire.
 const ALLOCATION_PIECES_MAX: usize = 1_024;
@@ -237,7 +238,7 @@ fn find_model(name: &str) -> Result<Model, StartError> {
         let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
         return Err(StartError::NoModel(name.to_owned(), names.join(", ")));
     }
-    let text = fs::read_to_string(name);
+    let text = read_config(Path::new(name));
     let text = text.map_err(|error| format!("the model {name} cannot be read: {error}"));
     let file =
         text.and_then(|text| ModelFile::parse(name, &text).map_err(|error| error.to_string()));

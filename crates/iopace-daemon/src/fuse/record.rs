@@ -1,14 +1,17 @@
 //! What is known of a running mount: a file in the runtime directory, locked by its daemon.
 //!
 //! The lock says that the daemon lives, whatever becomes of process numbers. The file is removed
-//! when all that was written through the mount is durable.
+//! when all that was written through the mount is durable. Only records that root or we ourselves
+//! have put there are believed, see [`runtime_files`](crate::runtime_files).
 
 use super::mounting::table::Entry;
+use crate::runtime_files::{Distrust, RuntimeDir, trusted};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What a daemon says of a mount of its own.
@@ -31,7 +34,8 @@ pub struct Record {
 /// A record that is kept; dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    path: PathBuf,
+    runtime: RuntimeDir,
+    name: OsString,
     _lock: File,
 }
 
@@ -47,11 +51,10 @@ impl Kept {
         name: &str,
         record: &impl Serialize,
     ) -> io::Result<Kept> {
-        let path = runtime.join(name);
-        // The file that a killed daemon left: numbers are given again.
-        let _ = fs::remove_file(&path);
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-        let kept = Kept { path, _lock: file };
+        let runtime = RuntimeDir::open(runtime).map_err(Distrust::into_io)?;
+        // In the place of the file that a killed daemon left: numbers are given again.
+        let file = runtime.create(name.as_ref())?;
+        let kept = Kept { runtime, name: name.into(), _lock: file };
         flock(&kept._lock, FlockOperation::NonBlockingLockExclusive)?;
         serde_json::to_writer(&kept._lock, record)?;
         Ok(kept)
@@ -60,7 +63,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        self.runtime.remove(&self.name);
     }
 }
 
@@ -93,10 +96,10 @@ impl Seen {
 /// The record of a mount, in the first of `runtimes` that has one.
 pub fn find(runtimes: &[PathBuf], entry: &Entry) -> Option<Seen> {
     let read = |runtime: &PathBuf| -> Option<Seen> {
-        let file = File::open(runtime.join(name(entry.connection()))).ok()?;
+        let name = name(entry.connection());
+        let (file, record) = trusted(runtime)?.record::<Record>(name.as_ref())?;
         // Nobody else has a word in what we believe of his mount.
         let owner = file.metadata().ok()?.uid();
-        let record: Record = serde_json::from_reader(&file).ok()?;
         let is_right = entry.uid().is_none_or(|uid| uid == owner || owner == 0);
         (is_right && record.mountpoint == entry.mountpoint).then_some(Seen { record, file })
     };
@@ -118,22 +121,31 @@ pub fn held(runtimes: &[PathBuf]) -> Vec<(u32, Seen)> {
 /// Removes what a killed daemon has left of the record of a mount.
 pub(crate) fn remove_left(runtime: &Path, mountpoint: &Path) {
     for (connection, seen) in every(runtime) {
-        if seen.record.mountpoint == mountpoint && !seen.is_held() {
-            let _ = fs::remove_file(runtime.join(name(connection)));
+        if seen.record.mountpoint == mountpoint
+            && !seen.is_held()
+            && let Some(runtime) = trusted(runtime)
+        {
+            runtime.remove(name(connection).as_ref());
         }
     }
 }
 
 /// All records there, with the numbers of their connections.
 fn every(runtime: &Path) -> Vec<(u32, Seen)> {
-    let read = |entry: fs::DirEntry| -> Option<(u32, Seen)> {
-        let name = entry.file_name();
+    let Some(runtime) = trusted(runtime) else { return Vec::new() };
+    let read = |name: &OsString| -> Option<(u32, Seen)> {
         let number = name.to_str()?.strip_prefix("mount-")?.strip_suffix(".json")?;
-        let file = File::open(entry.path()).ok()?;
-        let record = serde_json::from_reader(&file).ok()?;
-        Some((number.parse().ok()?, Seen { record, file }))
+        let number = number.parse().ok()?;
+        let (file, record) = runtime.record(OsStr::new(name))?;
+        Some((number, Seen { record, file }))
     };
-    fs::read_dir(runtime).into_iter().flatten().flatten().filter_map(read).collect()
+    runtime.names().iter().filter_map(read).collect()
+}
+
+/// How many records in there are believed.
+#[cfg(test)]
+pub(crate) fn found_count(runtime: &Path) -> usize {
+    every(runtime).len()
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 //! the message. Nothing at all means that the daemon is gone.
 
 use crate::output::Failure;
+use iopace_daemon::runtime_files;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::setsid;
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -91,8 +91,7 @@ fn open_log(path: &Path) -> Result<(File, PathBuf), Failure> {
     };
     let ours = path.with_extension(format!("{}.log", std::process::id()));
     for path in [path, &ours] {
-        let file = File::options().create(true).append(true).mode(0o600).open(path);
-        let file = file.map_err(failed)?;
+        let file = runtime_files::open_log(path).map_err(failed)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK) {
             file.set_len(0).map_err(failed)?;
             return Ok((file, path.to_owned()));

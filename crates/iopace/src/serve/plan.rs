@@ -10,7 +10,7 @@ use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
 };
 use iopace_daemon::fuse::who::Rules;
-use std::fs;
+use iopace_daemon::runtime_files::read_config;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -221,7 +221,7 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
 }
 
 fn read(path: &Path) -> Result<Settings, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_config(path).map_err(|error| {
         Failure::usage(format!("the configuration {} cannot be read: {error}", path.display()))
     })?;
     config::parse(path, &text).map_err(Failure::usage)

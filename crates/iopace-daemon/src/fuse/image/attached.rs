@@ -2,9 +2,11 @@
 //! directory, locked by its daemon.
 
 use crate::fuse::record::{self, Kept};
+use crate::runtime_files::trusted;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -111,17 +113,15 @@ pub fn started_ticks(pid: u32) -> Option<u64> {
 
 /// All records in `runtime`, by the name of the loop device.
 pub fn all(runtime: &Path) -> Vec<Seen> {
-    let read = |path: PathBuf| -> Option<Seen> {
-        let name = path.file_name()?.to_str()?;
-        name.strip_prefix("attach-")?.strip_suffix(".json")?;
-        let file = File::open(&path).ok()?;
+    let Some(directory) = trusted(runtime) else { return Vec::new() };
+    let read = |name: OsString| -> Option<Seen> {
+        name.to_str()?.strip_prefix("attach-")?.strip_suffix(".json")?;
+        let (file, record) = directory.record(&name)?;
         // Nobody else has a word in what is detached.
         let is_own = file.metadata().ok()?.uid() == rustix::process::geteuid().as_raw();
-        let record = serde_json::from_reader(&file).ok()?;
-        is_own.then_some(Seen { record, path, file })
+        is_own.then_some(Seen { record, path: runtime.join(name), file })
     };
-    let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
-    let mut all: Vec<Seen> = entries.filter_map(|entry| read(entry.path())).collect();
+    let mut all: Vec<Seen> = directory.names().into_iter().filter_map(read).collect();
     all.sort_by(|a, b| a.record.loop_device.cmp(&b.record.loop_device));
     all
 }
