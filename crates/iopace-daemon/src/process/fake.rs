@@ -1,6 +1,6 @@
 //! Processes that tests make up.
 
-use super::{Proc, Stat};
+use super::{Hierarchy, Proc, Stat};
 use iopace_core::time::{Instant, Nanos};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,6 +23,8 @@ pub(crate) struct Made {
 pub(crate) struct Fake {
     all: Mutex<BTreeMap<u32, Made>>,
     now: AtomicU64,
+    /// Cgroups in which a user makes others.
+    delegated: Mutex<Vec<String>>,
     /// How often a `stat` was read.
     pub(crate) looks: AtomicU64,
 }
@@ -58,6 +60,11 @@ impl Fake {
         self.now.fetch_add(time.as_nanos(), Relaxed);
     }
 
+    /// A cgroup, with all below it, is handed over to a user.
+    pub(crate) fn delegate(&self, path: &str) {
+        self.delegated.lock().expect("whole").push(path.into());
+    }
+
     fn get<T>(&self, pid: u32, what: impl FnOnce(&Made) -> T) -> Option<T> {
         self.all.lock().expect("whole").get(&pid).map(what)
     }
@@ -83,6 +90,10 @@ impl Proc for Fake {
 
     fn cgroup(&self, pid: u32) -> Option<String> {
         self.get(pid, |made| made.cgroup.clone())
+    }
+
+    fn is_own_cgroup(&self, _hierarchy: Hierarchy, path: &str) -> bool {
+        self.delegated.lock().expect("whole").iter().all(|one| path != one)
     }
 
     fn ioprio(&self, thread: u32) -> Option<u16> {

@@ -1,6 +1,7 @@
 //! `/proc` and `ioprio_get` of the running kernel.
 
-use super::{Proc, Stat};
+use super::hierarchy::Mounted;
+use super::{Hierarchy, Proc, Stat};
 use crate::clock;
 use iopace_core::time::Instant;
 use std::fs::File;
@@ -37,6 +38,10 @@ impl Proc for Kernel {
 
     fn cgroup(&self, pid: u32) -> Option<String> {
         read(pid, "cgroup")
+    }
+
+    fn is_own_cgroup(&self, hierarchy: Hierarchy, path: &str) -> bool {
+        Mounted::seen().is_own(hierarchy, path, rustix::process::geteuid().as_raw())
     }
 
     fn ioprio(&self, thread: u32) -> Option<u16> {

@@ -5,9 +5,11 @@
 
 #[cfg(test)]
 pub(crate) mod fake;
+mod hierarchy;
 mod kernel;
 mod user;
 
+pub(crate) use hierarchy::Hierarchy;
 pub(crate) use kernel::Kernel;
 pub use user::user_number;
 
@@ -51,6 +53,9 @@ pub(crate) trait Proc: Send + Sync {
 
     /// `/proc/PID/cgroup` as it is.
     fn cgroup(&self, pid: u32) -> Option<String>;
+
+    /// Whether only root and the daemon's own user can make cgroups in the one at that path.
+    fn is_own_cgroup(&self, hierarchy: Hierarchy, path: &str) -> bool;
 
     /// What `ionice` has set for a thread, as `ioprio_get(2)` says it.
     fn ioprio(&self, thread: u32) -> Option<u16>;

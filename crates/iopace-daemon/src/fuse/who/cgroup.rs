@@ -3,9 +3,58 @@
 //! Each line is `ID:CONTROLLERS:PATH` (cgroups(7)); version 2 has the ID 0 and no controllers. With
 //! version 1 beside it, the first of these that is not the root counts: version 2, the named
 //! hierarchy of systemd, blkio.
+//!
+//! A user makes cgroups of any name in a part of the hierarchy that was handed over to him. So only
+//! the part of a path is *vouched for* whose every cgroup lies in one where nobody but root (or the
+//! daemon's own user) can make any.
 
-/// The path, with `/` in front; `/` where nothing says anything else.
-pub(super) fn path(text: &str) -> &str {
+use crate::process::{Hierarchy, Proc};
+
+/// Where a process is in a hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cgroup {
+    /// The path, with `/` in front; `/` where nothing says anything else.
+    path: String,
+    /// Length of its part that no user could choose.
+    vouched_len: usize,
+}
+
+impl Cgroup {
+    /// Reads `/proc/PID/cgroup`, and asks who can make cgroups in those above.
+    pub(super) fn look(text: &str, proc: &dyn Proc) -> Cgroup {
+        let (hierarchy, path) = find(text);
+        let vouched_len = vouched_len(path, |above| proc.is_own_cgroup(hierarchy, above));
+        Cgroup { path: path.to_owned(), vouched_len }
+    }
+
+    /// The whole path.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its part that no user could choose; `/` if that is nothing.
+    pub(super) fn vouched(&self) -> &str {
+        self.path.get(..self.vouched_len.max(1)).unwrap_or("/")
+    }
+}
+
+/// The length of the longest part of the path whose every cgroup lies in one that `is_own`.
+fn vouched_len(path: &str, is_own: impl Fn(&str) -> bool) -> usize {
+    let mut len = 0;
+    for name in path.split('/').skip(1) {
+        let above = if len == 0 { "/" } else { &path[..len] };
+        // What leads out of our own namespace cannot be looked at.
+        if matches!(name, "" | "." | "..") || !is_own(above) {
+            break;
+        }
+        len += 1 + name.len();
+    }
+    len
+}
+
+/// The hierarchy that counts, and the path in it.
+fn find(text: &str) -> (Hierarchy, &str) {
+    const ALL: [Hierarchy; 3] = [Hierarchy::Unified, Hierarchy::Systemd, Hierarchy::Blkio];
     let mut found: [Option<&str>; 3] = [None; 3];
     for line in text.lines() {
         let mut parts = line.splitn(3, ':');
@@ -23,7 +72,8 @@ pub(super) fn path(text: &str) -> &str {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         found[place] = Some(path).filter(|path| path.len() > 1 && path.starts_with('/'));
     }
-    found.into_iter().flatten().next().unwrap_or("/")
+    let found = ALL.into_iter().zip(found).find_map(|(hierarchy, path)| Some((hierarchy, path?)));
+    found.unwrap_or((Hierarchy::Unified, "/"))
 }
 
 /// The names of the groups that stand for a cgroup: its own, with `@`, `%` and control characters
@@ -84,8 +134,28 @@ mod tests {
             ("0::relative\n", "/"),
         ];
         for (text, right) in cases {
-            assert_eq!(path(text), right, "{text}");
+            assert_eq!(find(text).1, right, "{text}");
         }
+        assert_eq!(find("9:name=systemd:/a\n7:blkio:/b\n0::/\n").0, Hierarchy::Systemd);
+        assert_eq!(find("7:net_cls,blkio:/b\n").0, Hierarchy::Blkio);
+    }
+
+    #[test]
+    fn a_path_is_vouched_for_as_far_as_root_made_it() {
+        let vouched = |path: &str, handed_over: &str| {
+            let len = vouched_len(path, |above| !above.starts_with(handed_over));
+            path[..len].to_owned()
+        };
+        let session = "/user.slice/user-7.slice/user@7.service";
+        assert_eq!(vouched(&format!("{session}/app.slice/db.service"), session), session);
+        assert_eq!(vouched("/system.slice/db.service", session), "/system.slice/db.service");
+        // The cgroup that was handed over has its name from root.
+        assert_eq!(vouched("/box", "/box"), "/box");
+        assert_eq!(vouched("/box/db.service", "/box"), "/box");
+        assert_eq!(vouched("/db.service", "/"), "", "the root itself was handed over");
+        assert_eq!(vouched("/../db.service", session), "", "outside of our own root");
+        assert_eq!(vouched("/a/../db.service", session), "/a");
+        assert_eq!(vouched("/", session), "");
     }
 
     #[test]
@@ -102,7 +172,7 @@ mod tests {
             text in "\\PC{0,60}",
             deep in "(/[\\PC\n@%]{0,9}){0,20}",
         ) {
-            let _ = path(&text);
+            let _ = find(&text);
             let names = names(&deep, 15);
             let group = format!("/{}", names.join("/"));
             let made = Tree::new().create_all(&group);

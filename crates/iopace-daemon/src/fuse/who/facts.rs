@@ -1,7 +1,7 @@
 //! What is looked at of a caller.
 
 use super::class::Class;
-use super::{cgroup, rules::Rules};
+use super::{cgroup::Cgroup, rules::Rules};
 use crate::process::{Proc, Process};
 
 /// The parent of all threads of the kernel.
@@ -20,7 +20,7 @@ pub(super) struct Facts {
     /// The name of its file, if a rule looks at it and it may be seen.
     pub(super) program: Option<String>,
     /// Its cgroup, if a rule looks at it.
-    pub(super) cgroup: Option<String>,
+    pub(super) cgroup: Option<Cgroup>,
     pub(super) class: Option<Class>,
 }
 
@@ -39,7 +39,7 @@ impl Facts {
             parent: stat.parent,
             comm: stat.comm,
             program,
-            cgroup: cgroup.map(|text| cgroup::path(&text).to_owned()),
+            cgroup: cgroup.map(|text| Cgroup::look(&text, proc)),
             class: proc.ioprio(thread).and_then(Class::of),
         };
         // The number may have gone to another one while this was read.

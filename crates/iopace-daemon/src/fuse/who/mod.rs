@@ -35,6 +35,7 @@ use super::data::Caller;
 use crate::groups::{Callers, Claim, Groups, Newcomer, Seen, Setting, Wanted};
 use crate::process::{Proc, Process};
 use cache::{Cache, Found, Key, SHARDS};
+use cgroup::Cgroup;
 use class::Class;
 use facts::Facts;
 use iopace_core::group::tree::TreeError;
@@ -152,9 +153,11 @@ impl Who {
     /// Finds the group and keeps it.
     fn settle(&self, key: Key, facts: Facts, now: Instant) -> Pays {
         let facts = Arc::new(facts);
-        let cgroup = facts.cgroup.as_deref().unwrap_or("/");
+        let cgroup = facts.cgroup.as_ref().map_or("/", Cgroup::path);
+        let vouched = facts.cgroup.as_ref().map_or("/", Cgroup::vouched);
         let program = facts.program.as_deref();
-        let found = self.rules.find(Traits { comm: &facts.comm, program, uid: key.1, cgroup });
+        let traits = Traits { comm: &facts.comm, program, uid: key.1, cgroup, vouched };
+        let found = self.rules.find(traits);
         let (base, below) = match found {
             None => (&self.default, Vec::new()),
             Some((place, is_mapped)) => {

@@ -7,6 +7,10 @@
 //! cgroup=/machine.slice/*:/vms    a path: what fits, and all below it
 //! map=cgroup:/units               the cgroup's own path, as groups below /units
 //! ```
+//!
+//! A user may have made a cgroup of any name in a place that was handed over to him. A name
+//! therefore fits only where root made the cgroup, and so does a path, unless the rule spells out,
+//! without a `*`, where in the user's place it is.
 
 use super::cgroup;
 use super::glob::matches;
@@ -146,7 +150,10 @@ pub(super) struct Traits<'a> {
     pub(super) comm: &'a str,
     pub(super) program: Option<&'a str>,
     pub(super) uid: u32,
+    /// The whole path.
     pub(super) cgroup: &'a str,
+    /// Its part that no user could choose.
+    pub(super) vouched: &'a str,
 }
 
 impl Rules {
@@ -200,12 +207,24 @@ impl Rule {
             Test::Cgroup(pattern) if pattern.contains('/') => {
                 let ends = traits.cgroup.match_indices('/').map(|(at, _)| at).skip(1);
                 let mut above = ends.chain([traits.cgroup.len()]).map(|end| &traits.cgroup[..end]);
-                above.any(|path| matches(pattern, path))
+                let len_max = match spells_out(pattern, traits.vouched) {
+                    true => traits.cgroup.len(),
+                    false => traits.vouched.len(),
+                };
+                above.any(|path| path.len() <= len_max && matches(pattern, path))
             }
-            Test::Cgroup(pattern) => traits.cgroup.split('/').any(|name| matches(pattern, name)),
+            Test::Cgroup(pattern) => traits.vouched.split('/').any(|name| matches(pattern, name)),
             Test::Map => true,
         }
     }
+}
+
+/// Whether a pattern names something below `vouched` before its first `*`: who wrote it knows whose
+/// place that is.
+fn spells_out(pattern: &str, vouched: &str) -> bool {
+    let literal = pattern.split('*').next().unwrap_or_default();
+    let below = literal.strip_prefix(vouched.trim_end_matches('/'));
+    vouched.len() > 1 && below.is_some_and(|below| below.len() > 1 && below.starts_with('/'))
 }
 
 /// The names of the groups for a cgroup, below a group that is itself `depth` deep.

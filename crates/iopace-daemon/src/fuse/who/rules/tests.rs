@@ -8,7 +8,12 @@ const SOMEBODY: Traits<'static> = Traits {
     program: Some("bash"),
     uid: 1000,
     cgroup: "/user.slice/user-1000.slice/user@1000.service/backup.service/sub",
+    vouched: "/user.slice/user-1000.slice/user@1000.service/backup.service/sub",
 };
+
+/// The same where the user has made the cgroups below his session himself.
+const DELEGATED: Traits<'static> =
+    Traits { vouched: "/user.slice/user-1000.slice/user@1000.service", ..SOMEBODY };
 
 fn rules(all: &[&str]) -> Rules {
     let all = all.iter().map(|text| text.parse().expect(text));
@@ -48,8 +53,37 @@ fn a_rule_fits_or_not() {
     assert_eq!(rules(&others).find(SOMEBODY), None);
     let unseen = Traits { program: None, ..SOMEBODY };
     assert_eq!(rules(&["program=bash:/a"]).find(unseen), None);
-    let root = Traits { cgroup: "/", ..SOMEBODY };
+    let root = Traits { cgroup: "/", vouched: "/", ..SOMEBODY };
     assert_eq!(rules(&["cgroup=/:/a"]).find(root), Some((0, false)));
+}
+
+#[test]
+fn a_name_that_a_user_chose_fits_no_rule() {
+    let session = "/user.slice/user-1000.slice/user@1000.service";
+    let fits = [
+        "cgroup=user@*.service:/a",
+        "cgroup=/user.slice/*:/a",
+        &format!("cgroup={session}:/a"),
+        // Whoever wrote this meant what the user makes there.
+        &format!("cgroup={session}/backup.service:/a"),
+        &format!("cgroup={session}/back*:/a"),
+        "map=cgroup",
+    ];
+    for text in fits {
+        assert!(rules(&[text]).find(DELEGATED).is_some(), "{text}");
+    }
+    let others = [
+        "cgroup=backup.service:/a",
+        "cgroup=sub:/a",
+        "cgroup=/user.slice/*/backup.service:/a",
+        "cgroup=*/backup.service:/a",
+        &format!("cgroup={session}/*.service:/a"),
+        "cgroup=/user.slice/user-1000.slice/user@1000.service*/sub:/a",
+    ];
+    assert_eq!(rules(&others).find(DELEGATED), None);
+    // Nothing is vouched for: not even what is spelled out in part.
+    let outside = Traits { cgroup: "/../db.service", vouched: "/", ..SOMEBODY };
+    assert_eq!(rules(&["cgroup=db.service:/a", "cgroup=*/db.service:/a"]).find(outside), None);
 }
 
 #[test]

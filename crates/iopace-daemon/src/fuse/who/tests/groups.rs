@@ -12,6 +12,34 @@ fn refused(bench: &Bench, path: &str) -> String {
 }
 
 #[test]
+fn a_user_s_own_cgroup_does_not_pay_as_a_service() {
+    let bench = Bench::new(&["cgroup=db.service:/db", "map=cgroup:/units"]);
+    let session = "/user.slice/user-7.slice/user@7.service";
+    bench.proc.delegate(session);
+    bench.proc.delegate(&format!("{session}/system.slice"));
+    let paths = [
+        ("/system.slice/db.service", "/db"),
+        ("/system.slice/db.service/worker", "/db"),
+        (
+            &*format!("{session}/db.service"),
+            "/units/user.slice/user-7.slice/user%407.service/db.service",
+        ),
+        (
+            &*format!("{session}/system.slice/db.service"),
+            "/units/user.slice/user-7.slice/user%407.service/system.slice/db.service",
+        ),
+    ];
+    for (pid, (cgroup, pays)) in (7..).zip(paths) {
+        for text in [format!("0::{cgroup}\n"), format!("3:blkio:{cgroup}\n0::/\n")] {
+            let pid = pid + if text.starts_with('3') { 100 } else { 0 };
+            bench.proc.start(pid, "db");
+            bench.proc.set(pid, |made| made.cgroup = text);
+            assert_eq!(bench.path(pid), pays, "{cgroup}");
+        }
+    }
+}
+
+#[test]
 fn ionice_makes_a_group_in_the_group() {
     let bench = Bench::new(&["program=rsync:/backup"]);
     bench.proc.start(7, "rsync");
