@@ -66,7 +66,15 @@ impl Bench {
     /// # Errors
     /// What does not start, in words.
     pub fn mounted(over: Over) -> io::Result<Bench> {
-        Bench::new(&Shared::default(), |below, folder| {
+        Bench::mounted_with(&Shared::default(), over)
+    }
+
+    /// A mount of what is in a tree.
+    ///
+    /// # Errors
+    /// What does not start, in words.
+    pub fn mounted_with(tree: &Shared, over: Over) -> io::Result<Bench> {
+        Bench::new(tree, |below, folder| {
             let at = folder.join("at");
             let mountpoint = (over == Over::Elsewhere).then(|| at.clone());
             if mountpoint.is_some() {

@@ -184,6 +184,12 @@ impl Cutter {
         choices
     }
 
+    /// One state: of the open changes those whose place is chosen are there, whole.
+    pub fn only(&self, is_there: impl Fn(usize) -> bool) -> Choice {
+        let whole = |place| is_there(place).then_some(Reach::Whole);
+        Choice { changes: (0..self.open_count()).map(whole).collect(), has_stamps: false }
+    }
+
     /// One state at random, torn.
     pub fn sample(&self, random: &mut Random) -> Choice {
         let some = |random: &mut Random| match random.below(4) {

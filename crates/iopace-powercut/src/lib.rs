@@ -12,6 +12,7 @@
 pub mod ace;
 pub mod bench;
 pub mod cut;
+pub mod load;
 pub mod node;
 pub mod promise;
 pub mod recorder;

@@ -1,0 +1,187 @@
+//! The ways to an image: NBD, a mount, and a loop device.
+
+use super::SIZE;
+use crate::bench::{Bench, Over};
+use crate::node::NodeId;
+use crate::tree::Shared;
+use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen};
+use iopace_nbd::client::{Client, Failure, Wanted};
+use iopace_nbd::wire;
+use rustix::fs::FallocateFlags;
+use rustix::io::ReadWriteFlags;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// The name of the image.
+pub(super) const IMAGE: &str = "disk.img";
+
+/// A way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// An export over NBD.
+    Nbd {
+        /// Past the page cache.
+        direct: bool,
+        /// By io_uring where there is one, else by threads.
+        uring: bool,
+    },
+    /// A file of a mount.
+    Mount {
+        /// Elsewhere or over itself.
+        over: Over,
+        /// Opened with `O_DIRECT`.
+        direct: bool,
+    },
+    /// An export as a file, which is what a loop device uses.
+    Image,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 8] = [
+        Way::Nbd { direct: false, uring: true },
+        Way::Nbd { direct: true, uring: true },
+        Way::Nbd { direct: false, uring: false },
+        Way::Nbd { direct: true, uring: false },
+        Way::Mount { over: Over::Elsewhere, direct: false },
+        Way::Mount { over: Over::Elsewhere, direct: true },
+        Way::Mount { over: Over::Itself, direct: false },
+        Way::Image,
+    ];
+
+    pub(super) fn has_zeroes(self) -> bool {
+        self != Way::Image
+    }
+
+    /// iopace over a recorder with an image.
+    pub(super) fn bench(self) -> io::Result<Bench> {
+        let tree = super::tree();
+        match self {
+            Way::Mount { over, .. } => Bench::mounted_with(&tree, over),
+            Way::Nbd { direct, uring } => served(&tree, direct, uring),
+            Way::Image => served(&tree, false, true),
+        }
+    }
+
+    /// A client.
+    pub(super) fn open(self, bench: &Bench) -> io::Result<Box<dyn Disk>> {
+        match self {
+            Way::Nbd { .. } => {
+                let stream = UnixStream::connect(bench.folder().join("disk.sock"))?;
+                let wanted = Wanted { structured: true, ..Wanted::default() };
+                Ok(Box::new(Client::connect(stream, "disk", wanted)?))
+            }
+            Way::Mount { direct, .. } => file(&bench.at.join(IMAGE), direct),
+            Way::Image => file(&bench.folder().join("images/disk"), false),
+        }
+    }
+}
+
+fn file(path: &Path, direct: bool) -> io::Result<Box<dyn Disk>> {
+    let flags = if direct { libc::O_DIRECT } else { 0 };
+    Ok(Box::new(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?))
+}
+
+fn served(tree: &Shared, direct: bool, uring: bool) -> io::Result<Bench> {
+    Bench::new(tree, |below, folder| {
+        let mut device = DeviceConfig::new("disk", Backend::Path(below.join(IMAGE)));
+        device.direct = direct;
+        let images = folder.join("images");
+        std::fs::create_dir(&images).expect("a new folder");
+        let config = DaemonConfig {
+            devices: vec![device],
+            listen: vec![Listen::Unix(folder.join("disk.sock"))],
+            fuse: Some(images),
+            io_engine: if uring { IoEngineChoice::Auto } else { IoEngineChoice::Threads },
+            ..DaemonConfig::default()
+        };
+        (below.to_owned(), config)
+    })
+}
+
+/// The image below.
+pub(super) fn image(bench: &Bench) -> io::Result<NodeId> {
+    let found = bench.tree.lock().find(Path::new(IMAGE));
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// What clients do with an image.
+pub trait Disk {
+    /// Writes; durable when it returns, with `fua`.
+    ///
+    /// # Errors
+    /// What was said.
+    fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> io::Result<()>;
+
+    /// Makes a range zero.
+    ///
+    /// # Errors
+    /// What was said.
+    fn zero(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()>;
+
+    /// Gives a range back.
+    ///
+    /// # Errors
+    /// What was said.
+    fn trim(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()>;
+
+    /// Makes durable what was answered before.
+    ///
+    /// # Errors
+    /// What was said.
+    fn flush(&mut self) -> io::Result<()>;
+}
+
+fn said(failure: Failure) -> io::Error {
+    io::Error::other(failure.to_string())
+}
+
+fn flags(fua: bool) -> u16 {
+    if fua { wire::CMD_FLAG_FUA } else { 0 }
+}
+
+impl Disk for Client<UnixStream> {
+    fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> io::Result<()> {
+        Client::write(self, offset, data, fua).map_err(said)
+    }
+
+    fn zero(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()> {
+        self.command(wire::CMD_WRITE_ZEROES, flags(fua), offset, len as u32).map_err(said)
+    }
+
+    fn trim(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()> {
+        self.command(wire::CMD_TRIM, flags(fua), offset, len as u32).map_err(said)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Client::flush(self).map_err(said)
+    }
+}
+
+impl Disk for File {
+    fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> io::Result<()> {
+        let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let written = rustix::io::pwritev2(&*self, &[IoSlice::new(data)], offset, flags)?;
+        if written == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    fn zero(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()> {
+        let keep = FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&*self, FallocateFlags::ZERO_RANGE | keep, offset, len)?;
+        if fua { self.sync_data() } else { Ok(()) }
+    }
+
+    fn trim(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()> {
+        debug_assert!(offset + len <= SIZE as u64);
+        let keep = FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&*self, FallocateFlags::PUNCH_HOLE | keep, offset, len)?;
+        if fua { self.sync_data() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
