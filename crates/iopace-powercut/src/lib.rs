@@ -14,6 +14,7 @@ pub mod bench;
 pub mod cut;
 pub mod load;
 pub mod node;
+pub mod programs;
 pub mod promise;
 pub mod recorder;
 pub mod report;

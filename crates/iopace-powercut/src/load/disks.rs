@@ -9,6 +9,7 @@ use iopace_nbd::client::{Client, Failure, Wanted};
 use iopace_nbd::wire;
 use rustix::fs::FallocateFlags;
 use rustix::io::ReadWriteFlags;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::OpenOptionsExt;
@@ -183,5 +184,18 @@ impl Disk for File {
 
     fn flush(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cache = |direct: &bool| if *direct { "direct" } else { "buffered" };
+        match self {
+            Way::Nbd { direct, uring } => {
+                write!(f, "NBD, {}, {}", cache(direct), if *uring { "io_uring" } else { "threads" })
+            }
+            Way::Mount { over, direct } => write!(f, "mounted {over:?}, {}", cache(direct)),
+            Way::Image => f.write_str("export as a file"),
+        }
     }
 }

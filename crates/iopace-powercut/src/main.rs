@@ -1,0 +1,90 @@
+//! Runs all workloads and prints a table: `iopace-powercut [short|long] [SEED]`.
+
+use iopace_powercut::ace;
+use iopace_powercut::bench::{Bench, WAYS};
+use iopace_powercut::load::{self, Way};
+use iopace_powercut::programs::{self, Program};
+use iopace_powercut::report::Report;
+use iopace_powercut::tree::Broken;
+use std::io;
+use std::process::ExitCode;
+
+/// How much of each.
+struct Size {
+    /// Operations of the longest workloads.
+    operations: usize,
+    /// Requests of each random load, and how often each way is tried.
+    requests: (u64, u64),
+    /// Transactions and cuts of a program.
+    program: (u64, u64),
+}
+
+const SHORT: Size = Size { operations: 1, requests: (280, 1), program: (12, 25) };
+const LONG: Size = Size { operations: 3, requests: (2000, 4), program: (60, 300) };
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let size = match arguments.next().as_deref() {
+        Some("long") => LONG,
+        Some("short") | None => SHORT,
+        Some(other) => {
+            eprintln!("`{other}` is neither `short` nor `long`");
+            return ExitCode::from(2);
+        }
+    };
+    let seed = arguments.next().map_or(Ok(1), |seed| seed.parse());
+    let Ok(seed) = seed else {
+        eprintln!("the seed is a number");
+        return ExitCode::from(2);
+    };
+    if let Some(why) = Bench::missing() {
+        eprintln!("skipped: {why}");
+        return ExitCode::SUCCESS;
+    }
+    match run(&size, seed) {
+        Ok(sum) if sum.violations == 0 => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(size: &Size, seed: u64) -> io::Result<Report> {
+    let mut sum = Report::default();
+    let mut row = |name: &str, report: Report| {
+        println!("{}", report.row(name));
+        report.told.iter().for_each(|line| eprintln!("{name}: {line}"));
+        sum += report;
+    };
+    println!("| work | workloads | cuts | states | violations |\n|---|---|---|---|---|");
+    for over in WAYS {
+        for operations in 1..=size.operations {
+            let bench = Bench::mounted(over)?;
+            let report = ace::run(&bench, &ace::workloads(operations), seed);
+            row(&format!("mounted {over:?}, {operations} operations"), report);
+        }
+    }
+    for way in Way::ALL {
+        let mut all = Report::default();
+        for turn in 0..size.requests.1 {
+            all += load::run(way, size.requests.0, Broken::Nothing, seed + turn)?;
+        }
+        row(&format!("random load, {way}"), all);
+    }
+    for over in WAYS {
+        let report = programs::records(over, size.program.0 * 4, seed)?;
+        row(&format!("log of records, mounted {over:?}"), report);
+        for program in Program::ALL {
+            if program.is_there() {
+                let report = programs::run(program, over, size.program, Broken::Nothing, seed)?;
+                row(&format!("{program:?}, mounted {over:?}"), report);
+            } else {
+                println!("| {program:?} | skipped: not installed | | | |");
+            }
+        }
+    }
+    println!("{}", sum.row("sum"));
+    Ok(sum)
+}
