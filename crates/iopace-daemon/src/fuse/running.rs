@@ -301,6 +301,15 @@ impl Running {
         });
     }
 
+    /// The attributes of a file have changed without the kernel having asked for it. It is told at
+    /// once: it takes no lock for this that one who waits for us may hold.
+    pub(crate) fn attributes_changed(&self, id: u64) {
+        if let Some(notifier) = self.notifier.get() {
+            // Below 0: its data stays valid. One that the kernel has forgotten has nothing cached.
+            let _ = notifier.inval_inode(INodeNo(id), -1, 0);
+        }
+    }
+
     fn notify(&self, tell: impl FnOnce(&Notifier) + Send + 'static) {
         let Some(notifier) = self.notifier.get().cloned() else { return };
         let told = thread::Builder::new().name("fuse-notify".into()).spawn(move || tell(&notifier));

@@ -61,7 +61,7 @@ impl Proc for Kernel {
     }
 }
 
-fn read(pid: u32, file: &str) -> Option<String> {
+pub(super) fn read(pid: u32, file: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let file = File::open(format!("/proc/{pid}/{file}")).ok()?;
     // A process that ends meanwhile: ESRCH.

@@ -3,12 +3,14 @@
 //! Nothing here waits for a disk or for the process that is asked about: only files of `/proc` are
 //! read that take no lock of its memory (never `cmdline`).
 
+mod credentials;
 #[cfg(test)]
 pub(crate) mod fake;
 mod hierarchy;
 mod kernel;
 mod user;
 
+pub(crate) use credentials::{Credentials, Namespace};
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use kernel::Kernel;
 pub use user::user_number;

@@ -2,7 +2,7 @@
 
 use super::super::data::Caller;
 use super::inode::{Inode, ROOT, descriptors};
-use super::{Tree, refused};
+use super::{Tree, credentials, refused};
 use crate::clock::{EPOCH, FileTime};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
@@ -39,30 +39,98 @@ impl Tree {
         if let Some(size) = wanted.size {
             self.set_size(from, &inode, wanted.handle, size)?;
         }
-        let times = wanted.atime.is_some() || wanted.mtime.is_some();
-        let nothing = wanted.mode.is_none() && wanted.size.is_none() && !times;
-        if wanted.uid.is_some() || wanted.gid.is_some() || nothing {
-            // With nothing to change, this is `chown(path, -1, -1)`, or the kernel has found that a
-            // write takes the set-user-id bit away and leaves it to us to do so. A chown does it.
-            strip_privileges(from, &inode)?;
-            let uid = wanted.uid.map(Uid::from_raw);
-            let gid = wanted.gid.map(Gid::from_raw);
-            rustix::fs::chownat(&inode.path, "", uid, gid, AtFlags::EMPTY_PATH)?;
-        }
-        if let Some(mode) = wanted.mode {
-            set_mode(&inode, mode)?;
-        }
-        if times {
-            let times = Timestamps {
-                last_access: to_time(wanted.atime),
-                last_modification: to_time(wanted.mtime),
-            };
-            // By way of its name among the descriptors, as not every kernel takes a descriptor
-            // that opens nothing. A symbolic link is not followed further.
-            let folder = descriptors()?;
-            rustix::fs::utimensat(folder, inode.name(), &times, AtFlags::empty())?;
+        // Truncating below sets the time of modification, also for one who is not the owner.
+        let is_truncated = wanted.size.is_some() && matches!(wanted.mtime, Some(TimeOrNow::Now));
+        let times = wanted.atime.is_some() || wanted.mtime.is_some() && !is_truncated;
+        let owner = wanted.uid.is_some() || wanted.gid.is_some();
+        let is_nothing = wanted.mode.is_none() && wanted.size.is_none() && !times && !owner;
+        if is_nothing {
+            self.change_nothing(from, &inode)?;
+        } else if times || owner || wanted.mode.is_some() {
+            let mode = wanted.mode.map(|mode| self.mode_for(from, mode));
+            self.act_for(from, &[&inode], || {
+                if owner {
+                    let uid = wanted.uid.map(Uid::from_raw);
+                    let gid = wanted.gid.map(Gid::from_raw);
+                    rustix::fs::chownat(&inode.path, "", uid, gid, AtFlags::EMPTY_PATH)?;
+                }
+                if let Some(mode) = mode {
+                    set_mode(&inode, mode)?;
+                }
+                if times { set_times(&inode, wanted) } else { Ok(()) }
+            })?;
         }
         self.attributes(&inode)
+    }
+
+    /// Carries out a request to change nothing.
+    ///
+    /// It is `chown(path, -1, -1)`, or the kernel has found that a write takes the set-user-id bit
+    /// away: it does not say which. A chown without users does both, if its caller is the owner.
+    /// Somebody else who has the file open may be about to write: the bit goes with the write
+    /// itself then, as that request says who writes.
+    fn change_nothing(&self, from: Caller, inode: &Inode) -> io::Result<()> {
+        let chown = || Ok(rustix::fs::chownat(&inode.path, "", None, None, AtFlags::EMPTY_PATH)?);
+        let is_refused = !self.acts_for_others
+            && !credentials::is_own(from)
+            && from.uid != 0
+            && has_privileges(&inode.stat()?);
+        let done = if is_refused {
+            Err(refused(libc::EPERM))
+        } else {
+            self.act_for(from, &[inode], chown)
+        };
+        match done {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.is_writable(inode) => {
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Takes the set-user-id and set-group-id bits away, as the kernel does from a file that
+    /// somebody without `CAP_FSETID` writes to: it leaves that to us. It is told at once: it
+    /// goes by what it knows when it runs a program.
+    ///
+    /// Capabilities of the file are taken away by the file system below itself.
+    pub(super) fn strip_privileges(&self, from: Caller, inode: &Inode) -> io::Result<()> {
+        if !inode.is_file() || !has_privileges(&inode.stat()?) {
+            return Ok(());
+        }
+        let strip = || Ok(rustix::fs::chownat(&inode.path, "", None, None, AtFlags::EMPTY_PATH)?);
+        self.telling_of_mode(inode, || {
+            if self.acts_for_others {
+                return credentials::act_as_writer(from, &[inode], strip);
+            }
+            strip()
+        })
+    }
+
+    /// The same, where the kernel does not say whether the caller has `CAP_FSETID`.
+    pub(super) fn strip_privileges_unless_kept(
+        &self,
+        from: Caller,
+        inode: &Inode,
+    ) -> io::Result<()> {
+        if credentials::keeps_set_id(from, inode) {
+            return Ok(());
+        }
+        self.strip_privileges(from, inode)
+    }
+
+    /// Has the kernel ask anew for the attributes of a file if `act` has changed its mode, before
+    /// whoever waits for that is answered.
+    pub(super) fn telling_of_mode<T>(
+        &self,
+        inode: &Inode,
+        act: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let before = inode.stat()?.st_mode;
+        let done = act();
+        if inode.stat()?.st_mode != before {
+            self.running.attributes_changed(inode.id);
+        }
+        done
     }
 
     fn set_size(
@@ -77,39 +145,27 @@ impl Tree {
         }
         let before = inode.stat()?.st_size.cast_unsigned();
         let opened = handle.and_then(|handle| self.file(handle).ok());
-        match opened {
-            Some(opened) => rustix::fs::ftruncate(&opened.file, size)?,
-            None => rustix::fs::ftruncate(inode.reopen(OFlags::WRONLY)?, size)?,
-        }
-        strip_privileges(from, inode)?;
+        self.act_for(from, &[inode], || match &opened {
+            Some(opened) => Ok(rustix::fs::ftruncate(&opened.file, size)?),
+            None => Ok(rustix::fs::ftruncate(inode.reopen(OFlags::WRONLY)?, size)?),
+        })?;
         self.data.reshaped(inode, (size.min(before), u64::MAX));
         Ok(())
     }
 }
 
-/// Takes the set-user-id and set-group-id bits away, as the kernel does from a file that somebody
-/// without `CAP_FSETID` changes: it leaves that to us, and we only know who is root.
-///
-/// Capabilities of the file are taken away by the file system below itself.
-pub(super) fn strip_privileges(from: Caller, inode: &Inode) -> io::Result<()> {
-    if from.uid == 0 || !inode.is_file() {
-        return Ok(());
-    }
-    strip_modes(from, inode)
+/// Whether it has a set-user-id or set-group-id bit.
+fn has_privileges(stat: &Stat) -> bool {
+    stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0
 }
 
-/// The same, where the kernel says that it has to be.
-pub(super) fn strip_modes(from: Caller, inode: &Inode) -> io::Result<()> {
-    let stat = inode.stat()?;
-    let mut mode = stat.st_mode & 0o7777;
-    mode &= !libc::S_ISUID;
-    if mode & libc::S_IXGRP != 0 || from.gid != stat.st_gid {
-        mode &= !libc::S_ISGID;
-    }
-    if mode == stat.st_mode & 0o7777 {
-        return Ok(());
-    }
-    set_mode(inode, mode)
+/// Sets the times of a file.
+fn set_times(inode: &Inode, wanted: &Wanted) -> io::Result<()> {
+    let times =
+        Timestamps { last_access: to_time(wanted.atime), last_modification: to_time(wanted.mtime) };
+    // By way of its name among the descriptors, as not every kernel takes a descriptor that opens
+    // nothing. A symbolic link is not followed further.
+    Ok(rustix::fs::utimensat(descriptors()?, inode.name(), &times, AtFlags::empty())?)
 }
 
 fn set_mode(inode: &Inode, mode: u32) -> io::Result<()> {

@@ -1,22 +1,100 @@
-//! Acting for a caller: what it creates is to be its own.
+//! Acting for a caller: the file system below decides for it as if it had called there itself.
 //!
-//! Linux keeps the user that a thread acts as on file systems (`fsuid`), its capabilities, its
-//! umask and its working directory per thread; the last two once `unshare(CLONE_FS)` was called.
+//! Linux keeps the user, groups and capabilities that a thread acts with per thread; its umask and
+//! working directory too, once `unshare(CLONE_FS)` was called. The kernel says with each request
+//! which user and group the caller acts as on file systems (`fsuid`, `fsgid`), and which thread it
+//! is. Capabilities and further groups are those of that thread:
+//!
+//! | the thread | acts below with |
+//! | --- | --- |
+//! | acts as the request says | its groups and capabilities |
+//! | does so in another user namespace | its capabilities only over owners mapped there |
+//! | acts as somebody else | all for root; else no groups, and as in the next line |
+//! | cannot be seen | all for root; else the right to pass mode bits |
+//!
+//! It acts as somebody else where the kernel acts for it: overlayfs, nfsd. It cannot be seen from
+//! another pid namespace. In both the kernel has checked the mode bits with what it knows.
 
 use super::super::data::Caller;
-use super::inode::descriptors;
+use super::inode::{Inode, descriptors};
+use crate::clock;
+use crate::process::{Credentials, Namespace};
+use iopace_core::time::{Instant, Nanos};
 use rustix::fs::Mode;
+use rustix::process::{Gid, Pid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 use std::sync::OnceLock;
 
+/// Capabilities that count on file systems: of these only what the caller has is kept for it.
+const FILES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::LEASE)
+    .union(CapabilitySet::LINUX_IMMUTABLE)
+    .union(CapabilitySet::MAC_ADMIN)
+    .union(CapabilitySet::MAC_OVERRIDE)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::SETFCAP)
+    .union(CapabilitySet::SYS_ADMIN)
+    .union(CapabilitySet::SYS_RESOURCE);
+
+/// Of these, the ones that count in a user namespace for files whose owners it maps.
+const IN_NAMESPACE: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::SETFCAP);
+
+/// For a caller of which only the user and group are known. The kernel has checked the mode bits
+/// with all its groups; what takes an owner or a capability is refused.
+const UNKNOWN: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
+
+/// The groups of a thread are read again after this: it may have changed them meanwhile, while its
+/// capabilities are looked at each time.
+const GROUPS_FRESH: Nanos = Nanos(10_000_000);
+
+/// Callers that a thread remembers for so long.
+const RECENT_MAX: usize = 4;
+
+/// What a thread of the daemon is when it acts for nobody.
+#[derive(Clone, Debug)]
+pub(super) struct Daemon {
+    sets: CapabilitySets,
+    groups: Rc<[Gid]>,
+}
+
+/// The groups and capabilities of a caller.
+#[derive(Debug)]
+struct Rights {
+    groups: Vec<Gid>,
+    granted: CapabilitySet,
+    namespace: Option<Namespace>,
+}
+
+/// A caller whose rights were found.
+struct Recent {
+    caller: Caller,
+    effective: CapabilitySet,
+    until: Instant,
+    rights: Rc<Rights>,
+}
+
 thread_local! {
-    /// The capabilities of this thread, once it is prepared.
-    static PREPARED: Cell<Option<CapabilitySets>> = const { Cell::new(None) };
+    /// This thread, once it is prepared.
+    static PREPARED: RefCell<Option<Daemon>> = const { RefCell::new(None) };
 
     /// Its umask, once it was set.
     static UMASK: Cell<Option<u32>> = const { Cell::new(None) };
+
+    /// Whom it acted for last.
+    static RECENT: RefCell<VecDeque<Recent>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// Gives this thread a umask of its own and puts it into the folder of descriptors; it also
@@ -25,9 +103,9 @@ thread_local! {
 /// # Errors
 ///
 /// The system refuses; nothing then is done for anybody.
-pub(super) fn prepare_thread() -> io::Result<CapabilitySets> {
-    if let Some(sets) = PREPARED.get() {
-        return Ok(sets);
+pub(super) fn prepare_thread() -> io::Result<Daemon> {
+    if let Some(daemon) = PREPARED.with_borrow(Clone::clone) {
+        return Ok(daemon);
     }
     // SAFETY: only the working directory, root and umask of this thread become its own; it shares
     // no memory or descriptors less than before.
@@ -36,8 +114,9 @@ pub(super) fn prepare_thread() -> io::Result<CapabilitySets> {
     }
     rustix::process::fchdir(descriptors()?)?;
     let sets = respect_quotas()?;
-    PREPARED.set(Some(sets));
-    Ok(sets)
+    let daemon = Daemon { sets, groups: rustix::process::getgroups()?.into() };
+    PREPARED.set(Some(daemon.clone()));
+    Ok(daemon)
 }
 
 /// Has this thread give up the right to pass the quotas of those whose files it writes
@@ -62,33 +141,131 @@ pub(super) fn may_act_for_others() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// Does `act` as `caller`, with its umask, but with the daemon's rights: the kernel has checked
-/// the caller's own, with all its groups.
+/// Whether `caller` is the user of this process.
+pub(super) fn is_own(caller: Caller) -> bool {
+    caller.uid == own().0
+}
+
+/// Sets the umask for what this thread creates next.
+pub(super) fn set_umask(umask: u32) {
+    let umask = umask & 0o777;
+    if UMASK.replace(Some(umask)) != Some(umask) {
+        rustix::process::umask(Mode::from_bits_truncate(umask));
+    }
+}
+
+/// Does `act` as `caller`, with its groups and no capability over files that it has not got itself.
+/// `files` are those that the call is about: in a user namespace their owners decide.
 ///
 /// # Errors
 ///
 /// What `act` says, or `EPERM` if the system does not take the caller's user or group.
 pub(super) fn act_for<T>(
     caller: Caller,
-    umask: u32,
-    others: bool,
+    files: &[&Inode],
     act: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    let sets = prepare_thread()?;
-    if UMASK.replace(Some(umask & 0o777)) != Some(umask & 0o777) {
-        rustix::process::umask(Mode::from_bits_truncate(umask & 0o777));
-    }
+    act_with(caller, files, |granted| granted, act)
+}
+
+/// The same, without the right to keep set-user-id bits, but with that to take them away: what the
+/// kernel does to a file that is written by somebody without `CAP_FSETID`.
+pub(super) fn act_as_writer<T>(
+    caller: Caller,
+    files: &[&Inode],
+    act: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let strips = |granted| (granted | CapabilitySet::FOWNER) - CapabilitySet::FSETID;
+    act_with(caller, files, strips, act)
+}
+
+/// Whether the caller may keep set-user-id bits of a file that it changes (`CAP_FSETID`).
+pub(super) fn keeps_set_id(caller: Caller, inode: &Inode) -> bool {
+    rights(caller).over(&[inode]).contains(CapabilitySet::FSETID)
+}
+
+fn act_with<T>(
+    caller: Caller,
+    files: &[&Inode],
+    adjust: impl FnOnce(CapabilitySet) -> CapabilitySet,
+    act: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let daemon = prepare_thread()?;
+    let rights = rights(caller);
+    let granted = adjust(rights.over(files));
+    let dropped = daemon.sets.effective & FILES & !granted;
     let (uid, gid) = own();
-    if !others || (caller.uid == uid && caller.gid == gid) {
+    if dropped.is_empty() && (caller.uid, caller.gid) == (uid, gid) {
         return act();
     }
-    let _back = Back { uid, gid, sets };
-    if !set_gid(caller.gid) || !set_uid(caller.uid) {
+    let sets = CapabilitySets { effective: daemon.sets.effective - dropped, ..daemon.sets };
+    let _back = Back { uid, gid, daemon };
+    let done = rustix::thread::set_thread_groups(&rights.groups).is_ok();
+    if !done || !set_gid(caller.gid) || !set_uid(caller.uid) {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
-    // The kernel has taken the rights of root on file systems with its number.
+    // The kernel has changed some of them with the user.
     rustix::thread::set_capabilities(None, sets)?;
     act()
+}
+
+impl Rights {
+    /// Of a caller of which no more is known.
+    fn unknown(caller: Caller) -> Rights {
+        let granted = if caller.uid == 0 { CapabilitySet::all() } else { UNKNOWN };
+        Rights { groups: Vec::new(), granted, namespace: None }
+    }
+
+    /// Of a caller whose thread has these capabilities, in its user namespace.
+    fn find(caller: Caller, effective: CapabilitySet) -> Rights {
+        let Some(found) = Credentials::of(caller.pid) else { return Rights::unknown(caller) };
+        let Credentials { uid, gid, groups, namespace } = found;
+        if (uid, gid) == (caller.uid, caller.gid) {
+            let groups = groups.into_iter().map(Gid::from_raw).collect();
+            return Rights { groups, granted: effective, namespace };
+        }
+        // The kernel acts for it with rights that nobody else sees, and has checked them.
+        match namespace {
+            Some(space) if caller.uid != 0 && space.maps(caller.uid, caller.gid) => {
+                Rights { groups: Vec::new(), granted: IN_NAMESPACE, namespace: Some(space) }
+            }
+            _ => Rights::unknown(caller),
+        }
+    }
+
+    /// The capabilities that count for these files.
+    fn over(&self, files: &[&Inode]) -> CapabilitySet {
+        let Some(space) = &self.namespace else { return self.granted };
+        let is_mapped =
+            |inode: &&Inode| inode.stat().is_ok_and(|stat| space.maps(stat.st_uid, stat.st_gid));
+        if files.iter().all(is_mapped) {
+            self.granted & IN_NAMESPACE
+        } else {
+            CapabilitySet::empty()
+        }
+    }
+}
+
+/// The rights of a caller. It waits for our answer, so they stay as they are until then.
+fn rights(caller: Caller) -> Rc<Rights> {
+    let pid = i32::try_from(caller.pid).ok().and_then(Pid::from_raw);
+    let sets = pid.and_then(|pid| rustix::thread::capabilities(Some(pid)).ok());
+    let Some(effective) = sets.map(|sets| sets.effective) else {
+        return Rc::new(Rights::unknown(caller));
+    };
+    let now = clock::now();
+    RECENT.with_borrow_mut(|recent| {
+        recent.retain(|one| now < one.until);
+        let same = |one: &&Recent| one.caller == caller && one.effective == effective;
+        if let Some(known) = recent.iter().find(same) {
+            return Rc::clone(&known.rights);
+        }
+        let rights = Rc::new(Rights::find(caller, effective));
+        recent.truncate(RECENT_MAX - 1);
+        let until = now + GROUPS_FRESH;
+        recent.push_front(Recent { caller, effective, until, rights: Rc::clone(&rights) });
+        rights
+    })
 }
 
 /// The user and group of the daemon, which stay as they are.
@@ -101,13 +278,18 @@ fn own() -> (u32, u32) {
 struct Back {
     uid: u32,
     gid: u32,
-    sets: CapabilitySets,
+    daemon: Daemon,
 }
 
 impl Drop for Back {
     fn drop(&mut self) {
-        let back = set_uid(self.uid) && set_gid(self.gid);
-        let back = back && rustix::thread::set_capabilities(None, self.sets).is_ok();
+        // The user first, with whose change the kernel changes capabilities; then those that it
+        // takes to set groups.
+        let Daemon { sets, groups } = &self.daemon;
+        let back = set_uid(self.uid)
+            && rustix::thread::set_capabilities(None, *sets).is_ok()
+            && rustix::thread::set_thread_groups(groups).is_ok()
+            && set_gid(self.gid);
         assert!(back, "a thread could not become the daemon again");
     }
 }
@@ -143,20 +325,34 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), open).unwrap();
         let thread = std::thread::spawn(move || {
             let theirs = folder.path().join("theirs");
-            let caller = Caller { pid: 1, uid: 1234, gid: 2345 };
-            act_for(caller, 0o027, true, || std::fs::write(&theirs, "")).unwrap();
+            // Number 0 is no thread: nothing is known of this caller but what the kernel says.
+            let caller = Caller { pid: 0, uid: 1234, gid: 2345 };
+            prepare_thread().unwrap();
+            set_umask(0o027);
+            act_for(caller, &[], || std::fs::write(&theirs, "")).unwrap();
             let made = std::fs::metadata(&theirs).unwrap();
             assert_eq!((made.uid(), made.gid(), made.mode() & 0o777), (1234, 2345, 0o640));
-            let nobody = Caller { pid: 1, uid: u32::MAX, gid: u32::MAX };
-            let refused = act_for(nobody, 0, true, || Ok(())).unwrap_err();
+            let nobody = Caller { pid: 0, uid: u32::MAX, gid: u32::MAX };
+            let refused = act_for(nobody, &[], || Ok(())).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
             let own_file = folder.path().join("own");
             std::fs::write(&own_file, "").unwrap();
             assert_eq!(std::fs::metadata(&own_file).unwrap().uid(), own().0);
+            let chown = || std::os::unix::fs::chown(&own_file, Some(1234), None);
+            assert_eq!(act_for(caller, &[], chown).unwrap_err().raw_os_error(), Some(libc::EPERM));
+            // This very thread is root with all that this process may.
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            act_for(Caller { pid: tid, uid: 0, gid: 0 }, &[], chown).unwrap();
+            // It is not user 1234, so its capabilities are not taken for those of that user.
+            let mixed = Caller { pid: tid, ..caller };
+            let chown = || std::os::unix::fs::chown(&own_file, Some(0), None);
+            assert_eq!(act_for(mixed, &[], chown).unwrap_err().raw_os_error(), Some(libc::EPERM));
             let sets = rustix::thread::capabilities(None).unwrap();
-            assert_eq!(sets, PREPARED.get().unwrap());
+            assert_eq!(sets, prepare_thread().unwrap().sets);
         });
         thread.join().unwrap();
     }

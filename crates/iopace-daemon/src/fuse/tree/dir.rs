@@ -3,7 +3,7 @@
 //! Offsets are those of the file system below: they stay valid for `seekdir`, whatever is created
 //! and removed meanwhile.
 
-use super::super::data::Opened;
+use super::super::data::{Caller, Opened};
 use super::super::running::Late;
 use super::attr::{nothing, to_kind};
 use super::inode::Inode;
@@ -117,9 +117,10 @@ impl Record {
 
 impl Tree {
     /// Opens a directory to list it.
-    pub(super) fn open_directory(&self, id: INodeNo) -> io::Result<FileHandle> {
+    pub(super) fn open_directory(&self, from: Caller, id: INodeNo) -> io::Result<FileHandle> {
         let inode = self.inode(id)?;
-        let file = inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let open = || inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY);
+        let file = self.act_for(from, &[&inode], open)?;
         let file = File::of_tree_unread(file, false).holding(&inode.hold);
         let opened = Opened::new(file, inode, false, false);
         let listing = Arc::new(Listing { opened, place: Mutex::default() });

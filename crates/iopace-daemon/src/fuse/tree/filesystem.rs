@@ -125,14 +125,14 @@ impl Filesystem for Served {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.turn(request, ChangeName(parent), [name], reply, move |tree, _, [name], reply| {
-            done(tree.remove(parent, name, AtFlags::empty()), reply);
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, from, [name], reply| {
+            done(tree.remove(from, (parent, name), AtFlags::empty()), reply);
         });
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.turn(request, ChangeName(parent), [name], reply, move |tree, _, [name], reply| {
-            done(tree.remove(parent, name, AtFlags::REMOVEDIR), reply);
+        self.turn(request, ChangeName(parent), [name], reply, move |tree, from, [name], reply| {
+            done(tree.remove(from, (parent, name), AtFlags::REMOVEDIR), reply);
         });
     }
 
@@ -161,14 +161,14 @@ impl Filesystem for Served {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.turn(request, Link(id, parent), [name], reply, move |tree, _, [name], reply| {
-            entry(tree, tree.link(id, parent, name), reply);
+        self.turn(request, Link(id, parent), [name], reply, move |tree, from, [name], reply| {
+            entry(tree, tree.link(from, id, parent, name), reply);
         });
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.turn(request, Look, [], reply, move |tree, _, [], reply| {
-            let untold = give(tree.open(id, flags), reply, |reply, handle| {
+        self.turn(request, Look, [], reply, move |tree, from, [], reply| {
+            let untold = give(tree.open(from, id, flags), reply, |reply, handle| {
                 reply.opened(handle.id, handle.flags);
             });
             if let Some(handle) = untold {
@@ -271,8 +271,8 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, request: &Request, id: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.pass(request, reply, |tree, _, reply| {
-            let untold = give(tree.open_directory(id), reply, |reply, handle| {
+        self.pass(request, reply, |tree, from, reply| {
+            let untold = give(tree.open_directory(from, id), reply, |reply, handle| {
                 reply.opened(handle, tree.directory_flags());
             });
             if let Some(handle) = untold {
@@ -352,13 +352,15 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let names = [name, OsStr::from_bytes(value)];
-        self.turn(request, Change(id), names, reply, move |tree, _, [name, value], reply| {
-            done(tree.set_xattr(id, name, value.as_bytes(), flags), reply);
+        self.turn(request, Change(id), names, reply, move |tree, from, [name, value], reply| {
+            done(tree.set_xattr(from, id, name, value.as_bytes(), flags), reply);
         });
     }
 
     fn getxattr(&self, request: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.pass(request, reply, |tree, _, reply| value(tree.xattr(id, name, size), reply));
+        self.pass(request, reply, |tree, from, reply| {
+            value(tree.xattr(from, id, name, size), reply);
+        });
     }
 
     fn listxattr(&self, request: &Request, id: INodeNo, size: u32, reply: ReplyXattr) {
@@ -366,8 +368,8 @@ impl Filesystem for Served {
     }
 
     fn removexattr(&self, request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.turn(request, Change(id), [name], reply, move |tree, _, [name], reply| {
-            done(tree.remove_xattr(id, name), reply);
+        self.turn(request, Change(id), [name], reply, move |tree, from, [name], reply| {
+            done(tree.remove_xattr(from, id, name), reply);
         });
     }
 
@@ -385,8 +387,8 @@ impl Filesystem for Served {
         let directory = flags.contains(IoctlFlags::FUSE_IOCTL_DIR);
         let (turn, input) =
             (if input.is_empty() { Look } else { Change(id) }, [OsStr::from_bytes(input)]);
-        self.turn(request, turn, input, reply, move |tree, _, [input], reply| {
-            let done = tree.control((handle, directory), command, input.as_bytes(), room);
+        self.turn(request, turn, input, reply, move |tree, from, [input], reply| {
+            let done = tree.control(from, (handle, directory), command, input.as_bytes(), room);
             give(done, reply, |reply, output| reply.ioctl(0, &output));
         });
     }

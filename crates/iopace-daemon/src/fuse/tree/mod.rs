@@ -30,7 +30,7 @@ mod xattr;
 #[cfg(test)]
 mod tests;
 
-use super::data::{Data, Opened};
+use super::data::{Caller, Data, Opened};
 use super::running::Running;
 use dir::Listing;
 use inode::{Inode, Inodes};
@@ -149,6 +149,27 @@ impl Tree {
     /// How many files are open.
     pub(crate) fn files_open(&self) -> usize {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Has the file system below decide as if `from` had called there itself, see `credentials`.
+    /// A daemon that may not act for others does it as its own user.
+    fn act_for<T>(
+        &self,
+        from: Caller,
+        files: &[&Inode],
+        act: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.acts_for_others {
+            return credentials::act_for(from, files, act);
+        }
+        credentials::prepare_thread()?;
+        act()
+    }
+
+    /// The mode of a file that `from` creates. Where it becomes the daemon's own, somebody else
+    /// must not make a program of it that runs as the daemon's user.
+    fn mode_for(&self, from: Caller, mode: u32) -> u32 {
+        if self.acts_for_others || credentials::is_own(from) { mode } else { mode & !0o6000 }
     }
 
     /// The inode with this number.

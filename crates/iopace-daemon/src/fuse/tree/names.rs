@@ -2,7 +2,7 @@
 
 use super::super::data::Caller;
 use super::attr::to_attr;
-use super::credentials::act_for;
+use super::credentials::set_umask;
 use super::inode::{Inode, descriptors};
 use super::{Tree, refused};
 use fuser::{FileAttr, INodeNo};
@@ -91,6 +91,7 @@ impl Tree {
                     rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(mode & 0o7777))?;
                 }
                 New::Node { mode, device } => {
+                    let mode = self.mode_for(from, mode);
                     let kind = FileType::from_raw_mode(mode);
                     let mode = Mode::from_raw_mode(mode & 0o7777);
                     rustix::fs::mknodat(folder, name, kind, mode, device.into())?;
@@ -99,27 +100,46 @@ impl Tree {
             }
             Ok(())
         };
-        parent.hold.with_space(|| act_for(from, umask, self.acts_for_others, make))?;
+        parent.hold.with_space(|| {
+            let make = || {
+                set_umask(umask);
+                make()
+            };
+            self.act_for(from, &[&parent], make)
+        })?;
         self.find(&parent, name)
     }
 
     /// Gives a file another name.
-    pub(super) fn link(&self, id: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<Entry> {
+    pub(super) fn link(
+        &self,
+        from: Caller,
+        id: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+    ) -> io::Result<Entry> {
         check(name)?;
         let (inode, parent) = (self.inode(id)?, self.inode(parent)?);
         let flags = AtFlags::SYMLINK_FOLLOW;
         let (folder, own) = (descriptors()?, inode.name());
         let link = || Ok(rustix::fs::linkat(folder, &own, &parent.path, name, flags)?);
-        parent.hold.with_space(link)?;
+        parent.hold.with_space(|| self.act_for(from, &[&inode, &parent], link))?;
         self.find(&parent, name)
     }
 
     /// Takes a name away: of a directory (`AtFlags::REMOVEDIR`) or of anything else.
-    pub(super) fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> io::Result<()> {
+    pub(super) fn remove(
+        &self,
+        from: Caller,
+        (parent, name): (INodeNo, &OsStr),
+        flags: AtFlags,
+    ) -> io::Result<()> {
         check(name)?;
         let parent = self.inode(parent)?;
         let named = self.named(&parent, name);
-        rustix::fs::unlinkat(&parent.path, name, flags)?;
+        let files: Vec<&Inode> =
+            [Some(&parent), named.as_ref()].into_iter().flatten().map(|inode| &**inode).collect();
+        self.act_for(from, &files, || Ok(rustix::fs::unlinkat(&parent.path, name, flags)?))?;
         has_lost_a_name(named);
         Ok(())
     }
@@ -142,17 +162,16 @@ impl Tree {
         check(new_name)?;
         let (old, new) = (self.inode(parent)?, self.inode(new_parent)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        let named = self.named(&new, new_name);
+        let (moved, named) = (self.named(&old, name), self.named(&new, new_name));
+        let all = [Some(&old), Some(&new), moved.as_ref(), named.as_ref()];
+        let files: Vec<&Inode> = all.into_iter().flatten().map(|inode| &**inode).collect();
         let rename = || {
+            // `RENAME_WHITEOUT` creates a file where the old name was.
+            set_umask(0);
             rustix::fs::renameat_with(&old.path, name, &new.path, new_name, flags)?;
             Ok(())
         };
-        if flags.contains(RenameFlags::WHITEOUT) {
-            // This one creates a file where the old name was.
-            new.hold.with_space(|| act_for(from, 0, self.acts_for_others, rename))?;
-        } else {
-            new.hold.with_space(rename)?;
-        }
+        new.hold.with_space(|| self.act_for(from, &files, rename))?;
         has_lost_a_name(named);
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Open files.
 
 use super::super::data::{Caller, Opened, WriteMode};
-use super::credentials::act_for;
+use super::credentials::set_umask;
 use super::inode::{Inode, descriptors};
 use super::names::{Entry, check};
 use super::{Tree, refused};
 use crate::io::file::File as Real;
 use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -23,6 +23,9 @@ const KEPT: OFlags = OFlags::RDWR
     .union(OFlags::DSYNC)
     .union(OFlags::NOATIME);
 
+/// `__FMODE_EXEC` of linux/fs.h: opened by `execve`. No program can set it.
+const FMODE_EXEC: u32 = 0x20;
+
 /// A file that was opened, with what the kernel is to know of it.
 pub(super) struct Handle {
     pub(super) id: FileHandle,
@@ -30,22 +33,23 @@ pub(super) struct Handle {
 }
 
 impl Tree {
-    /// Opens a file that is there.
-    pub(super) fn open(&self, id: INodeNo, flags: OpenFlags) -> io::Result<Handle> {
+    /// Opens a file that is there, as far as the caller may do so below.
+    pub(super) fn open(&self, from: Caller, id: INodeNo, flags: OpenFlags) -> io::Result<Handle> {
         let inode = self.inode(id)?;
         if !inode.is_file() {
             return Err(refused(libc::ENXIO));
         }
         let asked = OFlags::from_bits_retain(flags.0.cast_unsigned());
         let kept = asked & KEPT;
-        let file = match inode.reopen(kept) {
-            // A file that can only grow is opened in no other way.
-            Err(error)
-                if error.raw_os_error() == Some(libc::EPERM) && asked.contains(OFlags::APPEND) =>
-            {
-                inode.reopen(kept | OFlags::APPEND)?
-            }
-            other => other?,
+        let file = if asked.bits() & FMODE_EXEC != 0 {
+            // A program may be run by one who must not read it: the kernel reads it for him.
+            self.act_for(from, &[&inode], || {
+                let flags = AtFlags::EACCESS;
+                Ok(rustix::fs::accessat(descriptors()?, inode.name(), Access::EXEC_OK, flags)?)
+            })?;
+            inode.reopen(kept)?
+        } else {
+            self.act_for(from, &[&inode], || open_as_asked(&inode, asked))?
         };
         Ok(self.opened(file, inode, kept))
     }
@@ -63,9 +67,12 @@ impl Tree {
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let kept = asked & KEPT;
         let create = kept | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(mode & 0o7777);
-        let open = || Ok(rustix::fs::openat(&parent.path, name, create, mode)?);
-        let file = parent.hold.with_space(|| act_for(from, umask, self.acts_for_others, open));
+        let mode = Mode::from_raw_mode(self.mode_for(from, mode) & 0o7777);
+        let open = || {
+            set_umask(umask);
+            Ok(rustix::fs::openat(&parent.path, name, create, mode)?)
+        };
+        let file = parent.hold.with_space(|| self.act_for(from, &[&parent], open));
         let file: File = match file {
             // It came up since the kernel looked. Nobody has checked whether the caller may open
             // it: the kernel is to look again.
@@ -107,6 +114,12 @@ impl Tree {
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
 
+    /// Whether somebody has this file open to write.
+    pub(super) fn is_writable(&self, inode: &Inode) -> bool {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().any(|(_, opened)| opened.inode.id == inode.id && is_writable(opened))
+    }
+
     /// The open file with this number.
     pub(super) fn file(&self, handle: FileHandle) -> io::Result<Arc<Opened>> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,6 +157,26 @@ impl Tree {
             full_sync: flags.0 & libc::O_SYNC == libc::O_SYNC,
             mapped: false,
         }
+    }
+}
+
+/// Whether it is open to write.
+fn is_writable(opened: &Opened) -> bool {
+    let flags = rustix::fs::fcntl_getfl(opened.file.fd());
+    flags.is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
+}
+
+/// Opens a file with the flags of its caller.
+fn open_as_asked(inode: &Inode, asked: OFlags) -> io::Result<File> {
+    let kept = asked & KEPT;
+    match inode.reopen(kept) {
+        // A file that can only grow is opened in no other way.
+        Err(error)
+            if error.raw_os_error() == Some(libc::EPERM) && asked.contains(OFlags::APPEND) =>
+        {
+            inode.reopen(kept | OFlags::APPEND)
+        }
+        other => other,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Where files have space, and how much there is.
 
 use super::super::data::Caller;
-use super::attr::strip_privileges;
 use super::{Tree, refused};
 use fuser::{FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom, StatVfs};
@@ -31,9 +30,11 @@ impl Tree {
     ) -> io::Result<()> {
         let opened = self.file(handle)?;
         let flags = FallocateFlags::from_bits_retain(mode.cast_unsigned());
-        strip_privileges(from, &opened.inode)?;
         let allocate = || Ok(rustix::fs::fallocate(&opened.file, flags, offset, len)?);
-        opened.inode.hold.with_space(allocate)?;
+        let inode = &opened.inode;
+        self.telling_of_mode(inode, || {
+            inode.hold.with_space(|| self.act_for(from, &[inode], allocate))
+        })?;
         let moves = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
         let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
         let end = if flags.intersects(moves) {
@@ -65,9 +66,10 @@ impl Tree {
         Ok(rustix::fs::fstatvfs(&self.inode(id)?.path)?)
     }
 
-    /// Reads or sets the flags of a file or directory. The kernel has checked that the caller may.
+    /// Reads or sets the flags of a file or directory, as far as the caller may do so below.
     pub(super) fn control(
         &self,
+        from: Caller,
         (handle, directory): (FileHandle, bool),
         command: u32,
         input: &[u8],
@@ -83,7 +85,9 @@ impl Tree {
             return Err(refused(libc::EINVAL));
         }
         data[..input.len()].copy_from_slice(input);
-        control(rustix::fd::AsFd::as_fd(&opened.file), command, &mut data)?;
+        self.act_for(from, &[&opened.inode], || {
+            control(rustix::fd::AsFd::as_fd(&opened.file), command, &mut data)
+        })?;
         Ok(data[..room as usize].to_vec())
     }
 }

@@ -5,6 +5,7 @@ mod callers;
 mod copies;
 mod leaving;
 mod listing;
+mod matrix;
 mod open_files;
 mod random;
 mod smoke;
@@ -215,6 +216,11 @@ impl Mounted {
     }
 
     fn start(options: Options, over: bool) -> Option<Mounted> {
+        Mounted::start_as(options, over, |_| {})
+    }
+
+    /// The same, with the tree changed before.
+    fn start_as(options: Options, over: bool, change: fn(&mut Tree)) -> Option<Mounted> {
         if !can_mount() {
             return None;
         }
@@ -229,9 +235,10 @@ impl Mounted {
         let mount = if over { below.clone() } else { mount };
         let data = Arc::new(Plain::default());
         let directory = File::open(&below).unwrap().into();
-        let tree = Arc::new(
-            Tree::new(directory, (Arc::clone(&data) as _, Arc::default()), options).unwrap(),
-        );
+        let mut tree =
+            Tree::new(directory, (Arc::clone(&data) as _, Arc::default()), options).unwrap();
+        change(&mut tree);
+        let tree = Arc::new(tree);
         let session = mount_tree(&tree, &mount);
         tree.trim_with(session.notifier()).unwrap();
         Some(Mounted { data, tree, session: Some(session), below, mount, plain, folder })

@@ -5,7 +5,6 @@ use super::super::data::{Caller, LateWrite, Opened, WriteMode};
 use super::super::held::Room;
 use super::super::running::Touch;
 use super::Tree;
-use super::attr::{strip_modes, strip_privileges};
 use super::replies::give;
 use fuser::{Errno, ReplyWrite};
 use std::io;
@@ -45,7 +44,7 @@ pub(super) fn write(
     let touch = Touch::one(file.inode.id());
     match tree.running.begin(from.pid, touch, reply) {
         Ok(late) => {
-            let stripped = if *strips { strip_modes(*from, &file.inode) } else { Ok(()) };
+            let stripped = if *strips { tree.strip_privileges(*from, &file.inode) } else { Ok(()) };
             if goes_on(stripped, &late) {
                 tree.data.write(*from, file, *offset, (data, room), *mode, &late);
             }
@@ -71,7 +70,7 @@ pub(super) fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
     match tree.running.begin(pid, touch, reply) {
         Ok(late) => {
             let Copy { from, source, to, len } = copy;
-            if goes_on(strip_privileges(from, &to.0.inode), &late) {
+            if goes_on(tree.strip_privileges_unless_kept(from, &to.0.inode), &late) {
                 tree.data.copy(from, (&source.0, source.1), (&to.0, to.1), len, &late);
             }
         }

@@ -8,43 +8,45 @@ use rustix::fs::XattrFlags;
 use std::ffi::OsStr;
 use std::io;
 
-/// Only whoever has `CAP_SYS_ADMIN` sees these; the file system below takes us for that.
-const HIDDEN: &[u8] = b"trusted.";
+/// The capabilities of a program. The kernel removes them itself when somebody writes to the file,
+/// in the name of the writer, who may not. Of all others it has checked `CAP_SETFCAP` before.
+const CAPABILITIES: &str = "security.capability";
 
 // There is no call for extended attributes that takes a descriptor which opens nothing. So each
 // goes by the name of that descriptor in the working directory, `/proc/self/fd` here. That is a
 // link, which is followed to the inode and no further.
 impl Tree {
     /// The value, or only its size if `room` is 0.
-    pub(super) fn xattr(&self, id: INodeNo, name: &OsStr, room: u32) -> io::Result<Value> {
+    pub(super) fn xattr(
+        &self,
+        from: Caller,
+        id: INodeNo,
+        name: &OsStr,
+        room: u32,
+    ) -> io::Result<Value> {
         let inode = self.inode(id)?;
-        prepare_thread()?;
-        if room == 0 {
-            return Ok(Value::Size(rustix::fs::getxattr_query(inode.name(), name)?));
-        }
-        let mut value = vec![0; room as usize];
-        let len = rustix::fs::getxattr(inode.name(), name, &mut value[..])?;
-        value.truncate(len);
-        Ok(Value::Bytes(value))
+        self.act_for(from, &[&inode], || {
+            if room == 0 {
+                return Ok(Value::Size(rustix::fs::getxattr_query(inode.name(), name)?));
+            }
+            let mut value = vec![0; room as usize];
+            let len = rustix::fs::getxattr(inode.name(), name, &mut value[..])?;
+            value.truncate(len);
+            Ok(Value::Bytes(value))
+        })
     }
 
     /// The names, each with a 0 behind it, or only their size if `room` is 0.
     pub(super) fn xattrs(&self, from: Caller, id: INodeNo, room: u32) -> io::Result<Value> {
         let inode = self.inode(id)?;
-        prepare_thread()?;
-        let size = rustix::fs::listxattr_query(inode.name())?;
-        // One more, as an empty buffer asks for the size.
-        let mut names = vec![0; size + 1];
-        let len = rustix::fs::listxattr(inode.name(), &mut names[..])?;
-        names.truncate(len);
-        if from.uid != 0 {
-            names = names
-                .split_inclusive(|&byte| byte == 0)
-                .filter(|name| !name.starts_with(HIDDEN))
-                .flatten()
-                .copied()
-                .collect();
-        }
+        let names = self.act_for(from, &[&inode], || {
+            let size = rustix::fs::listxattr_query(inode.name())?;
+            // One more, as an empty buffer asks for the size.
+            let mut names = vec![0; size + 1];
+            let len = rustix::fs::listxattr(inode.name(), &mut names[..])?;
+            names.truncate(len);
+            Ok(names)
+        })?;
         if room == 0 {
             return Ok(Value::Size(names.len()));
         }
@@ -57,23 +59,27 @@ impl Tree {
     /// Sets one, with the flags of `setxattr`.
     pub(super) fn set_xattr(
         &self,
+        from: Caller,
         id: INodeNo,
         name: &OsStr,
         value: &[u8],
         flags: i32,
     ) -> io::Result<()> {
         let inode = self.inode(id)?;
-        prepare_thread()?;
         let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
         let set = || Ok(rustix::fs::setxattr(inode.name(), name, value, flags)?);
-        inode.hold.with_space(set)
+        inode.hold.with_space(|| self.act_for(from, &[&inode], set))
     }
 
     /// Removes one.
-    pub(super) fn remove_xattr(&self, id: INodeNo, name: &OsStr) -> io::Result<()> {
+    pub(super) fn remove_xattr(&self, from: Caller, id: INodeNo, name: &OsStr) -> io::Result<()> {
         let inode = self.inode(id)?;
-        prepare_thread()?;
-        Ok(rustix::fs::removexattr(inode.name(), name)?)
+        let remove = || Ok(rustix::fs::removexattr(inode.name(), name)?);
+        if name == CAPABILITIES {
+            prepare_thread()?;
+            return remove();
+        }
+        self.act_for(from, &[&inode], remove)
     }
 }
 

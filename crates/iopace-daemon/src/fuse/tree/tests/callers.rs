@@ -113,3 +113,49 @@ fn a_program_that_root_made_set_user_id_loses_it_when_others_write() {
     let mode = fs::metadata(mounted.below.join("f")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o777);
 }
+
+#[test]
+fn root_of_a_user_namespace_is_root_of_its_own_files_only() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    both(&mounted, "prepare", prepare);
+    both(&mounted, "own", |root| {
+        fs::write(root.join("own"), "")?;
+        chown(root.join("own"), Some(1000), Some(1000))
+    });
+    // The capabilities of such a root are all; they count for files whose owners are mapped.
+    for script in [
+        "chmod 4755 own; chown 0:0 own; chmod 4000 own; echo x >> own; stat -c %a own",
+        "chown 0:0 open/root; chmod 4755 open/root; rm -f sticky/root; echo x > closed/x",
+        "cat private/root; echo x >> closed/root; touch -d @5 open/root; mknod open/n c 1 3",
+        "mkdir open/d; chmod 0 open/d; echo x > open/d/f; rm -r open/d; ln open/root open/l",
+    ] {
+        let inside = format!("unshare --user --map-root-user sh -c '{script}' 2>&1");
+        both(&mounted, script, |root| shell(root, "--clear-groups", &inside));
+    }
+}
+
+#[test]
+fn a_daemon_that_acts_for_nobody_lends_no_set_user_id_bit() {
+    // As of a user who shares a directory: all that is created there becomes this user's own.
+    let options = super::Options::shared();
+    let mounted = Mounted::start_as(options, false, |tree| tree.acts_for_others = false);
+    let Some(mounted) = mounted else { return };
+    fs::set_permissions(&mounted.mount, fs::Permissions::from_mode(0o777)).unwrap();
+    let script = "umask 0; cp /bin/true a; chmod 6777 a; python3 -c \"import os
+os.close(os.open('b', os.O_CREAT | os.O_WRONLY, 0o6755))
+os.mknod('c', 0o106755)\"; true";
+    shell(&mounted.mount, "--clear-groups", script).unwrap();
+    fs::write(mounted.below.join("d"), "x").unwrap();
+    fs::set_permissions(mounted.below.join("d"), fs::Permissions::from_mode(0o6777)).unwrap();
+    let script = "python3 -c \"import os; os.chown('d', -1, -1)\"; true";
+    shell(&mounted.mount, "--clear-groups", script).unwrap();
+    let mode = |name: &str| fs::metadata(mounted.below.join(name)).map(|f| f.permissions().mode());
+    assert_eq!(mode("d").unwrap() & 0o7777, 0o6777, "a stranger has stripped it");
+    shell(&mounted.mount, "--clear-groups", "echo more >> d").unwrap();
+    assert_eq!(mode("d").unwrap() & 0o7777, 0o777, "a stranger has written to it");
+    for name in ["a", "b", "c"] {
+        // Without python3 there is only the first.
+        let made = mode(name).unwrap_or(0);
+        assert_eq!(made & 0o6000, 0, "{name}: {made:o}");
+    }
+}
