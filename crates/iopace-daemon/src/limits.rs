@@ -135,8 +135,8 @@ pub const IMAGE_BACKGROUND_MAX: u16 = 128;
 /// Processes looked at to say who keeps a mount busy: the usual `kernel.pid_max`.
 pub const BUSY_PROCESSES_MAX: usize = 32_768;
 
-/// Open files looked at of each of them: the usual limit of a process.
-pub const BUSY_FILES_MAX: usize = 1_024;
+/// Open files looked at of each of them: the usual `fs.nr_open`. A database may have thousands.
+pub const BUSY_FILES_MAX: usize = 1_048_576;
 
 /// Processes named as those that keep a mount busy; who ends ten may ask again.
 pub const BUSY_SHOWN_MAX: usize = 10;

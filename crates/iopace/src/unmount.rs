@@ -11,6 +11,7 @@ use iopace_daemon::fuse::mounting::table::{self, Entry};
 use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unless_used, unmount};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
+use rustix::process::geteuid;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::mpsc;
@@ -23,26 +24,49 @@ const STEP: Duration = Duration::from_millis(50);
 /// Unmounts and waits.
 ///
 /// # Errors
-/// Nothing is mounted there, it may not be unmounted, or it is not durable in time.
+/// Nothing is mounted there, it is in use, may not be unmounted, or is not durable in time.
 pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
     let table = table::read().map_err(|error| {
         Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
     })?;
-    let path = table::resolve(&args.dir, &table)
-        .map_err(|error| Failure::new(format!("{}: {error}", args.dir.display())))?;
-    let patience = Duration::from_secs(args.wait);
+    let Some(dir) = &args.dir else { return unmount_all(args, &table) };
+    let path = table::resolve(dir, &table)
+        .map_err(|error| Failure::new(format!("{}: {error}", dir.display())))?;
     match table::at(&table, &path).filter(|entry| entry.is_ours()) {
-        Some(entry) => unmount_seen(entry, args.force, patience),
+        Some(entry) => unmount_seen(entry, args),
         None => match detached(&path) {
             Some((connection, seen)) => {
                 if args.force {
                     cut(&path, connection)?;
                 }
-                wait(&path, Some(&seen), patience)
+                wait(&path, Some(&seen), patience(args))
             }
             None => Err(Failure::new(none_there(&path, &table))),
         },
     }
+}
+
+/// All mounts, but those of others for who is not root. The latest may lie in those before it.
+fn unmount_all(args: &UnmountArgs, table: &[Entry]) -> Result<(), Failure> {
+    let own = geteuid();
+    let may = |entry: &&Entry| own.is_root() || entry.uid() == Some(own.as_raw());
+    let ours: Vec<&Entry> = table.iter().filter(|entry| entry.is_ours()).filter(may).collect();
+    if ours.is_empty() {
+        return print("nothing is mounted by iopace\n");
+    }
+    let mut failed = None;
+    for entry in ours.into_iter().rev() {
+        if let Err(failure) = unmount_seen(entry, args)
+            && let Some(Failure { message, .. }) = failed.replace(failure)
+        {
+            note(format_args!("error: {message}"));
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn patience(args: &UnmountArgs) -> Duration {
+    Duration::from_secs(args.wait)
 }
 
 /// A mount that is out of sight already, but still served by its daemon.
@@ -61,30 +85,45 @@ fn none_there(path: &Path, table: &[Entry]) -> String {
     format!("{}: iopace is not mounted there; {known}", path.display())
 }
 
-fn unmount_seen(entry: &Entry, force: bool, patience: Duration) -> Result<(), Failure> {
-    let path = &entry.mountpoint;
+fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
+    let (path, patience) = (&entry.mountpoint, patience(args));
+    let shown = path.display();
     let seen = record::find(&runtime_dirs(entry.uid()), entry);
-    if force {
-        let lazily = within(entry, true, patience);
-        cut(path, entry.connection())?;
-        refused(path, lazily)?;
-        return wait(path, seen.as_ref(), patience);
-    }
     if probe(path, PROBE_PATIENCE) == Answer::Dead {
         refused(path, within(entry, true, patience))?;
-        return print(&format!(
-            "{}: its daemon was killed; the mount is cleared away\n",
-            path.display()
+        return print(&format!("{shown}: its daemon was killed; the mount is cleared away\n"));
+    }
+    let done = match args.force {
+        // One that does not answer cannot be unmounted in order.
+        true => Some(Err(UnmountError::Busy)),
+        false => unless_used(|| within(entry, false, patience)),
+    };
+    if !matches!(done, Some(Err(UnmountError::Busy))) {
+        refused(path, done)?;
+        return wait(path, seen.as_ref(), patience);
+    }
+    let users = busy::users(entry.device);
+    let named = busy::list(&users);
+    if !args.force && !args.lazy {
+        let at = quoted_path(path);
+        return Err(Failure::new(format!(
+            "{shown}: is in use by {named}; nothing was done: end that first, or let it end with \
+             its last user ('iopace unmount --lazy {at}'), or cut it off ('iopace unmount --force \
+             {at}')"
+        )));
+    }
+    if args.lazy {
+        note(format_args!(
+            "warning: {shown} is in use by {named}: unmounted lazily, they go on through it"
         ));
+    } else if !users.is_empty() {
+        note(format_args!("warning: {shown} is in use by {named}: cut off"));
     }
-    match unless_used(|| within(entry, false, patience)) {
-        Some(Err(UnmountError::Busy)) => {
-            let users = busy::list(&busy::users(entry.device));
-            note(format_args!("{} is in use by {users}: unmounted lazily", path.display()));
-            refused(path, within(entry, true, patience))?;
-        }
-        done => refused(path, done)?,
+    let lazily = within(entry, true, patience);
+    if args.force {
+        cut(path, entry.connection())?;
     }
+    refused(path, lazily)?;
     wait(path, seen.as_ref(), patience)
 }
 

@@ -179,17 +179,31 @@ fn what_a_killed_daemon_left_is_cleared_away() {
 }
 
 #[test]
-fn a_user_is_named_and_served_until_it_ends() {
+fn a_mount_in_use_stays_and_its_user_is_named() {
     let Some(bench) = Bench::new() else { return };
     let pid = bench.mount(&["data", "view", "--name", "d"]);
     let file = File::options().read(true).write(true).open(bench.path("view/file"));
     let file = file.expect("opened");
-    let ran = bench.run(&["unmount", "view", "--wait", "3"]);
-    assert_eq!(ran.status, Some(1), "{ran:?}");
-    let me = format!("(pid {})", std::process::id());
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600").current_dir(bench.path("view")).stdin(Stdio::null());
+    let mut child = sleep.spawn().expect("started");
+    let named = format!("/proc/{}/comm", child.id());
+    until("it has its name", || fs::read(&named).is_ok_and(|name| name == b"sleep\n"));
+    fs::write("/proc/self/comm", "a\x1bname").expect("named");
+    let ran = bench.run(&["unmount", "view"]);
+    assert_eq!((ran.status, bench.seen()), (Some(1), 1), "nothing is done: {ran:?}");
+    let me = format!("(pid {}: file open for writing, write lock)", std::process::id());
     assert!(ran.error.contains("is in use by ") && ran.error.contains(&me), "{ran:?}");
-    assert!(ran.error.contains("--force"), "{ran:?}");
-    assert_eq!(bench.seen(), 0, "out of sight");
+    let it = format!("sleep (pid {}: working directory)", child.id());
+    assert!(ran.error.contains(&it) && !ran.error.contains('\x1b'), "{ran:?}");
+    assert!(ran.error.contains("--lazy") && ran.error.contains("--force"), "{ran:?}");
+    assert!(!is_gone(pid));
+    child.kill().and_then(|()| child.wait()).expect("ended");
+    let ran = bench.run(&["unmount", "view", "--lazy", "--wait", "1"]);
+    assert_eq!((ran.status, bench.seen()), (Some(1), 0), "out of sight: {ran:?}");
+    assert!(ran.error.contains("warning: ") && ran.error.contains("unmounted lazily"), "{ran:?}");
+    assert!(ran.error.contains("has not let go after 1 s"), "{ran:?}");
     file.write_all_at(b"C", 0).expect("still served");
     drop(file);
     let ran = bench.run(&["umount", "view"]);
@@ -197,6 +211,24 @@ fn a_user_is_named_and_served_until_it_ends() {
     assert!(ran.status == Some(0) || ran.error.contains("not mounted there"), "{ran:?}");
     until("the daemon ends", || is_gone(pid));
     assert_eq!(fs::read_to_string(bench.path("data/file")).expect("read"), "Content");
+}
+
+/// In a mount namespace of its own: mounts of other tests are not to be unmounted.
+#[test]
+fn all_mounts_are_unmounted_but_those_in_use() {
+    let Some(bench) = Bench::new() else { return };
+    fs::create_dir(bench.path("other")).expect("made");
+    let script = "umount -a -l -t fuse.iopace; set -e
+        $iopace mount data view --name d; $iopace mount other
+        exec 9<view/file; ! $iopace unmount --all; exec 9<&-
+        test -e view/file; $iopace unmount --all; ! test -e view/file
+        $iopace unmount --all | grep 'nothing is mounted'";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).env("iopace", env!("CARGO_BIN_EXE_iopace"));
+    command.current_dir(bench.path("")).env("XDG_RUNTIME_DIR", bench.path(""));
+    let ran = Ran::from(command.stdin(Stdio::null()).output().expect("started"));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert_eq!(ran.error.matches("is in use by ").count(), 1, "{ran:?}");
 }
 
 #[test]

@@ -199,20 +199,28 @@ impl MountDeviceArgs {
 }
 
 const UNMOUNT_EXAMPLES: &str = "\
-Whoever still uses files there is named; the mount is out of sight at once then, and ends when they
-have closed them. What a killed daemon left behind is cleared away.
+A mount that is in use stays as it is: the processes that use it are named, with their open files,
+mappings, locks or working directories. What a killed daemon left behind is cleared away.
 
-Exit status: 0 everything is durable and the daemon has let go, 1 not yet, or failed.";
+Exit status: 0 everything is durable and the daemon has let go, 1 in use, not yet, or failed.";
 
 /// `iopace unmount`
 #[derive(Debug, Args)]
 #[command(after_help = UNMOUNT_EXAMPLES)]
 pub struct UnmountArgs {
     /// Where it is mounted
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub dir: PathBuf,
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "all")]
+    pub dir: Option<PathBuf>,
 
-    /// Cut it from whoever still uses it: their requests fail
+    /// Unmount all mounts of iopace, the latest first
+    #[arg(long, conflicts_with = "dir")]
+    pub all: bool,
+
+    /// In use, take it out of sight; it ends when its users have closed what they have
+    #[arg(long, conflicts_with = "force")]
+    pub lazy: bool,
+
+    /// In use, take it out of sight and cut it from its users: their requests fail
     #[arg(long)]
     pub force: bool,
 

@@ -1,85 +1,262 @@
-//! Who keeps a mount busy: the processes with a directory, an open file or a mapping on it.
+//! The processes that keep a mount or a directory busy, and what each of them has of it: an open
+//! file, a mapping, a lock, its working directory.
 //!
 //! Asks the kernel for what it knows already (`AT_STATX_DONT_SYNC`), so that a mount that does not
 //! answer holds nobody up. Other users' processes are seen by root only.
 
 use crate::limits::{BUSY_FILES_MAX, BUSY_PROCESSES_MAX, BUSY_SHOWN_MAX};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A process that uses a mount.
+/// A thing that a process has of a file system or a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Use {
+    /// A descriptor open for writing.
+    FileForWriting,
+    /// A descriptor open for reading, or of a directory.
+    OpenFile,
+    /// An exclusive lock, or a lock of a range for writing.
+    WriteLock,
+    /// A shared lock.
+    Lock,
+    /// A shared mapping that may be written to.
+    WritableMapping,
+    /// Any other mapping, that of a running program included.
+    Mapping,
+    /// The working directory.
+    WorkingDirectory,
+    /// The root directory.
+    RootDirectory,
+}
+
+impl Use {
+    /// Whether files can be changed by it.
+    pub fn writes(self) -> bool {
+        matches!(self, Use::FileForWriting | Use::WriteLock | Use::WritableMapping)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Use::FileForWriting => "file open for writing",
+            Use::OpenFile => "open file",
+            Use::WriteLock => "write lock",
+            Use::Lock => "lock",
+            Use::WritableMapping => "writable mapping",
+            Use::Mapping => "mapping",
+            Use::WorkingDirectory => "working directory",
+            Use::RootDirectory => "root directory",
+        }
+    }
+}
+
+/// A process that uses a mount or a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Its number.
     pub pid: u32,
-    /// Its name, as the kernel has it (15 bytes at most).
+    /// Its name, as the kernel has it (15 bytes at most), safe for a terminal.
     pub name: String,
+    /// What it has; empty where only that it has something is known.
+    pub uses: BTreeSet<Use>,
+}
+
+impl User {
+    fn new(pid: u32, uses: BTreeSet<Use>) -> User {
+        let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".into());
+        User { pid, name: plain(&String::from_utf8_lossy(name.trim_ascii_end())), uses }
+    }
+
+    /// Whether it can change files there.
+    pub fn writes(&self) -> bool {
+        self.uses.iter().any(|one| one.writes())
+    }
 }
 
 impl fmt::Display for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (pid {})", self.name, self.pid)
+        let uses: Vec<&str> = self.uses.iter().map(|one| one.name()).collect();
+        let colon = if uses.is_empty() { "" } else { ": " };
+        write!(f, "{} (pid {}{colon}{})", self.name, self.pid, uses.join(", "))
+    }
+}
+
+/// A text of somebody else's without characters that a terminal would act on: control characters,
+/// and those that change the direction of writing.
+pub fn plain(text: &str) -> String {
+    let acts = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
+}
+
+/// The files that are looked for.
+pub(super) trait Scope {
+    /// Whether the file behind a link of `/proc/PID` is one of them.
+    fn has_file(&mut self, process: &Path, link: &Path) -> bool;
+
+    /// Whether a mapped file is one of them, by the device and the path of its line in `maps`.
+    fn has_mapping(&mut self, process: &Path, device: (u32, u32), path: &[u8]) -> bool;
+}
+
+/// All files of the file system with a device number.
+struct Device((u32, u32));
+
+impl Scope for Device {
+    fn has_file(&mut self, _process: &Path, link: &Path) -> bool {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        statx(CWD, link, flags, StatxFlags::TYPE)
+            .is_ok_and(|found| (found.stx_dev_major, found.stx_dev_minor) == self.0)
+    }
+
+    fn has_mapping(&mut self, _process: &Path, device: (u32, u32), _path: &[u8]) -> bool {
+        device == self.0
     }
 }
 
 /// The processes that use the file system with this device number, at most ten of them.
 pub fn users(device: (u32, u32)) -> Vec<User> {
-    all(|pid| uses(pid, device))
+    all(&mut Device(device)).take(BUSY_SHOWN_MAX).collect()
 }
 
 /// The processes that have this very path open, as a device node; at most ten of them.
 pub fn openers(path: &Path) -> Vec<User> {
-    all(|pid| {
+    let has = |pid: u32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let mut open = open.take(BUSY_FILES_MAX);
         open.any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == path))
-    })
-}
-
-fn all(is_user: impl Fn(u32) -> bool) -> Vec<User> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let pids = pids.filter(|pid| *pid != std::process::id()).take(BUSY_PROCESSES_MAX);
-    let users = pids.filter(|pid| is_user(*pid)).map(|pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-        User { pid, name: name.map_or("?".into(), |name| name.trim_end().into()) }
-    });
+    };
+    let users = processes().filter(|pid| has(*pid)).map(|pid| User::new(pid, BTreeSet::new()));
     users.take(BUSY_SHOWN_MAX).collect()
 }
 
-/// Names of users for a message, as `vim (pid 7), bash (pid 9)`.
+/// All processes that use something of it, but this one.
+pub(super) fn all(scope: &mut dyn Scope) -> impl Iterator<Item = User> {
+    processes().filter_map(move |pid| {
+        let uses = uses(pid, scope);
+        (!uses.is_empty()).then(|| User::new(pid, uses))
+    })
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    numbers(Path::new("/proc")).filter(|pid| *pid != std::process::id()).take(BUSY_PROCESSES_MAX)
+}
+
+/// The entries of a directory that are numbers.
+fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
+    let all = fs::read_dir(directory).into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Names of users for a message, as `vim (pid 7: open file), bash (pid 9: working directory)`.
 pub fn list(users: &[User]) -> String {
     if users.is_empty() {
         return "a process that cannot be seen from here".into();
     }
-    let names: Vec<String> = users.iter().map(ToString::to_string).collect();
+    let names = users.iter().take(BUSY_SHOWN_MAX).map(ToString::to_string);
     let more = if users.len() >= BUSY_SHOWN_MAX { " and perhaps more" } else { "" };
-    format!("{}{more}", names.join(", "))
+    format!("{}{more}", names.collect::<Vec<_>>().join(", "))
 }
 
-fn uses(pid: u32, device: (u32, u32)) -> bool {
-    let process = Path::new("/proc").join(pid.to_string());
-    let places = ["cwd", "root", "exe"].map(|name| process.join(name));
-    let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    let open = open.map(|entry| entry.path()).take(BUSY_FILES_MAX);
-    places.into_iter().chain(open).any(|path| is_on(&path, device)) || maps(&process, device)
+fn uses(pid: u32, scope: &mut dyn Scope) -> BTreeSet<Use> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let mut found = BTreeSet::new();
+    let places = [("cwd", Use::WorkingDirectory), ("root", Use::RootDirectory)];
+    for (name, one) in places.into_iter().chain([("exe", Use::Mapping)]) {
+        if scope.has_file(&process, &process.join(name)) {
+            found.insert(one);
+        }
+    }
+    add_files(&process, &process, scope, &mut found);
+    if is_leaderless(&process) {
+        for thread in numbers(&process.join("task")).filter(|thread| *thread != pid) {
+            add_files(&process, &process.join(format!("task/{thread}")), scope, &mut found);
+        }
+    }
+    add_mappings(&process, scope, &mut found);
+    if found.contains(&Use::FileForWriting) {
+        found.remove(&Use::OpenFile);
+    }
+    found
 }
 
-fn is_on(path: &Path, device: (u32, u32)) -> bool {
-    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-    statx(CWD, path, flags, StatxFlags::TYPE)
-        .is_ok_and(|found| (found.stx_dev_major, found.stx_dev_minor) == device)
+/// Whether the first thread has ended while others go on: its open files are seen at those only.
+fn is_leaderless(process: &Path) -> bool {
+    let stat = fs::read(process.join("stat")).unwrap_or_default();
+    let after_name = stat.rsplit(|byte| *byte == b')').next();
+    after_name.is_some_and(|rest| rest.starts_with(b" Z"))
 }
 
-/// Whether a line of `maps` has the device: `7f-80 r--p 00000000 00:35 1234 /path`.
-fn maps(process: &Path, device: (u32, u32)) -> bool {
-    let wanted = format!("{:02x}:{:02x}", device.0, device.1);
-    fs::read(process.join("maps")).is_ok_and(|text| {
-        let mut lines = text.split(|byte| *byte == b'\n');
-        lines.any(|line| line.split(|byte| *byte == b' ').nth(3) == Some(wanted.as_bytes()))
-    })
+fn add_files(process: &Path, holder: &Path, scope: &mut dyn Scope, found: &mut BTreeSet<Use>) {
+    let open = fs::read_dir(holder.join("fd")).into_iter().flatten().flatten();
+    for entry in open.take(BUSY_FILES_MAX) {
+        if !scope.has_file(process, &entry.path()) {
+            continue;
+        }
+        let info = fs::read_to_string(holder.join("fdinfo").join(entry.file_name()));
+        add_descriptor(&info.unwrap_or_default(), found);
+    }
+}
+
+/// Reads the `flags:` (octal) and the `lock:` lines of a descriptor, see proc_pid_fdinfo(5).
+fn add_descriptor(info: &str, found: &mut BTreeSet<Use>) {
+    let mut one = Use::OpenFile;
+    for line in info.lines() {
+        if let Some(flags) = line.strip_prefix("flags:") {
+            let flags = u32::from_str_radix(flags.trim(), 8).unwrap_or_default();
+            if matches!(flags & 0o3, 0o1 | 0o2) && flags & O_PATH == 0 {
+                one = Use::FileForWriting;
+            }
+        } else if let Some(lock) = line.strip_prefix("lock:") {
+            // `1: POSIX  ADVISORY  WRITE 359 fe:00:1234 0 EOF`; a lease is not a lock.
+            let words: Vec<&str> = lock.split_whitespace().collect();
+            match (words.get(1), words.get(3)) {
+                (Some(&"LEASE" | &"DELEG"), _) => {}
+                (_, Some(&"WRITE")) => drop(found.insert(Use::WriteLock)),
+                _ => drop(found.insert(Use::Lock)),
+            }
+        }
+    }
+    found.insert(one);
+}
+
+/// `O_PATH` of all architectures that Rust supports but Alpha, PA-RISC and SPARC.
+const O_PATH: u32 = 0o10_000_000;
+
+/// Reads lines as `7f00-8000 rw-s 00000000 00:35 1234    /path`.
+fn add_mappings(process: &Path, scope: &mut dyn Scope, found: &mut BTreeSet<Use>) {
+    let text = fs::read(process.join("maps")).unwrap_or_default();
+    for line in text.split(|byte| *byte == b'\n') {
+        let Some(Mapped { mode, device, path }) = mapping(line) else { continue };
+        let one = match mode {
+            [_, b'w', _, b's'] => Use::WritableMapping,
+            _ => Use::Mapping,
+        };
+        if !found.contains(&one) && scope.has_mapping(process, device, path) {
+            found.insert(one);
+        }
+    }
+}
+
+/// A line of `maps` that has a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapped<'a> {
+    mode: &'a [u8],
+    device: (u32, u32),
+    path: &'a [u8],
+}
+
+fn mapping(line: &[u8]) -> Option<Mapped<'_>> {
+    let path = line.iter().position(|byte| *byte == b'/')?;
+    let mut words = line.split(|byte| *byte == b' ');
+    let mode = words.nth(1)?;
+    let (major, minor) = std::str::from_utf8(words.nth(1)?).ok()?.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let device = (number(major)?, number(minor)?);
+    Some(Mapped { mode, device, path: &line[path..] })
 }
 
 #[cfg(test)]
@@ -97,10 +274,9 @@ mod tests {
     fn a_process_with_a_file_or_a_mapping_is_found() {
         let own = std::process::id();
         let here = device_of(&std::env::current_exe().expect("known"));
-        assert!(uses(own, here), "our own program is mapped from it");
-        assert!(!uses(own, (0, u32::MAX >> 12)), "nobody has that");
-        let process = Path::new("/proc/self");
-        assert!(maps(process, here));
+        let found = uses(own, &mut Device(here));
+        assert!(found.contains(&Use::Mapping), "our own program is mapped from it: {found:?}");
+        assert!(uses(own, &mut Device((0, u32::MAX >> 12))).is_empty(), "nobody has that");
     }
 
     #[test]
@@ -116,7 +292,34 @@ mod tests {
         assert!(seen && !found.is_empty() && found.len() <= BUSY_SHOWN_MAX, "{found:?}");
         assert!(found.iter().all(|user| user.pid != std::process::id()));
         assert!(users((directory.0, u32::MAX >> 12)).is_empty());
-        assert_eq!(User { pid: 7, name: "vim".into() }.to_string(), "vim (pid 7)");
+        let uses = BTreeSet::from([Use::WorkingDirectory, Use::OpenFile]);
+        let vim = User { pid: 7, name: "vim".into(), uses };
+        assert_eq!(vim.to_string(), "vim (pid 7: open file, working directory)");
         assert_eq!(list(&[]), "a process that cannot be seen from here");
+    }
+
+    #[test]
+    fn descriptors_and_mappings_say_whether_they_write() {
+        let found = |info: &str| {
+            let mut found = BTreeSet::new();
+            add_descriptor(info, &mut found);
+            found.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(found("pos:\t0\nflags:\t0100002\nmnt_id:\t27\n"), [Use::FileForWriting]);
+        assert_eq!(found("flags:\t012000002\n"), [Use::OpenFile], "O_PATH");
+        let lock = "flags:\t0100000\nlock:\t1: FLOCK  ADVISORY  WRITE 7 fe:00:12 0 EOF\n";
+        assert_eq!(found(lock), [Use::OpenFile, Use::WriteLock]);
+        let lock = "flags:\t0100000\nlock:\t1: POSIX  ADVISORY  READ 7 fe:00:12 0 9\n";
+        assert_eq!(found(lock), [Use::OpenFile, Use::Lock]);
+        let lease = "flags:\t0100000\nlock:\t1: LEASE  ACTIVE    WRITE 7 fe:00:12 0 EOF\n";
+        assert_eq!(found(lease), [Use::OpenFile]);
+        let line = b"7f00-8000 rw-s 00000000 00:35 1234      /a b";
+        assert_eq!(mapping(line), Some(Mapped { mode: b"rw-s", device: (0, 0x35), path: b"/a b" }));
+        assert_eq!(mapping(b"7f00-8000 rw-p 00000000 00:00 0 "), None);
+    }
+
+    #[test]
+    fn a_name_cannot_act_on_a_terminal() {
+        assert_eq!(plain("a\x1b[31m\nb\u{202e}c\u{9b}ü"), "a?[31m?b?c?ü");
     }
 }
