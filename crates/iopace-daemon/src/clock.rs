@@ -23,6 +23,12 @@ pub fn since_boot() -> Nanos {
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
+/// How long ago `at` was.
+pub fn elapsed(at: Instant) -> std::time::Duration {
+    let Nanos(past) = now().since(at);
+    std::time::Duration::from_nanos(past)
+}
+
 /// How long until `at`; zero if it has passed, `None` if it never comes.
 pub fn until(at: Instant) -> Option<std::time::Duration> {
     if at.is_never() {

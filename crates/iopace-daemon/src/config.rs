@@ -2,12 +2,16 @@
 //! are both turned into this, so both have the same words and the same defaults.
 
 use crate::control::api::RecommendChange;
+use crate::fuse::mounting::busy::plain;
 use crate::fuse::who::Rules;
 use crate::limits;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything a daemon serves and where.
 #[derive(Clone, Debug)]
@@ -20,6 +24,8 @@ pub struct DaemonConfig {
     pub runtime: Option<PathBuf>,
     /// The file that the log goes to, if it goes to one.
     pub log: Option<PathBuf>,
+    /// Who is told at once what delays the start, or is good to know at it.
+    pub notes: Notes,
     /// What clients see. Empty: one export per device, of the same name.
     pub exports: Vec<ExportConfig>,
     /// The directory below which each export is shown as a file, for loop devices.
@@ -45,6 +51,7 @@ impl Default for DaemonConfig {
             mounts: Vec::new(),
             runtime: None,
             log: None,
+            notes: Notes::default(),
             exports: Vec::new(),
             fuse: None,
             groups: Vec::new(),
@@ -181,8 +188,58 @@ pub struct MountConfig {
     pub mountpoint: Option<PathBuf>,
     /// Whether other users than ours may see it; `None`: if we are root.
     pub allow_other: Option<bool>,
+    /// Whether it is mounted though it is in use.
+    pub in_use: InUse,
     /// Who pays: rules, the first that fits holds.
     pub rules: Rules,
+}
+
+/// What becomes of a directory that others use when it is to be mounted: refused by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InUse {
+    /// It is mounted though others read in it, past iopace.
+    pub while_in_use: bool,
+    /// It is mounted though others write in it, past iopace.
+    pub while_written: bool,
+    /// Their end is waited for, at most so long.
+    pub wait: Option<Duration>,
+}
+
+/// Who is told of something at the start of a daemon, beside the log.
+#[derive(Clone, Default)]
+pub struct Notes(Option<Listener>);
+
+/// Is given a text, and says whether anybody hears it; an empty one only asks for that.
+type Listener = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+impl Notes {
+    /// Those that go to this listener.
+    pub fn to(listener: impl Fn(&str) -> bool + Send + Sync + 'static) -> Notes {
+        Notes(Some(Arc::new(listener)))
+    }
+
+    /// Says something; what begins with `warning: ` is one.
+    pub(crate) fn say(&self, text: &str) {
+        let text = plain(text);
+        match text.strip_prefix("warning: ") {
+            Some(warning) => tracing::warn!("{warning}"),
+            None => tracing::info!("{text}"),
+        }
+        if let Some(listener) = &self.0 {
+            listener(&text);
+        }
+    }
+
+    /// Whether somebody waits for the start still.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.0.as_ref().is_none_or(|listener| listener(""))
+    }
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Notes").field(&self.0.is_some()).finish()
+    }
 }
 
 impl MountConfig {
@@ -196,6 +253,7 @@ impl MountConfig {
             directory,
             mountpoint: None,
             allow_other: None,
+            in_use: InUse::default(),
             rules: Rules::default(),
         }
     }

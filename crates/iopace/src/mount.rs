@@ -29,6 +29,7 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
         let log = front.log().to_owned();
         let mut plan = Plan::mount(args).map_err(|failure| front.tell(failure))?;
         plan.config.log = Some(log.clone());
+        plan.config.notes = front.notes();
         log::start(plan.log_format, args.verbose, args.quiet);
         leave_directory();
         let served = front

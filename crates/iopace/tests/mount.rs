@@ -1,88 +1,16 @@
-//! A mount's life by the command line: as a daemon, in the foreground, busy, killed, refused.
+//! A mount's life by the command line: as a daemon, in the foreground, killed, refused.
 
 mod common;
+mod mounted;
 
-use common::{Place, Ran, umount, until};
+use common::{Ran, umount, until};
+use mounted::{Bench, is_gone};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// A directory to be mounted, with a file; whatever happens, nothing stays mounted.
-struct Bench {
-    place: Place,
-    uid: Option<u32>,
-}
-
-impl Bench {
-    /// `None`, aloud, where nothing can be mounted.
-    fn new() -> Option<Bench> {
-        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-            println!("skipped: mounting needs root and /dev/fuse");
-            return None;
-        }
-        let place = Place::new();
-        fs::create_dir(place.path("data")).expect("made");
-        fs::write(place.path("data/file"), "content").expect("written");
-        fs::create_dir(place.path("view")).expect("made");
-        Some(Bench { place, uid: None })
-    }
-
-    fn run(&self, words: &[&str]) -> Ran {
-        let mut command = self.place.command(words);
-        if let Some(uid) = self.uid {
-            command.uid(uid).gid(uid);
-        }
-        Ran::from(command.stdin(Stdio::null()).output().expect("started"))
-    }
-
-    /// Mounts, and says which process serves it.
-    fn mount(&self, words: &[&str]) -> Pid {
-        let words: Vec<&str> = ["mount"].iter().chain(words).copied().collect();
-        let ran = self.run(&words);
-        assert_eq!(ran.status, Some(0), "{ran:?}");
-        assert!(ran.out.starts_with("mounted ") && ran.out.contains("\nlog: "), "{ran:?}");
-        let list = self.list();
-        let pid = list.last().expect("listed")["pid"].as_i64().expect("a pid");
-        Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid")
-    }
-
-    /// Our mounts of this test.
-    fn list(&self) -> Vec<serde_json::Value> {
-        let all = self.run(&["mount", "--format", "json"]).json();
-        let under = self.place.path("");
-        let here = |row: &&serde_json::Value| {
-            Path::new(row["mountpoint"].as_str().expect("a path")).starts_with(&under)
-        };
-        all.as_array().expect("a list").iter().filter(here).cloned().collect()
-    }
-
-    fn seen(&self) -> usize {
-        let under = self.place.path("").display().to_string();
-        let table = fs::read_to_string("/proc/self/mountinfo").expect("read");
-        table.lines().filter(|line| line.contains(&under)).count()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.place.path(name)
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        for name in ["view", "data", "data/sub", "other"] {
-            let lazily = rustix::mount::UnmountFlags::DETACH;
-            while rustix::mount::unmount(self.path(name), lazily).is_ok() {}
-        }
-    }
-}
-
-fn is_gone(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
-}
 
 #[test]
 fn a_daemon_whose_log_is_full_serves_on() {
@@ -176,71 +104,6 @@ fn what_a_killed_daemon_left_is_cleared_away() {
         }
         assert_eq!(bench.seen(), 0);
     }
-}
-
-#[test]
-fn a_mount_in_use_stays_and_its_user_is_named() {
-    let Some(bench) = Bench::new() else { return };
-    let pid = bench.mount(&["data", "view", "--name", "d"]);
-    let file = File::options().read(true).write(true).open(bench.path("view/file"));
-    let file = file.expect("opened");
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("locked");
-    let mut sleep = Command::new("sleep");
-    sleep.arg("600").current_dir(bench.path("view")).stdin(Stdio::null());
-    let mut child = sleep.spawn().expect("started");
-    let named = format!("/proc/{}/comm", child.id());
-    until("it has its name", || fs::read(&named).is_ok_and(|name| name == b"sleep\n"));
-    fs::write("/proc/self/comm", "a\x1bname").expect("named");
-    let ran = bench.run(&["unmount", "view"]);
-    assert_eq!((ran.status, bench.seen()), (Some(1), 1), "nothing is done: {ran:?}");
-    let me = format!("(pid {}: file open for writing, write lock)", std::process::id());
-    assert!(ran.error.contains("is in use by ") && ran.error.contains(&me), "{ran:?}");
-    let it = format!("sleep (pid {}: working directory)", child.id());
-    assert!(ran.error.contains(&it) && !ran.error.contains('\x1b'), "{ran:?}");
-    assert!(ran.error.contains("--lazy") && ran.error.contains("--force"), "{ran:?}");
-    assert!(!is_gone(pid));
-    child.kill().and_then(|()| child.wait()).expect("ended");
-    let ran = bench.run(&["unmount", "view", "--lazy", "--wait", "1"]);
-    assert_eq!((ran.status, bench.seen()), (Some(1), 0), "out of sight: {ran:?}");
-    assert!(ran.error.contains("warning: ") && ran.error.contains("unmounted lazily"), "{ran:?}");
-    assert!(ran.error.contains("has not let go after 1 s"), "{ran:?}");
-    file.write_all_at(b"C", 0).expect("still served");
-    drop(file);
-    let ran = bench.run(&["umount", "view"]);
-    // Either it was still being ended, or there is nothing left to wait for.
-    assert!(ran.status == Some(0) || ran.error.contains("not mounted there"), "{ran:?}");
-    until("the daemon ends", || is_gone(pid));
-    assert_eq!(fs::read_to_string(bench.path("data/file")).expect("read"), "Content");
-}
-
-/// In a mount namespace of its own: mounts of other tests are not to be unmounted.
-#[test]
-fn all_mounts_are_unmounted_but_those_in_use() {
-    let Some(bench) = Bench::new() else { return };
-    fs::create_dir(bench.path("other")).expect("made");
-    let script = "umount -a -l -t fuse.iopace; set -e
-        $iopace mount data view --name d; $iopace mount other
-        exec 9<view/file; ! $iopace unmount --all; exec 9<&-
-        test -e view/file; $iopace unmount --all; ! test -e view/file
-        $iopace unmount --all | grep 'nothing is mounted'";
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script]).env("iopace", env!("CARGO_BIN_EXE_iopace"));
-    command.current_dir(bench.path("")).env("XDG_RUNTIME_DIR", bench.path(""));
-    let ran = Ran::from(command.stdin(Stdio::null()).output().expect("started"));
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert_eq!(ran.error.matches("is in use by ").count(), 1, "{ran:?}");
-}
-
-#[test]
-fn force_cuts_a_user_off() {
-    let Some(bench) = Bench::new() else { return };
-    let pid = bench.mount(&["data"]);
-    let file = File::open(bench.path("data/file")).expect("opened");
-    let ran = bench.run(&["unmount", "--force", "data"]);
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    until("the daemon ends", || is_gone(pid));
-    assert!(file.read_at(&mut [0; 1 << 16], 0).is_err());
-    assert_eq!(bench.seen(), 0);
 }
 
 #[test]

@@ -32,6 +32,9 @@ mod tests {
 
     fn entry(mountpoint: &str, fs_type: &str) -> Entry {
         Entry {
+            id: 40,
+            parent: 27,
+            root: "/".into(),
             device: (0, 1),
             mountpoint: mountpoint.into(),
             fs_type: fs_type.into(),

@@ -12,12 +12,14 @@
 //! ```
 
 mod backing;
+mod claiming;
 mod closing;
 pub(crate) mod data;
 mod extents;
 mod filesystem;
 pub(crate) mod held;
 pub mod image;
+mod in_use;
 mod layout;
 pub mod mounting;
 pub mod mounts;

@@ -4,9 +4,14 @@
 //! make us wait for our own answer is refused before anything is mounted.
 
 use super::backing::Backing;
+use super::claiming::claim;
 use super::closing;
 use super::filesystem::filesystem;
+use super::in_use;
+use super::mounting::claim::Claim;
+use super::mounting::region::Region;
 use super::mounting::table::{self, Entry};
+use super::mounting::walk::OpenDirectory;
 use super::mounting::{MountError, inherited_flags, shown};
 use super::record::{Kept, Record};
 use super::session::{Ended, Found, Options, Place, Session, clear};
@@ -19,8 +24,7 @@ use crate::daemon::{Daemon, StartError};
 use crate::device::Device;
 use crate::limits::FUSE_READ_AHEAD_KB;
 use crate::timer::Timers;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, openat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::MountFlags;
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
@@ -33,20 +37,14 @@ use tokio::sync::watch;
 /// The kernel's own directories: under a mount, neither FUSE nor `/proc` could be reached by us.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// A daemon that ends or was killed lets go of the mount first and of the lock of its directory
-/// after that: it is looked so often, for two seconds in all.
-const LEFT_LOOKS: u32 = 100;
-
-/// Between two looks.
-const LEFT_STEP: Duration = Duration::from_millis(20);
-
 /// A directory that is open and ours, not yet mounted.
 pub(crate) struct Prepared {
     pub(super) config: MountConfig,
     directory: PathBuf,
-    mountpoint: PathBuf,
+    mountpoint: OpenDirectory,
     root: OwnedFd,
-    lock: OwnedFd,
+    claim: Claim,
+    region: Region,
     flags: MountFlags,
     backing: Option<Backing>,
 }
@@ -69,7 +67,7 @@ struct Mount {
     backing: Backing,
     tree: Arc<Tree>,
     /// Nobody else mounts the directory as long as this is open.
-    _lock: OwnedFd,
+    _claim: Claim,
     /// Removed when all is durable and let go of: dropped last, as who unmounts waits for it and
     /// may mount the directory again at once.
     _record: Option<Kept>,
@@ -92,8 +90,9 @@ pub(crate) fn prepare(config: &DaemonConfig) -> Result<Vec<Prepared>, StartError
     let mut all: Vec<Prepared> = Vec::new();
     for mount in &config.mounts {
         let prepared = Prepared::open(mount, config)?;
-        if all.iter().any(|other| other.mountpoint == prepared.mountpoint) {
-            return Err(MountError::TwoMounts(prepared.mountpoint).into());
+        let at = &prepared.mountpoint.path;
+        if all.iter().any(|other| other.mountpoint.path == *at) {
+            return Err(MountError::TwoMounts(at.clone()).into());
         }
         all.push(prepared);
     }
@@ -117,25 +116,27 @@ impl Prepared {
             return Err(MountError::Itself(mountpoint));
         }
         check_own(&mountpoint, config)?;
-        let mut locked = lock(&directory);
-        for _ in 0..LEFT_LOOKS {
-            if !matches!(locked, Err(MountError::Locked(_))) {
-                break;
-            }
-            thread::sleep(LEFT_STEP);
-            locked = lock(&directory);
-        }
-        let (root, lock) = locked?;
+        let opened = open_at(&mount.directory, &directory)?;
+        let failed = |error| MountError::Open(directory.clone(), error);
+        let root = opened.fd.try_clone().map_err(failed)?;
+        let mountpoint = match &mount.mountpoint {
+            Some(path) => open_at(path, &mountpoint)?,
+            None => opened,
+        };
+        let claim = claim(&root, &directory, config)?;
+        let mut region = Region::of(&root).map_err(failed)?;
+        in_use::settle(&mut region, &directory, mount.in_use, &config.notes)?;
         let flags = inherited_flags(&root);
         let flags = flags.map_err(|error| MountError::Open(directory.clone(), error))?;
-        let inside = std::fs::read_dir(&mountpoint);
-        let mut inside = inside.map_err(|error| MountError::open(mountpoint.clone(), error))?;
-        if mountpoint != directory && inside.next().is_some() {
-            let shown = mountpoint.display();
+        let inside = std::fs::read_dir(&mountpoint.path);
+        let mut inside =
+            inside.map_err(|error| MountError::open(mountpoint.path.clone(), error))?;
+        if mountpoint.path != directory && inside.next().is_some() {
+            let shown = mountpoint.path.display();
             tracing::warn!("{shown} is not empty: what is in it is hidden while it is mounted");
         }
         let (config, backing) = (mount.clone(), None);
-        Ok(Prepared { config, directory, mountpoint, root, lock, flags, backing })
+        Ok(Prepared { config, directory, mountpoint, root, claim, region, flags, backing })
     }
 
     /// Puts a device before the directory. Held writes may take so many bytes.
@@ -144,9 +145,9 @@ impl Prepared {
         choice: (IoEngineChoice, u64),
         timers: &Arc<Timers>,
     ) -> Result<Arc<dyn Device>, StartError> {
-        // Opened anew: the lock is to go with `lock`, and the device stays until the daemon ends.
+        // Opened anew: the lock goes with the claim, and the device stays until the daemon ends.
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(&self.lock, ".", flags, Mode::empty());
+        let directory = openat(self.claim.directory(), ".", flags, Mode::empty());
         let directory =
             directory.map_err(|error| MountError::Open(self.directory.clone(), error.into()))?;
         let backing = Backing::open(&self.config, directory, choice, timers)?;
@@ -199,19 +200,13 @@ pub(super) fn check_own(mountpoint: &Path, config: &DaemonConfig) -> Result<(), 
     }
 }
 
-/// The directory itself, and a second descriptor of it with the lock.
-fn lock(directory: &Path) -> Result<(OwnedFd, OwnedFd), MountError> {
-    let failed = |error: Errno| MountError::open(directory.to_owned(), error.into());
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = open(directory, flags | OFlags::PATH, Mode::empty()).map_err(failed)?;
-    let lock = open(directory, flags | OFlags::RDONLY, Mode::empty()).map_err(failed)?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok((root, lock)),
-        Err(Errno::WOULDBLOCK) => Err(MountError::Locked(directory.to_owned())),
-        // A file system without locks: the table of mounts has been looked at.
-        Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok((root, lock)),
-        Err(error) => Err(failed(error)),
+/// Opens a directory that was found at `full`: where that is was checked, and it is to stay so.
+fn open_at(path: &Path, full: &Path) -> Result<OpenDirectory, MountError> {
+    let opened = OpenDirectory::open(path)?;
+    if opened.path != full {
+        return Err(MountError::Moved(full.to_owned()));
     }
+    Ok(opened)
 }
 
 /// Mounts what was prepared.
@@ -226,9 +221,10 @@ pub(crate) fn start(daemon: &Arc<Daemon>, prepared: Vec<Prepared>) -> Result<(),
 }
 
 fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
-    let Prepared { config, directory, mountpoint, root, lock, flags, backing } = mount;
+    let Prepared { config, directory, mountpoint, root, mut claim, mut region, flags, backing } =
+        mount;
     let backing = backing.expect("its device is open");
-    let is_over_itself = directory == mountpoint;
+    let is_over_itself = directory == mountpoint.path;
     let flush = closing::matters(&directory);
     let served = filesystem(daemon, (&config, is_over_itself, flush), &backing, root)?;
     let options = Options {
@@ -238,7 +234,7 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
         ..Options::new(shown(&directory))
     };
     let this: Weak<Daemon> = Arc::downgrade(daemon);
-    let (name, at) = (config.device.name.clone(), mountpoint.clone());
+    let (name, at) = (config.device.name.clone(), mountpoint.path.clone());
     let mounts = daemon.mounts();
     // Held while it is mounted, so that an end that comes at once finds it in the list.
     let mut all = mounts.all();
@@ -260,11 +256,14 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
             tracing::warn!(%error, "the kernel is not asked to forget files");
         }
     };
-    let session = Session::start(served, &mountpoint, &options, on_start, on_end)?;
+    let on_attached = || in_use::settle_again(&mut region, &directory, config.in_use);
+    let session =
+        Session::start_at(served, (&mountpoint, &options), on_attached, on_start, on_end)?;
     let place = session.place().clone();
+    claim.mounted_as(place.connection);
     let record = daemon.config().runtime.as_ref().map(|runtime| {
         let record = Record {
-            mountpoint,
+            mountpoint: mountpoint.path,
             directory,
             device: config.device.name.clone(),
             pid: std::process::id(),
@@ -277,7 +276,7 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (device, session) = (config.device.name, Some(session));
-    all.push(Mount { place, device, session, backing, tree, _record: record, _lock: lock });
+    all.push(Mount { place, device, session, backing, tree, _record: record, _claim: claim });
     mounts.live.send_modify(|live| *live = Some(live.unwrap_or_default() + 1));
     Ok(())
 }

@@ -164,6 +164,9 @@ mod tests {
             log: Some("/run/iopace/srv.log".into()),
         };
         let entry = Entry {
+            id: 40,
+            parent: 27,
+            root: "/".into(),
             device: (0, 52),
             mountpoint: "/mnt".into(),
             fs_type: "fuse.iopace".into(),

@@ -4,6 +4,7 @@
 use super::mounting::busy::{self, User};
 use super::mounting::probe::{Answer, probe};
 use super::mounting::table::{self, Entry};
+use super::mounting::walk::OpenDirectory;
 use super::mounting::{How, MountError, UnmountError, abort, mount, unless_used, unmount};
 use crate::limits::{CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
 use fuser::{Config, Filesystem, Notifier, SessionACL};
@@ -131,6 +132,19 @@ impl Session {
         on_start: impl FnOnce(Notifier, &Place),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Session, MountError> {
+        let mountpoint = OpenDirectory::open(mountpoint)?;
+        Session::start_at(filesystem, (&mountpoint, options), || Ok(()), on_start, on_end)
+    }
+
+    /// The same at a directory that is open. `on_attached` is called when whoever comes by the path
+    /// reaches the mount and waits, as nothing is served yet; if it fails, so does this.
+    pub(crate) fn start_at<F: Filesystem>(
+        filesystem: F,
+        (mountpoint, options): (&OpenDirectory, &Options),
+        on_attached: impl FnOnce() -> Result<(), MountError>,
+        on_start: impl FnOnce(Notifier, &Place),
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Result<Session, MountError> {
         let mut how = How {
             fs_name: options.fs_name.clone(),
             allow_other: options.allow_other,
@@ -138,13 +152,18 @@ impl Session {
         };
         how.flags
             .set(MountFlags::RDONLY, options.read_only || how.flags.contains(MountFlags::RDONLY));
-        let device = mount(mountpoint, &how)?;
-        let table = table::read().map_err(MountError::Table)?;
+        let (device, entry) = mount(mountpoint, &how)?;
+        let mountpoint = mountpoint.path.as_path();
         let failed = |error| MountError::Start(mountpoint.to_owned(), error);
-        let Some(entry) = table::at(&table, mountpoint).filter(|entry| entry.is_ours()) else {
-            return Err(failed(io::Error::other("it is not in the table of mounts")));
+        let place = Place::of(&entry);
+        let is_in_place = || match place.mountpoint == mountpoint {
+            true => Ok(()),
+            false => Err(MountError::Moved(mountpoint.to_owned())),
         };
-        let place = Place::of(entry);
+        if let Err(error) = is_in_place().and_then(|()| on_attached()) {
+            place.cut();
+            return Err(error);
+        }
         let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         let mut config = Config::default();
         config.acl = acl;

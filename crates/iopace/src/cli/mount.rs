@@ -5,9 +5,11 @@ use super::{DiskParser, FormatArgs, pace_policies, schedulers, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueHint};
 use iopace_core::units::Bytes;
+use iopace_daemon::config::InUse;
 use iopace_daemon::fuse::who::Rule;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const MOUNT_EXAMPLES: &str = "\
 Examples:
@@ -45,8 +47,8 @@ pub struct MountArgs {
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache",
-         "read_only", "sched", "set", "nr_requests", "window", "window_policy", "pace",
-         "dirty_limit", "dirty_background"])]
+         "read_only", "while_in_use", "while_written", "wait", "sched", "set", "nr_requests",
+         "window", "window_policy", "pace", "dirty_limit", "dirty_background"])]
     pub config: Option<PathBuf>,
 
     /// Name of its device [default: the last part of DIR]
@@ -68,6 +70,20 @@ pub struct MountArgs {
     /// Let nobody else see it [default for everybody but root]
     #[arg(long, requires = "dir")]
     pub private: bool,
+
+    /// Mount though others have files of DIR open for reading, or work in it: they go on past it
+    #[arg(long, requires = "dir")]
+    pub while_in_use: bool,
+
+    /// Mount though others write in DIR: they do not see the locks of those who come through the
+    /// mount, which destroys databases
+    #[arg(long, requires = "dir")]
+    pub while_written: bool,
+
+    /// Wait until nobody uses DIR, at most so many seconds [default: without end]
+    #[arg(long, value_name = "SECONDS", requires = "dir", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "", value_parser = patience)]
+    pub wait: Option<Duration>,
 
     /// Stay in the foreground, with the log on standard error
     #[arg(long)]
@@ -124,6 +140,25 @@ pub struct MountArgs {
     /// Say warnings only; twice: errors only
     #[arg(short, long, action = ArgAction::Count, conflicts_with = "verbose", help_heading = "Log")]
     pub quiet: u8,
+}
+
+impl MountArgs {
+    /// Whether it is mounted though it is in use.
+    pub fn in_use(&self) -> InUse {
+        InUse {
+            while_in_use: self.while_in_use,
+            while_written: self.while_written,
+            wait: self.wait,
+        }
+    }
+}
+
+/// Seconds; without any, no end.
+fn patience(text: &str) -> Result<Duration, String> {
+    match text {
+        "" => Ok(Duration::MAX),
+        text => text.parse().map(Duration::from_secs).map_err(|_| "not a number of seconds".into()),
+    }
 }
 
 /// Options of the device of a mount: those of `iopace serve` that a directory has.

@@ -4,10 +4,11 @@ use super::resolve::resolve_device;
 use super::rules::{self, RuleTable};
 use super::{DeviceTable, Mistake};
 use iopace_core::group::tree::Tree;
-use iopace_daemon::config::{Backend, DeviceConfig, MountConfig};
+use iopace_daemon::config::{Backend, DeviceConfig, InUse, MountConfig};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::Spanned;
 
 #[derive(Debug, Deserialize)]
@@ -24,6 +25,11 @@ pub(super) struct MountTable {
     cache: Option<Spanned<String>>,
     #[serde(default)]
     read_only: bool,
+    #[serde(default)]
+    while_in_use: bool,
+    #[serde(default)]
+    while_written: bool,
+    wait: Option<u64>,
     pace: Option<Spanned<String>>,
     window_policy: Option<Spanned<String>>,
     dirty_limit: Option<Spanned<String>>,
@@ -33,6 +39,13 @@ pub(super) struct MountTable {
     set: BTreeMap<Spanned<String>, Spanned<u64>>,
     nr_requests: Option<Spanned<u32>>,
     window: Option<Spanned<u32>>,
+}
+
+impl MountTable {
+    fn in_use(&self) -> InUse {
+        let wait = self.wait.map(Duration::from_secs);
+        InUse { while_in_use: self.while_in_use, while_written: self.while_written, wait }
+    }
 }
 
 /// The rules of a mount and its default group, as they are written.
@@ -56,6 +69,7 @@ pub(super) fn resolve(
         let mut mount = MountConfig::new(&directory);
         mount.mountpoint = table.mountpoint.as_ref().map(|path| base.join(path));
         mount.allow_other = table.allow_other;
+        mount.in_use = table.in_use();
         payers.push((table.rule, table.group));
         // The name is the directory's as it stands: "data.old" is not "data".
         let named = table.name.is_some();

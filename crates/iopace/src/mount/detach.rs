@@ -2,17 +2,20 @@
 //! one says that all is mounted, or why not.
 //!
 //! The two are joined by a pipe, the daemon's standard output. What comes over it before it is
-//! closed is one letter and a text: `R` and what to print, or `F`, a digit (the exit status) and
-//! the message. Nothing at all means that the daemon is gone.
+//! closed is first any number of lines that begin with `N`, to be shown at once; then one letter
+//! and a text: `R` and what to print, or `F`, a digit (the exit status) and the message. Nothing at
+//! all means that the daemon is gone.
 
-use crate::output::Failure;
+use crate::output::{Failure, note};
+use iopace_daemon::config::Notes;
 use iopace_daemon::runtime_files;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::setsid;
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,6 +43,14 @@ impl Front {
     /// Where the log goes.
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// What is to be shown at once.
+    pub fn notes(&self) -> Notes {
+        Notes::to(|text| match text {
+            "" => is_heard(),
+            text => say(&format!("N{text}\n")).is_ok(),
+        })
     }
 
     /// Says why nothing is mounted.
@@ -72,6 +83,14 @@ impl Front {
 fn say(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Whether the other end of the pipe is open still.
+fn is_heard() -> bool {
+    let out = io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    !poll(&mut asked, Some(&now)).is_ok_and(|_| asked[0].revents().contains(PollFlags::ERR))
 }
 
 /// Closes the pipe: from here on nobody listens.
@@ -121,7 +140,12 @@ pub fn start(log: &Path) -> Result<String, Failure> {
     let mut child =
         child.map_err(|error| Failure::new(format!("no process for the daemon: {error}")))?;
     let mut said = Vec::new();
-    let out = child.stdout.take().expect("piped");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    while out.fill_buf().is_ok_and(|text| text.first() == Some(&b'N')) {
+        let mut line = Vec::new();
+        let _ = out.by_ref().take(1 << 20).read_until(b'\n', &mut line);
+        note(format_args!("{}", String::from_utf8_lossy(&line[1..]).trim_end()));
+    }
     // As much as is ever said; a daemon that says more is none of ours.
     let _ = out.take(1 << 20).read_to_end(&mut said);
     let said = String::from_utf8_lossy(&said).into_owned();

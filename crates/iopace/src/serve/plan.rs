@@ -164,6 +164,7 @@ impl Plan {
                 io_engine: engine.unwrap_or(defaults.io_engine),
                 connections_max: settings.connections_max.unwrap_or(defaults.connections_max),
                 memory_max: settings.memory_max.unwrap_or(defaults.memory_max),
+                notes: defaults.notes,
             },
             control,
             http,
@@ -214,6 +215,7 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
         (false, false) => None,
         (allowed, _) => Some(allowed),
     };
+    mount.in_use = args.in_use();
     let group = args.group.as_deref().unwrap_or("/");
     mount.rules = Rules::new(args.rule.clone(), group)
         .map_err(|error| Failure::usage(format!("--rule, --group: {error}")))?;

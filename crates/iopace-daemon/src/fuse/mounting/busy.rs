@@ -86,10 +86,9 @@ impl fmt::Display for User {
 /// A text of somebody else's without characters that a terminal would act on: control characters,
 /// and those that change the direction of writing.
 pub fn plain(text: &str) -> String {
-    let acts = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');
+    let isolates = |c| matches!(c, '\u{2066}'..='\u{2069}');
+    let acts = |c: char| c.is_control() || turns(c) || isolates(c);
     text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
 }
 

@@ -77,17 +77,34 @@ pub enum MountError {
     OwnPath(PathBuf, String, &'static str),
     /// Another daemon has the directory.
     #[error(
-        "{at}: another process has it locked, an iopace mount most likely ('iopace mount --list', \
-         'lslocks'); two would not know of each other's requests",
+        "{at}: another process has it locked{1}, an iopace mount most likely ('iopace mount \
+         --list', 'lslocks'); two would not know of each other's requests",
         at = .0.display()
     )]
-    Locked(PathBuf),
+    Locked(PathBuf, String),
     /// Two mounts of one daemon at one place.
     #[error(
         "two mounts are to be at {at}: choose another mount point for one of them",
         at = .0.display()
     )]
     TwoMounts(PathBuf),
+    /// A symbolic link that somebody else may change.
+    #[error(
+        "{at}: a symbolic link on this path belongs to user {1}, who could choose what is mounted \
+         over; name the directory that it leads to",
+        at = .0.display()
+    )]
+    StrangersLink(PathBuf, u32),
+    /// Something else was put in its place.
+    #[error(
+        "{at}: was renamed, replaced or mounted over while it was being mounted; nothing is \
+         mounted, look who does that and try again",
+        at = .0.display()
+    )]
+    Moved(PathBuf),
+    /// Somebody works in it.
+    #[error("{at}: {1}", at = .0.display())]
+    InUse(PathBuf, String),
     /// The kernel and the file system could not agree.
     #[error("{at}: FUSE does not start: {1}", at = .0.display())]
     Start(PathBuf, io::Error),

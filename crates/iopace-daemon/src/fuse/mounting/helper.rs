@@ -1,5 +1,6 @@
 //! `fusermount3`, the set-user-id helper by which everybody else than root mounts.
 
+use super::walk::OpenDirectory;
 use super::{How, MountError, UnmountError};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -8,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,15 +44,19 @@ fn has_allow_other(text: &str) -> bool {
     text.lines().any(|line| line.trim() == "user_allow_other")
 }
 
-pub(super) fn mount(mountpoint: &Path, how: &How) -> Result<OwnedFd, MountError> {
+pub(super) fn mount(mountpoint: &OpenDirectory, how: &How) -> Result<OwnedFd, MountError> {
     let program = find().ok_or(MountError::NoHelper)?;
-    let failed = |error: io::Error| MountError::Helper(mountpoint.to_owned(), error.to_string());
+    let path = &mountpoint.path;
+    let failed = |error: io::Error| MountError::Helper(path.clone(), error.to_string());
+    // It starts in the directory that is open: its path may lead elsewhere by now.
+    let link = format!("/proc/{}/fd/{}", std::process::id(), mountpoint.fd.as_raw_fd());
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let child = Command::new(program)
         .arg("-o")
         .arg(options(how))
         .arg("--")
-        .arg(mountpoint)
+        .arg(".")
+        .current_dir(link)
         .env(SOCKET.0, SOCKET.1)
         .env("LC_ALL", "C")
         .stdin(OwnedFd::from(theirs))
@@ -70,7 +75,7 @@ pub(super) fn mount(mountpoint: &Path, how: &How) -> Result<OwnedFd, MountError>
         _ if said.contains("user_allow_other") => Err(MountError::AllowOther),
         _ if said.contains("fuse device not found") => Err(MountError::NoDevice),
         Err(error) => Err(failed(error.into())),
-        Ok(_) => Err(MountError::Helper(mountpoint.to_owned(), said.to_owned())),
+        Ok(_) => Err(MountError::Helper(path.clone(), said.to_owned())),
     }
 }
 

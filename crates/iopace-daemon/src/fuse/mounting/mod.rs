@@ -3,14 +3,18 @@
 //! fuser could mount by itself, but as root it sets no subtype (the table of mounts would not say
 //! that a mount is ours), and it unmounts by path whatever has come to be there, which for a mount
 //! over itself may be the file system below. So fuser gets an open `/dev/fuse`, and where that is
-//! mounted is decided here.
+//! mounted is decided here: at a directory that is open, not at a path that others can change.
 
 pub mod abort;
+mod attach;
 pub mod busy;
+pub(crate) mod claim;
 pub mod error;
 mod helper;
 pub mod probe;
+pub(crate) mod region;
 pub mod table;
+pub(crate) mod walk;
 
 pub use error::{MountError, UnmountError};
 
@@ -18,14 +22,14 @@ use crate::limits::{BUSY_LOOKS, BUSY_STEP};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
-use rustix::process::{getegid, geteuid};
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use rustix::process::geteuid;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
+use table::Entry;
+use walk::OpenDirectory;
 
 /// What is mounted, and who may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +56,10 @@ pub(crate) fn inherited_flags(directory: impl AsFd) -> io::Result<MountFlags> {
     Ok(set.fold(MountFlags::empty(), |all, (_, flag)| all | flag))
 }
 
-/// Mounts; the open `/dev/fuse` that answers for it.
-pub(crate) fn mount(mountpoint: &Path, how: &How) -> Result<OwnedFd, MountError> {
+/// Mounts over an open directory; the open `/dev/fuse` that answers for it, and the mount.
+pub(crate) fn mount(mountpoint: &OpenDirectory, how: &How) -> Result<(OwnedFd, Entry), MountError> {
     if geteuid().is_root() {
-        match by_kernel(mountpoint, how) {
+        match attach::by_kernel(mountpoint, how) {
             // Root of a container without the capability; the helper may have it.
             Err(MountError::Denied(_)) if helper::exists() => {}
             done => return done,
@@ -64,43 +68,29 @@ pub(crate) fn mount(mountpoint: &Path, how: &How) -> Result<OwnedFd, MountError>
     if how.allow_other && !geteuid().is_root() && !helper::allows_other() {
         return Err(MountError::AllowOther);
     }
-    helper::mount(mountpoint, how)
+    by_helper(mountpoint, how)
 }
 
-fn by_kernel(mountpoint: &Path, how: &How) -> Result<OwnedFd, MountError> {
-    let device = open_device()?;
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let other = if how.allow_other { ",allow_other" } else { "" };
-    // The root of a mount is a directory: 040000.
-    let options = format!(
-        "fd={},rootmode=40000,user_id={uid},group_id={gid},default_permissions{other}",
-        device.as_raw_fd()
-    );
-    let options = CString::new(options).expect("no zero in it");
-    let mounted = rustix::mount::mount(
-        how.fs_name.as_bytes(),
-        mountpoint,
-        table::FS_TYPE,
-        how.flags,
-        options.as_c_str(),
-    );
-    match mounted {
-        Ok(()) => Ok(device.into()),
-        Err(Errno::PERM | Errno::ACCESS) => Err(MountError::Denied(mountpoint.to_owned())),
-        Err(Errno::NODEV) => Err(MountError::NoDevice),
-        Err(error) => Err(MountError::open(mountpoint.to_owned(), error.into())),
+/// The helper mounts by a path: what it has mounted is looked at afterwards.
+fn by_helper(mountpoint: &OpenDirectory, how: &How) -> Result<(OwnedFd, Entry), MountError> {
+    let before = table::read().map_err(MountError::Table)?;
+    let device = helper::mount(mountpoint, how)?;
+    if let Some(entry) = attach::find(mountpoint)? {
+        return Ok((device, entry));
     }
-}
-
-fn open_device() -> Result<File, MountError> {
-    let opened = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    opened.map_err(|error| match (error.kind(), error.raw_os_error()) {
-        // ENODEV and ENXIO: a node without a module behind it.
-        (io::ErrorKind::NotFound, _) | (_, Some(libc::ENODEV | libc::ENXIO)) => {
-            MountError::NoDevice
-        }
-        _ => MountError::Device(error),
-    })
+    // Closed before it is unmounted: nobody waits for it.
+    drop(device);
+    let after = table::read().map_err(MountError::Table)?;
+    let is_new = |entry: &&Entry| before.iter().all(|known| known.id != entry.id);
+    let is_own = |entry: &&Entry| {
+        entry.is_ours()
+            && entry.uid() == Some(geteuid().as_raw())
+            && entry.source == Path::new(&how.fs_name)
+    };
+    for entry in after.iter().filter(is_new).filter(is_own) {
+        let _ = unmount(&entry.mountpoint, true);
+    }
+    Err(MountError::Moved(mountpoint.path.clone()))
 }
 
 /// Unmounts what is seen at `mountpoint`; lazily: takes it out of sight at once, and ends it when

@@ -14,8 +14,14 @@ pub const FS_TYPE: &str = "fuse.iopace";
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Its number, which no other mount of the machine has while it is there.
+    pub id: u64,
+    /// The number of the mount that it lies on.
+    pub parent: u64,
     /// Major and minor number of what is mounted, as in `st_dev` of its files.
     pub device: (u32, u32),
+    /// The directory of the file system that is its root; for the whole of it `/`.
+    pub root: PathBuf,
     /// Where it is mounted.
     pub mountpoint: PathBuf,
     /// Type of the file system, with its subtype.
@@ -51,6 +57,11 @@ impl Entry {
 /// The table cannot be read: `/proc` is not mounted.
 pub fn read() -> io::Result<Vec<Entry>> {
     Ok(parse(&fs::read("/proc/self/mountinfo")?))
+}
+
+/// Those that another process sees, given its directory in `/proc`.
+pub(crate) fn read_of(process: &Path) -> io::Result<Vec<Entry>> {
+    Ok(parse(&fs::read(process.join("mountinfo"))?))
 }
 
 /// The mount that is seen at `path`, if it is a mount point: the latest of those there.
@@ -91,12 +102,16 @@ fn parse(text: &[u8]) -> Vec<Entry> {
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
 fn parse_line(line: &[u8]) -> Option<Entry> {
     let mut words = line.split(|byte| *byte == b' ');
-    let device = std::str::from_utf8(words.by_ref().nth(2)?).ok()?;
-    let (major, minor) = device.split_once(':')?;
-    let mountpoint = words.by_ref().nth(1)?;
+    let mut next = || std::str::from_utf8(words.next()?).ok();
+    let (id, parent) = (next()?.parse().ok()?, next()?.parse().ok()?);
+    let (major, minor) = next()?.split_once(':')?;
+    let (root, mountpoint) = (words.next()?, words.next()?);
     words.by_ref().find(|word| word == b"-")?;
     let (fs_type, source, options) = (words.next()?, words.next()?, words.next()?);
     Some(Entry {
+        id,
+        parent,
+        root: unescape(root),
         device: (major.parse().ok()?, minor.parse().ok()?),
         mountpoint: unescape(mountpoint),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
@@ -106,7 +121,7 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
 }
 
 /// Blanks, line ends and backslashes are written as `\` and three octal digits.
-fn unescape(text: &[u8]) -> PathBuf {
+pub(super) fn unescape(text: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
@@ -145,6 +160,7 @@ garbled\n";
     fn the_table_is_read_with_its_escapes() {
         let table = parse(TABLE);
         assert_eq!(table.len(), 4);
+        assert_eq!((table[1].id, table[1].parent, &*table[1].root), (40, 27, Path::new("/")));
         assert_eq!(table[3].mountpoint, Path::new("/mnt/a b\\c"));
         assert_eq!((table[3].uid(), table[3].connection()), (Some(1000), 53));
         assert_eq!((table[1].fs_type.as_str(), table[1].is_ours()), ("xfs", false));

@@ -1,0 +1,125 @@
+//! A directory that is in use when it is to be mounted: who works in it already goes on past
+//! iopace, and does not see the locks of those who come through the mount.
+
+use super::mounting::MountError;
+use super::mounting::busy::{self, User};
+use super::mounting::region::{Region, is_ancestor};
+use crate::clock;
+use crate::config::{InUse, Notes};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks at a directory that is waited for: a look costs milliseconds.
+const STEP: Duration = Duration::from_millis(200);
+
+/// Sees to it that nobody uses the directory who was not said to be welcome; waits for their end if
+/// that was asked for.
+pub(super) fn settle(
+    region: &mut Region,
+    path: &Path,
+    wanted: InUse,
+    notes: &Notes,
+) -> Result<(), MountError> {
+    let shown = path.display();
+    for other in region.elsewhere() {
+        let other = other.display();
+        notes.say(&format!("warning: {other} shows files of {shown} too, past iopace"));
+    }
+    let since = clock::now();
+    let mut told = String::new();
+    loop {
+        let users = region.users();
+        if let Some(reason) = refusal(&users, wanted) {
+            if wanted.wait.is_none_or(|wait| clock::elapsed(since) >= wait) || !notes.is_heard() {
+                return Err(MountError::InUse(path.to_owned(), reason));
+            }
+            let names = busy::list(&users);
+            if names != told {
+                notes.say(&format!("{shown}: waiting for {names}"));
+                told = names;
+            }
+            // SLEEP: the kernel tells nobody that a file is closed.
+            thread::sleep(STEP);
+            continue;
+        }
+        if !users.is_empty() {
+            let names = busy::list(&users);
+            notes.say(&format!("warning: {shown} is in use by {names}: they go on past iopace"));
+        }
+        return Ok(());
+    }
+}
+
+/// Looks again when the mount is attached and not served as yet: from here on all who come are
+/// held, and whoever has opened something before is seen.
+pub(super) fn settle_again(
+    region: &mut Region,
+    path: &Path,
+    wanted: InUse,
+) -> Result<(), MountError> {
+    let writers: Vec<User> = region.users().into_iter().filter(User::writes).collect();
+    match refusal(&writers, wanted) {
+        Some(reason) => Err(MountError::InUse(path.to_owned(), reason)),
+        None => Ok(()),
+    }
+}
+
+/// The users, and the word that lets them be; `None` if they are welcome.
+fn refusal(users: &[User], wanted: InUse) -> Option<String> {
+    let (writers, readers): (Vec<User>, Vec<User>) =
+        users.iter().cloned().partition(|user| user.writes());
+    if !writers.is_empty() && !wanted.while_written {
+        return Some(format!(
+            "is written by {}: who writes past iopace does not see the locks of those who come \
+             through it, so that a database would be destroyed; end that first, or --wait for its \
+             end (--while-written mounts all the same)",
+            busy::list(&writers)
+        ));
+    }
+    if readers.is_empty() || wanted.while_in_use || wanted.while_written {
+        return None;
+    }
+    let is_own = |user: &&User| is_ancestor(user.pid);
+    let remedy = match readers.iter().find(is_own) {
+        Some(shell) => format!("'cd' out of it in {} (pid {})", shell.name, shell.pid),
+        None => "end that first".into(),
+    };
+    Some(format!(
+        "is in use by {}: they would go on past iopace; {remedy}, or say --while-in-use, or --wait \
+         for their end",
+        busy::list(&readers)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use busy::Use;
+    use std::slice;
+
+    fn user(pid: u32, one: Use) -> User {
+        User { pid, name: "vim".into(), uses: [one].into() }
+    }
+
+    #[test]
+    fn readers_and_writers_have_a_word_each() {
+        let (reads, writes) = (user(u32::MAX, Use::OpenFile), user(u32::MAX - 1, Use::WriteLock));
+        let none = InUse::default();
+        let in_use = InUse { while_in_use: true, ..none };
+        let written = InUse { while_written: true, ..none };
+        let refused = |users: &[User], wanted| refusal(users, wanted).unwrap_or_default();
+        assert_eq!(refused(&[], none), "");
+        assert!(refused(slice::from_ref(&reads), none).contains("--while-in-use"));
+        assert_eq!(refused(slice::from_ref(&reads), in_use), "");
+        let both = [reads, writes];
+        for wanted in [none, in_use] {
+            let reason = refused(&both, wanted);
+            assert!(reason.starts_with("is written by vim (pid 4294967294: write lock):"));
+            assert!(reason.contains("--while-written"));
+        }
+        assert_eq!(refused(&both, written), "");
+        let shell = user(std::os::unix::process::parent_id(), Use::WorkingDirectory);
+        assert!(refused(&[shell], none).contains("'cd' out of it in vim"));
+    }
+}
