@@ -1,0 +1,44 @@
+//! Any text as a configuration file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::path::Path;
+
+#[path = "../../crates/iopace/src/config/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod config;
+#[path = "../../crates/iopace/src/units.rs"]
+#[allow(dead_code, unused_imports)]
+mod units;
+
+/// What the configuration takes from the command line.
+mod cli {
+    /// How the log looks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogFormat {
+        /// Lines for people.
+        Human,
+        /// One JSON object per line.
+        Json,
+    }
+}
+
+/// What the configuration takes from the port for browsers.
+mod http {
+    pub fn parse(text: &str) -> Result<std::net::SocketAddr, String> {
+        text.parse().map_err(|_| format!("'{text}' is no address"))
+    }
+}
+
+/// What the configuration takes from what is printed: here nothing is ever meant.
+mod output {
+    pub fn nearest<'a>(_: &str, _: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        None
+    }
+}
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = config::parse(Path::new("iopace.toml"), text) {
+        assert!(error.to_string().starts_with("iopace.toml"), "a mistake has its place: {error}");
+    }
+});
