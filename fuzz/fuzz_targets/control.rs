@@ -56,7 +56,9 @@ fuzz_target!(|input: &[u8]| {
     let refused = match kind % 4 {
         0 => serde_json::from_slice(bytes).is_ok_and(|change| apply(device, &change).is_err()),
         1 => serde_json::from_slice(bytes).is_ok_and(|change| apply_pace(device, &change).is_err()),
-        2 => serde_json::from_slice(bytes).is_ok_and(|change| apply_window(device, &change).is_err()),
+        2 => {
+            serde_json::from_slice(bytes).is_ok_and(|change| apply_window(device, &change).is_err())
+        }
         _ => {
             if let Ok(text) = std::str::from_utf8(bytes) {
                 group(text);
