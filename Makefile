@@ -4,7 +4,7 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help setup build demo check test nightly bench tables truth field fmt lint tidy docs fuzz clean
+.PHONY: help setup build demo check test nightly bench tables truth field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ truth: ## model against live: the same fio jobs on both (some four minutes)
 
 field: ## dd, cvs, fio, postmark, rsync, git, sqlite through a mount, before and after (minutes, as root)
 	@scripts/field.sh
+
+guest: ## power cuts in a guest of QEMU: nbd.ko, dm-log-writes, ext4, XFS, a killed machine (minutes)
+	@scripts/guest.sh
 
 fmt: ## format the code
 	$(CARGO) fmt --all

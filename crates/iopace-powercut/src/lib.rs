@@ -13,6 +13,7 @@ pub mod ace;
 pub mod bench;
 pub mod cut;
 pub mod load;
+pub mod logwrites;
 pub mod node;
 pub mod programs;
 pub mod promise;

@@ -1,11 +1,16 @@
 //! Runs all workloads and prints a table: `iopace-powercut [short|long] [SEED]`.
+//!
+//! `iopace-powercut replay LOG DISK ENTRIES BYTES MARK` replays a log of dm-log-writes from a place
+//! to a mark and prints that place.
 
 use iopace_powercut::ace;
 use iopace_powercut::bench::{Bench, WAYS};
 use iopace_powercut::load::{self, Way};
+use iopace_powercut::logwrites::{Place, replay};
 use iopace_powercut::programs::{self, Program};
 use iopace_powercut::report::Report;
 use iopace_powercut::tree::Broken;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::process::ExitCode;
 
@@ -23,7 +28,22 @@ const SHORT: Size = Size { operations: 1, requests: (280, 1), program: (12, 25) 
 const LONG: Size = Size { operations: 3, requests: (2000, 4), program: (60, 300) };
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
+    let all: Vec<String> = std::env::args().skip(1).collect();
+    if let [replay, log, disk, entries, bytes, mark] = &all[..]
+        && replay == "replay"
+    {
+        return match replayed((log, disk), (entries, bytes), mark) {
+            Ok(Place { entries, bytes }) => {
+                println!("{entries} {bytes}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let mut arguments = all.into_iter();
     let size = match arguments.next().as_deref() {
         Some("long") => LONG,
         Some("short") | None => SHORT,
@@ -49,6 +69,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn replayed(
+    (log, disk): (&str, &str),
+    (entries, bytes): (&str, &str),
+    mark: &str,
+) -> io::Result<Place> {
+    let number = |text: &str| text.parse().map_err(io::Error::other);
+    let from = Place { entries: number(entries)?, bytes: number(bytes)? };
+    let disk = OpenOptions::new().read(true).write(true).open(disk)?;
+    replay(&File::open(log)?, &disk, from, mark)
 }
 
 fn run(size: &Size, seed: u64) -> io::Result<Report> {
