@@ -6,7 +6,7 @@
 
 mod calls;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Over};
 use crate::cut::{Cutter, Names};
 use crate::node::{Kind, Node, ROOT, Random, SECTOR};
 use crate::promise::{Calls, Promise};
@@ -146,6 +146,19 @@ pub fn workloads(len: usize) -> Vec<Vec<Step>> {
 /// The content of a file that was always there.
 fn content(first: u8) -> Vec<u8> {
     (0..3 * SECTOR + 100).map(|at| first + (at / SECTOR) as u8).collect()
+}
+
+/// Runs workloads, each thousand of them with an iopace of their own: the kernel remembers their
+/// folders, and each takes a descriptor.
+///
+/// # Errors
+/// What does not start.
+pub fn run_all(over: Over, all: &[Vec<Step>], seed: u64) -> io::Result<Report> {
+    let mut report = Report::default();
+    for some in all.chunks(1000) {
+        report += run(&Bench::mounted(over)?, some, seed);
+    }
+    Ok(report)
 }
 
 /// Runs workloads on a bench, and tries all cuts of each. Those that cannot be run (a name is

@@ -92,8 +92,7 @@ fn run(size: &Size, seed: u64) -> io::Result<Report> {
     println!("| work | workloads | cuts | states | violations |\n|---|---|---|---|---|");
     for over in WAYS {
         for operations in 1..=size.operations {
-            let bench = Bench::mounted(over)?;
-            let report = ace::run(&bench, &ace::workloads(operations), seed);
+            let report = ace::run_all(over, &ace::workloads(operations), seed)?;
             row(&format!("mounted {over:?}, {operations} operations"), report);
         }
     }
