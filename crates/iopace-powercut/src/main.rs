@@ -1,4 +1,4 @@
-//! Runs all workloads and prints a table: `iopace-powercut [short|long] [SEED]`.
+//! Runs all workloads and prints a table: `iopace-powercut [short|long] [SEED [OPERATIONS]]`.
 //!
 //! `iopace-powercut replay LOG DISK ENTRIES BYTES MARK` replays a log of dm-log-writes from a place
 //! to a mark and prints that place.
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         };
     }
     let mut arguments = all.into_iter();
-    let size = match arguments.next().as_deref() {
+    let mut size = match arguments.next().as_deref() {
         Some("long") => LONG,
         Some("short") | None => SHORT,
         Some(other) => {
@@ -57,6 +57,14 @@ fn main() -> ExitCode {
         eprintln!("the seed is a number");
         return ExitCode::from(2);
     };
+    match arguments.next().map(|operations| operations.parse()) {
+        None => {}
+        Some(Ok(operations @ 1..=3)) => size.operations = operations,
+        Some(_) => {
+            eprintln!("workloads have 1 to 3 operations");
+            return ExitCode::from(2);
+        }
+    }
     if let Some(why) = Bench::missing() {
         eprintln!("skipped: {why}");
         return ExitCode::SUCCESS;
