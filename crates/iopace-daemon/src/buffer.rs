@@ -58,8 +58,11 @@ const SPARE_PAGES_MIN: usize = 8;
 /// Buffers of more pages than this are not kept: 4 MiB.
 const SPARE_PAGES_MAX: usize = 1024;
 
-/// Most buffers kept: at most 64 MiB, in practice a few MiB of one size.
-const SPARE_COUNT_MAX: usize = 16;
+/// Most buffers kept: in practice a few MiB of one size.
+const SPARE_COUNT_MAX: usize = 64;
+
+/// Most pages kept together: 16 MiB.
+const SPARE_TOTAL_PAGES_MAX: usize = 4096;
 
 impl Spare {
     /// So many pages.
@@ -69,11 +72,16 @@ impl Spare {
     }
 
     /// Keeps pages, and says which go for them: those that nobody has wanted for longest.
-    fn keep(&mut self, pages: Vec<Page>) -> Option<Vec<Page>> {
-        let is_full = self.0.len() >= SPARE_COUNT_MAX;
-        let oldest = is_full.then(|| self.0.remove(0));
+    fn keep(&mut self, pages: Vec<Page>) -> Vec<Vec<Page>> {
         self.0.push(pages);
-        oldest
+        let (mut count, mut total) = (self.0.len(), self.0.iter().map(Vec::len).sum::<usize>());
+        let goes = |pages: &&Vec<Page>| {
+            let is_full = count > SPARE_COUNT_MAX || total > SPARE_TOTAL_PAGES_MAX;
+            (count, total) = (count - 1, total - pages.len());
+            is_full
+        };
+        let gone_count = self.0.iter().take_while(goes).count();
+        self.0.drain(..gone_count).collect()
     }
 }
 
@@ -84,6 +92,16 @@ fn class(count: usize) -> usize {
 }
 
 impl Buffer {
+    /// Bytes of memory that a buffer of so many takes.
+    pub fn capacity_for(len: usize) -> usize {
+        let count = len.div_ceil(PAGE);
+        match len {
+            HALF_BYTES_MIN..=Half::BYTES => Half::BYTES,
+            _ if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&count) => class(count) * PAGE,
+            _ => count * PAGE,
+        }
+    }
+
     /// `len` bytes; their content is arbitrary.
     pub fn new(len: usize) -> Buffer {
         if (HALF_BYTES_MIN..=Half::BYTES).contains(&len)
@@ -219,13 +237,16 @@ mod tests {
         let pages = |count: usize| vec![Page([0; PAGE]); count];
         let mut spare = Spare(Vec::new());
         for _ in 0..SPARE_COUNT_MAX {
-            assert!(spare.keep(pages(1024)).is_none());
+            assert!(spare.keep(pages(64)).is_empty());
         }
         assert!(spare.take(8).is_none(), "none of these is for 32 KiB");
-        assert_eq!(spare.keep(pages(8)).map(|pages| pages.len()), Some(1024));
+        assert_eq!(spare.keep(pages(8)).iter().map(Vec::len).collect::<Vec<_>>(), [64]);
         assert_eq!(spare.take(8).map(|pages| pages.len()), Some(8));
-        assert_eq!(spare.take(1024).map(|pages| pages.len()), Some(1024));
+        assert_eq!(spare.take(64).map(|pages| pages.len()), Some(64));
         assert_eq!(spare.0.len(), SPARE_COUNT_MAX - 2);
+        // So many pages are kept together.
+        assert_eq!(spare.keep(pages(1024)).len(), 14);
+        assert!(spare.take(1024).is_some());
     }
 
     #[test]

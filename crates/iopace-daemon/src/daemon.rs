@@ -10,7 +10,7 @@ use crate::fuse::session::Ended;
 use crate::groups::Groups;
 use crate::limits::{DESCRIPTORS_OWN, DRAIN_TIMEOUT, MOUNT_PATIENCE};
 use crate::live::Live;
-use crate::memory::Memory;
+use crate::memory::{Memory, return_what_is_freed};
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
 use crate::nbd::listener::{Acceptor, Listener};
@@ -74,6 +74,7 @@ impl Daemon {
         let mut prepared = mounts::prepare(&config)?;
         let shown = image::prepare(&config)?;
         make_room_for(config.connections_max);
+        return_what_is_freed();
         let memory = Arc::new(Memory::new(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let drainer = Drainer::start(Arc::clone(&memory)).map_err(StartError::Threads)?;

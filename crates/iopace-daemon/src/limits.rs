@@ -18,12 +18,32 @@ pub const CONNECTION_STACK_BYTES: usize = 256 * 1024;
 pub const MEMORY_DEFAULT: Bytes = Bytes::from_mib(256);
 
 /// Bytes of requests and replies that every connection may hold whatever the others do: small
-/// requests of a good client flow even when others have taken all shared memory.
-pub const CONNECTION_OWN_BYTES: u64 = 1 << 20;
+/// requests of a good client flow even when others have taken all shared memory. What there is for
+/// all is less by this for each connection.
+pub const CONNECTION_OWN_BYTES: u64 = 64 << 10;
 
-/// Most bytes of requests and replies of one connection: one request of the largest size (32 MiB)
+/// What a connection takes without any request: 64 KiB of input and 32 KiB for small replies. Its
+/// stack is not counted, some 20 KiB.
+pub const CONNECTION_FIXED_BYTES: u64 = 96 << 10;
+
+/// What a connection takes away from what all share.
+pub const CONNECTION_RESERVED_BYTES: u64 = CONNECTION_OWN_BYTES + CONNECTION_FIXED_BYTES;
+
+/// What a request takes beside its data, in the engine and on its way to it, and its reply.
+pub const REQUEST_BYTES: u64 = 1 << 10;
+
+/// Most bytes of requests and replies of one connection: one request of the largest size (64 MiB)
 /// and its like in unread replies.
-pub const CONNECTION_BYTES_MAX: u64 = 64 << 20;
+pub const CONNECTION_BYTES_MAX: u64 = 128 << 20;
+
+/// One connection may hold as much as [`CONNECTION_OWN_BYTES`] and one part in so many of the
+/// shared memory that is free, and one request whatever is free: a client that takes no replies
+/// gets a third of it, and however many of them there are, something is left.
+pub const FREE_PART: u64 = 2;
+
+/// Data of a write that a client has announced comes at this rate at least, after
+/// [`STUCK_CLIENT`], if others wait for memory: some 8 Mbit/s.
+pub const PAYLOAD_BYTES_S_MIN: u64 = 1 << 20;
 
 /// Buffered writes of one connection that stage pace holds up may hold as much as
 /// [`CONNECTION_OWN_BYTES`] and one part in so many of the shared memory that is free: one such

@@ -144,7 +144,7 @@ impl Shared {
             None => (&*self.file, request.extent.offset().get()),
         };
         let fd = types::Fd(file.fd().as_raw_fd());
-        let len = u32::try_from(request.buffer.len()).expect("requests are at most 32 MiB");
+        let len = u32::try_from(request.buffer.len()).expect("requests are at most 64 MiB");
         let data = request.buffer.as_mut_slice().as_mut_ptr();
         match request.op {
             Op::Read => opcode::Read::new(fd, data, len).offset(offset).build(),

@@ -8,7 +8,9 @@ use super::held::{Held, Holdings};
 use super::outbox::{Outbox, PIECES_MAX};
 use super::payer::Payer;
 use crate::buffer::Buffer;
-use crate::limits::{CONNECTION_REQUESTS_MAX, REPLY_BATCH_BYTES, STUCK_CLIENT};
+use crate::limits::{
+    CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES, REPLY_BATCH_BYTES, STUCK_CLIENT,
+};
 use crate::memory::Memory;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
@@ -81,6 +83,7 @@ impl Connection {
         let kind = rustix::net::sockopt::Timeout::Send;
         let _ = rustix::net::sockopt::set_socket_timeout(&socket, kind, Some(STUCK_CLIENT));
         let payer = Payer::default();
+        memory.reserve(CONNECTION_RESERVED_BYTES);
         Arc::new(Connection { number, payer, socket, state, changed, memory, drainer })
     }
 
@@ -104,11 +107,16 @@ impl Connection {
         if !state.holds.has_room(held, &self.memory) {
             return false;
         }
-        let shared = state.holds.shared_part(held);
-        if shared > 0 && !self.memory.try_take(shared) {
+        let paced = state.holds.paced_part(held);
+        if paced > 0 && !self.memory.paced().try_take(paced) {
             return false;
         }
-        state.holds.open(held, shared);
+        let shared = state.holds.shared_part(held);
+        if shared > 0 && !self.memory.try_take(shared) {
+            self.memory.paced().give(paced);
+            return false;
+        }
+        state.holds.open(held, shared, paced);
         true
     }
 
@@ -122,13 +130,15 @@ impl Connection {
             }
             state = self.wait(state);
         }
-        let shared = state.holds.shared_part(held);
-        if shared > 0 {
+        // Only this thread takes more, so what is given back meanwhile leaves the rest as it is.
+        let (paced, shared) = (state.holds.paced_part(held), state.holds.shared_part(held));
+        if paced > 0 || shared > 0 {
             drop(state);
+            self.memory.paced().take(paced);
             self.memory.take(shared);
             state = self.lock();
         }
-        state.holds.open(held, shared);
+        state.holds.open(held, shared, paced);
         true
     }
 
@@ -149,7 +159,7 @@ impl Connection {
     ) {
         let mut state = self.lock();
         let state = &mut *state;
-        state.holds.close(held.into());
+        self.memory.paced().give(state.holds.close(held.into()));
         if state.socket == Socket::Closed {
             self.settle(state);
         } else {
@@ -168,7 +178,7 @@ impl Connection {
     /// A request that was counted never came whole: its client is gone.
     pub fn forget(&self, held: impl Into<Held>) {
         let mut state = self.lock();
-        state.holds.close(held.into());
+        self.memory.paced().give(state.holds.close(held.into()));
         if state.out.is_empty() {
             self.settle(&mut state);
         }
@@ -178,7 +188,7 @@ impl Connection {
     /// and nobody else has to finish the job.
     pub fn answer_and_wait(
         self: &Arc<Self>,
-        held_bytes: u64,
+        held: Held,
         data: Data<'_>,
         head: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -203,7 +213,7 @@ impl Connection {
             };
             state = self.lock();
         }
-        state.holds.close(held_bytes.into());
+        self.memory.paced().give(state.holds.close(held));
         if !all_sent {
             return self.close_locked(&mut state);
         }
@@ -218,7 +228,7 @@ impl Connection {
     fn send_file(&self, file: BorrowedFd<'_>, mut offset: u64, len: u64) -> bool {
         let end = offset + len;
         while offset < end {
-            let left = usize::try_from(end - offset).expect("requests are at most 32 MiB");
+            let left = usize::try_from(end - offset).expect("requests are at most 64 MiB");
             match rustix::fs::sendfile(&self.socket, file, Some(&mut offset), left) {
                 Ok(0) => return false,
                 Ok(_) | Err(Errno::INTR) => {}
@@ -247,6 +257,11 @@ impl Connection {
             }
         }
         true
+    }
+
+    /// Whether others wait for memory.
+    pub fn is_memory_wanted(&self) -> bool {
+        self.memory.is_wanted() || self.memory.paced().is_wanted()
     }
 
     /// Adds bytes that answer no counted request (handshake, errors found by the protocol).
@@ -365,7 +380,11 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.memory.give(self.lock().holds.shared_bytes);
+        let state = self.lock();
+        self.memory.paced().give(state.holds.paced_shared_bytes);
+        self.memory.give(state.holds.shared_bytes);
+        drop(state);
+        self.memory.unreserve(CONNECTION_RESERVED_BYTES);
     }
 }
 

@@ -7,6 +7,7 @@ pub mod listener;
 mod outbox;
 pub mod payer;
 pub(crate) mod pieces;
+mod receive;
 pub mod reply;
 mod session;
 mod spin;

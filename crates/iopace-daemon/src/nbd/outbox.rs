@@ -11,7 +11,7 @@ pub(super) const IN_PLACE_BYTES: usize = 32 * 1024;
 pub(super) const PIECES_MAX: usize = 16;
 
 /// Room kept for small replies when all are sent.
-const KEPT_BYTES: usize = 256 * 1024;
+const KEPT_BYTES: usize = 32 * 1024;
 
 #[derive(Debug)]
 enum Piece {

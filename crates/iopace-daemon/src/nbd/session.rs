@@ -4,6 +4,7 @@ use super::connection::{Connection, Data};
 use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
 use super::pieces::{PIECE_BYTES, pieces};
+use super::receive::{End, receive, receive_payload};
 use super::reply::{Ticket, Whole};
 use super::spin::Spin;
 use super::view::View;
@@ -13,15 +14,14 @@ use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket as AnyTicket};
-use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT};
+use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT, PAYLOAD_BYTES_S_MIN, STUCK_CLIENT};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
-use rustix::net::{RecvFlags, recv};
 use std::cell::Cell;
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// From this size on, a read is sent from the page cache without a copy; below, copying is cheaper
 /// than the two more system calls.
@@ -50,19 +50,10 @@ pub(super) struct Session {
     named: Cell<Option<String>>,
 }
 
-/// Why a session ended; all of them are ordinary.
-#[derive(Debug)]
-enum End {
-    /// The client is gone or asked to go.
-    Closed,
-    /// The protocol was violated beyond repair, or the handshake took too long.
-    Refused(String),
-}
-
 impl Session {
     pub(super) fn new(daemon: Arc<Daemon>, connection: Arc<Connection>) -> Session {
         let server = Server::new(iopace_nbd::ServerConfig::default());
-        let (batch, scratch, spin) = (Vec::new(), Buffer::new(IN_PLACE_BYTES), Spin::default());
+        let (batch, scratch, spin) = (Vec::new(), Buffer::default(), Spin::default());
         let (opened, named) = (None, Cell::default());
         Session { daemon, connection, server, opened, batch, scratch, spin, named }
     }
@@ -230,9 +221,9 @@ impl Session {
         };
         // A trim counts as no bytes, however long it is.
         if matches!(op, Op::Flush | Op::Trim) || extent.len().get() <= PIECE_BYTES {
-            self.admit(Held::default())?;
+            self.admit(Held::without_data())?;
             let extent = if op == Op::Flush { Extent::EMPTY } else { extent };
-            self.push(op, extent, &request, Buffer::default(), Held::default());
+            self.push(op, extent, &request, Buffer::default(), Held::without_data());
             return Ok(());
         }
         // Each piece counts as a request, so that a client has no more in the device's table. With
@@ -240,8 +231,8 @@ impl Session {
         let pieces = pieces(extent);
         let whole = Whole::new(pieces.len());
         for piece in pieces {
-            self.admit(Held::default())?;
-            let mut ticket = self.ticket(&request, Held::default());
+            self.admit(Held::without_data())?;
+            let mut ticket = self.ticket(&request, Held::without_data());
             ticket.part_of(&whole);
             self.push_with(op, piece, &request, Buffer::default(), ticket);
         }
@@ -250,7 +241,8 @@ impl Session {
 
     fn read(&mut self, request: Request, extent: Extent) -> Result<(), End> {
         let len = request.len as usize;
-        self.admit(len as u64)?;
+        let held = Held::with_data(len, false);
+        self.admit(held)?;
         let header = |replies: Replies, head: &mut Vec<u8>| {
             replies.read(head, request.cookie, request.offset, request.len);
         };
@@ -260,13 +252,13 @@ impl Session {
             if let Some(file) = device.cached_file(self.payer(), extent) {
                 self.submit_batch();
                 let data = Data::File(file, request.offset, len as u64);
-                self.connection.answer_and_wait(len as u64, data, |head| header(replies, head));
+                self.connection.answer_and_wait(held, data, |head| header(replies, head));
                 return Ok(());
             }
         } else if len >= IN_PLACE_BYTES {
             let mut data = Buffer::new(len);
             if device.read_cached(self.payer(), extent, data.as_mut_slice()) {
-                self.connection.answer(len as u64, data, |head| {
+                self.connection.answer(held, data, |head| {
                     header(replies, head);
                     true
                 });
@@ -274,9 +266,12 @@ impl Session {
             }
         } else {
             let group = self.payer();
+            if self.scratch.is_empty() {
+                self.scratch.resize(IN_PLACE_BYTES);
+            }
             let data = &mut self.scratch.as_mut_slice()[..len];
             if device.read_cached(group, extent, data) {
-                self.connection.answer(len as u64, Buffer::default(), |out| {
+                self.connection.answer(held, Buffer::default(), |out| {
                     header(replies, out);
                     out.extend_from_slice(data);
                     false
@@ -284,7 +279,7 @@ impl Session {
                 return Ok(());
             }
         }
-        self.push(Op::Read, extent, &request, Buffer::default(), Held::from(len as u64));
+        self.push(Op::Read, extent, &request, Buffer::default(), held);
         Ok(())
     }
 
@@ -292,7 +287,7 @@ impl Session {
     fn write(&mut self, request: Request) -> Result<(), End> {
         let len = request.len as usize;
         let is_paced = !self.opened().device.info().direct && !request.fua;
-        let held = Held { bytes: len as u64, is_paced };
+        let held = Held::with_data(len, is_paced);
         self.admit(held)?;
         let mut buffer = Buffer::new(len);
         let mut have = self.server.payload_buffered(buffer.as_mut_slice());
@@ -300,8 +295,10 @@ impl Session {
             self.submit_batch();
             self.connection.send();
         }
+        let due = STUCK_CLIENT + Duration::from_secs(len as u64 / PAYLOAD_BYTES_S_MIN);
+        let due = clock::now() + Nanos(u64::try_from(due.as_nanos()).expect("minutes"));
         while have < len {
-            match receive(&self.connection, &mut buffer.as_mut_slice()[have..]) {
+            match receive_payload(&self.connection, &mut buffer.as_mut_slice()[have..], due) {
                 Ok(count) => {
                     self.server.payload_received(count);
                     have += count;
@@ -319,10 +316,10 @@ impl Session {
     }
 
     fn block_status(&mut self, request: Request, extent: Extent) -> Result<(), End> {
-        self.admit(Held::default())?;
+        self.admit(Held::without_data())?;
         let Opened { device, replies, .. } = self.opened();
         let (replies, allocation) = (*replies, device.allocation(extent));
-        self.connection.answer(Held::default(), Buffer::default(), |head| {
+        self.connection.answer(Held::without_data(), Buffer::default(), |head| {
             match allocation {
                 Ok(pieces) => {
                     let pieces = pieces.iter().map(|piece| BlockStatus {
@@ -341,9 +338,9 @@ impl Session {
     }
 
     fn reject(&mut self, cookie: u64, error: NbdError) -> Result<(), End> {
-        self.admit(Held::default())?;
+        self.admit(Held::without_data())?;
         let replies = self.opened().replies;
-        self.connection.answer(Held::default(), Buffer::default(), |head| {
+        self.connection.answer(Held::without_data(), Buffer::default(), |head| {
             replies.error(head, cookie, error);
             false
         });
@@ -355,24 +352,6 @@ impl Session {
             let device = &self.opened.as_ref().expect("requests come after open").device;
             device.submit(&mut self.batch);
             self.connection.payer.end();
-        }
-    }
-}
-
-/// Waits for the client's next bytes.
-fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
-    loop {
-        match recv(connection.socket(), &mut *space, RecvFlags::empty()) {
-            Ok((0, _)) => return Err(End::Closed),
-            Ok((count, _)) => return Ok(count),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => {
-                return Err(End::Refused("the handshake took too long".into()));
-            }
-            Err(error) => {
-                let error = io::Error::from(error);
-                return Err(End::Refused(error.to_string()));
-            }
         }
     }
 }

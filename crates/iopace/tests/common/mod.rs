@@ -126,6 +126,10 @@ impl Serving {
         Path::new(self.uri().split_once("socket=").expect("a Unix socket").1)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("running").id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("running");
         let pid = Pid::from_child(child);
