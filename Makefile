@@ -4,7 +4,14 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help setup build demo check test nightly bench tables truth field guest fmt lint tidy docs fuzz clean
+# Where 'make install' puts things; DESTDIR comes before all of it. mount(8) looks for its helpers
+# in /sbin only.
+PREFIX ?= /usr/local
+SBINDIR ?= /sbin
+SHARE = $(DESTDIR)$(PREFIX)/share
+UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+
+.PHONY: help setup build install demo check test nightly bench tables truth field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -15,6 +22,20 @@ setup: ## install what the tests talk to (fio, NBD clients)
 build: ## the release binary
 	$(CARGO) build --release -p iopace
 	@echo "$(TARGET_DIR)/release/iopace"
+
+install: ## what 'make build' made: binary, mount helper, manual, completions, units (PREFIX, DESTDIR)
+	install -D -m 0755 $(TARGET_DIR)/release/iopace $(DESTDIR)$(PREFIX)/bin/iopace
+	install -d $(DESTDIR)$(SBINDIR) $(SHARE)/man/man1 $(SHARE)/bash-completion/completions
+	install -d $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d $(UNITS)
+	ln -sf $(PREFIX)/bin/iopace $(DESTDIR)$(SBINDIR)/mount.iopace
+	ln -sf $(PREFIX)/bin/iopace $(DESTDIR)$(SBINDIR)/mount.fuse.iopace
+	$(TARGET_DIR)/release/iopace man $(SHARE)/man/man1
+	$(TARGET_DIR)/release/iopace completions bash >$(SHARE)/bash-completion/completions/iopace
+	$(TARGET_DIR)/release/iopace completions zsh >$(SHARE)/zsh/site-functions/_iopace
+	$(TARGET_DIR)/release/iopace completions fish >$(SHARE)/fish/vendor_completions.d/iopace.fish
+	for unit in iopace.service iopace-mount@.service; do \
+	  sed 's|/usr/bin/iopace|$(PREFIX)/bin/iopace|' contrib/systemd/$$unit >$(UNITS)/$$unit || exit 1; \
+	done
 
 demo: ## one minute: two clients on one emulated disk, with and without a scheduler
 	@$(CARGO) run --release -q -p iopace -- demo

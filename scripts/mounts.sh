@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Real programs on a mount of the real binary, each beside the same on a plain directory, and
-# `kill -9` of the daemon under load. `mounts.sh TEST`, with IOPACE_BIN; run by clients.sh.
+# `kill -9` of the daemon under load, and a live database that is mounted and unmounted.
+# `mounts.sh TEST`, with IOPACE_BIN; run by clients.sh.
 # Status 77: the test cannot run here.
 set -uo pipefail
 
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/iopace-mounts-XXXXXX")
 export XDG_RUNTIME_DIR=$work GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 clean_up() {
@@ -116,5 +118,6 @@ PY
 
 case $1 in
   killed) killed ;;
+  live) python3 "$here/sqlite_live.py" 4 ;;
   *) program "$@" && { [ "$1" = git ] || same; } ;;
 esac

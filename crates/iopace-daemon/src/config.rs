@@ -7,6 +7,7 @@ use crate::fuse::who::Rules;
 use crate::limits;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
+use rustix::mount::MountFlags;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -188,6 +189,8 @@ pub struct MountConfig {
     pub mountpoint: Option<PathBuf>,
     /// Whether other users than ours may see it; `None`: if we are root.
     pub allow_other: Option<bool>,
+    /// Flags of the mount, beside those of the directory's own file system.
+    pub flags: MountFlags,
     /// Whether it is mounted though it is in use.
     pub in_use: InUse,
     /// Who pays: rules, the first that fits holds.
@@ -253,6 +256,7 @@ impl MountConfig {
             directory,
             mountpoint: None,
             allow_other: None,
+            flags: MountFlags::empty(),
             in_use: InUse::default(),
             rules: Rules::default(),
         }

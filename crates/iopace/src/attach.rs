@@ -54,7 +54,7 @@ pub fn run(args: &AttachArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))?,
         None => directory.path().join(format!("{}.log", plan.socket_name)),
     };
-    let said = start(&log)?;
+    let said = start(&log, std::env::args_os().skip(1).collect())?;
     let (path, rest) = said.split_once('\n').unwrap_or((&said, ""));
     note(format_args!("{}", rest.trim_end()));
     let printed = print(&format!("{path}\n"));

@@ -22,7 +22,7 @@ pub use group::{
     RemoveArgs, SetArgs,
 };
 pub use live::{EventsArgs, ExplainArgs};
-pub use mount::{MountArgs, UnmountArgs};
+pub use mount::{MountArgs, MountFlag, UnmountArgs};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use replay::{FitArg, ReplayArgs};

@@ -42,6 +42,10 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if mount::helper::is_asked(words.next().as_ref()) {
+        return mount::helper::run(words);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => return tell(&told),

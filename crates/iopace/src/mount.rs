@@ -1,6 +1,7 @@
 //! `iopace mount`: a directory behind iopace, by a daemon or in the foreground.
 
 pub mod detach;
+pub mod helper;
 mod list;
 
 use crate::cli::MountArgs;
@@ -10,6 +11,7 @@ use crate::paths::{SocketDir, runtime_dir};
 use crate::serve::{Doors, Plan, quoted, ready, run_plan};
 use iopace_daemon::control::api::MountReport;
 use iopace_daemon::daemon::Daemon;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -49,14 +51,27 @@ pub fn run(args: &MountArgs) -> Result<(), Failure> {
             Ok(())
         });
     }
+    let said = start(args, &plan, std::env::args_os().skip(1).collect())?;
+    print(&said).map_err(|failure| failure.but("what was asked for is mounted: see 'iopace mount'"))
+}
+
+/// The same by a daemon that is given these words, without a word of its own.
+///
+/// # Errors
+/// It could not be mounted.
+fn run_quietly(args: &MountArgs, words: Vec<OsString>) -> Result<(), Failure> {
+    start(args, &Plan::mount(args)?, words).map(|_| ())
+}
+
+/// Starts the daemon; what it says when all is mounted.
+fn start(args: &MountArgs, plan: &Plan, words: Vec<OsString>) -> Result<String, Failure> {
     let directory = SocketDir::open(&runtime_dir())?;
     let log = match &args.log {
         Some(path) => std::path::absolute(path)
             .map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))?,
         None => directory.path().join(format!("{}.log", plan.socket_name)),
     };
-    let said = detach::start(&log)?;
-    print(&said).map_err(|failure| failure.but("what was asked for is mounted: see 'iopace mount'"))
+    detach::start(&log, words)
 }
 
 /// The working directory may lie under the mount: a daemon that is in it would keep it busy itself.

@@ -86,6 +86,41 @@ fn a_mount_that_cannot_be_told_of_is_said_to_be_there() {
     assert_eq!(bench.run(&["unmount", "data"]).status, Some(0));
 }
 
+/// By mount(8) and fstab(5), in a mount namespace that has a directory of its own for helpers.
+#[test]
+fn mount_and_fstab_know_it() {
+    let Some(bench) = Bench::new() else { return };
+    fs::create_dir(bench.path("sbin")).expect("made");
+    let binary = env!("CARGO_BIN_EXE_iopace");
+    for name in ["mount.iopace", "mount.fuse.iopace"] {
+        std::os::unix::fs::symlink(binary, bench.path("sbin").join(name)).expect("linked");
+    }
+    let here = bench.path("").display().to_string();
+    let options = "nofail,noatime,x-systemd.before=db.service,sched=rr,allow_other";
+    bench.place.write("fstab", &format!("{here}/data {here}/data iopace {options} 0 0\n"));
+    let script = "set -e; mount --bind sbin /sbin
+        flags() { grep \" $PWD/$1 .*fuse.iopace\" /proc/self/mountinfo | cut -d' ' -f6; }
+        mount -t iopace -o rw,nosuid,nodev,name=d \"$PWD/data\" \"$PWD/view\"
+        test \"$(cat view/file)\" = content; flags view
+        mount -o remount,ro,nosuid view; flags view; ! touch view/x; $iopace unmount view
+        mount -T fstab \"$PWD/data\"; flags data; $iopace unmount data
+        ! mount -t iopace -o sync \"$PWD/data\" \"$PWD/view\"
+        ! mount -t iopace -o sched=none \"$PWD/data\" \"$PWD/view\"
+        mount -f -t iopace \"$PWD/data\" \"$PWD/view\"; ! flags view | grep .";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).env("iopace", binary).current_dir(bench.path(""));
+    command.env("XDG_RUNTIME_DIR", bench.path("")).stdin(Stdio::null());
+    let ran = Ran::from(command.output().expect("started"));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let flags: Vec<&str> = ran.out.lines().filter(|line| line.starts_with('r')).collect();
+    let [mounted, remounted, by_fstab] = *flags else { panic!("{ran:?}") };
+    assert!(mounted.starts_with("rw,nosuid,nodev"), "{ran:?}");
+    assert!(remounted.starts_with("ro,nosuid"), "{ran:?}");
+    assert!(by_fstab.contains("noatime"), "{ran:?}");
+    assert!(ran.error.contains("the option 'sync' is not known"), "{ran:?}");
+    assert!(ran.error.contains("'none'"), "{ran:?}");
+}
+
 #[test]
 fn what_a_killed_daemon_left_is_cleared_away() {
     let Some(bench) = Bench::new() else { return };

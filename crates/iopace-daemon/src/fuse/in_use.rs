@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Between two looks at a directory that is waited for: a look costs milliseconds.
 const STEP: Duration = Duration::from_millis(200);
 
+/// Whoever only looks into the directory in passing has left it after this time.
+const PASSING: Duration = Duration::from_millis(500);
+
 /// Sees to it that nobody uses the directory who was not said to be welcome; waits for their end if
 /// that was asked for.
 pub(super) fn settle(
@@ -31,11 +34,12 @@ pub(super) fn settle(
     loop {
         let users = region.users();
         if let Some(reason) = refusal(&users, wanted) {
-            if wanted.wait.is_none_or(|wait| clock::elapsed(since) >= wait) || !notes.is_heard() {
+            let patience = wanted.wait.unwrap_or(PASSING);
+            if clock::elapsed(since) >= patience || !notes.is_heard() {
                 return Err(MountError::InUse(path.to_owned(), reason));
             }
             let names = busy::list(&users);
-            if names != told {
+            if wanted.wait.is_some() && names != told {
                 notes.say(&format!("{shown}: waiting for {names}"));
                 told = names;
             }

@@ -230,7 +230,7 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
     let options = Options {
         allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
         read_only: config.device.read_only,
-        flags,
+        flags: flags | config.flags,
         ..Options::new(shown(&directory))
     };
     let this: Weak<Daemon> = Arc::downgrade(daemon);

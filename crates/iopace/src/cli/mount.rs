@@ -3,10 +3,11 @@
 use super::serve::{DeviceArgs, LogFormat, depth, slots};
 use super::{DiskParser, FormatArgs, pace_policies, schedulers, window_policies};
 use crate::units;
-use clap::{ArgAction, Args, ValueHint};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::units::Bytes;
 use iopace_daemon::config::InUse;
 use iopace_daemon::fuse::who::Rule;
+use rustix::mount::MountFlags;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,8 +48,8 @@ pub struct MountArgs {
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache",
-         "read_only", "while_in_use", "while_written", "wait", "sched", "set", "nr_requests",
-         "window", "window_policy", "pace", "dirty_limit", "dirty_background"])]
+         "read_only", "while_in_use", "while_written", "wait", "flag", "sched", "set",
+         "nr_requests", "window", "window_policy", "pace", "dirty_limit", "dirty_background"])]
     pub config: Option<PathBuf>,
 
     /// Name of its device [default: the last part of DIR]
@@ -84,6 +85,10 @@ pub struct MountArgs {
     #[arg(long, value_name = "SECONDS", requires = "dir", num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "", value_parser = patience)]
     pub wait: Option<Duration>,
+
+    /// A flag of the mount, as 'mount -o' has it; beside those of the file system of DIR
+    #[arg(long, value_name = "FLAG", requires = "dir")]
+    pub flag: Vec<MountFlag>,
 
     /// Stay in the foreground, with the log on standard error
     #[arg(long)]
@@ -142,7 +147,43 @@ pub struct MountArgs {
     pub quiet: u8,
 }
 
+/// Flags of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MountFlag {
+    /// Set-user-id bits do not hold
+    Nosuid,
+    /// Devices cannot be opened
+    Nodev,
+    /// Programs cannot be started
+    Noexec,
+    /// Times of access stay as they are
+    Noatime,
+    /// Those of directories do
+    Nodiratime,
+    /// Every access is noted
+    Strictatime,
+}
+
+impl MountFlag {
+    /// As the kernel has it.
+    pub fn flag(self) -> MountFlags {
+        match self {
+            MountFlag::Nosuid => MountFlags::NOSUID,
+            MountFlag::Nodev => MountFlags::NODEV,
+            MountFlag::Noexec => MountFlags::NOEXEC,
+            MountFlag::Noatime => MountFlags::NOATIME,
+            MountFlag::Nodiratime => MountFlags::NODIRATIME,
+            MountFlag::Strictatime => MountFlags::STRICTATIME,
+        }
+    }
+}
+
 impl MountArgs {
+    /// The flags of the mount.
+    pub fn flags(&self) -> MountFlags {
+        self.flag.iter().fold(MountFlags::empty(), |all, one| all | one.flag())
+    }
+
     /// Whether it is mounted though it is in use.
     pub fn in_use(&self) -> InUse {
         InUse {

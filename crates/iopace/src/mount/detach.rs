@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::setsid;
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -119,18 +120,18 @@ fn open_log(path: &Path) -> Result<(File, PathBuf), Failure> {
     Err(failed(io::Error::from(io::ErrorKind::ResourceBusy)))
 }
 
-/// Starts the daemon with the words of this command, and waits until all is mounted: what it says
-/// then.
+/// Starts the daemon with these words of the command line, and waits until all is mounted: what it
+/// says then.
 ///
 /// # Errors
 /// What the daemon says, or that it is gone.
-pub fn start(log: &Path) -> Result<String, Failure> {
+pub fn start(log: &Path, words: Vec<OsString>) -> Result<String, Failure> {
     let (file, log) = open_log(log)?;
     let (log, shown) = (log.as_path(), log.display());
     let program = env::current_exe();
     let child = program.and_then(|program| {
         Command::new(program)
-            .args(env::args_os().skip(1))
+            .args(words)
             .env(DAEMON, log)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -216,6 +216,7 @@ fn mount(dir: &Path, args: &MountArgs) -> Result<MountConfig, Failure> {
         (allowed, _) => Some(allowed),
     };
     mount.in_use = args.in_use();
+    mount.flags = args.flags();
     let group = args.group.as_deref().unwrap_or("/");
     mount.rules = Rules::new(args.rule.clone(), group)
         .map_err(|error| Failure::usage(format!("--rule, --group: {error}")))?;

@@ -94,6 +94,9 @@ fn options(how: &How) -> OsString {
     if how.flags.contains(MountFlags::NOEXEC) {
         options.push_str(",noexec");
     }
+    if how.flags.contains(MountFlags::NOATIME) {
+        options.push_str(",noatime");
+    }
     if how.allow_other {
         options.push_str(",allow_other");
     }

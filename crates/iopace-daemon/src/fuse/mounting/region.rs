@@ -30,6 +30,8 @@ pub(crate) struct Region {
     below: HashMap<u64, Entry>,
     /// Mount namespaces whose tables were read for this look.
     namespaces: HashSet<PathBuf>,
+    /// The process whose namespace was asked for last.
+    asked: PathBuf,
 }
 
 impl Region {
@@ -57,6 +59,7 @@ impl Region {
             mounts: HashMap::new(),
             below,
             namespaces: HashSet::new(),
+            asked: PathBuf::new(),
         };
         region.learn(table);
         Ok(region)
@@ -72,6 +75,7 @@ impl Region {
     /// ended open.
     pub(crate) fn users(&mut self) -> Vec<User> {
         self.namespaces = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
+        self.asked.clear();
         self.learn(table::read().unwrap_or_default());
         let front = front();
         let only_open = BTreeSet::from([Use::OpenFile]);
@@ -97,6 +101,10 @@ impl Region {
 
     /// Reads the table of the process, once for each mount namespace and look.
     fn learn_of(&mut self, process: &Path) {
+        if self.asked == process {
+            return;
+        }
+        process.clone_into(&mut self.asked);
         let Ok(namespace) = fs::read_link(process.join("ns/mnt")) else { return };
         if self.namespaces.insert(namespace) {
             self.learn(table::read_of(process).unwrap_or_default());
