@@ -24,6 +24,8 @@ pub(crate) struct Tiny {
     root: File,
     /// Reads are not answered, as if the disk had stalled.
     pub(crate) stalls: bool,
+    /// Set in the numbers of its files.
+    pub(crate) high: u64,
     inner: Mutex<Inner>,
 }
 
@@ -37,7 +39,7 @@ struct Inner {
 
 impl Tiny {
     pub(crate) fn new(root: OwnedFd) -> Tiny {
-        Tiny { root: File::from(root), stalls: false, inner: Mutex::default() }
+        Tiny { root: File::from(root), stalls: false, high: 0, inner: Mutex::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -50,7 +52,7 @@ impl Tiny {
 
     fn attributes(&self, name: &OsStr) -> io::Result<FileAttr> {
         let stat = statat(self.root(), name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let ino = stat.st_ino;
+        let ino = stat.st_ino | self.high;
         self.inner().names.insert(ino, name.to_owned());
         attributes(ino, &stat, &self.root)
     }
@@ -224,7 +226,12 @@ impl Filesystem for Tiny {
         };
         for (at, entry) in entries {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if reply.add(INodeNo(entry.ino()), at as u64 + 1, FileType::RegularFile, name) {
+            if reply.add(
+                INodeNo(entry.ino() | self.high),
+                at as u64 + 1,
+                FileType::RegularFile,
+                name,
+            ) {
                 break;
             }
         }

@@ -1,14 +1,18 @@
 //! Attributes: owner, mode, size and times.
 
 use super::super::data::Caller;
+use super::forbids::Forbids;
 use super::inode::{Inode, ROOT, descriptors};
 use super::{Tree, credentials, refused};
 use crate::clock::{EPOCH, FileTime};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType as Kind, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::process::{Gid, Uid};
 use std::io;
 use std::time::Duration;
+
+/// A device that cannot be: the kernel gives major numbers below 512.
+const NO_DEVICE: u32 = u32::MAX;
 
 /// What is to change.
 #[derive(Debug, Default)]
@@ -177,6 +181,15 @@ fn set_mode(inode: &Inode, mode: u32) -> io::Result<()> {
 pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
     // The kernel knows the root by another number than the one it shows.
     let id = if inode.id == ROOT { stat.st_ino } else { inode.id };
+    let (mut mode, mut device) = (stat.st_mode & 0o7777, stat.st_rdev as u32);
+    let forbids = inode.forbidden.get();
+    if inode.is_file() && forbids.has(Forbids::SET_ID) {
+        mode &= !(libc::S_ISUID | libc::S_ISGID);
+    }
+    let is_device = matches!(inode.kind, Kind::CharacterDevice | Kind::BlockDevice);
+    if is_device && forbids.has(Forbids::DEVICES) {
+        (mode, device) = (0, NO_DEVICE);
+    }
     FileAttr {
         ino: INodeNo(id),
         size: stat.st_size.cast_unsigned(),
@@ -186,12 +199,12 @@ pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
         ctime: from_time(stat.st_ctime, stat.st_ctime_nsec),
         crtime: EPOCH,
         kind: to_kind(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
-        perm: (stat.st_mode & 0o7777) as u16,
+        perm: mode as u16,
         nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
         uid: stat.st_uid,
         gid: stat.st_gid,
         // The kernel encodes device numbers here as it does there, in the lower 32 bits.
-        rdev: stat.st_rdev as u32,
+        rdev: device,
         blksize: u32::try_from(stat.st_blksize).unwrap_or(4096),
         flags: 0,
     }

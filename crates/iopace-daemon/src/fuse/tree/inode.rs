@@ -4,6 +4,8 @@
 //! file as long as the kernel knows it, whoever removes it by whatever way.
 
 use super::super::data::FileState;
+use super::forbids::{Forbidden, Forbids};
+use super::numbers::{Key, Numbers};
 use crate::io::leaving::{Hold, Leaving};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use std::collections::{HashMap, VecDeque};
@@ -15,15 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The kernel's number of the root of a mount.
 pub(super) const ROOT: u64 = 1;
-
-/// Set in the numbers of files of other devices than that of the root.
-const FOREIGN: u64 = 1 << 62;
-
-/// Bits of such a number that are the file's own number.
-const FOREIGN_BITS: u32 = 48;
-
-/// Most other devices with numbers of their own; files of any further are counted.
-const FOREIGN_DEVICES: usize = (1 << (62 - FOREIGN_BITS)) - 1;
 
 /// So many that are gone may stand in the order of those known, besides as many as are known.
 const ORDER_SLACK: usize = 1024;
@@ -64,7 +57,6 @@ pub(crate) struct Inode {
     /// The device that it is on, as `st_dev`.
     pub(crate) device: u64,
     /// Its number there, as `st_ino`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests look at it"))]
     pub(crate) number: u64,
     /// Its number in this mount.
     pub(super) id: u64,
@@ -72,6 +64,8 @@ pub(crate) struct Inode {
     pub(super) generation: u64,
     pub(super) kind: FileType,
     pub(super) path: OwnedFd,
+    /// What the file system that it is on forbids.
+    pub(super) forbidden: Forbidden,
     /// What the scheduled path keeps here.
     pub(crate) state: FileState,
     /// Let go after the descriptor: the last field.
@@ -92,6 +86,10 @@ impl Inode {
     /// Its number in this mount.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    fn key(&self) -> Key {
+        (self.device, self.number)
     }
 
     /// Its name in [`descriptors`].
@@ -132,6 +130,7 @@ struct Table {
     known: HashMap<u64, Known>,
     /// Some may be gone again, and some here twice.
     order: VecDeque<u64>,
+    numbers: Numbers,
 }
 
 /// All inodes that the kernel knows, by their number in this mount.
@@ -140,15 +139,6 @@ pub(super) struct Inodes {
     root: Arc<Inode>,
     leaving: Arc<Leaving>,
     table: Mutex<Table>,
-    numbers: Mutex<Numbers>,
-}
-
-/// How files of other devices get numbers.
-#[derive(Debug, Default)]
-struct Numbers {
-    devices: Vec<u64>,
-    counted: u64,
-    generation: u64,
 }
 
 impl Inodes {
@@ -163,10 +153,14 @@ impl Inodes {
             generation: 0,
             kind: FileType::from_raw_mode(stat.st_mode),
             path: root,
+            // This the mount itself forbids.
+            forbidden: Forbidden::default(),
             state: FileState::default(),
             hold: leaving.hold(),
         });
-        Ok(Inodes { root, leaving, table: Mutex::default(), numbers: Mutex::default() })
+        let numbers = Numbers::new(stat.st_dev);
+        let table = Mutex::new(Table { numbers, ..Table::default() });
+        Ok(Inodes { root, leaving, table })
     }
 
     /// The inode with this number; `ESTALE` if the kernel should not know it.
@@ -181,29 +175,39 @@ impl Inodes {
     }
 
     /// The inode behind `path`, of which the kernel is told now, and by which name.
-    pub(super) fn found(&self, path: OwnedFd, stat: &Stat, place: Place) -> Arc<Inode> {
-        let id = self.id_of(stat.st_dev, stat.st_ino);
+    pub(super) fn found(
+        &self,
+        path: OwnedFd,
+        stat: &Stat,
+        place: Place,
+        forbids: Forbids,
+    ) -> Arc<Inode> {
         let mut table = self.table();
+        let key = (stat.st_dev, stat.st_ino);
+        let id = table.id_of(key);
         if let Some(one) = table.known.get_mut(&id) {
             one.lookups += 1;
             one.place = Some(place);
+            one.inode.forbidden.add(forbids);
             return Arc::clone(&one.inode);
         }
         let inode = Arc::new(Inode {
             device: stat.st_dev,
             number: stat.st_ino,
             id,
-            generation: self.generation(),
+            generation: table.numbers.generation(),
             kind: FileType::from_raw_mode(stat.st_mode),
             path,
+            forbidden: Forbidden::new(forbids),
             state: FileState::default(),
             hold: self.leaving.hold(),
         });
         let known = Known { inode: Arc::clone(&inode), lookups: 1, place: Some(place) };
+        table.numbers.told(key, id);
         table.known.insert(id, known);
         table.order.push_back(id);
         if table.order.len() > 2 * table.known.len() + ORDER_SLACK {
-            let Table { known, order } = &mut *table;
+            let Table { known, order, .. } = &mut *table;
             order.retain(|id| known.contains_key(id));
         }
         inode
@@ -217,7 +221,9 @@ impl Inodes {
         if one.lookups > 0 {
             return None;
         }
-        table.known.remove(&id).map(|one| one.inode)
+        let inode = table.known.remove(&id)?.inode;
+        table.numbers.forgotten(inode.key());
+        Some(inode)
     }
 
     /// Up to `count` of those that the kernel has known longest, and that nobody has open: what it
@@ -251,37 +257,20 @@ impl Inodes {
 
     /// The number in this mount of a file of a device.
     pub(super) fn id_of(&self, device: u64, number: u64) -> u64 {
-        if device == self.root.device && number > ROOT && number < FOREIGN {
-            return number;
-        }
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = numbers.devices.iter().position(|&known| known == device);
-        let place = place.unwrap_or_else(|| {
-            if numbers.devices.len() < FOREIGN_DEVICES {
-                numbers.devices.push(device);
-                numbers.devices.len() - 1
-            } else {
-                FOREIGN_DEVICES
-            }
-        });
-        if place < FOREIGN_DEVICES && number >> FOREIGN_BITS == 0 {
-            return FOREIGN | (place as u64) << FOREIGN_BITS | number;
-        }
-        drop(numbers);
-        self.count()
+        self.table().id_of((device, number))
     }
 
     /// A number in this mount that no file had or will have.
     pub(super) fn count(&self) -> u64 {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.counted += 1;
-        FOREIGN | (FOREIGN_DEVICES as u64) << FOREIGN_BITS | numbers.counted
+        self.table().numbers.count()
     }
+}
 
-    fn generation(&self) -> u64 {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.generation += 1;
-        numbers.generation
+impl Table {
+    fn id_of(&mut self, key: Key) -> u64 {
+        let Table { known, numbers, .. } = self;
+        let is_other = |id| known.get(&id).is_some_and(|one: &Known| one.inode.key() != key);
+        numbers.id_of(key, is_other)
     }
 }
 
@@ -294,19 +283,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_other_devices_are_stable_and_their_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let inodes = inodes(folder.path());
-        let own = inodes.root.device;
-        assert_eq!(inodes.id_of(own, 12), 12);
-        let ids = [(own, 1), (own + 1, 12), (own + 2, 12), (own, FOREIGN | 12)]
-            .map(|(device, number)| inodes.id_of(device, number));
-        assert!(ids.iter().all(|&id| id & FOREIGN != 0));
-        assert!((1..ids.len()).all(|at| !ids[..at].contains(&ids[at])), "{ids:x?}");
-        assert_eq!(inodes.id_of(own + 2, 12), ids[2]);
-    }
-
-    #[test]
     fn an_inode_goes_when_it_is_forgotten_as_often_as_found() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a"), "a").unwrap();
@@ -314,7 +290,7 @@ mod tests {
         let find = || {
             let path: OwnedFd = File::open(folder.path().join("a")).unwrap().into();
             let stat = rustix::fs::fstat(&path).unwrap();
-            inodes.found(path, &stat, (ROOT, OsStr::new("a").into()))
+            inodes.found(path, &stat, (ROOT, OsStr::new("a").into()), Forbids::default())
         };
         let (first, again) = (find(), find());
         assert!(Arc::ptr_eq(&first, &again));

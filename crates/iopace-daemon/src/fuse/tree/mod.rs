@@ -9,7 +9,8 @@
 //! | `attr`, `xattr` | attributes, plain and extended |
 //! | `writing` | writes and copies, as far as the tree has a part in them |
 //! | `open`, `space` | open files, and where they have space |
-//! | `inode` | the files that the kernel knows |
+//! | `inode`, `numbers` | the files that the kernel knows, and by which numbers |
+//! | `forbids` | `nosuid`, `nodev` and `noexec` of file systems below |
 //! | `trim` | having the kernel forget some |
 //! | `credentials` | acting for a caller |
 
@@ -17,8 +18,10 @@ mod attr;
 pub(crate) mod credentials;
 mod dir;
 mod filesystem;
+mod forbids;
 pub(crate) mod inode;
 mod names;
+mod numbers;
 mod open;
 mod replies;
 mod space;

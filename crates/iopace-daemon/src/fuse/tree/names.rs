@@ -3,6 +3,7 @@
 use super::super::data::Caller;
 use super::attr::to_attr;
 use super::credentials::set_umask;
+use super::forbids::Forbids;
 use super::inode::{Inode, descriptors};
 use super::{Tree, refused};
 use fuser::{FileAttr, INodeNo};
@@ -43,7 +44,7 @@ impl Tree {
         // The usual case in one call: nothing is mounted there, so it is not the mount itself.
         let near = ResolveFlags::NO_XDEV;
         match rustix::fs::openat2(&parent.path, name, flags, Mode::empty(), near) {
-            Ok(path) => return self.known(path, parent, name),
+            Ok(path) => return self.known(path, parent, name, parent.forbidden.get()),
             // A border, or a kernel before 5.6.
             Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
@@ -61,13 +62,20 @@ impl Tree {
                 return Err(refused(libc::ELOOP));
             }
         }
-        self.known(path, parent, name)
+        let forbids = Forbids::of(&path);
+        self.known(path, parent, name, forbids)
     }
 
     /// The file behind a descriptor, of which the kernel is told now.
-    pub(super) fn known(&self, path: OwnedFd, parent: &Inode, name: &OsStr) -> io::Result<Entry> {
+    pub(super) fn known(
+        &self,
+        path: OwnedFd,
+        parent: &Inode,
+        name: &OsStr,
+        forbids: Forbids,
+    ) -> io::Result<Entry> {
         let stat = rustix::fs::fstat(&path)?;
-        let inode = self.inodes.found(path, &stat, (parent.id, name.into()));
+        let inode = self.inodes.found(path, &stat, (parent.id, name.into()), forbids);
         self.trim_if_many();
         let attr = to_attr(&inode, &stat);
         Ok(Entry { inode, attr })

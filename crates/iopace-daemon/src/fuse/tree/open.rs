@@ -2,6 +2,7 @@
 
 use super::super::data::{Caller, Opened, WriteMode};
 use super::credentials::set_umask;
+use super::forbids::Forbids;
 use super::inode::{Inode, descriptors};
 use super::names::{Entry, check};
 use super::{Tree, refused};
@@ -42,6 +43,9 @@ impl Tree {
         let asked = OFlags::from_bits_retain(flags.0.cast_unsigned());
         let kept = asked & KEPT;
         let file = if asked.bits() & FMODE_EXEC != 0 {
+            if inode.forbidden.get().has(Forbids::RUNNING) {
+                return Err(refused(libc::EACCES));
+            }
             // A program may be run by one who must not read it: the kernel reads it for him.
             self.act_for(from, &[&inode], || {
                 let flags = AtFlags::EACCESS;
@@ -86,7 +90,7 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let own = file.as_raw_fd().to_string();
         let path = rustix::fs::openat(descriptors()?, own, flags, Mode::empty())?;
-        let entry = self.known(path, &parent, name)?;
+        let entry = self.known(path, &parent, name, parent.forbidden.get())?;
         let handle = self.opened(file, Arc::clone(&entry.inode), kept);
         Ok((entry, handle))
     }

@@ -246,6 +246,10 @@ impl Mounted {
 }
 
 fn mount_tree(tree: &Arc<Tree>, mount: &Path) -> BackgroundSession {
+    mount_any(Served(Arc::clone(tree)), mount)
+}
+
+fn mount_any(filesystem: impl fuser::Filesystem, mount: &Path) -> BackgroundSession {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("iopace".into()),
@@ -257,7 +261,7 @@ fn mount_tree(tree: &Arc<Tree>, mount: &Path) -> BackgroundSession {
     config.acl = SessionACL::All;
     config.n_threads = Some(3);
     config.clone_fd = true;
-    Session::new(Served(Arc::clone(tree)), mount, &config).unwrap().spawn().unwrap()
+    Session::new(filesystem, mount, &config).unwrap().spawn().unwrap()
 }
 
 impl Drop for Mounted {

@@ -3,6 +3,7 @@
 use super::super::data::Caller;
 use super::Tree;
 use super::credentials::prepare_thread;
+use super::forbids::Forbids;
 use fuser::INodeNo;
 use rustix::fs::XattrFlags;
 use std::ffi::OsStr;
@@ -25,6 +26,9 @@ impl Tree {
         room: u32,
     ) -> io::Result<Value> {
         let inode = self.inode(id)?;
+        if name == CAPABILITIES && inode.forbidden.get().has(Forbids::SET_ID) {
+            return Err(super::refused(libc::ENODATA));
+        }
         self.act_for(from, &[&inode], || {
             if room == 0 {
                 return Ok(Value::Size(rustix::fs::getxattr_query(inode.name(), name)?));
@@ -39,7 +43,7 @@ impl Tree {
     /// The names, each with a 0 behind it, or only their size if `room` is 0.
     pub(super) fn xattrs(&self, from: Caller, id: INodeNo, room: u32) -> io::Result<Value> {
         let inode = self.inode(id)?;
-        let names = self.act_for(from, &[&inode], || {
+        let mut names = self.act_for(from, &[&inode], || {
             let size = rustix::fs::listxattr_query(inode.name())?;
             // One more, as an empty buffer asks for the size.
             let mut names = vec![0; size + 1];
@@ -47,6 +51,11 @@ impl Tree {
             names.truncate(len);
             Ok(names)
         })?;
+        if inode.forbidden.get().has(Forbids::SET_ID) {
+            let shown = |name: &&[u8]| name.strip_suffix(b"\0") != Some(CAPABILITIES.as_bytes());
+            names =
+                names.split_inclusive(|&byte| byte == 0).filter(shown).flatten().copied().collect();
+        }
         if room == 0 {
             return Ok(Value::Size(names.len()));
         }

@@ -4,8 +4,9 @@ use super::{Mounted, mount_tree};
 use crate::fuse::mounting::{unless_used, unmount};
 use crate::fuse::tree::{Options, Tree};
 use fuser::BackgroundSession;
+use rustix::mount::MountFlags;
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,8 +25,11 @@ struct Tmpfs(std::path::PathBuf);
 
 impl Tmpfs {
     fn new(path: std::path::PathBuf) -> Tmpfs {
+        Tmpfs::with(path, MountFlags::empty())
+    }
+
+    fn with(path: std::path::PathBuf, flags: MountFlags) -> Tmpfs {
         fs::create_dir(&path).unwrap();
-        let flags = rustix::mount::MountFlags::empty();
         rustix::mount::mount("none", &path, "tmpfs", flags, None).unwrap();
         Tmpfs(path)
     }
@@ -204,4 +208,93 @@ fn pipes_and_sockets_meet_at_the_mount() {
     File::open(&path).unwrap().read_exact(&mut text).unwrap();
     assert_eq!(&text, b"pipe");
     rustix::fs::setxattr(&path, "trusted.a", b"1", rustix::fs::XattrFlags::CREATE).unwrap();
+}
+
+#[test]
+fn what_a_file_system_below_forbids_is_forbidden() {
+    use super::callers::shell;
+    use rustix::fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr};
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let capable = [1u8, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let fill = |folder: &Path| {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy("/usr/bin/id", folder.join("sid")).unwrap();
+        setxattr(folder.join("sid"), "security.capability", &capable, XattrFlags::empty()).unwrap();
+        fs::set_permissions(folder.join("sid"), fs::Permissions::from_mode(0o4755)).unwrap();
+        let kind = FileType::CharacterDevice;
+        let node = folder.join("null");
+        mknodat(CWD, &node, kind, Mode::from_raw_mode(0o666), makedev(1, 3)).unwrap();
+        fs::set_permissions(&node, fs::Permissions::from_mode(0o666)).unwrap();
+    };
+    let below = |name: &str| mounted.below.join(name);
+    let all = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let stick = Tmpfs::with(below("stick"), all);
+    let disk = Tmpfs::with(below("disk"), MountFlags::NOSUID);
+    let free = Tmpfs::new(below("free"));
+    for folder in [&stick, &disk, &free] {
+        fill(&folder.0);
+    }
+    let say = |script: &str| shell(&mounted.mount, "--clear-groups", script).unwrap();
+    let denied = |said: &str| said.contains("Permission denied");
+    assert!(denied(&say("stick/sid -u")), "noexec");
+    assert!(denied(&say("echo x > stick/null")), "nodev");
+    let said = std::process::Command::new(mounted.mount.join("stick/sid")).status();
+    assert_eq!(said.unwrap_err().raw_os_error(), Some(libc::EACCES), "noexec, for root too");
+    let opened = File::open(mounted.mount.join("stick/null"));
+    assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::ENXIO), "nodev, for root too");
+    assert_eq!(say("disk/sid -u"), "1000\n", "nosuid");
+    assert_eq!(say("echo x > disk/null && echo done"), "done\n");
+    assert_eq!(say("free/sid -u"), "0\n");
+    let named = |name: &str| {
+        let mut names = [0; 4096];
+        let len = rustix::fs::listxattr(mounted.mount.join(name), &mut names[..]).unwrap();
+        names[..len].windows(19).any(|part| part == b"security.capability")
+    };
+    assert_eq!([named("disk/sid"), named("free/sid")], [false, true]);
+    // One file, reached by a mount that forbids it and by one that does not.
+    fs::create_dir(below("bound")).unwrap();
+    rustix::mount::mount_bind(&free.0, below("bound")).unwrap();
+    let bound = Tmpfs(below("bound"));
+    let flags = MountFlags::BIND | MountFlags::NOSUID;
+    rustix::mount::mount_remount(&bound.0, flags, "").unwrap();
+    // The kernel knows it by its name for a second.
+    super::until("nosuid", || say("bound/sid -u") == "1000\n");
+    drop(mounted);
+}
+
+#[test]
+fn a_file_with_a_huge_number_is_one_file() {
+    use crate::fuse::tiny::Tiny;
+    use rustix::fs::{FlockOperation, flock};
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let at = |name: &str| mounted.folder.path().join(name);
+    for name in ["lower", "over"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    fs::write(mounted.plain.join("f"), "data").unwrap();
+    let mut tiny = Tiny::new(File::open(&mounted.plain).unwrap().into());
+    tiny.high = 3 << 62;
+    let lower = super::mount_any(tiny, &at("lower"));
+    let directory = File::open(at("lower")).unwrap().into();
+    let data = Arc::clone(&mounted.data) as _;
+    let options = Options { names: std::time::Duration::ZERO, ..Options::shared() };
+    let tree = Arc::new(Tree::new(directory, (data, Arc::default()), options).unwrap());
+    let session = mount_tree(&tree, &at("over"));
+    let seen = || {
+        let file = File::open(at("over/f")).unwrap();
+        let number = file.metadata().unwrap().ino();
+        (file, number)
+    };
+    let (one, two) = (seen(), seen());
+    let locked = flock(&one.0, FlockOperation::LockExclusive);
+    let again = flock(&two.0, FlockOperation::NonBlockingLockExclusive);
+    let below = fs::metadata(at("lower/f")).unwrap().ino();
+    let numbers = (one.1, two.1);
+    drop((one, two));
+    super::unmount(session, &at("over"));
+    drop(tree);
+    super::unmount(lower, &at("lower"));
+    assert!(below >= 3 << 62, "{below:x}");
+    assert_eq!(numbers.0, numbers.1);
+    assert!(locked.is_ok() && again.is_err(), "two exclusive locks");
 }

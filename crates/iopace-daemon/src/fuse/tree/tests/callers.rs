@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What a shell says as user 1000, group 1000, with further groups.
-fn shell(root: &Path, groups: &str, script: &str) -> std::io::Result<String> {
+pub(super) fn shell(root: &Path, groups: &str, script: &str) -> std::io::Result<String> {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=1000", "--regid=1000", groups, "sh", "-c", script]).current_dir(root);
     let output = command.env("LC_ALL", "C").output()?;
