@@ -5,9 +5,37 @@ use crate::tree::Shared;
 use fuser::BackgroundSession;
 use iopace_daemon::config::{DaemonConfig, MountConfig};
 use iopace_daemon::daemon::Daemon;
+use iopace_daemon::fuse::mounting::abort::abort;
+use iopace_daemon::fuse::mounting::table;
+use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::{fs, io};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+/// A bench that stands longer than this hangs: it is cut, as nobody could kill it.
+const CUT: Duration = Duration::from_secs(400);
+
+/// The folders of all benches.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Cuts all that is mounted in a folder: whoever waits for it gets an error. A process that serves
+/// its own mounts can neither end nor be killed while it waits for them.
+fn cut(folder: &Path) {
+    let all = table::read().unwrap_or_default();
+    for entry in all.iter().rev().filter(|entry| entry.mountpoint.starts_with(folder)) {
+        let _ = rustix::mount::unmount(&entry.mountpoint, UnmountFlags::DETACH);
+        let _ = abort(entry.connection());
+    }
+}
+
+/// Cuts all benches of this process, which is to end.
+pub fn cut_all() {
+    for folder in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        cut(folder);
+        let _ = fs::remove_dir_all(folder);
+    }
+}
 
 /// How iopace stands over the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +59,8 @@ pub struct Bench {
     pub daemon: Option<Arc<Daemon>>,
     recorder: Option<BackgroundSession>,
     folder: tempfile::TempDir,
+    /// Tells the watchdog that it is over.
+    _watch: mpsc::SyncSender<()>,
 }
 
 impl Bench {
@@ -53,7 +83,16 @@ impl Bench {
         fs::create_dir(&below)?;
         let recorder = Some(Recorder::mount(tree, &below)?);
         let tree = tree.clone();
-        let mut bench = Bench { tree, at: below.clone(), daemon: None, recorder, folder };
+        let at = below.clone();
+        FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).push(folder.path().to_owned());
+        let watched = folder.path().to_owned();
+        let (watch, over) = mpsc::sync_channel::<()>(1);
+        thread::spawn(move || {
+            if over.recv_timeout(CUT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                cut(&watched);
+            }
+        });
+        let mut bench = Bench { tree, at, daemon: None, recorder, folder, _watch: watch };
         let (at, config) = start(&below, bench.folder.path());
         let started = Daemon::start(config);
         bench.daemon = Some(started.map_err(|error| io::Error::other(error.to_string()))?);
@@ -97,11 +136,13 @@ impl Drop for Bench {
         if let Some(daemon) = self.daemon.take() {
             daemon.shutdown();
         }
-        let lazily = rustix::mount::UnmountFlags::DETACH;
+        let lazily = UnmountFlags::DETACH;
         let _ = rustix::mount::unmount(self.folder.path().join("at"), lazily);
         if let Some(recorder) = self.recorder.take() {
             let _ = recorder.umount_and_join();
         }
         let _ = rustix::mount::unmount(self.folder.path().join("below"), lazily);
+        let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.retain(|folder| folder != self.folder.path());
     }
 }

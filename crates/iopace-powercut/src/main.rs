@@ -4,15 +4,18 @@
 //! to a mark and prints that place.
 
 use iopace_powercut::ace;
-use iopace_powercut::bench::{Bench, WAYS};
+use iopace_powercut::bench::{Bench, WAYS, cut_all};
 use iopace_powercut::load::{self, Way};
 use iopace_powercut::logwrites::{Place, replay};
 use iopace_powercut::programs::{self, Program};
 use iopace_powercut::report::Report;
 use iopace_powercut::tree::Broken;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::process::ExitCode;
+use std::thread;
 
 /// How much of each.
 struct Size {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         eprintln!("skipped: {why}");
         return ExitCode::SUCCESS;
     }
+    end_on_signals();
     match run(&size, seed) {
         Ok(sum) if sum.violations == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
@@ -76,6 +80,19 @@ fn main() -> ExitCode {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Ctrl-C: mounts of our own would keep us from ending.
+fn end_on_signals() {
+    let ends = Signals::new([libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
+    if let Ok(mut ends) = ends {
+        thread::spawn(move || {
+            for signal in ends.forever() {
+                cut_all();
+                let _ = emulate_default_handler(signal);
+            }
+        });
     }
 }
 
