@@ -13,6 +13,7 @@ pub mod job;
 pub mod kernel;
 pub mod measured;
 mod opening;
+pub mod printable;
 mod process;
 pub mod runtime_files;
 pub use process::process_of;

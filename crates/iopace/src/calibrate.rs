@@ -4,7 +4,7 @@ mod scratch;
 mod show;
 
 use crate::cli::CalibrateArgs;
-use crate::output::{Failure, Format, print, print_json};
+use crate::output::{Failure, Format, note_over, print, print_json};
 use crate::units;
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -187,10 +187,8 @@ fn measure_all(
 
 /// Says where it is, on a terminal, in one line that is written over.
 fn say(text: &str) {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
-        let _ = write!(err, "\r\x1b[K{text}");
-        let _ = err.flush();
+    if std::io::stderr().is_terminal() {
+        note_over(format_args!("{text}"));
     }
 }
 

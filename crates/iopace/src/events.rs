@@ -1,12 +1,15 @@
 //! `iopace events`: what happened to devices and promises, and what happens.
 
 use crate::cli::EventsArgs;
-use crate::output::{Failure, Format, finish, print, print_json, print_on, right, table};
+use crate::output::{
+    Failure, Format, finish, print, print_json, print_json_line, print_on, right, table,
+};
 use crate::running::{Sought, daemon};
 use crate::units::time;
 use iopace_core::time::Nanos;
 use iopace_daemon::control::api::EventReport;
 use iopace_daemon::control::{ClientError, LiveMessage, LiveStream};
+use iopace_daemon::printable;
 use jiff::{SignedDuration, Zoned};
 use std::time::Instant;
 
@@ -68,12 +71,10 @@ fn listed(events: &[EventReport]) -> String {
 /// False if nobody reads any more.
 fn line(format: Format, event: &EventReport) -> Result<bool, Failure> {
     match format {
-        Format::Json => {
-            let text = serde_json::to_string(event).expect("strings and numbers");
-            print_on(&format!("{text}\n"))
-        }
+        Format::Json => print_json_line(event),
         Format::Table => {
             let EventReport { device, kind, text, .. } = event;
+            let text = printable::name(text);
             print_on(&format!("{} {device} {kind}: {text}\n", when(event)))
         }
     }

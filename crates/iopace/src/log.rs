@@ -3,10 +3,15 @@
 //! Where that is the journal, each line begins with its priority as the journal takes it (`<3>`,
 //! see sd-daemon(3)); the journal has its own time stamps and shows levels as colours.
 //!
+//! Nothing in it commands a terminal: names that others have chosen are shown as they are in
+//! [`printable`], and what follows a line end within a message is indented, so that no name forges
+//! a line.
+//!
 //! A log that cannot be written (a full file system, a pipe that nobody reads any more) ends
 //! nothing: its lines are lost, and the first line that can be written says how many.
 
 use crate::cli::LogFormat;
+use iopace_daemon::printable;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -18,6 +23,9 @@ use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 /// Whether something was logged that somebody should see.
 static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Most digits and semicolons of a colour: the log's own have at most four.
+const COLOUR_LEN_MAX: usize = 8;
 
 /// Messages that could not be written since one could.
 static LOST_COUNT: AtomicU64 = AtomicU64::new(0);
@@ -142,9 +150,10 @@ impl<W: Write> Write for Lossy<'_, W> {
                  written\",\"lost_count\":{count}}}\n"
             ),
         };
+        let shown = shown(message, self.format);
         let written = match lost_count {
-            0 => self.to.write_all(message),
-            _ => self.to.write_all(&[said.as_bytes(), message].concat()),
+            0 => self.to.write_all(shown.as_bytes()),
+            _ => self.to.write_all(&[said.as_bytes(), shown.as_bytes()].concat()),
         };
         if written.is_err() {
             self.lost_count.fetch_add(lost_count + 1, Relaxed);
@@ -156,6 +165,42 @@ impl<W: Write> Write for Lossy<'_, W> {
         let _ = self.to.flush();
         Ok(())
     }
+}
+
+/// A message without anything that commands a terminal but colours, as the log has them itself.
+fn shown(message: &[u8], format: LogFormat) -> String {
+    let text = String::from_utf8_lossy(message);
+    if format == LogFormat::Json {
+        return printable::json(text.into_owned());
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.trim_end_matches('\n');
+    while let Some(c) = rest.chars().next() {
+        match colour_len(rest) {
+            0 => {
+                match c {
+                    '\n' => shown.push_str("\n    "),
+                    '\t' => shown.push(c),
+                    _ if printable::is_commanding(c) => printable::show(c, &mut shown),
+                    _ => shown.push(c),
+                }
+                rest = &rest[c.len_utf8()..];
+            }
+            len => {
+                shown.push_str(&rest[..len]);
+                rest = &rest[len..];
+            }
+        }
+    }
+    shown.push('\n');
+    shown
+}
+
+/// The length of a colour (SGR, as `\x1b[2;31m`) at the beginning of a text; 0 if there is none.
+fn colour_len(text: &str) -> usize {
+    let Some(numbers) = text.strip_prefix("\x1b[") else { return 0 };
+    let len = numbers.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+    if len <= COLOUR_LEN_MAX && numbers.as_bytes().get(len) == Some(&b'm') { len + 3 } else { 0 }
 }
 
 /// Standard error, with priorities.
@@ -217,6 +262,17 @@ mod tests {
         writer.write_all(b"one\ntwo\n").expect("written");
         writer.write_all(b"three\n").expect("written");
         assert_eq!(String::from_utf8(written).expect("text"), "<4>one\n<4>two\n<4>three\n");
+    }
+
+    #[test]
+    fn nothing_in_a_message_commands_a_terminal_or_forges_a_line() {
+        let human = |text: &str| shown(text.as_bytes(), LogFormat::Human);
+        assert_eq!(
+            human("\x1b[2m12:00\x1b[0m a\x1b[2J\u{9b}K\n"),
+            "\x1b[2m12:00\x1b[0m a\\x1b[2J\\x9bK\n"
+        );
+        assert_eq!(human("one\n<0>forged\r\ntwo\n"), "one\n    <0>forged\\x0d\n    two\n");
+        assert_eq!(shown(b"{\"a\":\"\xc2\x9b\"}\n", LogFormat::Json), "{\"a\":\"\\u009b\"}\n");
     }
 
     /// Room for so many bytes, as on a full file system.

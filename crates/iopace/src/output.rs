@@ -1,8 +1,12 @@
 //! What goes to standard output, and how a command fails.
+//!
+//! All that a command says goes through here, and nothing of it commands a terminal: names that
+//! others have chosen are shown as they are in [`printable`].
 
 use crate::units::shell_word;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use iopace_daemon::printable;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -48,7 +52,8 @@ impl Failure {
     }
 }
 
-/// Prints text as it is. A reader that went away (`| head`) is no failure.
+/// Prints text; what would command a terminal is shown instead. A reader that went away
+/// (`| head`) is no failure.
 ///
 /// # Errors
 /// Standard output cannot be written.
@@ -62,6 +67,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Standard output cannot be written.
 pub fn print_on(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
+    let text = printable::lines(text);
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
@@ -94,14 +100,15 @@ pub fn warn(of: &str, text: &str, command: &str, control: Option<&Path>) {
 /// Says a line on standard error. What cannot be written there is lost: that must not keep anybody
 /// from the end of what was begun.
 pub fn note(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable::lines(&text.to_string()));
 }
 
 /// Writes over the last line of standard error, which is a terminal; an empty text takes the line
 /// away. As with [`note`], what cannot be shown is lost.
 pub fn note_over(text: fmt::Arguments<'_>) {
     let mut err = io::stderr().lock();
-    let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
+    let text = text.to_string();
+    let _ = write!(err, "\r\x1b[K{}", printable::name(&text)).and_then(|()| err.flush());
 }
 
 /// Prints a value as JSON.
@@ -111,7 +118,17 @@ pub fn note_over(text: fmt::Arguments<'_>) {
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value);
     let text = text.expect("strings, numbers and maps with string keys");
-    print(&format!("{text}\n"))
+    print(&(printable::json(text) + "\n"))
+}
+
+/// Prints a value as a line of JSON. False if nobody reads it any more.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_json_line(value: &impl Serialize) -> Result<bool, Failure> {
+    let text = serde_json::to_string(value);
+    let text = text.expect("strings, numbers and maps with string keys");
+    print_on(&(printable::json(text) + "\n"))
 }
 
 /// A table without lines; long text is broken at a hundred columns.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Ran;
+use common::{Place, Ran};
 use std::process::{Command, Stdio};
 
 /// A user who is not root.
@@ -103,4 +103,24 @@ fn a_run_time_folder_of_somebody_else_is_passed_over() {
          kill $(cat /run/pid); read -r line <&8; echo $line; cat /run/log >&2"
     ));
     assert_eq!(ran.out, "iopace.ctl\nnull.sock\n1\nstop: ended 0\n", "{ran:?}");
+}
+
+#[test]
+fn a_name_with_escape_sequences_commands_no_terminal() {
+    let place = Place::new();
+    let name = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}K\u{202e}";
+    let shown = r"\x1b[2J\x1b]0;title\x07\x9bK\u{202e}";
+    std::fs::create_dir(place.path(name)).expect("made");
+    let serving = place.serve(&["--emulate", "null", "--size", "1MiB"]);
+    let runs = [
+        place.run(&["unmount", name]),
+        place.run(&["sched", "status", name]),
+        place.run(&["serve", name]),
+        place.run(&["serve", "--config", name]),
+    ];
+    for ran in &runs {
+        assert!(ran.error.contains(shown) && !ran.error.contains('\u{1b}'), "{ran:?}");
+        assert!(ran.status != Some(0) && !ran.error.contains(['\u{9b}', '\u{202e}']), "{ran:?}");
+    }
+    drop(serving);
 }

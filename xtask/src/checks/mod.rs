@@ -7,6 +7,7 @@ mod lengths;
 mod licences;
 mod policies;
 mod soundness;
+mod terminal;
 mod units;
 mod words;
 
@@ -116,6 +117,7 @@ pub static CHECKS: &[&Check] = &[
     &soundness::UNSAFE,
     &soundness::BOUNDS,
     &soundness::SLEEPS,
+    &terminal::CHECK,
     &docs::MAP,
     &docs::LINKS,
     &docs::SCENARIOS,

@@ -3,6 +3,7 @@
 use super::hierarchy::Mounted;
 use super::{Hierarchy, Proc, Stat};
 use crate::clock;
+use crate::printable;
 use iopace_core::time::Instant;
 use std::fs::File;
 use std::io::Read;
@@ -33,7 +34,8 @@ impl Proc for Kernel {
         let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let name = path.file_name()?.to_string_lossy();
         // What the kernel adds to the name of a program that was replaced while it runs.
-        Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
+        let name = name.strip_suffix(" (deleted)").unwrap_or(&name);
+        Some(printable::name(name).into_owned())
     }
 
     fn cgroup(&self, pid: u32) -> Option<String> {

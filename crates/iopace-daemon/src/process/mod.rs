@@ -15,6 +15,7 @@ pub(crate) use hierarchy::Hierarchy;
 pub(crate) use kernel::Kernel;
 pub use user::user_number;
 
+use crate::printable;
 use iopace_core::time::Instant;
 
 /// A process, told apart from others that had its number before.
@@ -78,7 +79,8 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let parent = fields.nth(1)?.parse().ok()?;
         let start = fields.nth(17)?.parse().ok()?;
-        Some(Stat { comm: comm.to_owned(), parent, start })
+        // A process calls itself what it likes, and the kernel passes that on.
+        Some(Stat { comm: printable::name(comm).into_owned(), parent, start })
     }
 }
 
@@ -92,6 +94,9 @@ mod tests {
         let line = "12 (a) R 9 (b) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3\n";
         let stat = Stat { comm: "a) R 9 (b".into(), parent: 7, start: 98_765 };
         assert_eq!(Stat::parse(line), Some(stat));
+        let named =
+            Stat::parse("12 (\x1b[2J\n) R 9 7 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 5 2 3");
+        assert_eq!(named.map(|stat| stat.comm).as_deref(), Some(r"\x1b[2J\x0a"));
         for wrong in ["", "12", "12 (a", "12 (a) S", "12 (a) S x 1", "12 (a) S 1 2 3"] {
             assert_eq!(Stat::parse(wrong), None, "{wrong}");
         }

@@ -1,13 +1,13 @@
 //! What the demo prints: progress, a table, a chart, what to do next.
 
 use super::{Args, Figures, Format, Mix, SETTLE_TICKS, TICK, load};
-use crate::output::print;
+use crate::output::{note, note_over, print};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use iopace_core::time::Nanos;
 use iopace_sim::milli::Milli;
 use iopace_sim::tables::geom;
 use serde_json::json;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 /// Length of the simulated runs beside the live ones.
@@ -18,22 +18,18 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 /// Says what is going on, on one line that is written over; a line each where that cannot be.
 pub fn progress(what: &str, seconds: u64, tick: u64, length: Duration) {
-    let mut stderr = std::io::stderr();
-    let _ = if stderr.is_terminal() {
+    if std::io::stderr().is_terminal() {
         let left = seconds.saturating_sub((length * tick as u32).as_secs());
-        write!(stderr, "\r\x1b[K  {what}: {left} s").and_then(|()| stderr.flush())
+        note_over(format_args!("  {what}: {left} s"));
     } else if tick == 0 {
-        writeln!(stderr, "  {what}: {seconds} s")
-    } else {
-        Ok(())
-    };
+        note(format_args!("  {what}: {seconds} s"));
+    }
 }
 
 /// Ends the line of [`progress`].
 pub fn progress_done() {
-    let mut stderr = std::io::stderr();
-    if stderr.is_terminal() {
-        let _ = write!(stderr, "\r\x1b[K");
+    if std::io::stderr().is_terminal() {
+        note_over(format_args!(""));
     }
 }
 

@@ -3,11 +3,11 @@
 use super::output::write;
 use super::scenario_text;
 use crate::cli::FuzzArgs;
-use crate::output::{Failure, print};
+use crate::output::{Failure, note_over, print};
 use iopace_sim::fuzz::{FOUND_MAX, Outcome, search, trial};
 use iopace_sim::scenario::Scenario;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -47,13 +47,12 @@ fn try_many(args: &FuzzArgs) -> Result<(), Failure> {
     let is_terminal = io::stderr().is_terminal();
     let outcome = search(args.seed, runs, FOUND_MAX, &|_| (), &|done, found| {
         if is_terminal {
-            // A progress that cannot be shown is no failure.
-            let _ = write!(io::stderr(), "\r{done} scenarios, {found} failed \x1b[K");
+            note_over(format_args!("{done} scenarios, {found} failed"));
         }
         time.is_none_or(|time| begun.elapsed() < time)
     });
     if is_terminal {
-        let _ = write!(io::stderr(), "\r\x1b[K");
+        note_over(format_args!(""));
     }
     report(args, &outcome)
 }

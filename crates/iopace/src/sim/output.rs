@@ -2,7 +2,7 @@
 //! standard error, if that is a terminal.
 
 use crate::cli::{OutputArgs, TableFormat};
-use crate::output::{Failure, print};
+use crate::output::{Failure, note_over, print};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::columns::{Column, columns as study_columns};
 use iopace_sim::study::parquet::parquet;
@@ -61,16 +61,13 @@ impl ProgressLine {
             return;
         }
         *written = Some(Instant::now());
-        let mut error = io::stderr().lock();
-        // A progress that cannot be shown is no failure.
-        let _ = write!(error, "\r{} \x1b[K", text());
-        let _ = error.flush();
+        note_over(format_args!("{}", text()));
     }
 
     /// Takes the line away.
     pub(crate) fn end(&self) {
         if self.written.lock().is_ok_and(|written| written.is_some()) {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+            note_over(format_args!(""));
         }
     }
 }

@@ -5,7 +5,7 @@ use super::header;
 use super::rows::{Order, View, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
-use crate::output::{Failure, Format, note, print_on};
+use crate::output::{Failure, Format, note, print_json_line, print_on};
 use iopace_daemon::control::api::{LiveDevice, LiveReport};
 use iopace_daemon::control::{Client, LiveMessage};
 use ratatui::buffer::Buffer;
@@ -47,14 +47,11 @@ pub fn run(client: &Client, app: &App, batch: Batch) -> Result<(), Failure> {
                 if !next.is_due(&report, batch.delay) {
                     continue;
                 }
-                let text = match batch.format {
-                    Format::Table => frame(app, &report, width()),
-                    Format::Json => {
-                        let line = serde_json::to_string(&report);
-                        line.expect("strings and numbers") + "\n"
-                    }
+                let is_read = match batch.format {
+                    Format::Table => print_on(&frame(app, &report, width()))?,
+                    Format::Json => print_json_line(&report)?,
                 };
-                if !print_on(&text)? {
+                if !is_read {
                     return Ok(());
                 }
                 printed += 1;

@@ -8,6 +8,7 @@
 //! the part of a path is *vouched for* whose every cgroup lies in one where nobody but root (or the
 //! daemon's own user) can make any.
 
+use crate::printable;
 use crate::process::{Hierarchy, Proc};
 
 /// Where a process is in a hierarchy.
@@ -88,7 +89,7 @@ fn name(part: &str) -> String {
     use std::fmt::Write as _;
     let mut name = String::new();
     for c in part.chars() {
-        if matches!(c, '@' | '%') || c.is_control() {
+        if matches!(c, '@' | '%') || printable::is_commanding(c) {
             let mut bytes = [0; 4];
             for byte in c.encode_utf8(&mut bytes).bytes() {
                 let _ = write!(name, "%{byte:02x}");
