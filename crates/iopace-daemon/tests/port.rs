@@ -4,6 +4,8 @@ mod support;
 
 use iopace_daemon::control::{self, Port, Server, Token};
 use iopace_daemon::daemon::Daemon;
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -240,4 +242,65 @@ fn streams_deliver_and_end_with_the_server() {
         stream.read_to_string(&mut rest).expect("readable");
         assert!(rest.ends_with("\r\n0\r\n\r\n"), "cut off instead of ended: {rest}");
     }
+}
+
+/// Whether the kernel can be asked about TCP sockets, as `ss` does.
+fn has_diag() -> bool {
+    let listed = std::process::Command::new("ss").args(["-Htln"]).output();
+    listed.is_ok_and(|listed| !listed.stdout.is_empty())
+}
+
+/// Runs as another user, in a thread of its own: only that thread is the other user's.
+fn as_stranger<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    let acting = thread::spawn(move || {
+        let uid = Uid::from_raw(4_242);
+        set_thread_res_uid(uid, uid, uid).expect("root may become anybody");
+        act()
+    });
+    acting.join().expect("no panic")
+}
+
+#[test]
+fn another_user_takes_no_place_of_the_owner_s() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can be somebody else");
+    }
+    let open = Arc::new(Open::new());
+    let (host, bearer) = (open.host(), open.bearer());
+    let first_line = |mut stream: BufReader<TcpStream>| {
+        let mut line = String::new();
+        let _ = stream.read_line(&mut line);
+        (line, stream)
+    };
+    // Somebody else who knows the token: he has some connections, and no more.
+    let (of_stranger, head) = (Arc::clone(&open), [host.clone(), bearer.clone()]);
+    let streams = as_stranger(move || {
+        let head = [&*head[0], &*head[1]];
+        (0..48).map(|_| first_line(of_stranger.send("GET /v1/live", &head))).collect::<Vec<_>>()
+    });
+    let is_served = |line: &str| line.starts_with("HTTP/1.1 200 ");
+    let served = streams.iter().filter(|(line, _)| is_served(line)).count();
+    if served == 48 && !has_diag() {
+        return eprintln!("skipped: this kernel does not say whose a connection is");
+    }
+    // Those of whom the kernel does not say it in time have a share of their own.
+    assert!((16..=32).contains(&served), "his share: {served}");
+    // He says nothing on a thousand more, while the owner asks.
+    let address = open.address;
+    let silent = as_stranger(move || {
+        (0..1_000).map(|_| TcpStream::connect(address)).filter_map(Result::ok).collect::<Vec<_>>()
+    });
+    for _ in 0..5 {
+        let answer = open.ask("GET /v1/status", &[&host, &bearer]);
+        assert!(is_served(&answer), "{answer}");
+    }
+    drop((streams, silent));
+    // His place is free again once the daemon has seen that he is gone.
+    let asked = (Arc::clone(&open), [host, bearer]);
+    as_stranger(move || {
+        let (open, head) = asked;
+        while !is_served(&open.ask("GET /v1/status", &[&head[0], &head[1]])) {
+            thread::yield_now();
+        }
+    });
 }

@@ -5,8 +5,13 @@
 //!   accepted ─► silent (64; beyond that who came first is closed, after 100 ms) ─► head, token
 //!                                                                      ─► line ─► served
 //! ```
-//! Anybody on the machine may connect to the loopback port. Who says nothing is in nobody's way but
-//! that of others who say nothing; who has no token is refused before there is a place to take.
+//! Anybody on the machine may connect to the loopback port. A connection that says nothing is in
+//! nobody's way but that of others that say nothing; one without the token is refused before there
+//! is a place to take.
+//!
+//! The daemon's own user and root have a hall of their own, so that nobody else takes a place of
+//! theirs. Of all others each user has a few connections at a time, and one more is closed at once:
+//! nothing waits before it was accepted, or a flood would keep everybody out.
 
 use super::routes::Refused;
 use crate::clock;
@@ -15,7 +20,8 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use iopace_core::time::{Instant, Nanos};
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,7 +44,102 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Clients that wait to be served; each has asked for something, with the right token.
 pub(super) const LINE_MAX: usize = 256;
 
-/// Who is there, at one door.
+/// Connections of one user at a time who is neither root nor the daemon's: a browser takes six.
+pub(super) const OF_USER_MAX: usize = 16;
+
+/// Connections at a time of all these users.
+pub(super) const OF_OTHERS_MAX: usize = 256;
+
+/// Connections at a time of root and the daemon's user, streams included. They wait for each other
+/// beyond what is served; this is only a bound on memory.
+pub(super) const OF_OWN_MAX: usize = 1_024;
+
+/// Who may come in at one door: a hall for our own, another one for all others.
+#[derive(Debug)]
+pub(super) struct Halls {
+    own: Arc<Hall>,
+    others: Arc<Hall>,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    own: usize,
+    others: usize,
+    /// Of each user; `None` for those of whom nothing is known.
+    users: BTreeMap<Option<u32>, usize>,
+}
+
+/// A connection that is counted as long as this is there.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    halls: Arc<Halls>,
+    uid: Option<u32>,
+}
+
+impl Halls {
+    pub(super) fn new() -> Arc<Halls> {
+        let (own, others) = (Hall::new(), Hall::new());
+        Arc::new(Halls { own, others, counts: Mutex::default() })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection of that user; `None` if he has as many as he may.
+    pub(super) fn admit(self: &Arc<Self>, uid: Option<u32>) -> Option<Admitted> {
+        let mut counts = self.counts();
+        if is_own(uid) {
+            if counts.own >= OF_OWN_MAX {
+                return None;
+            }
+            counts.own += 1;
+        } else {
+            if counts.others >= OF_OTHERS_MAX {
+                return None;
+            }
+            let of_user = counts.users.entry(uid).or_default();
+            if *of_user >= OF_USER_MAX {
+                return None;
+            }
+            *of_user += 1;
+            counts.others += 1;
+        }
+        Some(Admitted { halls: Arc::clone(self), uid })
+    }
+}
+
+impl Admitted {
+    /// Where it goes.
+    pub(super) fn hall(&self) -> &Arc<Hall> {
+        if is_own(self.uid) { &self.halls.own } else { &self.halls.others }
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut counts = self.halls.counts();
+        if is_own(self.uid) {
+            counts.own -= 1;
+            return;
+        }
+        counts.others -= 1;
+        if let Entry::Occupied(mut of_user) = counts.users.entry(self.uid) {
+            *of_user.get_mut() -= 1;
+            if *of_user.get() == 0 {
+                of_user.remove();
+            }
+        }
+    }
+}
+
+/// Whether it is root, or the user of the daemon.
+fn is_own(uid: Option<u32>) -> bool {
+    uid.is_some_and(|uid| uid == 0 || uid == rustix::process::geteuid().as_raw())
+}
+
+/// Who is there, in one hall.
 #[derive(Debug)]
 pub(super) struct Hall {
     served: Arc<Semaphore>,
@@ -220,5 +321,33 @@ pub(super) async fn in_turn(request: Request, next: Next) -> Response {
     match guest.take_place().await {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_user_has_a_share_and_our_own_have_theirs() {
+        let halls = Halls::new();
+        let own = rustix::process::geteuid().as_raw();
+        let stranger = |number: usize| Some(4_242 + number as u32).filter(|uid| *uid != own);
+        let mut admitted: Vec<Admitted> = Vec::new();
+        for user in 0..OF_OTHERS_MAX / OF_USER_MAX {
+            for _ in 0..OF_USER_MAX {
+                admitted.push(halls.admit(stranger(user)).expect("within his share"));
+            }
+            assert!(halls.admit(stranger(user)).is_none(), "more than his share");
+        }
+        assert!(halls.admit(stranger(999)).is_none() && halls.admit(None).is_none());
+        for uid in [0, own] {
+            let one = halls.admit(Some(uid)).expect("always");
+            assert!(Arc::ptr_eq(one.hall(), &halls.own));
+        }
+        assert!(admitted.iter().all(|one| Arc::ptr_eq(one.hall(), &halls.others)));
+        admitted.clear();
+        let counts = halls.counts();
+        assert_eq!((counts.own, counts.others, counts.users.len()), (0, 0, 0));
     }
 }

@@ -18,6 +18,7 @@ mod hall;
 pub mod metrics;
 mod openapi;
 mod page;
+mod peer;
 mod policies;
 pub mod port;
 mod query;

@@ -7,6 +7,7 @@
 
 use super::api::HttpReport;
 use super::page;
+use super::peer::Owners;
 use super::routes::Refused;
 use super::server::Door;
 use super::token::Token;
@@ -24,6 +25,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
+
+/// Connections that wait to be accepted; the kernel has a bound of its own, `net.core.somaxconn`.
+const BACKLOG: i32 = 4_096;
 
 /// A bound loopback port.
 #[derive(Debug)]
@@ -78,9 +82,20 @@ impl Port {
         page::router().fallback_service(api).layer(from_fn_with_state(gate, guard))
     }
 
-    pub(super) fn door(&self) -> io::Result<tokio::net::TcpListener> {
+    pub(super) fn door(&self) -> io::Result<PortDoor> {
         self.listener.set_nonblocking(true)?;
-        tokio::net::TcpListener::from_std(self.listener.try_clone()?)
+        // As many as the system allows wait to be accepted: a flood that finds the daemon without a
+        // processor for a moment keeps nobody out.
+        let _ = rustix::net::listen(&self.listener, BACKLOG);
+        let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
+        let owners = Owners::new(self.gate.address);
+        if owners.is_none() {
+            tracing::warn!(
+                "the kernel does not say whose connections to the port are (inet_diag): another \
+                 user can take all places there"
+            );
+        }
+        Ok(PortDoor { listener, owners, own: self.gate.address })
     }
 }
 
@@ -115,14 +130,27 @@ pub fn check(address: SocketAddr) -> Result<(), String> {
     ))
 }
 
-impl Door for tokio::net::TcpListener {
+/// Where clients of the port come in.
+pub(super) struct PortDoor {
+    listener: tokio::net::TcpListener,
+    /// `None`: nobody can be told from anybody.
+    owners: Option<Owners>,
+    own: SocketAddr,
+}
+
+impl Door for PortDoor {
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<Option<TcpStream>> {
-        let (stream, _) = self.accept().await?;
+    async fn next(&self) -> io::Result<Option<(TcpStream, Option<u32>)>> {
+        let (stream, peer) = self.listener.accept().await?;
         // Reports are to be seen when they are made.
         let _ = stream.set_nodelay(true);
-        Ok(Some(stream))
+        let own = stream.local_addr().unwrap_or(self.own);
+        let uid = match &self.owners {
+            Some(owners) => owners.of(peer, own),
+            None => Some(rustix::process::geteuid().as_raw()),
+        };
+        Ok(Some((stream, uid)))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Controlled;
 use super::aside::{Aside, PATIENCE};
 use super::guest::converse;
-use super::hall::{Hall, in_turn};
+use super::hall::{Halls, in_turn};
 use super::port::Port;
 use super::routes::{Shared, router};
 use crate::daemon::StartError;
@@ -147,17 +147,18 @@ pub(super) trait Door {
     /// What one brings.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next one; none if it was turned away.
-    async fn next(&self) -> io::Result<Option<Self::Stream>>;
+    /// The next one with its user, if that is known; none if it was turned away.
+    async fn next(&self) -> io::Result<Option<(Self::Stream, Option<u32>)>>;
 }
 
 impl Door for tokio::net::UnixListener {
     type Stream = UnixStream;
 
-    async fn next(&self) -> io::Result<Option<UnixStream>> {
+    async fn next(&self) -> io::Result<Option<(UnixStream, Option<u32>)>> {
         let (stream, _) = self.accept().await?;
         if is_ours(&stream) {
-            return Ok(Some(stream));
+            let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+            return Ok(Some((stream, uid)));
         }
         tracing::warn!("a control client of another user was turned away");
         Ok(None)
@@ -170,25 +171,28 @@ pub(super) async fn serve_all(
     (api, aside): (Router, &Arc<Aside>),
     mut ended: watch::Receiver<bool>,
 ) {
-    let hall = Hall::new();
+    let halls = Halls::new();
     let mut clients = JoinSet::new();
     let mut over = std::pin::pin!(async move {
         let _ = ended.wait_for(|ended| *ended).await;
     });
     loop {
-        let next = async {
-            hall.room().await;
-            door.next().await
-        };
         let accepted = tokio::select! {
             () = &mut over => break,
-            accepted = next => accepted,
+            accepted = door.next() => accepted,
         };
         while clients.try_join_next().is_some() {}
         match accepted {
-            Ok(Some(stream)) => {
+            Ok(Some((stream, uid))) => {
+                // Closed at once if its user has as many as he may.
+                let Some(admitted) = halls.admit(uid) else { continue };
                 let by = (api.clone(), Arc::clone(aside));
-                clients.spawn(converse(stream, by, hall.enter()));
+                clients.spawn(async move {
+                    let hall = Arc::clone(admitted.hall());
+                    hall.room().await;
+                    converse(stream, by, hall.enter()).await;
+                    drop(admitted);
+                });
             }
             Ok(None) => {}
             Err(error) => {
