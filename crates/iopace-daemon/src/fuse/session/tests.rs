@@ -272,3 +272,29 @@ fn a_place_that_cannot_be_mounted_says_why() {
         assert!(error.contains(reason) && error.contains(&*path.to_string_lossy()), "{error}");
     }
 }
+
+#[test]
+fn nobody_is_served_before_it_was_looked_again() {
+    let Some(bench) = Bench::new() else { return };
+    let mountpoint = OpenDirectory::open(bench.mountpoint.path()).expect("opened");
+    let mut comer = None;
+    let on_attached = || {
+        assert!(bench.seen().is_some(), "whoever comes is held");
+        let file = bench.file();
+        comer = Some(thread::spawn(move || fs::read(file)));
+        Err(MountError::InUse(bench.mountpoint.path().to_owned(), "is written".into()))
+    };
+    let options = bench.options();
+    let refused = Session::start_at(
+        Tiny::new(bench.root()),
+        (&mountpoint, &options),
+        on_attached,
+        |_, _| panic!("it is not served"),
+        || (),
+    );
+    assert!(matches!(refused, Err(MountError::InUse(..))), "{refused:?}");
+    assert_eq!(bench.seen(), None);
+    // It comes to the mount, which was cut, or later to the empty directory.
+    let read = comer.expect("started").join().expect("let go");
+    assert!(read.is_err(), "{read:?}");
+}
