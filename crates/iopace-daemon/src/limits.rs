@@ -262,6 +262,10 @@ pub const PARENTS_MAX: usize = 32;
 /// core's `GROUPS_MAX`, so that users can always make some.
 pub const MADE_GROUPS_MAX: usize = 4_096;
 
+/// Most of these that are made for one user who is not root: an eighth, so that one who makes
+/// cgroups without end leaves room for others.
+pub const MADE_GROUPS_OF_USER_MAX: usize = MADE_GROUPS_MAX / 8;
+
 /// A group that was made for callers is removed when it is unused for so long: a script that runs
 /// the same program again and again keeps it.
 pub const MADE_UNUSED: Nanos = Nanos::from_millis(10_000);

@@ -5,7 +5,7 @@
 //! user's from then on and stays.
 
 use super::{GroupError, GroupInfo, Groups, State};
-use crate::limits::{MADE_GROUPS_MAX, MADE_UNUSED};
+use crate::limits::{MADE_GROUPS_MAX, MADE_GROUPS_OF_USER_MAX, MADE_UNUSED};
 use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
@@ -34,6 +34,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) below: &'a [String],
     /// A group in that one, with something set for it.
     pub(crate) class: Option<Setting>,
+    /// The user for whom groups are made.
+    pub(crate) uid: u32,
 }
 
 /// A group with one line in one of its files.
@@ -47,10 +49,19 @@ pub(crate) struct Setting {
     pub(crate) text: String,
 }
 
+/// A group that was made here.
+#[derive(Clone, Copy, Debug)]
+struct MadeGroup {
+    /// The user for whom it was made.
+    uid: u32,
+    /// Since when nobody pays as it.
+    unused: Option<Instant>,
+}
+
 #[derive(Default)]
 pub(super) struct Made {
-    /// Groups that were made here, and since when nobody pays as them.
-    all: BTreeMap<GroupId, Option<Instant>>,
+    /// Groups that were made here.
+    all: BTreeMap<GroupId, MadeGroup>,
     /// One for each group that was ever claimed, besides those that were given away.
     claims: BTreeMap<GroupId, Claim>,
     /// Groups that a user made for a while, and since when nobody pays as them.
@@ -113,7 +124,7 @@ impl Groups {
     pub(super) fn make(&self, state: &mut State, base: GroupId, wanted: &Wanted<'_>) -> GroupId {
         let mut at = base;
         for name in wanted.below {
-            match self.child(state, at, name, None) {
+            match self.child(state, at, name, (None, wanted.uid)) {
                 Ok(child) => at = child,
                 Err(error) => {
                     state.made.warn(&error);
@@ -122,7 +133,7 @@ impl Groups {
             }
         }
         let Some(class) = &wanted.class else { return at };
-        self.child(state, at, &class.name, Some(class)).unwrap_or_else(|error| {
+        self.child(state, at, &class.name, (Some(class), wanted.uid)).unwrap_or_else(|error| {
             state.made.warn(&error);
             at
         })
@@ -134,14 +145,14 @@ impl Groups {
         state: &mut State,
         parent: GroupId,
         name: &str,
-        class: Option<&Setting>,
+        (class, uid): (Option<&Setting>, u32),
     ) -> Result<GroupId, TreeError> {
         let above = state.tree.path(parent);
         let path = format!("{}/{name}", above.trim_end_matches('/'));
         if let Ok(there) = state.tree.find(&path) {
             return Ok(there);
         }
-        if state.made.all.len() >= MADE_GROUPS_MAX {
+        if !state.made.has_room(uid) {
             return Err(TreeError::TooMany { path, dying: state.tree.dying().len() });
         }
         self.reap(state);
@@ -151,7 +162,7 @@ impl Groups {
             written.expect("weights and classes may always be set");
         }
         self.tell_all(state, id);
-        state.made.all.insert(id, None);
+        state.made.all.insert(id, MadeGroup { uid, unused: None });
         tracing::info!(path, "group made for callers");
         Ok(id)
     }
@@ -214,7 +225,7 @@ impl Groups {
             let State { tree, made, .. } = &mut *state;
             let is_used =
                 made.is_claimed(id) || tree.members(id) > 0 || tree.children(id).next().is_some();
-            let since = made.all.get_mut(&id).expect("one of them");
+            let since = &mut made.all.get_mut(&id).expect("one of them").unused;
             if is_used {
                 *since = None;
                 continue;
@@ -230,6 +241,13 @@ impl Groups {
 }
 
 impl Made {
+    /// Whether one more may be made for that user.
+    fn has_room(&self, uid: u32) -> bool {
+        let of_user = || self.all.values().filter(|made| made.uid == uid).count();
+        let is_within_share = || uid == 0 || of_user() < MADE_GROUPS_OF_USER_MAX;
+        self.all.len() < MADE_GROUPS_MAX && is_within_share()
+    }
+
     /// Once: a program that needs many of them would fill the log.
     fn warn(&mut self, error: &TreeError) {
         if !std::mem::replace(&mut self.warned, true) {

@@ -171,7 +171,7 @@ impl Who {
         });
         let newcomer =
             Newcomer { process: facts.process, parent: facts.parent, program: &facts.comm };
-        let wanted = Wanted { base: base.group(), below: &below, class };
+        let wanted = Wanted { base: base.group(), below: &below, class, uid: key.1 };
         self.groups.settle(&newcomer, &wanted, |claim| {
             self.cache.insert(key, Arc::clone(&facts), claim.clone(), now);
             Pays { task: facts.process.into(), is_kernel: facts.is_kernel(), claim }

@@ -32,7 +32,11 @@ impl Bench {
     }
 
     pub(super) fn of(&self, pid: u32) -> Pays {
-        self.who.of(Caller { pid, uid: 1000, gid: 1000 })
+        self.of_user(pid, 1000)
+    }
+
+    pub(super) fn of_user(&self, pid: u32, uid: u32) -> Pays {
+        self.who.of(Caller { pid, uid, gid: uid })
     }
 
     /// The path of the group that pays.

@@ -3,7 +3,7 @@
 use super::{Bench, IDLE, SECOND};
 use crate::fuse::who::cache::SHARDS;
 use crate::groups::GroupError;
-use crate::limits::{MADE_GROUPS_MAX, MADE_UNUSED, MOVED_MAX};
+use crate::limits::{MADE_GROUPS_MAX, MADE_GROUPS_OF_USER_MAX, MADE_UNUSED, MOVED_MAX};
 use iopace_core::limits::GROUP_DEPTH_MAX;
 use iopace_core::time::Nanos;
 
@@ -150,12 +150,23 @@ fn what_cannot_be_made_pays_above() {
     // Too long a name, once escaped.
     cgroup(8, &format!("/e/{}", "@".repeat(200)));
     assert_eq!(bench.path(8), "/u/e");
-    for pid in 10..10 + MADE_GROUPS_MAX as u32 + 100 {
+    // One user has a share.
+    let made_count = || bench.paths().len() - 2;
+    for pid in 10..10 + MADE_GROUPS_OF_USER_MAX as u32 + 100 {
         cgroup(pid, &format!("/n{pid}"));
         bench.of(pid);
     }
-    assert_eq!(bench.paths().len(), 2 + MADE_GROUPS_MAX);
-    assert_eq!(bench.path(10 + MADE_GROUPS_MAX as u32 + 99), "/u");
+    assert_eq!(made_count(), MADE_GROUPS_OF_USER_MAX);
+    assert_eq!(bench.path(10 + MADE_GROUPS_OF_USER_MAX as u32 + 99), "/u");
+    let first = 100_000;
+    cgroup(first, "/other");
+    bench.of_user(first, 1001);
+    assert_eq!(made_count(), MADE_GROUPS_OF_USER_MAX + 1, "another user has his own");
+    for pid in first + 1..first + MADE_GROUPS_MAX as u32 {
+        cgroup(pid, &format!("/n{pid}"));
+        bench.of_user(pid, 0);
+    }
+    assert_eq!(made_count(), MADE_GROUPS_MAX, "all of them, for root too");
 }
 
 #[test]
