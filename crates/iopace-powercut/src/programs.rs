@@ -16,6 +16,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{fs, str};
 
+/// Succeeds where git knows `core.fsync`.
+const GIT_IS_NEW: &str =
+    r#"printf '%s\n' 'git version 2.36' "$(git --version)" | sort --version-sort --check"#;
+
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -52,10 +56,10 @@ impl Program {
         if self == Program::Git { Names::Journal } else { Names::Apart }
     }
 
-    /// Whether it is here.
+    /// Whether it is here, and git knows `core.fsync` (2.36).
     pub fn is_there(self) -> bool {
         let (program, argument) = match self {
-            Program::Git => ("git", vec!["--version"]),
+            Program::Git => ("bash", vec!["-c", GIT_IS_NEW]),
             _ => ("python3", vec!["-c", "import sqlite3"]),
         };
         let found = Command::new(program).args(argument).stdout(Stdio::null()).status();
