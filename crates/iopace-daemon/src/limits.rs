@@ -179,10 +179,11 @@ pub const BUSY_STEP: Duration = Duration::from_millis(50);
 /// A connection that was cut has failed all that it held within this time.
 pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Threads that receive FUSE requests, per mount. They do what is passed through (names,
-/// attributes) themselves and wait for the disk meanwhile: as many of these go on side by side.
-/// Reads and writes that have to wait are held without a thread.
-pub const FUSE_THREADS: usize = 8;
+/// Threads that receive FUSE requests, per mount, when none is held up. They do what is passed
+/// through (names, attributes) themselves and wait for the disk meanwhile; there are more as soon
+/// as many wait, so many of each user's (`iopace_fuse::limits`). Reads and writes that have to
+/// wait are held without a thread.
+pub const FUSE_THREADS: usize = iopace_fuse::limits::SPARE_THREADS;
 
 /// Threads, per mount, for operations on names and attributes that had to wait for a limit: as many
 /// as may be stuck in the file system below before those of limited groups stand still.

@@ -2,11 +2,11 @@
 
 use crate::recorder::Recorder;
 use crate::tree::Shared;
-use fuser::BackgroundSession;
 use iopace_daemon::config::{DaemonConfig, MountConfig};
 use iopace_daemon::daemon::Daemon;
 use iopace_daemon::fuse::mounting::abort::abort;
 use iopace_daemon::fuse::mounting::table;
+use iopace_fuse::BackgroundSession;
 use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};

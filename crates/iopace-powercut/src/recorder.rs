@@ -2,11 +2,11 @@
 
 use crate::node::{Change, Fill, Kind, Node, NodeId};
 use crate::tree::{Shared, Tree};
-use fuser::{
-    BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem,
-    FopenFlags, Generation, INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, Session, TimeOrNow, WriteFlags,
+use iopace_fuse::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, Session, SetxattrFlags, TimeOrNow, WriteFlags,
 };
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -75,7 +75,6 @@ fn attributes(tree: &Tree, id: NodeId) -> Option<FileAttr> {
         atime: time,
         mtime: time,
         ctime: time,
-        crtime: time,
         kind,
         perm: node.mode as u16 & 0o7777,
         nlink: if node.is_directory() { 2 } else { tree.links(id) },
@@ -83,7 +82,6 @@ fn attributes(tree: &Tree, id: NodeId) -> Option<FileAttr> {
         gid: node.owner.1,
         rdev: 0,
         blksize: 4096,
-        flags: 0,
     })
 }
 
@@ -135,10 +133,6 @@ impl Filesystem for Recorder {
         _: Option<TimeOrNow>,
         _: Option<SystemTime>,
         _: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
         let mut tree = self.tree.lock();
@@ -354,7 +348,7 @@ impl Filesystem for Recorder {
         name: &OsStr,
         value: &[u8],
         _: i32,
-        _: u32,
+        _: SetxattrFlags,
         reply: ReplyEmpty,
     ) {
         let (name, value) = (name.to_owned(), Some(value.to_owned()));

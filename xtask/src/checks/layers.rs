@@ -13,7 +13,7 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
     ("iopace-sim", &["iopace-core", "iopace-disk"]),
     ("iopace-daemon", &["iopace-core", "iopace-disk", "iopace-fuse", "iopace-nbd"]),
     ("iopace", &["iopace-core", "iopace-daemon", "iopace-disk", "iopace-nbd", "iopace-sim"]),
-    ("iopace-powercut", &["iopace-core", "iopace-daemon", "iopace-nbd"]),
+    ("iopace-powercut", &["iopace-core", "iopace-daemon", "iopace-fuse", "iopace-nbd"]),
     ("xtask", &[]),
 ];
 

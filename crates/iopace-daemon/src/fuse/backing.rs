@@ -108,7 +108,7 @@ impl Backing {
 
     /// How many requests wait for their answer.
     pub(crate) fn waiting_count(&self) -> usize {
-        self.held.count() + self.running.parked_count()
+        self.held.count() + self.running.parked_count() + self.running.queued_count()
     }
 
     /// The mount is gone, and so is everybody who waited.

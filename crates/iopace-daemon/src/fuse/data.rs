@@ -1,15 +1,15 @@
 //! What the tree hands on: reading, writing and syncing regular files.
 
 use super::extents::Extents;
-use super::held::Room;
+use super::held::{Kept, Room};
 use super::layout::Chunks;
 use super::regions::Region;
 use super::running::Late;
 use super::tree::inode::Inode;
 use crate::io::file::File;
 use crate::io::past_cache::{PastCache, has_room};
-use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{GroupId, TaskId};
+use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fs::OFlags;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -115,7 +115,14 @@ pub(crate) struct Kind {
 /// Every reply is given exactly once, at once or later, by any thread. Whoever calls holds no lock.
 pub(crate) trait Data: Send + Sync + 'static {
     /// Reads up to `len` bytes; fewer only at the end of the file.
-    fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData);
+    fn read(
+        &self,
+        from: Caller,
+        file: &Arc<Opened>,
+        place: (u64, u32),
+        kept: Kept,
+        reply: ReplyData,
+    );
 
     /// Writes all of the data, or says how much of it was written before an error. Room for it has
     /// been taken already if it had to wait before, see [`Data::room`].

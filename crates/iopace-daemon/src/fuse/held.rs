@@ -1,12 +1,13 @@
 //! Requests of programs that wait for their answer, and those among them that are being killed.
 //!
 //! A program whose request the kernel has handed to us cannot be killed before we answer, whatever
-//! it waits for. The kernel would tell us of its signal, but the library does not pass that on; so
-//! a look is taken at the callers of requests that wait for long, and who is being killed gets
-//! `EINTR`. What was asked for goes on or is given up; its result is thrown away. While it goes on,
-//! nothing else changes the same file (running.rs).
+//! it waits for. The kernel tells of its first signal and not which one it is; so a look is taken
+//! at the callers of requests that wait for long, and who is being killed gets `EINTR`. The request
+//! goes on or is given up, and its result is thrown away. While it goes on, nothing else changes
+//! the same file (running.rs).
 
 mod operations;
+mod whole;
 
 use super::data::Operation;
 use super::running::{Running, Touch};
@@ -14,18 +15,30 @@ use crate::buffer::Buffer;
 use crate::io::pool::Pool;
 use crate::job::Progress;
 use crate::memory::Memory;
-use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use iopace_core::request::{DiskError, Outcome};
 use iopace_core::time::Instant;
+use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use operations::{Due, Owed, Turn};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+pub(crate) use whole::Whole;
+
+/// Where the kernel puts what a read gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Into the page cache. Once the thread that asked is gone, this was reading ahead: nobody
+    /// sees its error, and whoever needs its pages reads them again.
+    Cached,
+    /// Into the memory of a program, which may wait for it when the thread that asked is gone
+    /// (asynchronous I/O).
+    Direct,
+}
 
 /// Where the answer goes.
 pub(crate) enum Reply {
-    /// To a read.
-    Data(ReplyData),
+    /// To a read; of what kind.
+    Data(ReplyData, Kept),
     /// To a write of so many bytes.
     Write(ReplyWrite, u32),
     /// To a sync.
@@ -39,7 +52,7 @@ pub(crate) enum Reply {
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Reply::Data(_) => "Data",
+            Reply::Data(..) => "Data",
             Reply::Write(..) => "Write",
             Reply::Done(_) => "Done",
             Reply::Piece(_) => "Piece",
@@ -48,32 +61,10 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// A request in pieces. It ends well with the last of them, or badly with the first that fails.
-#[derive(Debug)]
-pub(crate) struct Whole(Mutex<(usize, Option<ReplyEmpty>)>);
-
-impl Whole {
-    /// One of so many pieces.
-    pub(crate) fn new(count: usize, reply: ReplyEmpty) -> Arc<Whole> {
-        Arc::new(Whole(Mutex::new((count, Some(reply)))))
-    }
-
-    fn done(&self, result: Result<(), Errno>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 -= 1;
-        let is_over = state.0 == 0 || result.is_err();
-        let Some(reply) = state.1.take_if(|_| is_over) else { return };
-        match result {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
-    }
-}
-
 impl Reply {
     fn error(self, errno: Errno) {
         match self {
-            Reply::Data(reply) => reply.error(errno),
+            Reply::Data(reply, _) => reply.error(errno),
             Reply::Write(reply, _) => reply.error(errno),
             Reply::Done(reply) => reply.error(errno),
             Reply::Piece(whole) => whole.done(Err(errno)),
@@ -124,6 +115,10 @@ impl Waiting {
 
     fn is_waited_for(&self) -> bool {
         self.lock().reply.is_some()
+    }
+
+    fn is_cached_read(&self) -> bool {
+        matches!(self.lock().reply, Some(Reply::Data(_, Kept::Cached)))
     }
 
     fn take(&self) -> Option<Reply> {
@@ -293,9 +288,14 @@ impl Held {
     }
 
     /// Answers those that have waited since the look before the last and whose thread is being
-    /// killed or gone, as `is_killed` says, and carries out operations whose deadline has come. How
-    /// many were given up.
-    pub(crate) fn look(&self, now: Instant, is_killed: impl Fn(u32) -> bool) -> usize {
+    /// killed, as `is_killed` says, or is gone from a read ahead, as `is_gone` says, and carries
+    /// out operations whose deadline has come. How many were given up.
+    pub(crate) fn look(
+        &self,
+        now: Instant,
+        is_killed: impl Fn(u32) -> bool,
+        is_gone: impl Fn(u32) -> bool,
+    ) -> usize {
         let mut table = self.lock();
         let old = table.old;
         table.old = table.seen;
@@ -306,7 +306,7 @@ impl Held {
         let mut count = 0;
         for (number, waiting) in all {
             if waiting.is_waited_for()
-                && is_killed(waiting.pid)
+                && (is_killed(waiting.pid) || waiting.is_cached_read() && is_gone(waiting.pid))
                 && let Some(reply) = waiting.give_up()
             {
                 reply.error(Errno::EINTR);
@@ -342,7 +342,7 @@ impl Ticket {
         }
         let Some(reply) = self.waiting.take() else { return };
         match (outcome, reply) {
-            (Outcome::Ok, Reply::Data(reply)) => reply.data(data.as_slice()),
+            (Outcome::Ok, Reply::Data(reply, _)) => reply.data(data.as_slice()),
             (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
             (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),

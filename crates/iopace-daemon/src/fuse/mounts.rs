@@ -246,13 +246,13 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
     let tree = Arc::clone(&served.0);
     let seen = Arc::clone(&tree);
     let is_emulated = backing.is_emulated();
-    let on_start = |notifier, place: &Place| {
+    let on_start = |notifier, control, place: &Place| {
         if !is_emulated {
             place.read_ahead(FUSE_READ_AHEAD_KB);
         }
         let (major, minor) = place.device;
         seen.mounted_as(rustix::fs::makedev(major, minor));
-        if let Err(error) = seen.trim_with(notifier) {
+        if let Err(error) = seen.trim_with(notifier, control) {
             tracing::warn!(%error, "the kernel is not asked to forget files");
         }
     };

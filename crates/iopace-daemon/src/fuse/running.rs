@@ -12,11 +12,13 @@
 //! others carry out (held.rs): writes that had to wait, direct ones and copies.
 
 mod parked;
+mod refuse;
 
 use crate::io::pool::Pool;
 use crate::limits::{FUSE_THREADS, OPERATION_THREADS, PARKED_THREADS};
-use fuser::{Errno, INodeNo, Notifier};
+use iopace_fuse::{Control, Errno, INodeNo, Notifier, Request};
 use parked::{Parked, Parks};
+pub(crate) use refuse::Refuse;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,12 +35,6 @@ thread_local! {
         static LAST: AtomicUsize = AtomicUsize::new(0);
         LAST.fetch_add(1, SeqCst) % ROWS
     };
-}
-
-/// A reply that may be an error.
-pub(crate) trait Refuse {
-    /// Gives the error.
-    fn refuse(self, errno: Errno);
 }
 
 /// What an operation changes: up to two files or directories, by their numbers.
@@ -74,6 +70,8 @@ pub(crate) struct Running {
     /// gave no threads.
     pool: OnceLock<Option<Pool<Arc<dyn Parks>>>>,
     notifier: OnceLock<Notifier>,
+    /// The threads that receive, and what waits for one.
+    control: OnceLock<Control>,
 }
 
 /// What waits for what.
@@ -244,6 +242,11 @@ impl Running {
         self.order().parked.iter().filter(|parked| parked.is_waiting()).count()
     }
 
+    /// How many wait for a thread, as their users hold as many as they may.
+    pub(crate) fn queued_count(&self) -> usize {
+        self.control.get().map_or(0, |control| control.counts().1)
+    }
+
     /// The mount is gone, and its callers have had an error: who still waits never begins.
     pub(crate) fn end(&self) {
         let mut order = self.order();
@@ -268,7 +271,7 @@ impl Running {
         Late { running: self, stand }
     }
 
-    /// Gives up those whose caller is being killed or gone, as `is_killed` says, if they were
+    /// Gives up those whose caller is being killed, as `is_killed` says, if they were
     /// under way at the last look already. How many.
     pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
         let mut count = 0;
@@ -282,12 +285,24 @@ impl Running {
         for kept in parked.iter().filter(|kept| kept.was_seen() && is_killed(kept.pid())) {
             count += usize::from(kept.refuse(Errno::EINTR));
         }
-        count
+        count + self.look_at_queued(&is_killed)
     }
 
     /// How the kernel is told from now on.
     pub(crate) fn notify_with(&self, notifier: Notifier) {
         let _ = self.notifier.set(notifier);
+    }
+
+    /// How what waits for a thread is looked at from now on.
+    pub(crate) fn control_with(&self, control: Control) {
+        let _ = self.control.set(control);
+    }
+
+    /// Gives up what waits for a thread, and never began. The kernel says whose caller has got a
+    /// signal, and `is_killed` whether that one ends it.
+    fn look_at_queued(&self, is_killed: &impl Fn(u32) -> bool) -> usize {
+        let killed = |request: &Request| is_killed(request.pid());
+        self.control.get().map_or(0, |control| control.give_up_queued(killed))
     }
 
     /// Tells the kernel to ask anew for names, each in its directory. What is mounted on one of
@@ -372,19 +387,6 @@ impl Running {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-macro_rules! refuse {
-    ($($reply:ident),*) => {
-        $(impl Refuse for fuser::$reply {
-            fn refuse(self, errno: Errno) {
-                self.error(errno);
-            }
-        })*
-    };
-}
-
-refuse!(ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty);
-refuse!(ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr);
 
 #[cfg(test)]
 mod tests;

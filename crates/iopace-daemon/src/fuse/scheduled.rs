@@ -12,7 +12,7 @@ mod operations;
 mod writes;
 
 use super::data::{Caller, Data, FileState, Kind, LateWrite, Opened, Operation, WriteMode};
-use super::held::{Held, Reply, Room, Whole};
+use super::held::{Held, Kept, Reply, Room, Whole};
 use super::layout::Layout;
 use super::regions::{Region, Regions};
 use super::running::{Running, Touch};
@@ -26,9 +26,9 @@ use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
 use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
-use fuser::{ReplyData, ReplyEmpty};
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::units::Bytes;
+use iopace_fuse::{ReplyData, ReplyEmpty};
 use rustix::fs::OFlags;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -191,7 +191,14 @@ fn emulated(layout: &Layout, file: &Opened, offset: u64, len: u64) -> Extent {
 }
 
 impl Data for Scheduled {
-    fn read(&self, from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData) {
+    fn read(
+        &self,
+        from: Caller,
+        file: &Arc<Opened>,
+        (offset, len): (u64, u32),
+        kept: Kept,
+        reply: ReplyData,
+    ) {
         let pays = self.who.of(from);
         let rest = SCRATCH.with_borrow_mut(|scratch| {
             if scratch.len() < len as usize {
@@ -214,7 +221,7 @@ impl Data for Scheduled {
         let Some(reply) = late.take() else { return };
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.past_cache = past_cache;
-        let ticket = self.hold((from, Touch::NOTHING), Reply::Data(reply), None);
+        let ticket = self.hold((from, Touch::NOTHING), Reply::Data(reply, kept), None);
         let who = (pays.task(), pays.group());
         self.submit(self.job(who, Op::Read, extent, (Some(target), ticket)));
     }

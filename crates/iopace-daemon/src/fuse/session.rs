@@ -6,8 +6,8 @@ use super::mounting::probe::{Answer, probe};
 use super::mounting::table::{self, Entry};
 use super::mounting::walk::OpenDirectory;
 use super::mounting::{How, MountError, UnmountError, abort, mount, unless_used, unmount};
-use crate::limits::{CUT_PATIENCE, FUSE_THREADS, PROBE_PATIENCE};
-use fuser::{Config, Filesystem, Notifier, SessionACL};
+use crate::limits::{CUT_PATIENCE, PROBE_PATIENCE};
+use iopace_fuse::{Control, Filesystem, Notifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
 use std::io;
@@ -30,8 +30,6 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     /// What the directory's own file system forbids.
     pub(crate) flags: MountFlags,
-    /// Threads that receive requests.
-    pub(crate) threads: usize,
 }
 
 impl Options {
@@ -42,7 +40,6 @@ impl Options {
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
             flags: MountFlags::empty(),
-            threads: FUSE_THREADS,
         }
     }
 }
@@ -123,13 +120,14 @@ pub(crate) struct Session {
 
 impl Session {
     /// Mounts `filesystem` at a directory given in full, and serves it. `on_start` is given what
-    /// it takes to notify the kernel, and the place, before anything is served; `on_end` is called
-    /// by a thread of its own when nobody can reach the file system any more, whoever unmounted it.
+    /// it takes to notify the kernel, to look at what waits, and the place, before anything is
+    /// served; `on_end` is called by a thread of its own when nobody can reach the file system any
+    /// more, whoever unmounted it.
     pub(crate) fn start<F: Filesystem>(
         filesystem: F,
         mountpoint: &Path,
         options: &Options,
-        on_start: impl FnOnce(Notifier, &Place),
+        on_start: impl FnOnce(Notifier, Control, &Place),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Session, MountError> {
         let mountpoint = OpenDirectory::open(mountpoint)?;
@@ -142,7 +140,7 @@ impl Session {
         filesystem: F,
         (mountpoint, options): (&OpenDirectory, &Options),
         on_attached: impl FnOnce() -> Result<(), MountError>,
-        on_start: impl FnOnce(Notifier, &Place),
+        on_start: impl FnOnce(Notifier, Control, &Place),
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Session, MountError> {
         let mut how = How {
@@ -164,18 +162,13 @@ impl Session {
             place.cut();
             return Err(error);
         }
-        let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-        let mut config = Config::default();
-        config.acl = acl;
-        config.n_threads = Some(options.threads.max(1));
-        config.clone_fd = true;
         let kept = device.try_clone().map_err(failed)?;
         let (sender, ended) = mpsc::sync_channel(1);
         let to_cut = Arc::new(AtomicBool::new(false));
         let is_cut = Arc::clone(&to_cut);
-        let served = fuser::Session::from_fd(filesystem, device, acl, config);
+        let served = iopace_fuse::Session::from_fd(filesystem, device);
         let started = served.and_then(|session| {
-            on_start(session.notifier(), &place);
+            on_start(session.notifier(), session.control(), &place);
             let name = mountpoint.to_owned();
             thread::Builder::new().name("fuse".into()).spawn(move || {
                 if let Err(error) = session.run() {

@@ -1,10 +1,10 @@
 //! The smallest file system that a mount can be tried with: the files of one directory, without
 //! those of its subdirectories. What the tests of mounting use.
 
-use fuser::{
+use iopace_fuse::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
-    OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyWrite, Request, WriteFlags,
+    OpenFlags, ReleaseFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::BTreeMap;
@@ -95,7 +95,6 @@ fn attributes(ino: u64, stat: &Stat, root: &File) -> io::Result<FileAttr> {
         atime: time,
         mtime: time,
         ctime: time,
-        crtime: time,
         kind,
         perm: (stat.st_mode & 0o7777) as u16,
         nlink: 1,
@@ -103,7 +102,6 @@ fn attributes(ino: u64, stat: &Stat, root: &File) -> io::Result<FileAttr> {
         gid: stat.st_gid,
         rdev: 0,
         blksize: 4096,
-        flags: 0,
     })
 }
 
@@ -203,7 +201,7 @@ impl Filesystem for Tiny {
         handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
-        _: bool,
+        _: ReleaseFlags,
         reply: ReplyEmpty,
     ) {
         self.inner().open.remove(&handle.0);

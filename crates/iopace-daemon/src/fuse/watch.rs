@@ -6,6 +6,8 @@ use super::regions::Regions;
 use super::running::Running;
 use crate::clock;
 use crate::device::Device;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -42,7 +44,7 @@ impl Watch {
         let run = move || {
             let mut is_odd = false;
             while !is_over(&stop) {
-                let count = held.look(clock::now(), is_killed) + running.look(is_killed);
+                let count = held.look(clock::now(), is_killed, is_gone) + running.look(is_killed);
                 if count > 0 {
                     tracing::info!(count, "requests of killed programs were given up");
                 }
@@ -79,19 +81,18 @@ impl Drop for Watch {
     }
 }
 
-/// Whether a thread is being killed and waits only for us, or is gone: what it has left behind is
-/// read-ahead, whose pages are locked for everybody else until it is answered.
+/// Whether a thread is being killed and waits only for us. One that cannot be looked at (`hidepid`)
+/// counts as alive: an error that nobody has caused is worse than a program that ends late.
 fn is_killed(pid: u32) -> bool {
-    if pid == 0 {
-        return false;
-    }
-    match std::fs::read_to_string(format!("/proc/{pid}/status")) {
-        Ok(status) => has_kill(&status),
-        Err(error) => {
-            let gone = error.raw_os_error() == Some(libc::ESRCH);
-            gone || error.kind() == io::ErrorKind::NotFound
-        }
-    }
+    let status = || std::fs::read_to_string(format!("/proc/{pid}/status"));
+    pid != 0 && status().is_ok_and(|status| has_kill(&status))
+}
+
+/// Whether a thread is gone. A program can be alive all the same, and wait for what that thread has
+/// begun. Asked of the kernel itself, as `/proc` may hide the threads of others.
+fn is_gone(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    test_kill_process(pid) == Err(Errno::SRCH)
 }
 
 fn has_kill(status: &str) -> bool {
@@ -120,6 +121,20 @@ mod tests {
         assert!(!is_killed(std::process::id()));
         let mut child = std::process::Command::new("true").spawn().expect("a process");
         child.wait().expect("it ends");
-        assert!(is_killed(child.id()), "nobody waits any more");
+        assert!(is_gone(child.id()) && !is_killed(child.id()));
+        assert!(!is_gone(0) && !is_gone(u32::MAX) && !is_gone(std::process::id()));
+        assert!(!is_gone(1), "also of another user's");
+        let (sender, id) = std::sync::mpsc::sync_channel(1);
+        let ended = std::thread::spawn(move || {
+            let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            sender.send(own).expect("it is heard");
+            own
+        });
+        let id = id.recv().expect("a thread");
+        assert_eq!(ended.join().expect("it ends"), id);
+        // The kernel lets a thread go some time after it was joined.
+        while !is_gone(id) {
+            std::thread::yield_now();
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! What the file system below refuses is refused in the same way, and nobody else hears of it.
 
 use crate::Mounted;
-use fuser::{
+use iopace_daemon::buffer::Buffer;
+use iopace_fuse::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, Request,
 };
-use iopace_daemon::buffer::Buffer;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -31,7 +31,6 @@ fn attributes(ino: u64) -> FileAttr {
         atime: UNIX_EPOCH,
         mtime: UNIX_EPOCH,
         ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
         kind: if is_root { FileType::Directory } else { FileType::RegularFile },
         perm: 0o755,
         nlink: 1,
@@ -39,7 +38,6 @@ fn attributes(ino: u64) -> FileAttr {
         gid: 0,
         rdev: 0,
         blksize: 4096,
-        flags: 0,
     }
 }
 
@@ -88,7 +86,8 @@ impl Filesystem for Bad {
 fn a_read_that_fails_is_an_error_and_never_zeroes() {
     let mut session = None;
     let prepare = |below: &Path| {
-        session = Some(fuser::spawn_mount(Bad, below, &Config::default()).expect("it mounts"));
+        session =
+            Some(iopace_fuse::spawn_mount(Bad, below, &Config::default()).expect("it mounts"));
     };
     let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
     let bad = File::open(mounted.at("bad")).expect("opens");

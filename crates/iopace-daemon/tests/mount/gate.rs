@@ -1,7 +1,7 @@
 //! A file system below that keeps single calls waiting while it answers all others: what comes
 //! later could go first there.
 
-use fuser::{
+use iopace_fuse::{
     BackgroundSession, Config, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, ReplyWrite,
     Request, Session, TimeOrNow, WriteFlags,
@@ -111,7 +111,6 @@ impl State {
             atime: time,
             mtime: time,
             ctime: time,
-            crtime: time,
             kind: if is_root { FileType::Directory } else { FileType::RegularFile },
             perm: 0o777,
             nlink: 1,
@@ -119,7 +118,6 @@ impl State {
             gid: 0,
             rdev: 0,
             blksize: 4096,
-            flags: 0,
         }
     }
 }
@@ -131,7 +129,7 @@ impl Filesystem for Gate {
                 let found = self.lock().attributes(INodeNo(place as u64 + 2));
                 reply.entry(&Duration::ZERO, &found, Generation(0));
             }
-            None => reply.error(fuser::Errno::ENOENT),
+            None => reply.error(iopace_fuse::Errno::ENOENT),
         }
     }
 
@@ -156,10 +154,6 @@ impl Filesystem for Gate {
         _: Option<TimeOrNow>,
         _: Option<SystemTime>,
         _: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
         let mut state = self.lock();

@@ -12,6 +12,7 @@ mod pages;
 #[cfg(feature = "nightly")]
 mod rates;
 mod stalled;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 

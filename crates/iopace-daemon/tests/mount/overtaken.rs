@@ -3,8 +3,8 @@
 
 use crate::gate::{Gate, Keep, SIZE};
 use crate::{Mounted, wait_for};
-use fuser::BackgroundSession;
 use iopace_daemon::config::DaemonConfig;
+use iopace_fuse::BackgroundSession;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -11,9 +11,9 @@ use super::super::running::Touch;
 use super::{Held, Reply, Ticket, Waiting};
 use crate::io::pool::Pool;
 use crate::limits::{OPERATION_THREADS, OPERATIONS_OWED_MAX, OPERATIONS_OWED_TOTAL_MAX};
-use fuser::Errno;
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
+use iopace_fuse::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -72,7 +72,7 @@ fn what_fails_or_whose_caller_is_killed_gets_an_error_and_is_not_carried_out() {
     }
     let (ticket, said) = held(&all, None);
     let now = Instant(5);
-    assert_eq!([1, 2, 3].map(|_| all.look(now, |pid| pid == 7)), [0, 0, 1]);
+    assert_eq!([1, 2, 3].map(|_| all.look(now, |pid| pid == 7, |_| false)), [0, 0, 1]);
     assert_eq!(end(&said).1, Err(libc::EINTR));
     answer(ticket, Outcome::Ok);
     assert!(said.try_recv().is_err(), "it is not carried out after all");
@@ -83,13 +83,23 @@ fn what_fails_or_whose_caller_is_killed_gets_an_error_and_is_not_carried_out() {
     assert!(said.try_recv().is_err() && all.count() == 0);
 }
 
+/// A program can wait for what a thread of its has begun that is gone since.
+#[test]
+fn who_is_gone_may_still_be_waited_for() {
+    let all = Arc::new(Held::default());
+    let (ticket, said) = held(&all, None);
+    assert_eq!([1, 2, 3, 4].map(|_| all.look(Instant(5), |_| false, |_| true)), [0; 4]);
+    answer(ticket, Outcome::Ok);
+    assert_eq!(end(&said).1, Ok(()));
+}
+
 #[test]
 fn a_deadline_has_it_carried_out_and_it_stays_in_line() {
     let all = Arc::new(Held::default());
     let now = Instant(5);
     let (ticket, said) = held(&all, Some(now + Nanos::from_secs(1)));
     let (patient, patient_said) = held(&all, None);
-    let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false);
+    let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false, |_| false);
     let _ = [1, 2, 3, 999].map(look);
     assert!(said.try_recv().is_err(), "not yet");
     let _ = [1_000, 1_500, 2_000].map(look);
@@ -107,12 +117,12 @@ fn there_is_a_bound_of_what_is_owed() {
     let all = Arc::new(Held::default());
     let now = Instant(5);
     let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| held(&all, Some(now))).collect();
-    let _ = [1, 2, 3].map(|_| all.look(now, |_| false));
+    let _ = [1, 2, 3].map(|_| all.look(now, |_| false, |_| false));
     assert_eq!(all.lock().owed.count(), OPERATIONS_OWED_MAX);
     let (one_more, said) = operation();
     let due = now + Nanos::from_secs(1);
     assert!(all.hold_operation(7, one_more, (GroupId(1), Some(due))).is_none());
-    let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false);
+    let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false, |_| false);
     let _ = [1, 500, 999].map(look);
     assert!(said.try_recv().is_err(), "it waits like all others");
     let _ = look(1_000);
@@ -137,7 +147,7 @@ fn who_stands_in_no_line_is_given_up_like_all_others() {
     let all = Arc::new(Held::default());
     let now = Instant(5);
     let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| held(&all, Some(now))).collect();
-    let _ = [1, 2, 3].map(|_| all.look(now, |_| false));
+    let _ = [1, 2, 3].map(|_| all.look(now, |_| false, |_| false));
     let one_more = || {
         let (operation, said) = operation();
         let due = (GroupId(1), Some(now + Nanos::from_secs(1)));
@@ -146,7 +156,7 @@ fn who_stands_in_no_line_is_given_up_like_all_others() {
     };
     let said = one_more();
     assert_eq!(all.count(), 1);
-    let _ = [1, 2, 3].map(|_| all.look(now, |pid| pid == 8));
+    let _ = [1, 2, 3].map(|_| all.look(now, |pid| pid == 8, |_| false));
     assert_eq!(end(&said).1, Err(libc::EINTR));
     wait_for(&all, 0);
     let said = one_more();
@@ -201,7 +211,7 @@ fn is_kept_back(running: &Running) -> bool {
 fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
     let running = Arc::new(Running::default());
     let all = Arc::new(Held::new(&running));
-    let look = || all.look(Instant(5), |pid| pid == 7);
+    let look = || all.look(Instant(5), |pid| pid == 7, |_| false);
     let (ticket, said) = write_of(&all);
     assert!(ticket.waiter().begin());
     assert_eq!([1, 2, 3].map(|_| look()), [0, 0, 0], "just begun, as far as a look can tell");
@@ -216,7 +226,7 @@ fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
 fn nobody_waits_for_what_is_not_carried_out() {
     let running = Arc::new(Running::default());
     let all = Arc::new(Held::new(&running));
-    let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |pid| pid == 7));
+    let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |pid| pid == 7, |_| false));
     let (never_begun, said) = write_of(&all);
     assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
     assert!(!is_kept_back(&running) && !never_begun.waiter().begin());

@@ -4,14 +4,14 @@ use super::payers::Payers;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::fuse::data::Caller;
-use crate::fuse::held::{Held, Reply, Whole};
+use crate::fuse::held::{Held, Kept, Reply, Whole};
 use crate::fuse::running::Touch;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
 use crate::nbd::pieces::{PIECE_BYTES, pieces};
-use fuser::{Errno, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite};
 use iopace_core::request::{Extent, Op};
 use iopace_core::units::Bytes;
+use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite};
 use rustix::fs::FallocateFlags;
 use std::cell::RefCell;
 use std::path::Path;
@@ -126,7 +126,7 @@ impl ImageFile {
             Some(reply)
         });
         let Some(reply) = rest else { return };
-        let ticket = self.hold(from, Reply::Data(reply));
+        let ticket = self.hold(from, Reply::Data(reply, Kept::Direct));
         self.submit(from, Op::Read, vec![(extent, ticket)], (Buffer::default(), false));
     }
 

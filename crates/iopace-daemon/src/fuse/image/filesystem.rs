@@ -5,9 +5,9 @@ use crate::clock::FileTime;
 use crate::fuse::data::Caller;
 use crate::io::target::Target;
 use crate::limits::{FUSE_WRITE_BYTES_MAX, IMAGE_BACKGROUND_MAX};
-use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
+use iopace_fuse::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReleaseFlags, RenameFlags, ReplyAttr,
     ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
@@ -73,7 +73,6 @@ impl ImageTree {
             atime: self.made,
             mtime: self.made,
             ctime: self.made,
-            crtime: self.made,
             kind,
             perm,
             nlink: if file.is_some() { 1 } else { 2 },
@@ -81,7 +80,6 @@ impl ImageTree {
             gid: getegid().as_raw(),
             rdev: 0,
             blksize: BLOCK,
-            flags: 0,
         })
     }
 }
@@ -133,10 +131,6 @@ impl Filesystem for ImageTree {
         _: Option<TimeOrNow>,
         _: Option<FileTime>,
         _: Option<FileHandle>,
-        _: Option<FileTime>,
-        _: Option<FileTime>,
-        _: Option<FileTime>,
-        _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
         let Some(found) = self.attributes(id) else { return reply.error(Errno::ENOENT) };
@@ -208,7 +202,7 @@ impl Filesystem for ImageTree {
         handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
-        _: bool,
+        _: ReleaseFlags,
         reply: ReplyEmpty,
     ) {
         let closed = self.opened().try_remove(handle.0 as usize);

@@ -89,7 +89,7 @@ pub(crate) fn start(daemon: &Arc<Daemon>, mountpoint: PathBuf) -> Result<(), Sta
     // Held while it is mounted, so that an end that comes at once finds it here.
     let mut shown = images.lock();
     let tree = ImageTree::new(files, made);
-    let session = Session::start(tree, &mountpoint, &Options::new(SOURCE), |_, _| {}, on_end)?;
+    let session = Session::start(tree, &mountpoint, &Options::new(SOURCE), |_, _, _| {}, on_end)?;
     let place = session.place().clone();
     let record = daemon.config().runtime.as_ref().and_then(|runtime| {
         let record = record::Record {

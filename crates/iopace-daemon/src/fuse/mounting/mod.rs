@@ -1,9 +1,9 @@
 //! Mounting and unmounting as such: by the kernel for root, by `fusermount3` for everybody else.
 //!
-//! fuser could mount by itself, but as root it sets no subtype (the table of mounts would not say
-//! that a mount is ours), and it unmounts by path whatever has come to be there, which for a mount
-//! over itself may be the file system below. So fuser gets an open `/dev/fuse`, and where that is
-//! mounted is decided here: at a directory that is open, not at a path that others can change.
+//! The protocol crate mounts for tests only: it unmounts by path whatever has come to be there,
+//! which for a mount over itself may be the file system below. So it gets an open `/dev/fuse`, and
+//! where that is mounted is decided here: at a directory that is open, not at a path that others
+//! can change.
 
 pub mod abort;
 mod attach;

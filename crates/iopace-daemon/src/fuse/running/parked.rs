@@ -2,7 +2,7 @@
 //! file system below that has stalled would have all of them otherwise.
 
 use super::{Refuse, Touch};
-use fuser::Errno;
+use iopace_fuse::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 

@@ -39,11 +39,11 @@ impl Bench {
     }
 
     fn options(&self) -> Options {
-        Options { threads: 2, ..Options::new(self.directory.path().display().to_string()) }
+        Options::new(self.directory.path().display().to_string())
     }
 
     fn start(&self, filesystem: Tiny) -> Session {
-        Session::start(filesystem, self.mountpoint.path(), &self.options(), |_, _| (), || ())
+        Session::start(filesystem, self.mountpoint.path(), &self.options(), |_, _, _| (), || ())
             .expect("mounted")
     }
 
@@ -93,7 +93,7 @@ fn over_the_directory_itself_paths_do_not_change() {
     let Some(bench) = Bench::new() else { return };
     let place = bench.directory.path();
     let session =
-        Session::start(Tiny::new(bench.root()), place, &bench.options(), |_, _| (), || ());
+        Session::start(Tiny::new(bench.root()), place, &bench.options(), |_, _, _| (), || ());
     let session = session.expect("mounted");
     fs::write(place.join("new"), "through the mount").expect("written");
     assert_eq!(session.end(HANG), Ended::default());
@@ -109,7 +109,7 @@ fn the_flags_of_the_directory_are_inherited() {
         Tiny::new(bench.root()),
         bench.mountpoint.path(),
         &options,
-        |_, _| (),
+        |_, _, _| (),
         || (),
     );
     let table = fs::read_to_string("/proc/self/mountinfo").expect("read");
@@ -143,7 +143,7 @@ fn somebody_else_may_unmount() {
         Tiny::new(bench.root()),
         bench.mountpoint.path(),
         &bench.options(),
-        |_, _| (),
+        |_, _, _| (),
         on_end,
     );
     let session = session.expect("mounted");
@@ -267,7 +267,7 @@ fn a_place_that_cannot_be_mounted_says_why() {
     ];
     for (path, reason) in cases {
         let refused =
-            Session::start(Tiny::new(bench.root()), &path, &bench.options(), |_, _| (), || ());
+            Session::start(Tiny::new(bench.root()), &path, &bench.options(), |_, _, _| (), || ());
         let error = refused.expect_err("no directory").to_string();
         assert!(error.contains(reason) && error.contains(&*path.to_string_lossy()), "{error}");
     }
@@ -289,7 +289,7 @@ fn nobody_is_served_before_it_was_looked_again() {
         Tiny::new(bench.root()),
         (&mountpoint, &options),
         on_attached,
-        |_, _| panic!("it is not served"),
+        |_, _, _| panic!("it is not served"),
         || (),
     );
     assert!(matches!(refused, Err(MountError::InUse(..))), "{refused:?}");

@@ -5,7 +5,7 @@ use super::forbids::Forbids;
 use super::inode::{Inode, ROOT, descriptors};
 use super::{Tree, credentials, refused};
 use crate::clock::{EPOCH, FileTime};
-use fuser::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
+use iopace_fuse::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
 use rustix::fs::{AtFlags, FileType as Kind, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::process::{Gid, Uid};
 use std::io;
@@ -197,7 +197,6 @@ pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
         atime: from_time(stat.st_atime, stat.st_atime_nsec),
         mtime: from_time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: from_time(stat.st_ctime, stat.st_ctime_nsec),
-        crtime: EPOCH,
         kind: to_kind(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
         perm: mode as u16,
         nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
@@ -206,7 +205,6 @@ pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
         // The kernel encodes device numbers here as it does there, in the lower 32 bits.
         rdev: device,
         blksize: u32::try_from(stat.st_blksize).unwrap_or(4096),
-        flags: 0,
     }
 }
 
@@ -243,13 +241,15 @@ fn to_time(wanted: Option<TimeOrNow>) -> Timespec {
             tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: since.subsec_nanos().into(),
         },
-        // fuser 0.18 makes of a time before 1970, `seconds` (negative) and `nanos`, the point
-        // `-seconds` and `nanos` before 1970. This undoes it, exactly.
         Err(before) => {
             let before = before.duration();
-            Timespec {
-                tv_sec: 0i64.checked_sub_unsigned(before.as_secs()).unwrap_or(i64::MIN),
-                tv_nsec: before.subsec_nanos().into(),
+            let seconds = 0i64.checked_sub_unsigned(before.as_secs()).unwrap_or(i64::MIN);
+            match before.subsec_nanos() {
+                0 => Timespec { tv_sec: seconds, tv_nsec: 0 },
+                nanos => Timespec {
+                    tv_sec: seconds.saturating_sub(1),
+                    tv_nsec: 1_000_000_000 - i64::from(nanos),
+                },
             }
         }
     }
@@ -264,7 +264,6 @@ pub(super) fn nothing() -> FileAttr {
         atime: EPOCH,
         mtime: EPOCH,
         ctime: EPOCH,
-        crtime: EPOCH,
         kind: FileType::RegularFile,
         perm: 0,
         nlink: 0,
@@ -272,6 +271,5 @@ pub(super) fn nothing() -> FileAttr {
         gid: 0,
         rdev: 0,
         blksize: 0,
-        flags: 0,
     }
 }

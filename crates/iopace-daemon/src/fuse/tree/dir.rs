@@ -10,7 +10,7 @@ use super::inode::Inode;
 use super::names::Entry;
 use super::{Tree, refused};
 use crate::io::file::File;
-use fuser::{
+use iopace_fuse::{
     FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus,
 };
 use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};

@@ -1,5 +1,6 @@
 //! The requests of the kernel: each is handed on and its reply given.
 
+use super::super::held::Kept;
 use super::attr::Wanted;
 use super::names::New;
 use super::replies::Turn::{Change, ChangeName, ChangeNames, Link, Look, LookAtNames};
@@ -8,11 +9,11 @@ use super::wishes::ask;
 use super::writing::{self, Copy, Write};
 use super::{Served, Tree};
 use crate::clock::FileTime;
-use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+use iopace_fuse::{
+    CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig, LockOwner,
+    OpenFlags, ReleaseFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyWrite, ReplyXattr, Request, SetxattrFlags, TimeOrNow, WriteFlags,
 };
 use rustix::fs::AtFlags;
 use std::ffi::OsStr;
@@ -54,10 +55,6 @@ impl Filesystem for Served {
         mtime: Option<TimeOrNow>,
         _: Option<FileTime>,
         handle: Option<FileHandle>,
-        _: Option<FileTime>,
-        _: Option<FileTime>,
-        _: Option<FileTime>,
-        _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
         let wanted = Wanted { mode, uid, gid, size, atime, mtime, handle };
@@ -200,12 +197,15 @@ impl Filesystem for Served {
         handle: FileHandle,
         offset: u64,
         len: u32,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        // As it is now: `fcntl(F_SETFL)` may have changed it since the open.
+        let is_direct = flags.0 & libc::O_DIRECT != 0;
+        let kept = if is_direct { Kept::Direct } else { Kept::Cached };
         match self.0.file(handle) {
-            Ok(file) => self.0.data.read(caller(request), &file, offset, len, reply),
+            Ok(file) => self.0.data.read(caller(request), &file, (offset, len), kept, reply),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -249,7 +249,7 @@ impl Filesystem for Served {
         handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
-        _: bool,
+        _: ReleaseFlags,
         reply: ReplyEmpty,
     ) {
         self.0.release(handle);
@@ -348,7 +348,7 @@ impl Filesystem for Served {
         name: &OsStr,
         value: &[u8],
         flags: i32,
-        _: u32,
+        _: SetxattrFlags,
         reply: ReplyEmpty,
     ) {
         let names = [name, OsStr::from_bytes(value)];

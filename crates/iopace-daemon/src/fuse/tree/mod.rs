@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// The inode with this number.
-    fn inode(&self, id: fuser::INodeNo) -> io::Result<Arc<Inode>> {
+    fn inode(&self, id: iopace_fuse::INodeNo) -> io::Result<Arc<Inode>> {
         self.inodes.get(id.0)
     }
 

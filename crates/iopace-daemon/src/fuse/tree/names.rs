@@ -6,7 +6,7 @@ use super::credentials::set_umask;
 use super::forbids::Forbids;
 use super::inode::{Inode, descriptors};
 use super::{Tree, refused};
-use fuser::{FileAttr, INodeNo};
+use iopace_fuse::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -7,7 +7,7 @@ use super::inode::{Inode, descriptors};
 use super::names::{Entry, check};
 use super::{Tree, refused};
 use crate::io::file::File as Real;
-use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
+use iopace_fuse::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::File;

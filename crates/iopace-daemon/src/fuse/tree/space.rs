@@ -2,7 +2,7 @@
 
 use super::super::data::Caller;
 use super::{Tree, refused};
-use fuser::{FileHandle, INodeNo};
+use iopace_fuse::{FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom, StatVfs};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

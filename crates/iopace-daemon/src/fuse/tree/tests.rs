@@ -13,13 +13,13 @@ mod twins;
 mod waiting;
 
 use super::super::data::{Caller, Data, Kind, LateWrite, Opened, Operation, WriteMode};
-use super::super::held::Room;
+use super::super::held::{Kept, Room};
 use super::inode::Inode;
 use super::{Options, Served, Tree};
 use crate::buffer::Buffer;
 use crate::memory::Memory;
-use fuser::{BackgroundSession, Config, MountOption, ReplyData, ReplyEmpty, Session, SessionACL};
 use iopace_core::request::{GroupId, TaskId};
+use iopace_fuse::{BackgroundSession, Config, MountOption, ReplyData, ReplyEmpty, Session};
 use rustix::io::ReadWriteFlags;
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -86,7 +86,14 @@ impl Plain {
 }
 
 impl Data for Plain {
-    fn read(&self, _from: Caller, file: &Arc<Opened>, offset: u64, len: u32, reply: ReplyData) {
+    fn read(
+        &self,
+        _from: Caller,
+        file: &Arc<Opened>,
+        (offset, len): (u64, u32),
+        _kept: Kept,
+        reply: ReplyData,
+    ) {
         match Plain::read_all(file, offset, len as usize) {
             Ok(data) => reply.data(data.as_slice()),
             Err(error) => reply.error(error.into()),
@@ -240,7 +247,7 @@ impl Mounted {
         change(&mut tree);
         let tree = Arc::new(tree);
         let session = mount_tree(&tree, &mount);
-        tree.trim_with(session.notifier()).unwrap();
+        tree.trim_with(session.notifier(), session.control()).unwrap();
         Some(Mounted { data, tree, session: Some(session), below, mount, plain, folder })
     }
 }
@@ -249,18 +256,15 @@ fn mount_tree(tree: &Arc<Tree>, mount: &Path) -> BackgroundSession {
     mount_any(Served(Arc::clone(tree)), mount)
 }
 
-fn mount_any(filesystem: impl fuser::Filesystem, mount: &Path) -> BackgroundSession {
-    let mut config = Config::default();
-    config.mount_options = vec![
+fn mount_any(filesystem: impl iopace_fuse::Filesystem, mount: &Path) -> BackgroundSession {
+    let mount_options = vec![
         MountOption::FSName("iopace".into()),
         MountOption::Subtype("test".into()),
         MountOption::DefaultPermissions,
         MountOption::Dev,
         MountOption::Suid,
     ];
-    config.acl = SessionACL::All;
-    config.n_threads = Some(3);
-    config.clone_fd = true;
+    let config = Config { mount_options, allow_other: true };
     Session::new(filesystem, mount, &config).unwrap().spawn().unwrap()
 }
 

@@ -11,7 +11,7 @@
 
 use super::Tree;
 use crate::limits::FUSE_TRIM_PERCENT;
-use fuser::{INodeNo, Notifier};
+use iopace_fuse::{Control, INodeNo, Notifier};
 use rustix::process::{Resource, Rlimit};
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -67,14 +67,20 @@ pub(super) fn files_for(descriptors: usize) -> usize {
 }
 
 impl Tree {
-    /// From now on the kernel is asked to forget when it knows too many files. Until then, and
+    /// From now on the kernel is asked to forget when it knows too many files, and what waits for
+    /// a thread is looked after. Until then, and
     /// where this is never called, it is not.
     ///
     /// # Errors
     ///
     /// There can be no further thread.
-    pub(crate) fn trim_with(self: &Arc<Self>, notifier: Notifier) -> io::Result<()> {
+    pub(crate) fn trim_with(
+        self: &Arc<Self>,
+        notifier: Notifier,
+        control: Control,
+    ) -> io::Result<()> {
         self.running.notify_with(notifier.clone());
+        self.running.control_with(control);
         let (wake, woken) = sync_channel(1);
         let tree = Arc::downgrade(self);
         thread::Builder::new().name("fuse-trim".into()).spawn(move || {

@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_WRITE_BYTES_MAX};
-use fuser::{InitFlags, KernelConfig};
+use iopace_fuse::{InitFlags, KernelConfig};
 
 /// What we ask of the kernel, each of it where it is there.
 ///

@@ -6,7 +6,7 @@ use super::super::held::Room;
 use super::super::running::Touch;
 use super::Tree;
 use super::replies::give;
-use fuser::{Errno, ReplyWrite};
+use iopace_fuse::{Errno, ReplyWrite};
 use std::io;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::super::data::Caller;
 use super::Tree;
 use super::credentials::prepare_thread;
 use super::forbids::Forbids;
-use fuser::INodeNo;
+use iopace_fuse::INodeNo;
 use rustix::fs::XattrFlags;
 use std::ffi::OsStr;
 use std::io;

@@ -3,7 +3,7 @@
 use super::{Mounted, mount_tree};
 use crate::fuse::mounting::{unless_used, unmount};
 use crate::fuse::tree::{Options, Tree};
-use fuser::BackgroundSession;
+use iopace_fuse::BackgroundSession;
 use rustix::mount::MountFlags;
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
