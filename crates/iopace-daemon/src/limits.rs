@@ -22,6 +22,17 @@ pub const MEMORY_DEFAULT: Bytes = Bytes::from_mib(256);
 /// all is less by this for each connection.
 pub const CONNECTION_OWN_BYTES: u64 = 64 << 10;
 
+/// The block of requests past the page cache: no disk has a larger logical one, and the kernel
+/// wants memory and places in multiples of that.
+pub const DIRECT_BLOCK_BYTES: u64 = 4096;
+
+/// How long an image that is locked is waited for: a process that was killed is gone by then, also
+/// on a busy machine; one that serves it keeps it.
+pub const LOCK_PATIENCE: Nanos = Nanos(2_000_000_000);
+
+/// The pause between two looks at such a lock.
+pub const LOCK_STEP: Duration = Duration::from_millis(5);
+
 /// What a connection takes without any request: 64 KiB of input and 32 KiB for small replies. Its
 /// stack is not counted, some 20 KiB.
 pub const CONNECTION_FIXED_BYTES: u64 = 96 << 10;

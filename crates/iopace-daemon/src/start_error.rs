@@ -24,6 +24,12 @@ pub enum StartError {
     /// A file that is in use.
     #[error("{0}: another process serves it already; stop that one, or open it read-only in both")]
     Locked(String),
+    /// The end of an image past the page cache.
+    #[error(
+        "{0}: its last {1} bytes cannot be reached past the page cache, in blocks of 4096: leave \
+         out --direct, or make it longer with 'truncate -s %4096 {0}'"
+    )]
+    Tail(String, u64),
     /// A file that cannot be opened.
     #[error("{path}: cannot be opened: {error}{hint}")]
     Open {

@@ -59,6 +59,50 @@ fn two_writers_of_one_image_are_refused_two_readers_are_not() {
     let _two = Running::start(path(&image), read_only);
 }
 
+/// As a daemon that was killed: the kernel closes its files a moment later.
+#[test]
+fn an_image_whose_lock_goes_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = Running::image(&folder, 1 << 20);
+    let dying = fs::File::open(&image).expect("opens");
+    dying.lock().expect("nobody else has it");
+    let late = std::thread::spawn(move || {
+        // SLEEP: the lock goes late on purpose; any time below the patience will do.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(dying);
+    });
+    drop(Running::start(path(&image), |_| {}));
+    late.join().expect("closed");
+}
+
+#[test]
+fn an_end_that_cannot_be_reached_is_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = Running::image(&folder, (1 << 20) + 512);
+    let text = start_error(path(&image), |config| config.devices[0].direct = true);
+    if text.contains("knows no --direct") {
+        println!("skipped: no O_DIRECT in the temporary folder");
+        return;
+    }
+    assert!(text.contains("last 512 bytes") && text.contains("truncate -s %4096"), "{text}");
+    let running = Running::start(path(&image), |_| {});
+    assert_eq!(running.client().session().size_bytes, (1 << 20) + 512);
+}
+
+#[test]
+fn a_request_of_64_mib_is_served() {
+    const LEN: usize = 64 << 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = Running::image(&folder, LEN as u64 + 4096);
+    let running = Running::start(path(&image), |_| {});
+    let mut client = running.client();
+    let data: Vec<u8> = (0..LEN).map(|at| (at / 4093) as u8).collect();
+    client.write(4096, &data, true).expect("written");
+    let mut back = vec![0; LEN];
+    client.read(4096, &mut back).expect("read");
+    assert!(back == data);
+}
+
 #[test]
 fn a_busy_socket_is_refused_a_stale_one_replaced_and_a_file_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -154,7 +154,7 @@ fn a_bad_magic_or_too_large_a_write_ends_the_connection() {
         stream.write_all(&[0; 28]).expect("sent");
         assert!(is_closed(&mut stream));
         let mut stream = opened(&running);
-        stream.write_all(&request(wire::CMD_WRITE, 0, 1, 0, 64 << 20)).expect("sent");
+        stream.write_all(&request(wire::CMD_WRITE, 0, 1, 0, 128 << 20)).expect("sent");
         assert!(is_closed(&mut stream));
     });
 }

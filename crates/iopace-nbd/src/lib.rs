@@ -85,7 +85,7 @@
 //! # Properties
 //! 1. Whatever bytes come, in whatever pieces, nothing panics, and the events are the same.
 //! 2. A connection holds 64 KiB of input, and in the handshake one option and the answer to it.
-//!    Payloads are never held; those of refused writes are skipped, those over 32 MiB end it.
+//!    Payloads are never held; those of refused writes are skipped, those over 64 MiB end it.
 //! 3. A request that is handed out lies within the export and asks only for what was offered.
 //! 4. Every request is handed out or rejected once, in the order of arrival; DISC ends the rest.
 //!
@@ -113,6 +113,6 @@ pub use replies::{BLOCK_STATUS_PIECES_MAX, BlockStatus, Replies};
 pub use request::{Command, Request};
 pub use server::{Server, ServerConfig};
 
-/// Largest read or write in bytes: what all clients may expect without asking (the protocol's
-/// section "Block size constraints").
-pub const MAX_REQUEST_LEN: u32 = 32 << 20;
+/// Largest read or write in bytes. All clients may expect 32 MiB without asking (the protocol's
+/// section "Block size constraints"); nbdkit serves 64 MiB, and clients count on that.
+pub const MAX_REQUEST_LEN: u32 = 64 << 20;

@@ -20,7 +20,7 @@ use crate::io::pool::Pool;
 use crate::io::target::{Places, Target};
 use crate::io::{Completions, Disk, IoDone, IoRequest};
 use crate::job::Job;
-use crate::limits::{self, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
+use crate::limits::{self, DIRECT_BLOCK_BYTES, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
 use about::{info, is_rotational};
@@ -85,6 +85,10 @@ impl FileDevice {
     ) -> Result<Arc<FileDevice>, StartError> {
         let opened = File::open(path, config.read_only, config.direct);
         let file = Arc::new(opened.map_err(|error| StartError::open(path, &error))?);
+        let tail = file.size_bytes() % DIRECT_BLOCK_BYTES;
+        if file.is_direct() && tail != 0 {
+            return Err(StartError::Tail(path.display().to_string(), tail));
+        }
         FileDevice::make(config, path, (file, None), choice, timers)
     }
 

@@ -1,7 +1,9 @@
 //! An open image file or block device, and each operation on it.
 
 use super::leaving::{Hold, Patience};
+use crate::clock;
 use crate::device::Allocation;
+use crate::limits::{LOCK_PATIENCE, LOCK_STEP};
 use iopace_core::request::{Extent, Op};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -11,6 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -28,7 +31,9 @@ pub struct File {
 }
 
 impl File {
-    /// Opens it and takes the lock that keeps a second daemon away.
+    /// Opens it and takes the lock that keeps a second daemon away. A daemon that was just killed
+    /// has it until the kernel has closed its files, so a lock that is held is asked for again for
+    /// [`LOCK_PATIENCE`].
     ///
     /// # Errors
     /// What the system said; `WouldBlock` if another process holds the lock.
@@ -45,7 +50,14 @@ impl File {
             let message = "neither a regular file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Self::lock(&file, read_only)?;
+        let begin = clock::now();
+        while let Err(error) = Self::lock(&file, read_only) {
+            let is_held = error.kind() == io::ErrorKind::WouldBlock;
+            if !is_held || clock::now().since(begin) >= LOCK_PATIENCE {
+                return Err(error);
+            }
+            thread::sleep(LOCK_STEP);
+        }
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
         Ok(File { file, size_bytes, is_block, is_directory: false, direct, hold: None })

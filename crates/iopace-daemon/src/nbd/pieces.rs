@@ -6,7 +6,7 @@ use iopace_core::units::Bytes;
 /// The longest request that goes to the device as one: that of a read or write. Longer ones
 /// (zeroes, trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever
 /// shares it would wait for minutes.
-pub(crate) const PIECE_BYTES: u64 = 32 << 20;
+pub(crate) const PIECE_BYTES: u64 = iopace_nbd::MAX_REQUEST_LEN as u64;
 
 /// Most pieces of one request, but for a rest: sixteen of the longest leave the connection the
 /// places that it has for requests.

@@ -3,6 +3,7 @@
 use super::super::DeviceInfo;
 use crate::config::DeviceConfig;
 use crate::io::file::File;
+use crate::limits::DIRECT_BLOCK_BYTES;
 use crate::measured::kernel_says_rotational;
 use iopace_core::sched::fifo;
 use std::path::Path;
@@ -13,13 +14,13 @@ pub(super) fn info(
     file: &File,
     io_engine: &'static str,
 ) -> DeviceInfo {
-    let block = if file.is_direct() { 4096 } else { 1 };
+    let block = if file.is_direct() { DIRECT_BLOCK_BYTES as u32 } else { 1 };
     DeviceInfo {
         name: config.name.clone(),
         kind: kind(file),
         path: Some(path.to_path_buf()),
         model: None,
-        size_bytes: if file.is_direct() { file.size_bytes() & !4095 } else { file.size_bytes() },
+        size_bytes: file.size_bytes(),
         read_only: config.read_only,
         direct: config.direct,
         rotational: is_rotational(path).unwrap_or(false),
