@@ -127,7 +127,7 @@ impl Who {
     /// Who pays for a request of this caller.
     pub(crate) fn of(&self, caller: Caller) -> Pays {
         if caller.pid == 0 {
-            return self.nobody(0);
+            return self.unseen(caller);
         }
         let key = (caller.pid, caller.uid);
         let now = self.proc.now();
@@ -139,15 +139,18 @@ impl Who {
             },
             Found::Unknown => match Facts::look(&*self.proc, key.0, &self.rules) {
                 Some(facts) => self.settle(key, facts, now),
-                None => self.nobody(key.0),
+                None => self.unseen(caller),
             },
         }
     }
 
-    /// One that cannot be seen, or is gone before anybody has seen it.
-    fn nobody(&self, pid: u32) -> Pays {
-        let task = Process { pid, start: 0 }.into();
-        Pays { task, is_kernel: false, claim: self.default.clone() }
+    /// Who pays for a caller that cannot be seen, or is gone before anybody has seen it: of all
+    /// that rules look at, only its user is known, as the kernel says it with the request.
+    fn unseen(&self, caller: Caller) -> Pays {
+        let task = Process { pid: caller.pid, start: 0 }.into();
+        let found = self.rules.find_user(caller.uid);
+        let claim = found.map_or(&self.default, |place| &self.ruled[place].0);
+        Pays { task, is_kernel: false, claim: claim.clone() }
     }
 
     /// Finds the group and keeps it.

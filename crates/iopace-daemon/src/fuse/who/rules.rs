@@ -194,6 +194,11 @@ impl Rules {
         let place = self.all.iter().position(|rule| rule.fits(traits))?;
         Some((place, self.all[place].test == Test::Map))
     }
+
+    /// The place of the first rule for this user, whatever else may be so.
+    pub(super) fn find_user(&self, uid: u32) -> Option<usize> {
+        self.all.iter().position(|rule| rule.test == Test::User(uid))
+    }
 }
 
 impl Rule {

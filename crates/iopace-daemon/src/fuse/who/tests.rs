@@ -115,6 +115,17 @@ fn a_shell_that_becomes_a_program_is_noticed() {
 }
 
 #[test]
+fn a_caller_that_is_gone_pays_as_its_user() {
+    let bench = Bench::new(&["program=rsync:/backup", "user=1000:/anna", "map=cgroup:/units"]);
+    let path = |pid, uid| bench.groups.path(bench.who.of(Caller { pid, uid, gid: uid }).group());
+    assert_eq!((path(7, 1000), path(7, 1001)), ("/anna".into(), "/".into()));
+    // Of another pid namespace: the kernel knows no number of it here.
+    assert_eq!((path(0, 1000), path(0, 1001)), ("/anna".into(), "/".into()));
+    bench.proc.start(7, "rsync");
+    assert_eq!(path(7, 1000), "/backup", "it is seen");
+}
+
+#[test]
 fn who_is_gone_makes_no_error() {
     let bench = Bench::new(&["program=*:/all"]);
     assert_eq!(bench.path(7), "/");
@@ -133,7 +144,7 @@ fn who_is_gone_makes_no_error() {
 fn who_cannot_be_seen_is_a_task_of_its_own() {
     let bench = Bench::new(&["program=*:/all", "user=1000:/people"]);
     bench.proc.start(7, "vi");
-    assert_eq!(bench.path(0), "/");
+    assert_eq!(bench.path(0), "/people");
     assert_eq!(bench.of(0).task(), bench.of(0).task());
     assert_ne!(bench.of(0).task(), bench.of(7).task());
     // Connections are counted from 1.
