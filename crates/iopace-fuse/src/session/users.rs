@@ -43,8 +43,8 @@ struct Slot(AtomicU64);
 pub(super) struct Parked {
     pub(super) uid: u32,
     pub(super) unique: u64,
-    /// It ends the use of a file, and is never refused: there are no more than open files.
-    pub(super) is_release: bool,
+    /// It is never refused, however much waits, see `is_kept` of `worker.rs`.
+    pub(super) is_kept: bool,
     pub(super) bytes: Vec<u8>,
     /// It is answered through this.
     pub(super) device: Arc<Device>,
@@ -255,7 +255,7 @@ impl Table {
         let own_max = if uid == ROOT { QUEUED_BYTES } else { QUEUED_USER_BYTES };
         let own = self.queues.get(&uid).map_or(0, |queue| queue.bytes);
         if own > 0
-            && !parked.is_release
+            && !parked.is_kept
             && (own + cost > own_max || others_bytes + cost > QUEUED_BYTES)
         {
             return Err(parked);

@@ -6,16 +6,31 @@ use super::users::{Entered, Parked};
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::filesystem::Filesystem;
-use crate::parse::{Malformed, Operation, parse};
+use crate::flags::WriteFlags;
+use crate::parse::{Layout, Malformed, Operation, parse};
 use crate::reply::Raw;
 use crate::wire::input::InHeader;
-use crate::wire::opcode::{INTERRUPT, RELEASE, RELEASEDIR};
+use crate::wire::opcode::{BATCH_FORGET, FORGET, INTERRUPT, RELEASE, RELEASEDIR, WRITE};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use zerocopy::FromBytes;
+
+/// Whether a request may not be refused, however much waits: the end of a file's use, of which
+/// there are no more than open or known files, and write-back, of which the kernel asks for no more
+/// than may be dirty, and whose data would be lost.
+fn is_kept(opcode: u32, bytes: &[u8], layout: Layout) -> bool {
+    match opcode {
+        RELEASE | RELEASEDIR | FORGET | BATCH_FORGET => true,
+        WRITE => parse(bytes, layout).is_ok_and(|parsed| match parsed.operation {
+            Operation::Write(write) => write.how.contains(WriteFlags::FUSE_WRITE_CACHE),
+            _ => false,
+        }),
+        _ => false,
+    }
+}
 
 /// Starts one more thread, with a descriptor of its own if there is one for it.
 pub(super) fn start<F: Filesystem>(shared: &Arc<Shared<F>>) -> io::Result<()> {
@@ -100,7 +115,7 @@ impl<F: Filesystem> Worker<F> {
                 let parked = Parked {
                     uid: header.uid,
                     unique: header.unique,
-                    is_release: matches!(header.opcode, RELEASE | RELEASEDIR),
+                    is_kept: is_kept(header.opcode, bytes, self.shared.layout),
                     bytes: bytes.to_vec(),
                     device: Arc::clone(&self.device),
                 };
@@ -148,5 +163,32 @@ impl<F: Filesystem> Worker<F> {
             }
         };
         Raw::new(device, unique).error(errno);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::opcode::LOOKUP;
+
+    /// A write as the kernel sends it: header, arguments with these flags, data.
+    fn write(flags: u32) -> Vec<u8> {
+        let mut bytes = vec![0; 80];
+        bytes[..4].copy_from_slice(&84u32.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&WRITE.to_ne_bytes());
+        bytes[56..60].copy_from_slice(&4u32.to_ne_bytes());
+        bytes[60..64].copy_from_slice(&flags.to_ne_bytes());
+        bytes.extend(*b"data");
+        bytes
+    }
+
+    #[test]
+    fn write_back_and_what_is_let_go_are_never_refused() {
+        let kept = |opcode, bytes: &[u8]| is_kept(opcode, bytes, Layout::default());
+        let cached = WriteFlags::FUSE_WRITE_CACHE.bits();
+        assert!(kept(WRITE, &write(cached)), "the kernel's write-back");
+        assert!(!kept(WRITE, &write(0)), "a caller that can be told");
+        assert!(!kept(WRITE, b"no write") && !kept(LOOKUP, b""));
+        assert!([RELEASE, RELEASEDIR, FORGET, BATCH_FORGET].iter().all(|&one| kept(one, b"")));
     }
 }

@@ -11,7 +11,7 @@ fn device() -> Arc<Device> {
 
 fn parked(device: &Arc<Device>, uid: u32, unique: u64, len: usize) -> Parked {
     let device = Arc::clone(device);
-    Parked { uid, unique, is_release: false, bytes: vec![0; len], device }
+    Parked { uid, unique, is_kept: false, bytes: vec![0; len], device }
 }
 
 /// Threads of this user enter until one has to wait; their slots.
