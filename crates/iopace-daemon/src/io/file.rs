@@ -1,9 +1,8 @@
 //! An open image file or block device, and each operation on it.
 
 use super::leaving::{Hold, Patience};
-use crate::clock;
+use super::lock;
 use crate::device::Allocation;
-use crate::limits::{LOCK_PATIENCE, LOCK_STEP};
 use iopace_core::request::{Extent, Op};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -13,7 +12,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -31,9 +29,7 @@ pub struct File {
 }
 
 impl File {
-    /// Opens it and takes the lock that keeps a second daemon away. A daemon that was just killed
-    /// has it until the kernel has closed its files, so a lock that is held is asked for again for
-    /// [`LOCK_PATIENCE`].
+    /// Opens it and takes its lock, see [`lock::wait`].
     ///
     /// # Errors
     /// What the system said; `WouldBlock` if another process holds the lock.
@@ -50,14 +46,7 @@ impl File {
             let message = "neither a regular file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let begin = clock::now();
-        while let Err(error) = Self::lock(&file, read_only) {
-            let is_held = error.kind() == io::ErrorKind::WouldBlock;
-            if !is_held || clock::now().since(begin) >= LOCK_PATIENCE {
-                return Err(error);
-            }
-            thread::sleep(LOCK_STEP);
-        }
+        lock::wait(&file, read_only)?;
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
         Ok(File { file, size_bytes, is_block, is_directory: false, direct, hold: None })
@@ -113,13 +102,6 @@ impl File {
         &self.file
     }
 
-    /// Readers share, a writer is alone.
-    pub(crate) fn lock(file: &fs::File, read_only: bool) -> io::Result<()> {
-        use rustix::fs::FlockOperation::{NonBlockingLockExclusive, NonBlockingLockShared};
-        let how = if read_only { NonBlockingLockShared } else { NonBlockingLockExclusive };
-        rustix::fs::flock(file, how).map_err(io::Error::from)
-    }
-
     /// Its size when it was opened.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
@@ -162,17 +144,34 @@ impl File {
         self.write_some(data, offset, flags).map_err(|(_, error)| error)
     }
 
-    /// Writes all of it in that manner; an error comes with what was written before it.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Writes all of it in that manner; an error of the system comes with what was written.
     pub(crate) fn write_some(
         &self,
         data: &[u8],
         offset: u64,
         flags: ReadWriteFlags,
     ) -> Result<(), (u64, io::Error)> {
-        let (mut done, mut patience) = (0, Patience::of(self.hold()));
+        self.write_with(Patience::of(self.hold()), data, offset, flags)
+    }
+
+    /// The same, but never waits for space: for a thread that others wait for.
+    pub(crate) fn write_now(
+        &self,
+        data: &[u8],
+        offset: u64,
+        flags: ReadWriteFlags,
+    ) -> Result<(), (u64, io::Error)> {
+        self.write_with(Patience::of(None), data, offset, flags)
+    }
+
+    fn write_with(
+        &self,
+        mut patience: Patience<'_>,
+        data: &[u8],
+        offset: u64,
+        flags: ReadWriteFlags,
+    ) -> Result<(), (u64, io::Error)> {
+        let mut done = 0;
         while done < data.len() {
             let (rest, at) = (IoSlice::new(&data[done..]), offset + done as u64);
             match rustix::io::pwritev2(&self.file, &[rest], at, flags) {

@@ -16,6 +16,7 @@ use std::sync::{Arc, Weak};
 mod cached;
 pub mod file;
 pub(crate) mod leaving;
+pub(crate) mod lock;
 pub(crate) mod past_cache;
 pub(crate) mod pool;
 pub mod target;

@@ -164,6 +164,20 @@ impl Target {
         }
     }
 
+    /// Writes what is left of a write of which `at` bytes are done, in a thread that others wait
+    /// for.
+    pub(crate) fn write_rest(
+        &self,
+        at: u64,
+        durable: bool,
+        data: &[u8],
+    ) -> Result<(), (u64, io::Error)> {
+        match (&self.source, self.is_written) {
+            (None, false) => self.file.write_now(data, self.offset + at, self.write_flags(durable)),
+            _ => self.write_from(at, data.len() as u64, durable, data),
+        }
+    }
+
     /// In what manner a write is carried out.
     pub(crate) fn write_flags(&self, durable: bool) -> ReadWriteFlags {
         let mut flags = ReadWriteFlags::empty();

@@ -326,7 +326,7 @@ fn rest(shared: &Shared, request: &mut IoRequest, done: usize) -> Result<(), (u6
         }
         (Some(target), _) => {
             let data = &request.buffer.as_slice()[done..];
-            target.write_from(done as u64, data.len() as u64, fua, data)
+            target.write_rest(done as u64, fua, data)
         }
         (None, _) => {
             let offset = request.extent.offset().get() + done as u64;

@@ -42,6 +42,6 @@ mod tests {
         assert_eq!(cut(P - 512, P + 1024), [(P - 512, 512), (P, P), (2 * P, 512)]);
         assert_eq!(cut(u64::MAX - P, P).len(), 2);
         let longest = cut(4 * P, (4 << 30) - 512);
-        assert_eq!((longest.len(), longest[0]), (32, (4 * P, 4 * P)));
+        assert_eq!((longest.len(), longest[0]), (32, (4 * P, 2 * P)));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::daemon::StartError;
 use crate::io::file::File;
+use crate::io::lock;
 use iopace_core::units::Bytes;
 use std::path::Path;
 use std::{fs, io};
@@ -25,7 +26,7 @@ pub(super) fn open(
     if !metadata.is_file() {
         return Err(failed(io::Error::new(io::ErrorKind::Unsupported, "not a regular file")));
     }
-    File::lock(&file, read_only).map_err(failed)?;
+    lock::wait(&file, read_only).map_err(failed)?;
     let wanted = match size {
         Some(size) => size.get().min(capacity),
         None if exists && metadata.len() > 0 => metadata.len().min(capacity),
