@@ -2,9 +2,9 @@
 //! are both turned into this, so both have the same words and the same defaults.
 
 use crate::control::api::RecommendChange;
-use crate::fuse::mounting::busy::plain;
 use crate::fuse::who::Rules;
 use crate::limits;
+use crate::printable;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
 use rustix::mount::MountFlags;
@@ -223,7 +223,7 @@ impl Notes {
 
     /// Says something; what begins with `warning: ` is one.
     pub(crate) fn say(&self, text: &str) {
-        let text = plain(text);
+        let text = printable::name(text);
         match text.strip_prefix("warning: ") {
             Some(warning) => tracing::warn!("{warning}"),
             None => tracing::info!("{text}"),

@@ -37,6 +37,14 @@ pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
         None => match detached(&path) {
             Some((connection, seen)) => {
                 if args.force {
+                    // The number is free for the next mount as soon as ours is gone.
+                    if let Some(other) = table.iter().find(|one| one.connection() == connection) {
+                        let (shown, other) = (path.display(), other.mountpoint.display());
+                        return Err(Failure::new(format!(
+                            "{shown}: is unmounted already, and its connection is that of \
+                             {other} by now; wait for its daemon without --force"
+                        )));
+                    }
                     cut(&path, connection)?;
                 }
                 wait(&path, Some(&seen), patience(args))

@@ -158,11 +158,14 @@ impl Session {
             true => Ok(()),
             false => Err(MountError::Moved(mountpoint.to_owned())),
         };
-        if let Err(error) = is_in_place().and_then(|()| on_attached()) {
-            place.cut();
-            return Err(error);
-        }
-        let kept = device.try_clone().map_err(failed)?;
+        let kept = || device.try_clone().map_err(failed);
+        let kept = match is_in_place().and_then(|()| on_attached()).and_then(|()| kept()) {
+            Ok(kept) => kept,
+            Err(error) => {
+                place.cut();
+                return Err(error);
+            }
+        };
         let (sender, ended) = mpsc::sync_channel(1);
         let to_cut = Arc::new(AtomicBool::new(false));
         let is_cut = Arc::clone(&to_cut);

@@ -6,6 +6,7 @@
 use crate::cli::{Cli, Command, MountFlag};
 use crate::output::{Failure, note};
 use clap::{Parser, ValueEnum};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{MountFlags, mount_remount};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -207,11 +208,21 @@ fn remount(mountpoint: PathBuf, options: &[&str]) -> Result<Asked, String> {
     Ok(Asked::Remount(mountpoint, flags))
 }
 
-/// Changes the flags of a mount.
+/// Changes the flags of a mount. `nosuid`, `nodev` and `noexec` stay: they may be those of the file
+/// system below, whose files would get rights through the mount that they do not have there.
 ///
 /// # Errors
 /// The system refuses.
-pub fn set_flags(mountpoint: &Path, flags: MountFlags) -> Result<(), String> {
+pub fn set_flags(mountpoint: &Path, mut flags: MountFlags) -> Result<(), String> {
+    let now = statvfs(mountpoint)
+        .map_err(|error| format!("{}: cannot be looked at: {error}", mountpoint.display()))?;
+    let kept = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+    ];
+    let stay = kept.iter().filter(|(has, _)| now.f_flag.contains(*has));
+    stay.for_each(|(_, flag)| flags |= *flag);
     // Of the mount only: a FUSE file system takes no other options once it is there.
     mount_remount(mountpoint, flags | MountFlags::BIND, c"")
         .map_err(|error| format!("{}: cannot be remounted: {error}", mountpoint.display()))

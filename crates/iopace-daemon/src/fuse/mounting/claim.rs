@@ -7,7 +7,7 @@
 
 use super::error::MountError;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RawMode};
-use rustix::fs::{flock, fstat, mkdirat, open, openat, statat, unlinkat};
+use rustix::fs::{flock, fstat, major, minor, mkdirat, open, openat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::fs;
@@ -150,11 +150,13 @@ fn holder(file: OwnedFd) -> Option<(u32, u32)> {
     Some((pid.parse().ok()?, connection.parse().ok()?))
 }
 
-/// The process of root's that holds the lock of the directory, by `/proc/locks`. A number may be
-/// another's by now, so that the process is asked for its lock.
+/// The daemon of root's that holds the lock of the directory, by `/proc/locks`, as where it sees
+/// another `/run`. A number may be another's by now, so that the process is asked for its lock. A
+/// user may hand a lock on to a program that becomes root, as `sudo`: so it has to be our program.
 fn roots_lock(directory: &OwnedFd) -> Option<u32> {
     let found = fstat(directory).ok()?;
-    let inode = format!(":{} ", found.st_ino);
+    let (major, minor) = (major(found.st_dev), minor(found.st_dev));
+    let inode = format!(" {major:02x}:{minor:02x}:{} ", found.st_ino);
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let of_it = locks.lines().filter(|line| line.contains(" FLOCK ") && line.contains(&inode));
     let pids = of_it.filter_map(|line| line.split_whitespace().nth(4)?.parse::<u32>().ok());
@@ -167,11 +169,22 @@ fn roots_lock(directory: &OwnedFd) -> Option<u32> {
         let infos = fs::read_dir(process.join("fdinfo")).into_iter().flatten().flatten();
         let mut infos = infos.filter_map(|info| fs::read_to_string(info.path()).ok());
         of_root
+            && is_our_program(&process)
             && infos.any(|info| {
                 info.lines().any(|line| line.starts_with("lock:") && line.contains(&inode))
             })
     };
     { pids }.find(is_roots)
+}
+
+/// Whether a process runs a program of our name, by its file: one that was replaced is `(deleted)`.
+fn is_our_program(process: &Path) -> bool {
+    let name = |link: PathBuf| {
+        let file = fs::read_link(link).ok()?.file_name()?.to_string_lossy().into_owned();
+        Some(file.trim_end_matches(" (deleted)").to_owned())
+    };
+    let own = name("/proc/self/exe".into());
+    own.is_some() && name(process.join("exe")) == own
 }
 
 #[cfg(test)]
