@@ -29,7 +29,7 @@ pub struct File {
 }
 
 impl File {
-    /// Opens it and takes its lock, see [`lock::wait`].
+    /// Opens it and takes its lock, waiting for one that is just going (`io/lock.rs`).
     ///
     /// # Errors
     /// What the system said; `WouldBlock` if another process holds the lock.
