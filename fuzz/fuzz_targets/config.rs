@@ -11,7 +11,7 @@ mod config;
 #[allow(dead_code, unused_imports)]
 mod units;
 
-/// What the configuration takes from the command line.
+/// The part of the command line that the configuration uses.
 mod cli {
     /// How the log looks.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ mod cli {
     }
 }
 
-/// What the configuration takes from the port for browsers.
+/// The part of the port for browsers that the configuration uses.
 mod http {
     pub fn parse(text: &str) -> Result<std::net::SocketAddr, String> {
         text.parse().map_err(|_| format!("'{text}' is no address"))
     }
 }
 
-/// What the configuration takes from what is printed: here nothing is ever meant.
+/// The part of the output that the configuration uses: here nothing is ever meant.
 mod output {
     pub fn nearest<'a>(_: &str, _: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         None

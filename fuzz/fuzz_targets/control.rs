@@ -21,7 +21,7 @@ fn daemon() -> &'static Arc<Daemon> {
     })
 }
 
-/// What a refused change must leave as it was.
+/// The settings that a refused change must leave as they were.
 fn settings() -> String {
     let engine = daemon().devices()[0].status().engine;
     let (depth, window) = (engine.window_depth, engine.window.name);

@@ -25,7 +25,7 @@ pub struct DaemonConfig {
     pub runtime: Option<PathBuf>,
     /// The file that the log goes to, if it goes to one.
     pub log: Option<PathBuf>,
-    /// Who is told at once what delays the start, or is good to know at it.
+    /// The listener that is told at once what delays the start, or is good to know at it.
     pub notes: Notes,
     /// What clients see. Empty: one export per device, of the same name.
     pub exports: Vec<ExportConfig>,
@@ -197,7 +197,7 @@ pub struct MountConfig {
     pub rules: Rules,
 }
 
-/// What becomes of a directory that others use when it is to be mounted: refused by default.
+/// The uses by others that a mount of their directory accepts: by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InUse {
     /// It is mounted though others read in it, past iopace.
@@ -208,7 +208,7 @@ pub struct InUse {
     pub wait: Option<Duration>,
 }
 
-/// Who is told of something at the start of a daemon, beside the log.
+/// The listener for news at the start of a daemon, beside the log.
 #[derive(Clone, Default)]
 pub struct Notes(Option<Listener>);
 

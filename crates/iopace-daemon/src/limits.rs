@@ -33,14 +33,14 @@ pub const LOCK_PATIENCE: Nanos = Nanos(2_000_000_000);
 /// The pause between two looks at such a lock.
 pub const LOCK_STEP: Duration = Duration::from_millis(5);
 
-/// What a connection takes without any request: 64 KiB of input and 32 KiB for small replies. Its
-/// stack is not counted, some 20 KiB.
+/// The memory that a connection takes without any request: 64 KiB of input and 32 KiB for small
+/// replies. Its stack is not counted, some 20 KiB.
 pub const CONNECTION_FIXED_BYTES: u64 = 96 << 10;
 
-/// What a connection takes away from what all share.
+/// The memory that a connection takes away from the shared part.
 pub const CONNECTION_RESERVED_BYTES: u64 = CONNECTION_OWN_BYTES + CONNECTION_FIXED_BYTES;
 
-/// What a request takes beside its data, in the engine and on its way to it, and its reply.
+/// The memory of a request beside its data: in the engine, on its way to it, and its reply.
 pub const REQUEST_BYTES: u64 = 1 << 10;
 
 /// Most bytes of requests and replies of one connection: one request of the largest size (64 MiB)

@@ -58,7 +58,7 @@ impl Memory {
         Memory { max_bytes, state: Mutex::default(), paced: Some(Box::new(paced)) }
     }
 
-    /// What stage pace may hold up is counted here as well, before it is counted in the whole: so
+    /// Requests that stage pace may hold up are counted here as well, before they count in all: so
     /// that writes of groups with a limit, however many, leave a quarter to all others.
     pub fn paced(&self) -> &Memory {
         self.paced.as_deref().unwrap_or(self)
@@ -68,7 +68,7 @@ impl Memory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What requests may take together.
+    /// The memory that requests may take together.
     fn room(&self, state: &State) -> u64 {
         let left = self.max_bytes.saturating_sub(state.reserved_bytes);
         left.max(self.max_bytes / REQUESTS_PART)
@@ -106,7 +106,7 @@ impl Memory {
         let thread = thread::current();
         state.waiting.push_back(Waiting { bytes, thread, has_room: Arc::clone(&has_room) });
         drop(state);
-        // What is counted is read and written under the lock; this says only whose turn it is.
+        // The count is read and written under the lock; this says only whose turn it is.
         while !has_room.load(Relaxed) {
             thread::park();
         }

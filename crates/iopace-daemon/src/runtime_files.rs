@@ -176,7 +176,7 @@ impl RuntimeDir {
     /// A new file with mode 0600; one of that name is removed.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn create(&self, name: &OsStr) -> io::Result<File> {
         self.remove(name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -307,7 +307,7 @@ fn root() -> Result<(OwnedFd, Statx), Distrust> {
     Ok((root, found))
 }
 
-/// What the kernel knows of a file: it does not ask a file system that a process serves.
+/// The attributes that the kernel knows of a file, without asking a process that serves it.
 fn look(file: impl AsFd) -> Result<Statx, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     statx(file, "", flags, StatxFlags::BASIC_STATS)

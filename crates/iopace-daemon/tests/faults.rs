@@ -255,7 +255,7 @@ fn a_failed_write_back_is_told_to_every_client_once() {
         let told = file.sync_data().expect_err("as every client");
         assert_eq!(told.raw_os_error(), Some(libc::EIO), "{told}");
     }
-    // Who has come since, and who was told, has nothing to be told.
+    // A client that came since, or was told already, has nothing to be told.
     clients.push(running.client());
     for client in &mut clients {
         client.flush().expect("told before");

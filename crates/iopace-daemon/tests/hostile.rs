@@ -210,7 +210,7 @@ fn a_hundred_clients_that_never_read_hold_bounded_memory() {
         // SLEEP: memory has time to grow; a slow machine makes the check easier, never wrong.
         thread::sleep(Duration::from_millis(500));
         let grown = resident_bytes().saturating_sub(before);
-        // What is configured, and 64 MiB. Peers grow by 6.4 GB if they have it.
+        // The configured bound, and 64 MiB. Peers grow by 6.4 GB if they have it.
         let bound = (256 + 64) << 20;
         assert!(grown < bound, "grew by {} MiB", grown >> 20);
     });

@@ -51,7 +51,7 @@ fn a_limit_of_writes_is_what_the_client_gets() {
     groups.create("/capped", true).expect("made");
     groups.write("/capped", "io.max", "disk wbps=8M").expect("written");
     let mut client = running.open("disk@/capped");
-    // Whoever has nothing to do with it writes on meanwhile.
+    // A writer that has nothing to do with it writes on meanwhile.
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let other = scope.spawn(|| {

@@ -142,7 +142,7 @@ mod tests {
             let time = to_time(seconds, nanos).expect("a time");
             assert_eq!(to_seconds(time), (seconds, nanos));
         }
-        // Whatever the kernel sends, nothing overflows.
+        // No time that the kernel can send overflows.
         for seconds in [i64::MIN, i64::MAX] {
             let _ = to_time(seconds, u32::MAX).map(to_seconds);
         }

@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// What is negotiated when the kernel begins to ask. Bits from 32 on need `FUSE_INIT_EXT`.
+    /// The capabilities negotiated at the start. Bits from 32 on need `FUSE_INIT_EXT`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
         /// Reads of one file side by side.
@@ -76,7 +76,7 @@ bitflags! {
         const FUSE_ALLOW_IDMAP = 1 << 40;
     }
 
-    /// What the kernel is to know of a file that was opened.
+    /// Facts about an opened file, told to the kernel.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct FopenFlags: u32 {
         /// Past the page cache.
@@ -106,10 +106,10 @@ bitflags! {
         const FUSE_WRITE_KILL_SUIDGID = 1 << 2;
     }
 
-    /// What else the last close of a file does.
+    /// Further effects of the last close of a file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReleaseFlags: u32 {
-        /// What is delayed is to be written.
+        /// Delayed data is to be written.
         const FUSE_RELEASE_FLUSH = 1 << 0;
         /// The owner's lock of `flock(2)` goes.
         const FUSE_RELEASE_FLOCK_UNLOCK = 1 << 1;
@@ -122,7 +122,7 @@ bitflags! {
         const FUSE_SETXATTR_ACL_KILL_SGID = 1 << 0;
     }
 
-    /// Who calls `ioctl(2)`, and on what.
+    /// Facts about the caller of `ioctl(2)` and its file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct IoctlFlags: u32 {
         /// A 32-bit program on a 64-bit kernel.

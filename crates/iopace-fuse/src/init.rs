@@ -1,4 +1,4 @@
-//! What is agreed with the kernel when it begins to ask.
+//! The agreement with the kernel when it begins to ask.
 
 use crate::flags::InitFlags;
 use crate::limits::WRITE_BYTES_MAX;
@@ -18,7 +18,7 @@ const ALWAYS: InitFlags = InitFlags::FUSE_ASYNC_READ
     .union(InitFlags::FUSE_MAX_PAGES)
     .union(InitFlags::FUSE_INIT_EXT);
 
-/// What the file system may ask of the kernel.
+/// The settings that the file system may ask of the kernel.
 #[derive(Clone, Debug)]
 pub struct KernelConfig {
     kernel: Init,
@@ -42,7 +42,7 @@ impl KernelConfig {
         }
     }
 
-    /// What the kernel offers.
+    /// The capabilities that the kernel offers.
     pub fn capabilities(&self) -> InitFlags {
         self.capabilities
     }

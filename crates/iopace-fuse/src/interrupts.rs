@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What is called when a caller was interrupted.
+/// The function that is called when a caller was interrupted.
 pub(crate) type Told = Box<dyn FnOnce() + Send>;
 
 /// The interrupted requests of a connection.

@@ -19,7 +19,7 @@ pub struct Config {
 /// An option of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountOption {
-    /// What the table of mounts names as its source.
+    /// The source that the table of mounts names.
     FSName(String),
     /// The type after `fuse.`.
     Subtype(String),

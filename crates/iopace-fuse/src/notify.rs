@@ -1,4 +1,4 @@
-//! What the kernel is told unasked.
+//! Notifications: messages that the kernel gets unasked.
 
 use crate::device::Device;
 use crate::types::INodeNo;

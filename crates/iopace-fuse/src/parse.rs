@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::time::SystemTime;
 use zerocopy::FromBytes;
 
-/// What the layout of requests depends on.
+/// The facts that the layout of requests depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// `FUSE_SETXATTR_EXT` was agreed.
@@ -45,9 +45,9 @@ pub enum Malformed {
 /// A request.
 #[derive(Debug)]
 pub struct Parsed<'a> {
-    /// Who asks, and about which file.
+    /// The caller, and the file it asks about.
     pub header: InHeader,
-    /// What is asked.
+    /// The operation that is asked for.
     pub operation: Operation<'a>,
 }
 

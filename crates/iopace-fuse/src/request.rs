@@ -1,8 +1,8 @@
-//! Who asks.
+//! The caller of a request.
 
 use crate::wire::input::InHeader;
 
-/// Who asks, as the kernel says.
+/// The caller of a request, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     header: InHeader,

@@ -31,7 +31,7 @@ number! {
     FileHandle
 }
 number! {
-    /// Whose lock it is: a number that stands for the process or the open file.
+    /// The owner of a lock: a number that stands for the process or the open file.
     LockOwner
 }
 number! {
@@ -78,7 +78,7 @@ impl OpenFlags {
 /// A lock that is asked for, or asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLock {
-    /// Whose it is.
+    /// Its owner.
     pub owner: LockOwner,
     /// The first byte.
     pub start: u64,

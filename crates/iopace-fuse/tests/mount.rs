@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// A test that waits longer than this hangs, and fails.
 const HANG: Duration = Duration::from_secs(60);
 
-/// What the file system and its test share.
+/// The state that the file system and its test share.
 #[derive(Default)]
 struct State {
     /// Lookups of `stuck...` end when this is true.
@@ -232,7 +232,7 @@ fn a_user_who_is_stuck_stops_nobody_else() {
     for uid in [0, 1002] {
         assert!(end(mounted.stat(uid, "free")).success(), "user {uid}");
     }
-    // What waits and was interrupted is answered when somebody says so, and nothing else.
+    // A call that waits and was interrupted is answered when somebody says so, and no other.
     let mut stuck = stuck.into_iter();
     let killed: Vec<Child> = stuck.by_ref().collect();
     let inside = || killed.iter().map(Child::id);

@@ -152,7 +152,7 @@ fn content(first: u8) -> Vec<u8> {
 /// folders, and each takes a descriptor.
 ///
 /// # Errors
-/// What does not start.
+/// The bench does not start.
 pub fn run_all(over: Over, all: &[Vec<Step>], seed: u64) -> io::Result<Report> {
     let mut report = Report::default();
     for some in all.chunks(1000) {

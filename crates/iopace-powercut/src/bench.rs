@@ -73,7 +73,7 @@ impl Bench {
     /// A recorder alone; `start` is told where it is, and says how iopace is to be started.
     ///
     /// # Errors
-    /// What does not start, in words.
+    /// The part that does not start, in words.
     pub fn new(
         tree: &Shared,
         start: impl FnOnce(&Path, &Path) -> (PathBuf, DaemonConfig),
@@ -103,7 +103,7 @@ impl Bench {
     /// A mount.
     ///
     /// # Errors
-    /// What does not start, in words.
+    /// The part that does not start, in words.
     pub fn mounted(over: Over) -> io::Result<Bench> {
         Bench::mounted_with(&Shared::default(), over)
     }
@@ -111,7 +111,7 @@ impl Bench {
     /// A mount of what is in a tree.
     ///
     /// # Errors
-    /// What does not start, in words.
+    /// The part that does not start, in words.
     pub fn mounted_with(tree: &Shared, over: Over) -> io::Result<Bench> {
         Bench::new(tree, |below, folder| {
             let at = folder.join("at");

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Up to so many open changes have each of their subsets tried.
 const SUBSETS_MAX: usize = 6;
 
-/// What arrived at a disk, or what a caller has asked for.
+/// An arrival at a disk, or a call of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A change.

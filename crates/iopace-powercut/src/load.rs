@@ -31,7 +31,7 @@ const PAGE: u64 = 8;
 /// Size of the image.
 pub const SIZE: usize = (CLIENTS * REGION) as usize * SECTOR;
 
-/// What a request leaves in its sectors.
+/// The content that a request leaves in its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     /// This write; 0 is the beginning, and zeroes.
@@ -186,7 +186,7 @@ fn exchange(bench: &Bench, stop: &AtomicBool, seed: u64) {
 /// Runs load of so many requests, and cuts it at each moment.
 ///
 /// # Errors
-/// What does not start, or a request that fails.
+/// The bench does not start, or a request fails.
 pub fn run(way: Way, requests: u64, broken: Broken, seed: u64) -> io::Result<Report> {
     let bench = way.bench()?;
     let disk = disks::image(&bench)?;

@@ -23,7 +23,7 @@ const PIECE: u64 = 1 << 20;
 /// The numbers of an entry.
 const ENTRY: usize = 32;
 
-/// What of a log was replayed.
+/// The part of a log that was replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Entries.
@@ -43,7 +43,7 @@ fn invalid(what: &str) -> io::Error {
 /// Replays a log from a place up to the mark of that name, and says where that is.
 ///
 /// # Errors
-/// What the system said; `InvalidData` if it is no log, `NotFound` if it has no such mark.
+/// The error of the system call; `InvalidData` if it is no log, `NotFound` if it has no such mark.
 pub fn replay(log: &File, disk: &File, from: Place, mark: &str) -> io::Result<Place> {
     let mut head = [0; ENTRY];
     log.read_exact_at(&mut head, 0)?;

@@ -102,7 +102,7 @@ impl Drop for Checker {
     }
 }
 
-/// What a program has made durable: from which moment on how many transactions.
+/// The transactions that a program has made durable: from which moment on how many.
 fn work(bench: &Bench, program: Program, transactions: u64) -> io::Result<Vec<(usize, u64)>> {
     let folder = bench.at.join("work");
     fs::create_dir(&folder)?;
@@ -129,7 +129,7 @@ fn work(bench: &Bench, program: Program, transactions: u64) -> io::Result<Vec<(u
 /// Runs a program through a mount, and tries so many cuts of it.
 ///
 /// # Errors
-/// What does not start, or a program that fails.
+/// The bench does not start, or a program fails.
 pub fn run(
     program: Program,
     over: Over,

@@ -1,4 +1,4 @@
-//! What a caller was promised, and whether a disk after a power cut keeps it.
+//! The promises made to a caller, and whether a disk after a power cut keeps them.
 
 use crate::cut::{Cutter, Event, Names, Sync};
 use crate::node::{Change, Node, NodeId, Nodes, Random, SECTOR};
@@ -31,7 +31,7 @@ impl Calls {
         self.0.push(Act { event: Event::Sync(sync), during, stamp });
     }
 
-    /// What may be there after a cut at a moment, with whole changes.
+    /// The trees that may be there after a cut at a moment, with whole changes.
     fn candidates(&self, base: &Nodes, moment: usize, names: Names) -> Vec<Nodes> {
         let mut cutter = Cutter::new(base.clone(), names);
         for act in &self.0 {
@@ -48,7 +48,7 @@ impl Calls {
     }
 }
 
-/// What has to hold of a disk after a cut at one moment.
+/// The conditions that hold of a disk after a cut at one moment.
 pub struct Promise {
     candidates: Vec<Nodes>,
     stamps: BTreeMap<NodeId, u64>,
@@ -70,7 +70,7 @@ impl Promise {
     /// Whether the disk keeps it.
     ///
     /// # Errors
-    /// What it does not keep.
+    /// The promise that is not kept.
     pub fn check(&self, disk: &Nodes) -> Result<(), String> {
         let directories = |nodes: &Nodes| -> Vec<_> {
             let all = nodes.iter().filter(|(_, node)| node.is_directory());

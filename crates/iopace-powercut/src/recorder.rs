@@ -28,7 +28,7 @@ impl Recorder {
     /// Mounts it.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the mount.
     pub fn mount(tree: &Shared, at: &Path) -> io::Result<BackgroundSession> {
         let recorder = Recorder { tree: tree.clone(), handles: AtomicU64::new(0) };
         Session::new(recorder, at, &Config::default())?.spawn()

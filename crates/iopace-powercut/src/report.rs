@@ -1,4 +1,4 @@
-//! What was tried, and what was found.
+//! The tries and the findings of a run.
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -25,15 +25,15 @@ pub enum Broken {
     Attributes,
 }
 
-/// What a recorder knows.
+/// The knowledge of a recorder.
 pub struct Tree {
     /// The nodes as whoever looks sees them.
     pub nodes: Nodes,
     /// The nodes when the record began, and those that came into being since, as they did.
     pub base: Nodes,
-    /// What has arrived since.
+    /// The arrivals since.
     pub events: Vec<Event>,
-    /// What the disk does not do.
+    /// The duty that the disk neglects.
     pub broken: Broken,
     last: NodeId,
     /// Syncs that the kernel sends after a durable write: of which open file, by which thread.

@@ -1,4 +1,4 @@
-//! What a daemon takes of the machine's memory when its clients mean it harm.
+//! The memory of a daemon when its clients mean it harm.
 
 mod common;
 

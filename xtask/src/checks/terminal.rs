@@ -1,4 +1,4 @@
-//! What a command says goes through the one module that shows control characters.
+//! The output of a command goes through the one module that shows control characters.
 
 use super::{Check, Context};
 

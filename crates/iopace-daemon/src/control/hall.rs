@@ -54,7 +54,7 @@ pub(super) const OF_OTHERS_MAX: usize = 256;
 /// beyond what is served; this is only a bound on memory.
 pub(super) const OF_OWN_MAX: usize = 1_024;
 
-/// Who may come in at one door: a hall for our own, another one for all others.
+/// The connections that one door may let in: a hall for our own user, another one for all others.
 #[derive(Debug)]
 pub(super) struct Halls {
     own: Arc<Hall>,
@@ -139,7 +139,7 @@ fn is_own(uid: Option<u32>) -> bool {
     uid.is_some_and(|uid| uid == 0 || uid == rustix::process::geteuid().as_raw())
 }
 
-/// Who is there, in one hall.
+/// The connections of one hall, counted by user.
 #[derive(Debug)]
 pub(super) struct Hall {
     served: Arc<Semaphore>,

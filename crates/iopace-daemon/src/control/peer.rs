@@ -1,4 +1,4 @@
-//! Whose connection it is.
+//! The user that a connection belongs to.
 //!
 //! Of a Unix socket the kernel says it (`SO_PEERCRED`). Of a TCP connection on this machine the
 //! other end is a socket of this machine too, and the kernel is asked for that one's owner by its
@@ -60,7 +60,7 @@ impl Owners {
     fn ask(&self, at: SocketAddr, to: SocketAddr) -> Option<(u8, u32)> {
         let asked = &self.0;
         let mut answer = [0; 512];
-        // What an earlier question may have left behind is not the answer to this one.
+        // An answer to an earlier question is not the answer to this one.
         while recv(asked, &mut answer[..], RecvFlags::DONTWAIT).is_ok() {}
         send(asked, &question(at, to), SendFlags::DONTWAIT).ok()?;
         // The kernel answers before it returns from the question.

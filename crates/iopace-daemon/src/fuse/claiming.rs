@@ -19,7 +19,7 @@ const END_PATIENCE: Duration = Duration::from_secs(60);
 /// One of which nothing is known, that was killed perhaps, has ended within this time.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whoever waits longer than this is told for whom.
+/// A start that waits longer than this says for whom it waits.
 const UNTOLD: Duration = Duration::from_secs(1);
 
 /// Between two looks at a directory that is claimed.

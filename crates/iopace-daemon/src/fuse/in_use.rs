@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Between two looks at a directory that is waited for: a look costs milliseconds.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Whoever only looks into the directory in passing has left it after this time.
+/// A program that only looks into the directory in passing has left it after this time.
 const PASSING: Duration = Duration::from_millis(500);
 
 /// Sees to it that nobody uses the directory who was not said to be welcome; waits for their end if

@@ -18,14 +18,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// What a request with so much data takes. Small data of a reply is copied behind its header,
-    /// into memory that grows by doubling.
+    /// The memory of a request with so much data. Small data of a reply is copied behind its
+    /// header, into memory that grows by doubling.
     pub fn with_data(len: usize, is_paced: bool) -> Held {
         let data = if len < IN_PLACE_BYTES { 2 * len } else { Buffer::capacity_for(len) };
         Held { bytes: data as u64 + REQUEST_BYTES, is_paced }
     }
 
-    /// What a request without data takes.
+    /// The memory of a request without data.
     pub fn without_data() -> Held {
         Held::from(REQUEST_BYTES)
     }

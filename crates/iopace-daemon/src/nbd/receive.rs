@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::io;
 
-/// Who waits for the data of a write looks so often whether others wait for its memory.
+/// A thread that waits for the data of a write looks so often whether others wait for its memory.
 const PAYLOAD_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// Why a session ended; all of them are ordinary.

@@ -31,7 +31,7 @@ const SEND_FILE_BYTES: usize = 128 * 1024;
 struct Opened {
     device: Arc<dyn Device>,
     replies: Replies,
-    /// What a flush is carried out on, so that this client is told of errors that others know.
+    /// The target of this client's flushes, so that it is told of errors that others know.
     flushed: Option<Target>,
 }
 

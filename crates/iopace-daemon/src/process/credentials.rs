@@ -5,7 +5,7 @@ use std::fs::read_link;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// What a thread acts as on file systems, as far as `/proc` says it.
+/// The identity of a thread on file systems, as far as `/proc` says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
     /// Its user for file systems (`fsuid`).

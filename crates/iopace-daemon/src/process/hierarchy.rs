@@ -1,5 +1,5 @@
-//! Who can make cgroups where: a name in a hierarchy says something only if no user could choose
-//! it.
+//! The users that can make cgroups, by place: a name in a hierarchy says something only if no user
+//! could choose it.
 //!
 //! A user whose part of the hierarchy was handed over to him (by systemd to every session, by a
 //! container manager to every container) makes cgroups of any name in there, as `db.service`. He

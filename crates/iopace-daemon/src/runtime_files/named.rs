@@ -37,7 +37,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 /// pipe without a name (`<(...)` of a shell). For root, not one that any user can change.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect of the file, in words.
 pub fn read_config(path: &Path) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty())?);

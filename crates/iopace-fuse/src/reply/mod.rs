@@ -58,7 +58,7 @@ impl Raw {
     pub(crate) fn bytes(mut self, head: &[u8], data: &[u8]) {
         self.is_answered = true;
         if !self.give(0, &[head, data]) {
-            // Whoever waits must not wait for ever.
+            // The caller must not wait for ever.
             self.give(-Errno::EIO.code(), &[]);
         }
         self.device.interrupts.answered(self.unique);
@@ -113,7 +113,7 @@ macro_rules! reply {
     };
 }
 
-/// What all replies have; the first field is the raw one.
+/// The functions that all replies have; the first field is the raw one.
 macro_rules! common {
     ($name:ident) => {
         impl $name {
@@ -168,7 +168,7 @@ reply!(
     ReplyLock,
     /// A block.
     ReplyBmap,
-    /// What a command gives.
+    /// The result of a command of `ioctl(2)`.
     ReplyIoctl,
     /// An extended attribute, or its size.
     ReplyXattr,
@@ -316,7 +316,7 @@ impl ReplyBmap {
 }
 
 impl ReplyIoctl {
-    /// What the call returns, and what it has written.
+    /// The value that the call returns, and the data it has written.
     pub fn ioctl(self, result: i32, data: &[u8]) {
         let head = IoctlOut { result, ..IoctlOut::default() };
         self.0.bytes(head.as_bytes(), data);

@@ -25,7 +25,7 @@ use std::thread::{self, JoinHandle};
 use users::Users;
 use zerocopy::FromBytes;
 
-/// What the threads of a session share.
+/// The state that the threads of a session share.
 struct Shared<F> {
     filesystem: F,
     device: Arc<Device>,
@@ -97,7 +97,7 @@ impl<F: Filesystem> std::fmt::Debug for Session<F> {
     }
 }
 
-/// What can be asked and done about a session from outside.
+/// A handle on a session for other threads.
 #[derive(Clone, Debug)]
 pub struct Control {
     device: Arc<Device>,
@@ -293,7 +293,7 @@ fn handshake<F: Filesystem>(filesystem: &mut F, device: &Arc<Device>) -> io::Res
     }
 }
 
-/// What is agreed; `None` if the kernel is to ask again with an older major version.
+/// The agreement; `None` if the kernel is to ask again with an older major version.
 fn agreed<F: Filesystem>(
     filesystem: &mut F,
     from: &Request,

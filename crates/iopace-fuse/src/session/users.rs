@@ -11,9 +11,9 @@
 //! at each thread's slot under a lock.
 //!
 //! # Why nothing is left in a queue
-//! Who parks raises `parked_count` before it looks at the slots; who ends clears its slot before it
-//! looks at `parked_count`. So one of the two sees the other. A request is parked only if as many
-//! other slots as its user may have were taken, and each of those ends later.
+//! A thread that parks raises `parked_count` before it looks at the slots; one that ends clears its
+//! slot before it looks at `parked_count`. So one of the two sees the other. A request is parked
+//! only if as many other slots as its user may have were taken, and each of those ends later.
 
 use crate::device::Device;
 use crate::limits::{
@@ -56,7 +56,7 @@ impl Parked {
     }
 }
 
-/// What may become of a request.
+/// The fate of a request that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     /// It goes on in this thread.

@@ -1,4 +1,4 @@
-//! What comes from the kernel. Fields are named as in `linux/fuse.h`.
+//! Messages from the kernel. Fields are named as in `linux/fuse.h`.
 #![allow(missing_docs)]
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -60,7 +60,7 @@ layout! {
     AccessIn { mask: u32, padding: u32 }
     /// The first part, which every version has.
     InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32 }
-    /// What follows with `FUSE_INIT_EXT`.
+    /// The part that follows with `FUSE_INIT_EXT`.
     InitInExt { flags2: u32 }
     InterruptIn { unique: u64 }
     BmapIn { block: u64, blocksize: u32, padding: u32 }

@@ -1,4 +1,4 @@
-//! What goes to the kernel. Fields are named as in `linux/fuse.h`.
+//! Messages to the kernel. Fields are named as in `linux/fuse.h`.
 #![allow(missing_docs)]
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A direct write is of whole pages, wherever it is.
 const PAGE: usize = 4096;
 
-/// Whoever makes the calls.
+/// The program that makes the calls.
 pub(super) struct Caller<'a> {
     bench: &'a Bench,
     /// The folder of the workload, through the mount and in the tree.

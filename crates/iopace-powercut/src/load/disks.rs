@@ -109,30 +109,30 @@ pub(super) fn image(bench: &Bench) -> io::Result<NodeId> {
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// What clients do with an image.
+/// The calls that clients make on an image.
 pub trait Disk {
     /// Writes; durable when it returns, with `fua`.
     ///
     /// # Errors
-    /// What was said.
+    /// The error of the reply.
     fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> io::Result<()>;
 
     /// Makes a range zero.
     ///
     /// # Errors
-    /// What was said.
+    /// The error of the reply.
     fn zero(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()>;
 
     /// Gives a range back.
     ///
     /// # Errors
-    /// What was said.
+    /// The error of the reply.
     fn trim(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()>;
 
     /// Makes durable what was answered before.
     ///
     /// # Errors
-    /// What was said.
+    /// The error of the reply.
     fn flush(&mut self) -> io::Result<()>;
 }
 

@@ -70,7 +70,7 @@ fn found(state: &Nodes) -> u64 {
 /// Runs it through a mount, and tries all cuts.
 ///
 /// # Errors
-/// What does not start, or an operation that fails.
+/// The bench does not start, or an operation fails.
 pub fn records(over: Over, records: u64, seed: u64) -> io::Result<Report> {
     let bench = Bench::mounted(over)?;
     let promised = work(&bench, records)?;

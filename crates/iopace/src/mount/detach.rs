@@ -46,7 +46,7 @@ impl Front {
         &self.log
     }
 
-    /// What is to be shown at once.
+    /// The listener that shows news at once.
     pub fn notes(&self) -> Notes {
         Notes::to(|text| match text {
             "" => is_heard(),

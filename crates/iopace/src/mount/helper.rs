@@ -124,7 +124,7 @@ fn mount(words: Vec<OsString>) -> Result<(), Failure> {
 /// Understands the words that follow the name, as in mount(8), "External helpers".
 ///
 /// # Errors
-/// What is wrong with them.
+/// The defect of the words.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, String> {
     let mut words = words.into_iter();
     let (mut places, mut options): (Vec<OsString>, String) = (Vec::new(), String::new());

@@ -35,7 +35,7 @@ const CAPABILITIES: [InitFlags; 3] =
 pub(super) struct ImageTree {
     files: Arc<[ImageFile]>,
     made: FileTime,
-    /// What is open, with what its syncs are carried out on.
+    /// The open handles, each with the target that its syncs are carried out on.
     opened: Mutex<Slab<Option<Target>>>,
 }
 

@@ -79,7 +79,7 @@ fn attach(device: &File, mountpoint: &OpenDirectory, how: &How) -> Result<(), Er
     let by_descriptors =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mounted.as_fd(), "", mountpoint.fd.as_fd(), "", by_descriptors)?;
-    // Whatever somebody has mounted over the directory since is what the kernel went on to.
+    // If somebody has mounted over the directory since, the kernel went on to that mount.
     if mount_of(&mounted).is_ok_and(|id| !is_on(id, mountpoint)) {
         let link = format!("/proc/self/fd/{}", mounted.as_raw_fd());
         let _ = rustix::mount::unmount(link, UnmountFlags::DETACH);

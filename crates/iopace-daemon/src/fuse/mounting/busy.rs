@@ -60,7 +60,7 @@ pub struct User {
     pub pid: u32,
     /// Its name, as the kernel has it (15 bytes at most), safe for a terminal.
     pub name: String,
-    /// What it has; empty where only that it has something is known.
+    /// Its uses; empty where only that there is some use is known.
     pub uses: BTreeSet<Use>,
 }
 

@@ -117,7 +117,7 @@ fn claim_as_root(
             Err(Errno::WOULDBLOCK) => return Err(Refused::Held(holder(file))),
             Err(error) => return unusable(error.into()),
         }
-        // Whoever let go meanwhile has removed the file that is locked now.
+        // A holder that let go meanwhile has removed the file that is locked now.
         let there = statat(&folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
         let is_there =
             there.is_ok_and(|there| fstat(&file).is_ok_and(|own| own.st_ino == there.st_ino));

@@ -63,7 +63,7 @@ const GROUPS_FRESH: Nanos = Nanos(10_000_000);
 /// Callers that a thread remembers for so long.
 const RECENT_MAX: usize = 4;
 
-/// What a thread of the daemon is when it acts for nobody.
+/// The identity of a thread of the daemon when it acts for nobody.
 #[derive(Clone, Debug)]
 pub(super) struct Daemon {
     sets: CapabilitySets,
@@ -93,7 +93,7 @@ thread_local! {
     /// Its umask, once it was set.
     static UMASK: Cell<Option<u32>> = const { Cell::new(None) };
 
-    /// Whom it acted for last.
+    /// The callers that the thread acted for last.
     static RECENT: RefCell<VecDeque<Recent>> = const { RefCell::new(VecDeque::new()) };
 }
 

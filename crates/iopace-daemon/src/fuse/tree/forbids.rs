@@ -1,4 +1,4 @@
-//! What file systems mounted below the directory forbid: `nosuid`, `nodev`, `noexec`.
+//! The flags `nosuid`, `nodev` and `noexec` of file systems mounted below the directory.
 //!
 //! The kernel knows one mount, whose flags are those of the directory's own file system. So what
 //! another file system below it forbids is seen to here, for each of its files:
@@ -26,7 +26,7 @@ impl Forbids {
     pub(super) const DEVICES: Forbids = Forbids(2);
     pub(super) const RUNNING: Forbids = Forbids(4);
 
-    /// What the mount forbids that `file` is on; everything, if it does not say.
+    /// The flags of the mount that `file` is on; all of them, if it does not say.
     pub(super) fn of(file: impl AsFd) -> Forbids {
         let Ok(space) = fstatvfs(file) else { return Forbids(7) };
         let pairs = [
@@ -44,7 +44,7 @@ impl Forbids {
     }
 }
 
-/// What is forbidden of one file: it only gets more.
+/// The flags that hold for one file: it only gets more.
 #[derive(Debug, Default)]
 pub(super) struct Forbidden(AtomicU8);
 

@@ -64,7 +64,7 @@ pub(crate) struct Inode {
     pub(super) generation: u64,
     pub(super) kind: FileType,
     pub(super) path: OwnedFd,
-    /// What the file system that it is on forbids.
+    /// The flags of the file system that it is on.
     pub(super) forbidden: Forbidden,
     /// What the scheduled path keeps here.
     pub(crate) state: FileState,

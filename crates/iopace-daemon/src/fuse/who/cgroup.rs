@@ -44,7 +44,7 @@ fn vouched_len(path: &str, is_own: impl Fn(&str) -> bool) -> usize {
     let mut len = 0;
     for name in path.split('/').skip(1) {
         let above = if len == 0 { "/" } else { &path[..len] };
-        // What leads out of our own namespace cannot be looked at.
+        // A path that leads out of our own namespace cannot be looked at.
         if matches!(name, "" | "." | "..") || !is_own(above) {
             break;
         }

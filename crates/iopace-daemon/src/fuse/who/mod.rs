@@ -144,7 +144,7 @@ impl Who {
         }
     }
 
-    /// Who pays for a caller that cannot be seen, or is gone before anybody has seen it: of all
+    /// The group that pays for a caller that cannot be seen, or is gone before it was seen: of all
     /// that rules look at, only its user is known, as the kernel says it with the request.
     fn unseen(&self, caller: Caller) -> Pays {
         let task = Process { pid: caller.pid, start: 0 }.into();

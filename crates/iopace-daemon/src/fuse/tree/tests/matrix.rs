@@ -1,4 +1,4 @@
-//! What each kind of caller may do: the same on a mount as on a plain directory beside it.
+//! Each kind of caller may do the same on a mount as on a plain directory beside it.
 //!
 //! A caller is a thread of its own: users, groups and capabilities belong to threads. Root prepares
 //! the same files on both sides, the thread makes one call on each, and results and files are
@@ -163,8 +163,8 @@ impl Worker {
 
 type Result = (Option<i32>, BTreeMap<PathBuf, Seen>);
 
-/// What a call says and leaves behind, in a new directory of that name. It is made in `below`, and
-/// seen in `root`.
+/// The result of a call and the files it leaves, in a new directory of that name. It is made in
+/// `below`, and seen in `root`.
 fn result(
     worker: &Worker,
     (names, act): (&[&str], Act),

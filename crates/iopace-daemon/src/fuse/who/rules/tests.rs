@@ -64,7 +64,7 @@ fn a_name_that_a_user_chose_fits_no_rule() {
         "cgroup=user@*.service:/a",
         "cgroup=/user.slice/*:/a",
         &format!("cgroup={session}:/a"),
-        // Whoever wrote this meant what the user makes there.
+        // The author of this rule meant the cgroups that the user makes there.
         &format!("cgroup={session}/backup.service:/a"),
         &format!("cgroup={session}/back*:/a"),
         "map=cgroup",
