@@ -163,11 +163,25 @@ pub const FUSE_READ_AHEAD_KB: u32 = 2048;
 /// at most 1 MiB of memory, so a loop device no more than 128 MiB.
 pub const IMAGE_BACKGROUND_MAX: u16 = 128;
 
-/// Processes looked at to say who keeps a mount busy: the usual `kernel.pid_max`.
-pub const BUSY_PROCESSES_MAX: usize = 32_768;
-
-/// Open files looked at of each of them: the usual `fs.nr_open`. A database may have thousands.
+/// Open files and mappings looked at of one process, to say who keeps a mount or a directory busy:
+/// the usual `fs.nr_open`. A database may have thousands.
 pub const BUSY_FILES_MAX: usize = 1_048_576;
+
+/// Time for one process, some millions of cycles for each thousand of open files: that of a database
+/// with a hundred thousand files on a busy machine.
+pub const BUSY_PROCESS_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time for all processes: ten thousand of them take some seconds. Nobody waits but who asked.
+pub const BUSY_LOOK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The same while the mount is attached and not served yet: whoever comes to it waits meanwhile.
+pub const BUSY_LOOK_ATTACHED_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A look that has not ended so long after its time is held up by the kernel.
+pub const LOOK_GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes read of what the kernel says of one descriptor: some thousand locks.
+pub const BUSY_INFO_BYTES_MAX: u64 = 65_536;
 
 /// Processes named as those that keep a mount busy; who ends ten may ask again.
 pub const BUSY_SHOWN_MAX: usize = 10;

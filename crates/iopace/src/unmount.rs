@@ -6,9 +6,10 @@ use crate::output::{Failure, note, note_over, print};
 use crate::paths::runtime_dirs;
 use crate::units;
 use iopace_daemon::control::Client;
+use iopace_daemon::fuse::mounting::detach::MountId;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
 use iopace_daemon::fuse::mounting::table::{self, Entry};
-use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unless_used, unmount};
+use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unless_used};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use rustix::process::geteuid;
@@ -97,14 +98,16 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
     let (path, patience) = (&entry.mountpoint, patience(args));
     let shown = path.display();
     let seen = record::find(&runtime_dirs(entry.uid()), entry);
+    let id = MountId::of(entry);
+    let within = |lazily| within(patience, move || id.unmount(lazily));
     if probe(path, PROBE_PATIENCE) == Answer::Dead {
-        refused(path, within(entry, true, patience))?;
+        refused(path, within(true))?;
         return print(&format!("{shown}: its daemon was killed; the mount is cleared away\n"));
     }
     let done = match args.force {
         // One that does not answer cannot be unmounted in order.
         true => Some(Err(UnmountError::Busy)),
-        false => unless_used(|| within(entry, false, patience)),
+        false => unless_used(|| within(false)),
     };
     if !matches!(done, Some(Err(UnmountError::Busy))) {
         refused(path, done)?;
@@ -127,26 +130,26 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
     } else if !users.is_empty() {
         note(format_args!("warning: {shown} is in use by {named}: cut off"));
     }
-    let lazily = within(entry, true, patience);
-    if args.force {
-        cut(path, entry.connection())?;
-    }
-    refused(path, lazily)?;
+    let done = match args.force {
+        true => self::within(patience, move || id.cut()),
+        false => within(true),
+    };
+    refused(path, done)?;
     wait(path, seen.as_ref(), patience)
 }
 
 /// Unmounting writes back what was changed through mappings; `None`: it takes too long. Somebody
 /// else may have unmounted it since: what is to be seen at its place then stays.
-fn within(entry: &Entry, lazily: bool, patience: Duration) -> Option<Result<(), UnmountError>> {
-    let path = entry.mountpoint.clone();
-    let is_there =
-        |all: Vec<Entry>| table::at(&all, &path).is_some_and(|seen| seen.device == entry.device);
-    if !table::read().map_or(true, is_there) {
-        return Some(Ok(()));
-    }
+fn within(
+    patience: Duration,
+    unmount: impl FnOnce() -> Result<(), UnmountError> + Send + 'static,
+) -> Option<Result<(), UnmountError>> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    thread::spawn(move || sender.send(unmount(&path, lazily)));
-    receiver.recv_timeout(patience).ok()
+    thread::spawn(move || sender.send(unmount()));
+    match receiver.recv_timeout(patience).ok()? {
+        Err(UnmountError::NotMounted) => Some(Ok(())),
+        done => Some(done),
+    }
 }
 
 fn refused(path: &Path, done: Option<Result<(), UnmountError>>) -> Result<(), Failure> {

@@ -3,9 +3,11 @@
 
 use super::mounting::MountError;
 use super::mounting::busy::{self, User};
+use super::mounting::look::Looked;
 use super::mounting::region::{Region, is_ancestor};
 use crate::clock;
 use crate::config::{InUse, Notes};
+use crate::limits::{BUSY_LOOK_ATTACHED_PATIENCE, BUSY_LOOK_PATIENCE};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -32,13 +34,17 @@ pub(super) fn settle(
     let since = clock::now();
     let mut told = String::new();
     loop {
-        let users = region.users();
-        if let Some(reason) = refusal(&users, wanted) {
+        let looked = region.users(BUSY_LOOK_PATIENCE);
+        let users = &looked.users;
+        if let Some(reason) = refusal(&looked, wanted) {
             let patience = wanted.wait.unwrap_or(PASSING);
             if clock::elapsed(since) >= patience || !notes.is_heard() {
                 return Err(MountError::InUse(path.to_owned(), reason));
             }
-            let names = busy::list(&users);
+            let names = match users.is_empty() {
+                true => looked.missed(),
+                false => busy::list(users),
+            };
             if wanted.wait.is_some() && names != told {
                 notes.say(&format!("{shown}: waiting for {names}"));
                 told = names;
@@ -48,37 +54,50 @@ pub(super) fn settle(
             continue;
         }
         if !users.is_empty() {
-            let names = busy::list(&users);
+            let names = busy::list(users);
             notes.say(&format!("warning: {shown} is in use by {names}: they go on past iopace"));
+        }
+        if !looked.is_whole() {
+            let names = looked.missed();
+            notes.say(&format!("warning: {shown}: it is not known whether it is used by {names}"));
         }
         return Ok(());
     }
 }
 
 /// Looks again when the mount is attached and not served as yet: from here on all who come are
-/// held, and whoever has opened something before is seen.
+/// held, and whoever has opened something before is seen. It takes as long as that may last.
 pub(super) fn settle_again(
     region: &mut Region,
     path: &Path,
     wanted: InUse,
 ) -> Result<(), MountError> {
-    let writers: Vec<User> = region.users().into_iter().filter(User::writes).collect();
-    match refusal(&writers, wanted) {
+    let mut looked = region.users(BUSY_LOOK_ATTACHED_PATIENCE);
+    looked.users.retain(User::writes);
+    match refusal(&looked, wanted) {
         Some(reason) => Err(MountError::InUse(path.to_owned(), reason)),
         None => Ok(()),
     }
 }
 
 /// The users, and the word that lets them be; `None` if they are welcome.
-fn refusal(users: &[User], wanted: InUse) -> Option<String> {
+fn refusal(looked: &Looked, wanted: InUse) -> Option<String> {
     let (writers, readers): (Vec<User>, Vec<User>) =
-        users.iter().cloned().partition(|user| user.writes());
+        looked.users.iter().cloned().partition(|user| user.writes());
     if !writers.is_empty() && !wanted.while_written {
         return Some(format!(
             "is written by {}: who writes past iopace does not see the locks of those who come \
              through it, so that a database would be destroyed; end that first, or --wait for its \
              end (--while-written mounts all the same)",
             busy::list(&writers)
+        ));
+    }
+    if !looked.is_whole() && !wanted.while_written {
+        return Some(format!(
+            "may be written by {}: not everything that they have open could be looked at in time; \
+             end them or try again, or --wait for their end (--while-written mounts all the same, \
+             which destroys a database if one of them writes to it)",
+            looked.missed()
         ));
     }
     if readers.is_empty() || wanted.while_in_use || wanted.while_written {
@@ -99,6 +118,7 @@ fn refusal(users: &[User], wanted: InUse) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuse::mounting::look::Missed;
     use busy::Use;
     use std::slice;
 
@@ -112,7 +132,8 @@ mod tests {
         let none = InUse::default();
         let in_use = InUse { while_in_use: true, ..none };
         let written = InUse { while_written: true, ..none };
-        let refused = |users: &[User], wanted| refusal(users, wanted).unwrap_or_default();
+        let looked = |users: &[User]| Looked { users: users.to_vec(), ..Looked::default() };
+        let refused = |users: &[User], wanted| refusal(&looked(users), wanted).unwrap_or_default();
         assert_eq!(refused(&[], none), "");
         assert!(refused(slice::from_ref(&reads), none).contains("--while-in-use"));
         assert_eq!(refused(slice::from_ref(&reads), in_use), "");
@@ -125,5 +146,15 @@ mod tests {
         assert_eq!(refused(&both, written), "");
         let shell = user(std::os::unix::process::parent_id(), Use::WorkingDirectory);
         assert!(refused(&[shell], none).contains("'cd' out of it in vim"));
+        // Those who could not be looked at may write.
+        let missed = Missed { pid: u32::MAX, name: "many".into(), reason: "too much" };
+        let looked = Looked { missed: vec![missed], unseen_count: 3, ..Looked::default() };
+        for wanted in [none, in_use] {
+            let reason = refusal(&looked, wanted).expect("refused");
+            let named = "many (pid 4294967295: too much), 3 processes after them: ";
+            assert!(reason.starts_with(&format!("may be written by {named}")), "{reason}");
+            assert!(reason.contains("--while-written"), "{reason}");
+        }
+        assert_eq!(refusal(&looked, written), None);
     }
 }

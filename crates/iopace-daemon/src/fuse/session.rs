@@ -2,10 +2,11 @@
 //! the connection, so that nobody ever waits for a file system that is not there any more.
 
 use super::mounting::busy::{self, User};
+use super::mounting::detach::MountId;
 use super::mounting::probe::{Answer, probe};
 use super::mounting::table::{self, Entry};
 use super::mounting::walk::OpenDirectory;
-use super::mounting::{How, MountError, UnmountError, abort, mount, unless_used, unmount};
+use super::mounting::{Attached, How, MountError, UnmountError, abort, mount, unless_used};
 use crate::limits::{CUT_PATIENCE, PROBE_PATIENCE};
 use iopace_fuse::{Control, Filesystem, Notifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,9 +14,9 @@ use rustix::mount::MountFlags;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -45,36 +46,35 @@ impl Options {
 }
 
 /// Where a mount is and by what it is known; what it takes to end it from any thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Where it is mounted.
+    /// Where it was mounted.
     pub(crate) mountpoint: PathBuf,
     /// Device number of its files.
     pub(crate) device: (u32, u32),
     /// Number of its connection.
     pub(crate) connection: u32,
+    /// By which it is ended.
+    id: MountId,
+    /// The open `/dev/fuse`, as long as the session is there.
+    link: Weak<OwnedFd>,
 }
 
 impl Place {
-    fn of(entry: &Entry) -> Place {
+    fn of(entry: &Entry, id: MountId, link: &Arc<OwnedFd>) -> Place {
         Place {
             mountpoint: entry.mountpoint.clone(),
             device: entry.device,
             connection: entry.connection(),
+            id,
+            link: Arc::downgrade(link),
         }
     }
 
-    /// Takes it out of sight, if it is still what is seen at its place: what somebody else mounted
-    /// there or what is below is not ours to unmount.
+    /// Takes it out of sight, wherever it was renamed to: what somebody else has mounted at its
+    /// place since, or what is below, is not ours to unmount.
     pub(crate) fn unmount(&self, lazily: bool) -> Result<(), UnmountError> {
-        let table = table::read().map_err(|error| UnmountError::Failed(error.to_string()))?;
-        match table::at(&table, &self.mountpoint) {
-            Some(seen) if seen.device == self.device => unmount(&self.mountpoint, lazily),
-            _ if table.iter().any(|entry| entry.device == self.device) => {
-                Err(UnmountError::Failed("another mount lies over it".into()))
-            }
-            _ => Err(UnmountError::NotMounted),
-        }
+        self.id.unmount(lazily)
     }
 
     /// Has the kernel read so many KiB ahead through the mount, where it may be told (as root).
@@ -88,9 +88,29 @@ impl Place {
 
     /// Out of sight and cut, whatever is under way: no dead mount is left behind.
     pub(crate) fn cut(&self) {
-        let _ = self.unmount(true);
-        let _ = abort::abort(self.connection);
+        if self.id.cut().is_ok() {
+            return;
+        }
+        // Out of sight already, or covered. Its number is that of no other while it is connected.
+        if self.link.upgrade().is_some_and(|link| !is_disconnected(&link)) {
+            let _ = abort::abort(self.connection);
+        }
     }
+
+    /// Nobody serves it any more: if it is there still, as its connection was cut or failed,
+    /// whoever comes to it gets errors until it is out of sight.
+    fn clear(&self) {
+        // Before Linux 6.8 another mount may have got its number meanwhile.
+        if self.id.is_unique() || probe(&self.mountpoint, PROBE_PATIENCE) == Answer::Dead {
+            self.cut();
+        }
+    }
+}
+
+/// Whether a connection has ended: it was unmounted and nobody uses it any more, or it was cut.
+fn is_disconnected(device: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(device, PollFlags::empty())];
+    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// How a mount ended.
@@ -110,7 +130,7 @@ pub(crate) struct Session {
     place: Place,
     /// The open `/dev/fuse`: it says at once when the mount has ended, while its numbers may be
     /// those of another mount since.
-    device: OwnedFd,
+    device: Arc<OwnedFd>,
     /// Says when the last thread that served has ended.
     ended: Receiver<()>,
     /// The connection is cut by ourselves: its error is none.
@@ -150,33 +170,38 @@ impl Session {
         };
         how.flags
             .set(MountFlags::RDONLY, options.read_only || how.flags.contains(MountFlags::RDONLY));
-        let (device, entry) = mount(mountpoint, &how)?;
+        let Attached { device, entry, id } = mount(mountpoint, &how)?;
         let mountpoint = mountpoint.path.as_path();
         let failed = |error| MountError::Start(mountpoint.to_owned(), error);
-        let place = Place::of(&entry);
+        let kept = match device.try_clone() {
+            Ok(kept) => Arc::new(kept),
+            Err(error) => {
+                drop(device);
+                let _ = id.unmount(true);
+                return Err(failed(error));
+            }
+        };
+        let place = Place::of(&entry, id, &kept);
         let is_in_place = || match place.mountpoint == mountpoint {
             true => Ok(()),
             false => Err(MountError::Moved(mountpoint.to_owned())),
         };
-        let kept = || device.try_clone().map_err(failed);
-        let kept = match is_in_place().and_then(|()| on_attached()).and_then(|()| kept()) {
-            Ok(kept) => kept,
-            Err(error) => {
-                place.cut();
-                return Err(error);
-            }
-        };
+        if let Err(error) = is_in_place().and_then(|()| on_attached()) {
+            place.cut();
+            return Err(error);
+        }
         let (sender, ended) = mpsc::sync_channel(1);
         let to_cut = Arc::new(AtomicBool::new(false));
         let is_cut = Arc::clone(&to_cut);
         let served = iopace_fuse::Session::from_fd(filesystem, device);
         let started = served.and_then(|session| {
             on_start(session.notifier(), session.control(), &place);
-            let name = mountpoint.to_owned();
+            let served = place.clone();
             thread::Builder::new().name("fuse".into()).spawn(move || {
                 if let Err(error) = session.run() {
-                    say_end(&name, &error, is_cut.load(Relaxed));
+                    say_end(&served.mountpoint, &error, is_cut.load(Relaxed));
                 }
+                served.clear();
                 on_end();
                 let _ = sender.send(());
             })
@@ -199,7 +224,7 @@ impl Session {
     /// what has not ended then is cut, so that nobody hangs.
     pub(crate) fn end(mut self, patience: Duration) -> Ended {
         let mut ended = Ended::default();
-        if self.is_disconnected() {
+        if is_disconnected(&self.device) {
             self.is_over = true;
             ended.is_stuck = !self.wait(patience);
             return ended;
@@ -260,12 +285,6 @@ impl Session {
         }
     }
 
-    /// Whether it was unmounted and nobody uses it any more, or it was cut.
-    fn is_disconnected(&self) -> bool {
-        let mut asked = [PollFd::new(&self.device, PollFlags::empty())];
-        poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-    }
-
     /// Waits until nobody can reach it any more; false if that takes longer.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         // Disconnected: it has ended and said so before, or its thread is gone.
@@ -275,7 +294,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.is_over && !self.is_disconnected() {
+        if !self.is_over && !is_disconnected(&self.device) {
             self.cut();
         }
     }
@@ -309,15 +328,15 @@ pub(crate) fn clear(mountpoint: &Path) -> Result<Found, MountError> {
     // Several may lie over each other: whoever mounted anew by other means.
     loop {
         let table = table::read().map_err(MountError::Table)?;
-        if !table::at(&table, mountpoint).is_some_and(Entry::is_ours) {
-            return Ok(found);
-        }
+        let seen = table::at(&table, mountpoint).filter(|entry| entry.is_ours());
+        let Some(seen) = seen else { return Ok(found) };
+        let id = MountId::of(seen);
         match probe(mountpoint, PROBE_PATIENCE) {
             Answer::Alive => return Err(MountError::Mounted(mountpoint.to_owned())),
             Answer::Silent => return Err(MountError::Silent(mountpoint.to_owned())),
             Answer::Dead => {}
         }
-        unmount(mountpoint, true)
+        id.unmount(true)
             .map_err(|error| MountError::Helper(mountpoint.to_owned(), error.to_string()))?;
         found = Found::Recovered;
     }

@@ -1,15 +1,16 @@
 //! Attaching a FUSE file system by the kernel to a directory that is open: whatever its path leads
 //! to by now, nothing else is mounted over.
 
-use super::How;
+use super::detach::{MountId, detach_open};
 use super::error::MountError;
 use super::region::mount_of;
 use super::table::{self, Entry};
 use super::walk::OpenDirectory;
+use super::{Attached, How, found_or_ended};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
 };
 use rustix::process::{getegid, geteuid};
 use std::ffi::CString;
@@ -20,30 +21,43 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 /// Longest text that `fsconfig` takes as one value (`fs/fsopen.c`: 256 with the zero).
 const TEXT_MAX: usize = 255;
 
-/// The open `/dev/fuse`, and the mount in the table.
-pub(super) fn by_kernel(
-    mountpoint: &OpenDirectory,
-    how: &How,
-) -> Result<(OwnedFd, Entry), MountError> {
+/// Mounts, and finds the mount in the table. Whatever fails, nothing is left mounted.
+pub(super) fn by_kernel(mountpoint: &OpenDirectory, how: &How) -> Result<Attached, MountError> {
     let path = &mountpoint.path;
     let device = open_device()?;
     let attached = match how.fs_name.len() > TEXT_MAX {
         true => Err(Errno::NOSYS),
         false => attach(&device, mountpoint, how),
     };
-    let attached = match attached {
-        // Before Linux 5.2.
-        Err(Errno::NOSYS) => mount_by_link(&device, mountpoint, how),
-        attached => attached,
+    let refused = |error| match error {
+        Errno::PERM | Errno::ACCESS => MountError::Denied(path.clone()),
+        Errno::NODEV => MountError::NoDevice,
+        error => MountError::open(path.clone(), error.into()),
     };
     match attached {
-        Ok(()) => {}
-        Err(Errno::PERM | Errno::ACCESS) => return Err(MountError::Denied(path.clone())),
-        Err(Errno::NODEV) => return Err(MountError::NoDevice),
-        Err(error) => return Err(MountError::open(path.clone(), error.into())),
+        Ok(mounted) => {
+            let moved = || MountError::Moved(path.clone());
+            match find(mountpoint).and_then(|entry| entry.ok_or_else(moved)) {
+                Ok(entry) => {
+                    let id = MountId::of_open(&entry, mounted);
+                    Ok(Attached { device: device.into(), entry, id })
+                }
+                Err(error) => {
+                    // Closed before it is detached: nobody waits for it.
+                    drop(device);
+                    detach_open(mounted);
+                    Err(error)
+                }
+            }
+        }
+        // Before Linux 5.2.
+        Err(Errno::NOSYS) => {
+            let before = table::read().map_err(MountError::Table)?;
+            mount_by_link(&device, mountpoint, how).map_err(refused)?;
+            found_or_ended(mountpoint, how, device.into(), &before)
+        }
+        Err(error) => Err(refused(error)),
     }
-    let entry = find(mountpoint)?;
-    Ok((device.into(), entry.ok_or_else(|| MountError::Moved(path.clone()))?))
 }
 
 /// Our latest mount on an open directory.
@@ -57,7 +71,8 @@ pub(super) fn find(mountpoint: &OpenDirectory) -> Result<Option<Entry>, MountErr
     Ok(table.iter().rev().find(is_it).cloned())
 }
 
-fn attach(device: &File, mountpoint: &OpenDirectory, how: &How) -> Result<(), Errno> {
+/// A descriptor of the mount, as attached.
+fn attach(device: &File, mountpoint: &OpenDirectory, how: &How) -> Result<OwnedFd, Errno> {
     let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let set = |key: &str, value: &str| fsconfig_set_string(context.as_fd(), key, value);
     set("source", &how.fs_name)?;
@@ -81,11 +96,10 @@ fn attach(device: &File, mountpoint: &OpenDirectory, how: &How) -> Result<(), Er
     move_mount(mounted.as_fd(), "", mountpoint.fd.as_fd(), "", by_descriptors)?;
     // If somebody has mounted over the directory since, the kernel went on to that mount.
     if mount_of(&mounted).is_ok_and(|id| !is_on(id, mountpoint)) {
-        let link = format!("/proc/self/fd/{}", mounted.as_raw_fd());
-        let _ = rustix::mount::unmount(link, UnmountFlags::DETACH);
+        detach_open(mounted);
         return Err(Errno::BUSY);
     }
-    Ok(())
+    Ok(mounted)
 }
 
 /// Whether the mount with that number lies directly on the directory.

@@ -4,13 +4,16 @@
 //! Asks the kernel for what it knows already (`AT_STATX_DONT_SYNC`), so that a mount that does not
 //! answer holds nobody up. Other users' processes are seen by root only.
 
-use crate::limits::{BUSY_FILES_MAX, BUSY_PROCESSES_MAX, BUSY_SHOWN_MAX};
+use super::look::{Bounds, Budget, Looked, look};
+use crate::limits::{BUSY_FILES_MAX, BUSY_INFO_BYTES_MAX, BUSY_LOOK_PATIENCE, BUSY_SHOWN_MAX};
 use crate::printable;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A thing that a process has of a file system or a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,10 +68,8 @@ pub struct User {
 }
 
 impl User {
-    fn new(pid: u32, uses: BTreeSet<Use>) -> User {
-        let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".into());
-        let name = printable::name(&String::from_utf8_lossy(name.trim_ascii_end())).into_owned();
-        User { pid, name, uses }
+    pub(super) fn new(pid: u32, uses: BTreeSet<Use>) -> User {
+        User { pid, name: name_of(pid), uses }
     }
 
     /// Whether it can change files there.
@@ -85,8 +86,19 @@ impl fmt::Display for User {
     }
 }
 
+/// The name of a process, safe for a terminal.
+pub(super) fn name_of(pid: u32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".into());
+    printable::name(&String::from_utf8_lossy(name.trim_ascii_end())).into_owned()
+}
+
 /// The files that are looked for.
 pub(super) trait Scope {
+    /// Whether a process that uses some of them counts as a user.
+    fn counts(&self, _user: &User) -> bool {
+        true
+    }
+
     /// Whether the file behind a link of `/proc/PID` is one of them.
     fn has_file(&mut self, process: &Path, link: &Path) -> bool;
 
@@ -109,9 +121,12 @@ impl Scope for Device {
     }
 }
 
-/// The processes that use the file system with this device number, at most ten of them.
+/// The processes that use the file system with this device number, at most ten of them, as far as
+/// all processes can be looked at in time.
 pub fn users(device: (u32, u32)) -> Vec<User> {
-    all(&mut Device(device)).take(BUSY_SHOWN_MAX).collect()
+    let mut users = all(Device(device), BUSY_LOOK_PATIENCE).users;
+    users.truncate(BUSY_SHOWN_MAX);
+    users
 }
 
 /// The processes that have this very path open, as a device node; at most ten of them.
@@ -126,15 +141,12 @@ pub fn openers(path: &Path) -> Vec<User> {
 }
 
 /// All processes that use something of it, but this one.
-pub(super) fn all(scope: &mut dyn Scope) -> impl Iterator<Item = User> {
-    processes().filter_map(move |pid| {
-        let uses = uses(pid, scope);
-        (!uses.is_empty()).then(|| User::new(pid, uses))
-    })
+pub(super) fn all(scope: impl Scope + Send + 'static, patience: Duration) -> Looked {
+    look(scope, processes().collect(), Bounds::default(), patience)
 }
 
 fn processes() -> impl Iterator<Item = u32> {
-    numbers(Path::new("/proc")).filter(|pid| *pid != std::process::id()).take(BUSY_PROCESSES_MAX)
+    numbers(Path::new("/proc")).filter(|pid| *pid != std::process::id())
 }
 
 /// The entries of a directory that are numbers.
@@ -153,7 +165,8 @@ pub fn list(users: &[User]) -> String {
     format!("{}{more}", names.collect::<Vec<_>>().join(", "))
 }
 
-fn uses(pid: u32, scope: &mut dyn Scope) -> BTreeSet<Use> {
+/// What a process has, as far as the budget goes.
+pub(super) fn uses(pid: u32, scope: &mut dyn Scope, budget: &mut Budget) -> BTreeSet<Use> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let mut found = BTreeSet::new();
     let places = [("cwd", Use::WorkingDirectory), ("root", Use::RootDirectory)];
@@ -162,13 +175,17 @@ fn uses(pid: u32, scope: &mut dyn Scope) -> BTreeSet<Use> {
             found.insert(one);
         }
     }
-    add_files(&process, &process, scope, &mut found);
+    add_files(&process, &process, (scope, budget), &mut found);
     if is_leaderless(&process) {
         for thread in numbers(&process.join("task")).filter(|thread| *thread != pid) {
-            add_files(&process, &process.join(format!("task/{thread}")), scope, &mut found);
+            if budget.ended.is_some() {
+                break;
+            }
+            let holder = process.join(format!("task/{thread}"));
+            add_files(&process, &holder, (scope, budget), &mut found);
         }
     }
-    add_mappings(&process, scope, &mut found);
+    add_mappings(&process, (scope, budget), &mut found);
     if found.contains(&Use::FileForWriting) {
         found.remove(&Use::OpenFile);
     }
@@ -182,14 +199,26 @@ fn is_leaderless(process: &Path) -> bool {
     after_name.is_some_and(|rest| rest.starts_with(b" Z"))
 }
 
-fn add_files(process: &Path, holder: &Path, scope: &mut dyn Scope, found: &mut BTreeSet<Use>) {
+fn add_files(
+    process: &Path,
+    holder: &Path,
+    (scope, budget): (&mut dyn Scope, &mut Budget),
+    found: &mut BTreeSet<Use>,
+) {
     let open = fs::read_dir(holder.join("fd")).into_iter().flatten().flatten();
-    for entry in open.take(BUSY_FILES_MAX) {
+    for entry in open {
+        if !budget.take() {
+            return;
+        }
         if !scope.has_file(process, &entry.path()) {
             continue;
         }
-        let info = fs::read_to_string(holder.join("fdinfo").join(entry.file_name()));
-        add_descriptor(&info.unwrap_or_default(), found);
+        // The flags come first, then the locks, of which a user may have any number.
+        let mut info = Vec::new();
+        if let Ok(file) = File::open(holder.join("fdinfo").join(entry.file_name())) {
+            let _ = file.take(BUSY_INFO_BYTES_MAX).read_to_end(&mut info);
+        }
+        add_descriptor(&String::from_utf8_lossy(&info), found);
     }
 }
 
@@ -224,10 +253,21 @@ fn add_descriptor(info: &str, found: &mut BTreeSet<Use>) {
 const O_PATH: u32 = 0o10_000_000;
 
 /// Reads lines as `7f00-8000 rw-s 00000000 00:35 1234    /path`.
-fn add_mappings(process: &Path, scope: &mut dyn Scope, found: &mut BTreeSet<Use>) {
-    let text = fs::read(process.join("maps")).unwrap_or_default();
-    for line in text.split(|byte| *byte == b'\n') {
-        let Some(Mapped { mode, device, path }) = mapping(line) else { continue };
+fn add_mappings(
+    process: &Path,
+    (scope, budget): (&mut dyn Scope, &mut Budget),
+    found: &mut BTreeSet<Use>,
+) {
+    let Ok(file) = File::open(process.join("maps")) else { return };
+    let mut lines = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if !lines.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) || !budget.take() {
+            return;
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        let Some(Mapped { mode, device, path }) = mapping(text) else { continue };
         let one = match mode {
             [_, b'w', _, b's'] => Use::WritableMapping,
             _ => Use::Mapping,
@@ -271,9 +311,10 @@ mod tests {
     fn a_process_with_a_file_or_a_mapping_is_found() {
         let own = std::process::id();
         let here = device_of(&std::env::current_exe().expect("known"));
-        let found = uses(own, &mut Device(here));
+        let uses = |device| uses(own, &mut Device(device), &mut Budget::new(&Bounds::default()));
+        let found = uses(here);
         assert!(found.contains(&Use::Mapping), "our own program is mapped from it: {found:?}");
-        assert!(uses(own, &mut Device((0, u32::MAX >> 12))).is_empty(), "nobody has that");
+        assert!(uses((0, u32::MAX >> 12)).is_empty(), "nobody has that");
     }
 
     #[test]

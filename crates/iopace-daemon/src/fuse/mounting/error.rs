@@ -133,6 +133,9 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted there")]
     NotMounted,
+    /// Somebody has mounted something else over it.
+    #[error("another mount lies over it; unmount that first")]
+    Covered,
     /// Not ours to end.
     #[error("only root and the user who mounted it may unmount it")]
     Denied,

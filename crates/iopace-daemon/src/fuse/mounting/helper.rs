@@ -5,7 +5,7 @@ use super::{How, MountError, UnmountError};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -119,10 +119,12 @@ fn receive(socket: &UnixStream) -> Result<Option<OwnedFd>, Errno> {
     Ok(fds.next())
 }
 
-pub(super) fn unmount(mountpoint: &Path, lazily: bool) -> Result<(), UnmountError> {
+/// Unmounts what is seen at a name in a directory, in which the helper is started.
+pub(super) fn unmount(above: &Path, name: &OsStr, lazily: bool) -> Result<(), UnmountError> {
     let program = find().ok_or(UnmountError::NoHelper)?;
     let mut command = Command::new(program);
-    command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(mountpoint).env("LC_ALL", "C");
+    command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(Path::new(".").join(name));
+    command.current_dir(above).env("LC_ALL", "C");
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| UnmountError::Failed(error.to_string()))?;
     if output.status.success() {

@@ -9,8 +9,10 @@ pub mod abort;
 mod attach;
 pub mod busy;
 pub(crate) mod claim;
+pub mod detach;
 pub mod error;
 mod helper;
+pub mod look;
 pub mod probe;
 pub(crate) mod region;
 pub mod table;
@@ -19,9 +21,9 @@ pub(crate) mod walk;
 pub use error::{MountError, UnmountError};
 
 use crate::limits::{BUSY_LOOKS, BUSY_STEP};
+use detach::MountId;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
-use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 use rustix::process::geteuid;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -56,8 +58,19 @@ pub(crate) fn inherited_flags(directory: impl AsFd) -> io::Result<MountFlags> {
     Ok(set.fold(MountFlags::empty(), |all, (_, flag)| all | flag))
 }
 
-/// Mounts over an open directory; the open `/dev/fuse` that answers for it, and the mount.
-pub(crate) fn mount(mountpoint: &OpenDirectory, how: &How) -> Result<(OwnedFd, Entry), MountError> {
+/// A mount that nobody serves yet.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    /// The open `/dev/fuse` that answers for it.
+    pub(crate) device: OwnedFd,
+    /// Its line in the table of mounts.
+    pub(crate) entry: Entry,
+    /// By which it is ended.
+    pub(crate) id: MountId,
+}
+
+/// Mounts over an open directory. Nothing is left mounted if that fails.
+pub(crate) fn mount(mountpoint: &OpenDirectory, how: &How) -> Result<Attached, MountError> {
     if geteuid().is_root() {
         match attach::by_kernel(mountpoint, how) {
             // Root of a container without the capability; the helper may have it.
@@ -72,12 +85,28 @@ pub(crate) fn mount(mountpoint: &OpenDirectory, how: &How) -> Result<(OwnedFd, E
 }
 
 /// The helper mounts by a path: what it has mounted is looked at afterwards.
-fn by_helper(mountpoint: &OpenDirectory, how: &How) -> Result<(OwnedFd, Entry), MountError> {
+fn by_helper(mountpoint: &OpenDirectory, how: &How) -> Result<Attached, MountError> {
     let before = table::read().map_err(MountError::Table)?;
     let device = helper::mount(mountpoint, how)?;
-    if let Some(entry) = attach::find(mountpoint)? {
-        return Ok((device, entry));
-    }
+    found_or_ended(mountpoint, how, device, &before)
+}
+
+/// The mount that was made at the directory since the table was read; one that is not to be found
+/// there is ended.
+fn found_or_ended(
+    mountpoint: &OpenDirectory,
+    how: &How,
+    device: OwnedFd,
+    before: &[Entry],
+) -> Result<Attached, MountError> {
+    let error = match attach::find(mountpoint) {
+        Ok(Some(entry)) => {
+            let id = MountId::of(&entry);
+            return Ok(Attached { device, entry, id });
+        }
+        Ok(None) => MountError::Moved(mountpoint.path.clone()),
+        Err(error) => error,
+    };
     // Closed before it is unmounted: nobody waits for it.
     drop(device);
     let after = table::read().map_err(MountError::Table)?;
@@ -88,25 +117,9 @@ fn by_helper(mountpoint: &OpenDirectory, how: &How) -> Result<(OwnedFd, Entry), 
             && entry.source == Path::new(&how.fs_name)
     };
     for entry in after.iter().filter(is_new).filter(is_own) {
-        let _ = unmount(&entry.mountpoint, true);
+        let _ = MountId::of(entry).unmount(true);
     }
-    Err(MountError::Moved(mountpoint.path.clone()))
-}
-
-/// Unmounts what is seen at `mountpoint`; lazily: takes it out of sight at once, and ends it when
-/// nobody uses it any more.
-///
-/// # Errors
-/// See [`UnmountError`]; nothing is changed then.
-pub fn unmount(mountpoint: &Path, lazily: bool) -> Result<(), UnmountError> {
-    let lazy = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(mountpoint, lazy | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        Err(Errno::BUSY) => Err(UnmountError::Busy),
-        Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted),
-        Err(Errno::PERM) => helper::unmount(mountpoint, lazily),
-        Err(error) => Err(UnmountError::Failed(error.to_string())),
-    }
+    Err(error)
 }
 
 /// Has `unmount` try as long as the mount is busy: somebody may only look at it in passing (`df`,

@@ -3,6 +3,7 @@
 //! another mount namespace, or under a mount that has come to lie over the directory since.
 
 use super::busy::{self, Scope, Use, User};
+use super::look::Looked;
 use super::table::{self, Entry};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, readlinkat, statx};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -12,9 +13,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A directory and all below it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Region {
     /// Its path in our mount namespace.
     path: PathBuf,
@@ -72,15 +74,15 @@ impl Region {
 
     /// Everybody who uses something of it, but this process, the command that started it, and
     /// daemons of ours: one that goes on for other mounts keeps the directory of a mount that has
-    /// ended open.
-    pub(crate) fn users(&mut self) -> Vec<User> {
+    /// ended open. Ends in time, and says who was not looked at.
+    pub(crate) fn users(&mut self, patience: Duration) -> Looked {
         self.namespaces = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
         self.asked.clear();
         self.learn(table::read().unwrap_or_default());
+        let mut looked = busy::all(self.clone(), patience);
         let front = front();
-        let only_open = BTreeSet::from([Use::OpenFile]);
-        let is_daemon = |user: &User| user.uses == only_open && is_ours(user.pid);
-        busy::all(self).filter(|user| Some(user.pid) != front && !is_daemon(user)).collect()
+        looked.users.retain(|user| Some(user.pid) != front);
+        looked
     }
 
     /// Where else the same files are seen, past a mount over the directory or elsewhere.
@@ -122,6 +124,11 @@ impl Region {
 }
 
 impl Scope for Region {
+    fn counts(&self, user: &User) -> bool {
+        let only_open = BTreeSet::from([Use::OpenFile]);
+        user.uses != only_open || !is_ours(user.pid)
+    }
+
     fn has_file(&mut self, process: &Path, link: &Path) -> bool {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let Ok(found) = statx(CWD, link, flags, StatxFlags::TYPE | StatxFlags::MNT_ID) else {
@@ -276,7 +283,7 @@ mod tests {
             start(&beside, "exec 9<>file"),
         ];
         let mut region = Region::of(File::open(&inside).expect("opened")).expect("known");
-        let found = region.users();
+        let found = region.users(Duration::from_secs(120)).users;
         let pids = [0, 1, 2].map(|at: usize| children[at].id());
         for child in &mut children {
             child.kill().and_then(|()| child.wait()).expect("ended");

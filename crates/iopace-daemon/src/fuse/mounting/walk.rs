@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
@@ -72,6 +73,22 @@ impl OpenDirectory {
         let full = path_of(&at).map_err(|error| MountError::Open(path.to_owned(), error))?;
         Ok(OpenDirectory { fd: at, path: full })
     }
+}
+
+/// Opens a directory by a path in full, on which no part may be a symbolic link.
+///
+/// # Errors
+/// One is, or there is no such directory.
+pub(super) fn without_links(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let mut at = open("/", flags | OFlags::DIRECTORY, Mode::empty())?;
+    let mut parts: VecDeque<OsString> = VecDeque::new();
+    push(&mut parts, path);
+    for part in parts {
+        // A symbolic link is opened itself, and is no directory.
+        at = openat(&at, &part, flags | OFlags::NOFOLLOW | OFlags::DIRECTORY, Mode::empty())?;
+    }
+    Ok(at)
 }
 
 /// Puts the parts of a path before those that are left.

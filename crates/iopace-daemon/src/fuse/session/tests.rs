@@ -50,7 +50,8 @@ impl Bench {
     /// Unmounts it by other means than its session's; tests beside this one that list mounts have
     /// it in use for a moment.
     fn unmount(&self) {
-        let done = unless_used(|| Some(unmount(self.mountpoint.path(), false)));
+        let id = MountId::of(&self.seen().expect("mounted"));
+        let done = unless_used(|| Some(id.unmount(false)));
         done.expect("it says something").expect("unmounted");
     }
 
@@ -67,7 +68,7 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         for path in [self.mountpoint.path(), self.directory.path()] {
-            while unmount(path, true).is_ok() {}
+            while rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH).is_ok() {}
         }
     }
 }
@@ -247,8 +248,11 @@ fn a_mount_that_lives_is_refused_and_a_dead_one_is_recovered() {
     let session = bench.start(Tiny::new(bench.root()));
     let refused = clear(bench.mountpoint.path()).expect_err("it lives").to_string();
     assert!(refused.contains("iopace is mounted there already"), "{refused}");
+    assert_eq!(session.end(HANG), Ended::default());
     // What a killed daemon leaves: the connection is gone, the mount is not.
-    abort::abort(session.place().connection).expect("cut");
+    let mountpoint = OpenDirectory::open(bench.mountpoint.path()).expect("opened");
+    let how = How { fs_name: "x".into(), allow_other: true, flags: MountFlags::empty() };
+    drop(mount(&mountpoint, &how).expect("mounted").device);
     let error = fs::metadata(bench.mountpoint.path()).expect_err("dead");
     assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN));
     assert_eq!(clear(bench.mountpoint.path()).expect("recovered"), Found::Recovered);
@@ -256,6 +260,41 @@ fn a_mount_that_lives_is_refused_and_a_dead_one_is_recovered() {
     let again = bench.start(Tiny::new(bench.root()));
     assert_eq!(fs::read_to_string(bench.file()).expect("read"), "content");
     assert_eq!(again.end(HANG), Ended::default());
+}
+
+#[test]
+fn a_mount_whose_connection_is_cut_by_others_does_not_stay() {
+    let Some(bench) = Bench::new() else { return };
+    let (sender, ended) = mpsc::channel();
+    let on_end = move || sender.send(()).expect("waited for");
+    let session = Session::start(
+        Tiny::new(bench.root()),
+        bench.mountpoint.path(),
+        &bench.options(),
+        |_, _, _| (),
+        on_end,
+    );
+    let session = session.expect("mounted");
+    abort::abort(session.place().connection).expect("cut");
+    ended.recv_timeout(HANG).expect("it ends");
+    assert_eq!(bench.seen(), None);
+    assert!(!bench.file().exists(), "the empty directory");
+    assert_eq!(session.end(HANG), Ended::default());
+}
+
+#[test]
+fn a_mount_in_a_directory_that_is_renamed_ends_in_order() {
+    let Some(bench) = Bench::new() else { return };
+    let above = bench.mountpoint.path();
+    fs::create_dir_all(above.join("a/m")).expect("made");
+    let (filesystem, options) = (Tiny::new(bench.root()), bench.options());
+    let at = above.join("a/m");
+    let session = Session::start(filesystem, &at, &options, |_, _, _| (), || ());
+    let session = session.expect("mounted");
+    fs::rename(above.join("a"), above.join("b")).expect("renamed");
+    std::os::unix::fs::symlink(above.join("b"), above.join("a")).expect("linked");
+    assert_eq!(session.end(HANG), Ended::default());
+    assert!(!above.join("b/m/file").exists(), "the empty directory");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Other devices below the directory, the mount below itself, two mounts, flags of files.
 
 use super::{Mounted, mount_tree};
-use crate::fuse::mounting::{unless_used, unmount};
+use crate::fuse::mounting::detach::MountId;
+use crate::fuse::mounting::{table, unless_used};
 use crate::fuse::tree::{Options, Tree};
 use iopace_fuse::BackgroundSession;
 use rustix::mount::MountFlags;
@@ -12,9 +13,11 @@ use std::sync::Arc;
 
 /// Unmounts in order: a mount that keeps a descriptor within itself stays busy, as no other does.
 fn unmount_in_order(session: BackgroundSession, mount: &Path) {
-    let done = unless_used(|| Some(unmount(mount, false)));
+    let table = table::read().unwrap();
+    let id = MountId::of(table::at(&table, mount).unwrap());
+    let done = unless_used(|| Some(id.unmount(false)));
     if !matches!(done, Some(Ok(()))) {
-        let _ = unmount(mount, true);
+        let _ = id.unmount(true);
         panic!("{}: {done:?}", mount.display());
     }
     session.join().unwrap();
