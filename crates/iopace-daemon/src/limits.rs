@@ -167,8 +167,8 @@ pub const IMAGE_BACKGROUND_MAX: u16 = 128;
 /// the usual `fs.nr_open`. A database may have thousands.
 pub const BUSY_FILES_MAX: usize = 1_048_576;
 
-/// Time for one process, some millions of cycles for each thousand of open files: that of a database
-/// with a hundred thousand files on a busy machine.
+/// Time for one process: a hundred thousand open files take some tenths of a second, more on a busy
+/// machine.
 pub const BUSY_PROCESS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time for all processes: ten thousand of them take some seconds. Nobody waits but who asked.

@@ -88,6 +88,10 @@ impl Tree {
         self.act_for(from, &[&opened.inode], || {
             control(rustix::fd::AsFd::as_fd(&opened.file), command, &mut data)
         })?;
+        if [SET_FLAGS, SET_FSXATTR].contains(&command) {
+            // The time of change.
+            self.running.attributes_changed(opened.inode.id);
+        }
         Ok(data[..room as usize].to_vec())
     }
 }

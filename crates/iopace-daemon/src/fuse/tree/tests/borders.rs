@@ -95,10 +95,16 @@ fn a_file_that_only_grows_can_be_appended_to() {
     fs::write(&path, "begin").unwrap();
     let flags = rustix::fs::ioctl_getflags(File::open(&path).unwrap()).unwrap();
     let grows = flags | rustix::fs::IFlags::APPEND;
+    fs::metadata(&path).unwrap();
     if rustix::fs::ioctl_setflags(File::open(&path).unwrap(), grows).is_err() {
         eprintln!("skipped: the file system has no such flag");
         return;
     }
+    let changed = |path: &Path| {
+        let found = fs::metadata(path).unwrap();
+        (found.ctime(), found.ctime_nsec())
+    };
+    let times = [&path, &mounted.below.join("f")].map(|path| changed(path));
     let below = rustix::fs::ioctl_getflags(File::open(mounted.below.join("f")).unwrap()).unwrap();
     let refused = fs::write(&path, "over");
     let appended = File::options()
@@ -107,6 +113,7 @@ fn a_file_that_only_grows_can_be_appended_to() {
         .and_then(|mut file| std::io::Write::write_all(&mut file, b" end"));
     rustix::fs::ioctl_setflags(File::open(&path).unwrap(), flags).unwrap();
     assert!(below.contains(rustix::fs::IFlags::APPEND));
+    assert_eq!(times[0], times[1], "the time of change is not the one before");
     assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EPERM));
     appended.unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"begin end");
