@@ -3,6 +3,7 @@
 
 use iopace_nbd::{Command, Event, ExportInfo, Exports, Server, ServerConfig};
 use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
 
 /// Answers to one option are far shorter with exports like these.
 const OUTPUT_MAX: usize = 16 * 1024;
@@ -20,7 +21,7 @@ impl Exports for Shelf {
     }
 }
 
-fn shelf() -> Shelf {
+static SHELF: LazyLock<Shelf> = LazyLock::new(|| {
     let disk = ExportInfo {
         description: "a disk".into(),
         can_multi_conn: true,
@@ -39,7 +40,7 @@ fn shelf() -> Shelf {
         ..ExportInfo::new(2, "rom", 4096)
     };
     Shelf([disk, rom])
-}
+});
 
 fn check(request: &iopace_nbd::Request, export: &ExportInfo) {
     let end = request.offset.checked_add(u64::from(request.len)).expect("no wrap");
@@ -56,10 +57,19 @@ fn check(request: &iopace_nbd::Request, export: &ExportInfo) {
     }
 }
 
-/// Drives a connection; what was to be seen, one line each.
-fn drive(bytes: &[u8], piece: usize) -> Vec<String> {
+/// What was to be seen of a connection.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Event(Event),
+    Output(Vec<u8>),
+    /// All of it was taken.
+    Payload,
+}
+
+/// Drives a connection.
+fn drive(bytes: &[u8], piece: usize) -> Vec<Seen> {
     let (mut bytes, mut seen) = (bytes, Vec::new());
-    let shelf = shelf();
+    let shelf = &*SHELF;
     let mut server = Server::new(ServerConfig::default());
     let mut export = None;
     let mut writing = false;
@@ -78,9 +88,9 @@ fn drive(bytes: &[u8], piece: usize) -> Vec<String> {
             }
         }
         if std::mem::take(&mut writing) {
-            seen.push("payload".into());
+            seen.push(Seen::Payload);
         }
-        let event = server.poll(&shelf);
+        let event = server.poll(shelf);
         match &event {
             Event::NeedInput => {
                 if bytes.is_empty() {
@@ -98,12 +108,12 @@ fn drive(bytes: &[u8], piece: usize) -> Vec<String> {
                 let output = server.take_output();
                 assert!(!output.is_empty() && output.len() <= OUTPUT_MAX);
                 assert!(server.in_handshake());
-                seen.push(format!("{output:?}"));
+                seen.push(Seen::Output(output));
             }
             Event::Opened(opened) => {
                 assert!(export.is_none() && !server.in_handshake());
                 export = shelf.0.iter().find(|export| export.id == opened.export);
-                seen.push(format!("{:?}", server.take_output()));
+                seen.push(Seen::Output(server.take_output()));
             }
             Event::Request(request) => check(request, export.expect("opened")),
             Event::Write(request) => {
@@ -113,12 +123,13 @@ fn drive(bytes: &[u8], piece: usize) -> Vec<String> {
             }
             Event::Reject { .. } => assert!(export.is_some()),
             Event::Close(_) => {
-                seen.push(format!("{event:?} {:?}", server.take_output()));
-                assert_eq!(server.poll(&shelf), event, "closed for good");
+                seen.push(Seen::Output(server.take_output()));
+                assert_eq!(server.poll(shelf), event, "closed for good");
+                seen.push(Seen::Event(event));
                 return seen;
             }
         }
-        seen.push(format!("{event:?}"));
+        seen.push(Seen::Event(event));
     }
 }
 
