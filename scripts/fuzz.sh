@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
 # Fuzzes each target of fuzz/, or those named, for FUZZ_SECONDS (60) each, with libFuzzer and the
-# stable compiler: edge counters come from LLVM's own pass. Inputs that reach something new are kept
-# in fuzz/corpus.found/ and used again; what fails is left in fuzz/artifacts/. The last line of each
-# target is how often it ran, added to fuzz/corpus.found/executions.
+# stable compiler: edge counters come from LLVM's own pass (scripts/fuzz_rustc.sh). Inputs that reach
+# something new are kept in fuzz/corpus.found/, which begins with fuzz/corpus.tar.xz, and used again;
+# what fails is left in fuzz/artifacts/. The last line of each target is how often it ran, added to
+# fuzz/corpus.found/executions.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 
 triple=$(rustc -vV | sed -n 's/^host: //p')
-counters="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
-counters+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
-counters+=" -Cllvm-args=-sanitizer-coverage-pc-table"
-export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 $counters"
+export RUSTFLAGS="--cfg fuzzing" RUSTC_WRAPPER=$PWD/../scripts/fuzz_rustc.sh
 
 mapfile -t known < <(sed -n 's|^path = "fuzz_targets/\(.*\)\.rs"$|\1|p' Cargo.toml)
 [ $# -gt 0 ] || set -- "${known[@]}"
@@ -20,7 +18,17 @@ for target in "$@"; do
         exit 2
     fi
 done
-cargo build -q --release --target "$triple" "${@/#/--bin=}"
+features=--no-default-features
+for target in "$@"; do
+    case $target in
+    nbd_* | fuse_*) ;;
+    # Of larger crates.
+    *) features=--all-features ;;
+    esac
+done
+cargo build -q --release --target "$triple" "$features" "${@/#/--bin=}"
+# What runs before this one have found.
+[ -e corpus.found ] || { mkdir corpus.found && tar -C corpus.found -xf corpus.tar.xz; }
 for target in "$@"; do
     found=corpus.found/$target
     mkdir -p "$found" "artifacts/$target"
