@@ -121,18 +121,25 @@ impl Extents {
         // SAFETY: see `Fiemap`.
         let asked = unsafe { ioctl::ioctl(file, Fiemap(&mut query)) };
         let count = if asked.is_ok() { query.header.mapped_extents as usize } else { 0 };
-        let mut at = offset;
-        for extent in &query.extents[..count.min(ASKED)] {
-            if extent.logical > at {
-                self.known.insert(at, (extent.logical - at, None));
-            }
-            let place = (extent.flags & NO_PLACE == 0).then_some(extent.physical);
-            self.known.insert(extent.logical, (extent.length, place));
-            at = extent.logical.saturating_add(extent.length);
-        }
+        self.keep(offset, &query.extents[..count.min(ASKED)]);
         if self.look(offset).is_none() {
             // A hole up to the end, or a file system that does not say.
             self.known.insert(offset, (u64::MAX - offset, None));
+        }
+    }
+
+    /// Remembers what was said of the file from `offset` on. A damaged file system says anything:
+    /// an extent that reaches beyond 64 bits has no place.
+    fn keep(&mut self, offset: u64, extents: &[Raw]) {
+        let mut at = offset;
+        for extent in extents {
+            if extent.logical > at {
+                self.known.insert(at, (extent.logical - at, None));
+            }
+            let is_possible = extent.physical.checked_add(extent.length).is_some();
+            let place = (extent.flags & NO_PLACE == 0 && is_possible).then_some(extent.physical);
+            self.known.insert(extent.logical, (extent.length, place));
+            at = extent.logical.saturating_add(extent.length);
         }
     }
 }
@@ -159,6 +166,17 @@ mod tests {
             (extents.look(12_288), extents.look(0), extents.look(16_384)),
             (Some(None), None, None)
         );
+    }
+
+    #[test]
+    fn an_extent_beyond_any_disk_has_no_place() {
+        let mut extents = Extents::default();
+        let beyond = Raw { physical: u64::MAX - 4096, length: 1 << 20, ..Raw::default() };
+        let last = Raw { logical: u64::MAX - 9, physical: 7, length: 100, ..Raw::default() };
+        extents.keep(0, &[beyond, last]);
+        assert_eq!(extents.look(0), Some(None));
+        assert_eq!(extents.look(8192), Some(None), "no address wraps");
+        assert_eq!(extents.look(u64::MAX), Some(Some(16)));
     }
 
     #[test]
