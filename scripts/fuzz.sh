@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Fuzzes each target of fuzz/, or those named, for FUZZ_SECONDS (60) each, with libFuzzer and the
-# stable compiler: edge counters come from LLVM's own pass (scripts/fuzz_rustc.sh). Inputs that reach
-# something new are kept in fuzz/corpus.found/, which begins with fuzz/corpus.tar.xz, and used again;
-# what fails is left in fuzz/artifacts/. The last line of each target is how often it ran, added to
-# fuzz/corpus.found/executions.
+# stable compiler: edge counters come from LLVM's own pass (scripts/fuzz_rustc.sh). Inputs that
+# reach something new are kept in fuzz/corpus.found/, which begins with fuzz/corpus.tar.xz, and
+# used again; what fails is left in fuzz/artifacts/. The last line of each target is how often it
+# ran, added to fuzz/corpus.found/executions.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 

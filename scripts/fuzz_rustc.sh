@@ -1,6 +1,7 @@
 #!/bin/sh
-# rustc for fuzzing: what is fuzzed (our crates, and the parsers of TOML and JSON) gets edge counters
-# of LLVM's own pass. The rest goes without: libFuzzer looks at all counters after each execution.
+# rustc for fuzzing: what is fuzzed (our crates, and the parsers of TOML and JSON) gets edge
+# counters of LLVM's own pass. The rest goes without: libFuzzer looks at all counters after each
+# execution.
 rustc=$1
 shift
 case " $* " in

@@ -68,8 +68,7 @@ enum Seen {
 
 /// Drives a connection.
 fn drive(bytes: &[u8], piece: usize) -> Vec<Seen> {
-    let (mut bytes, mut seen) = (bytes, Vec::new());
-    let shelf = &*SHELF;
+    let (mut bytes, mut seen, shelf) = (bytes, Vec::new(), &*SHELF);
     let mut server = Server::new(ServerConfig::default());
     let mut export = None;
     let mut writing = false;
@@ -98,10 +97,10 @@ fn drive(bytes: &[u8], piece: usize) -> Vec<Seen> {
                 }
                 let space = server.recv_space();
                 assert!(!space.is_empty(), "no room for more");
-                let count = space.len().min(piece).min(bytes.len());
-                space[..count].copy_from_slice(&bytes[..count]);
-                bytes = &bytes[count..];
-                server.received(count);
+                let (now, later) = bytes.split_at(space.len().min(piece).min(bytes.len()));
+                space[..now.len()].copy_from_slice(now);
+                server.received(now.len());
+                bytes = later;
                 continue;
             }
             Event::Send => {
