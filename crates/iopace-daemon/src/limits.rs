@@ -305,9 +305,13 @@ pub const LOOP_TRIES_MAX: usize = 16;
 /// Loop devices that are looked at: more than `max_part` and common setups ever have.
 pub const LOOPS_MAX: u32 = 1_024;
 
-/// Part of the descriptors that files known to the kernel may take, in percent: the rest is for
-/// files that are open, and for those that become known while the kernel forgets others.
-pub const FUSE_TRIM_PERCENT: usize = 70;
+/// Part of the descriptors that inodes known to the kernel may take, in percent, in all mounts of
+/// the process together: the rest is for files that are open.
+pub const FUSE_INODES_PERCENT: usize = 50;
+
+/// Files that the kernel may know of a mount before it is asked to forget some: each takes some 200
+/// bytes here, and a KiB of the kernel's memory.
+pub const FUSE_KNOWN_MAX: usize = 1 << 20;
 
 /// Groups with metrics of their own, the first by path: each is some 50 lines for every device.
 /// More are for `iopace group stat`.

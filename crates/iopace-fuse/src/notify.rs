@@ -2,8 +2,10 @@
 
 use crate::device::Device;
 use crate::types::INodeNo;
-use crate::wire::opcode::{NOTIFY_DELETE, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};
-use crate::wire::output::{NotifyDelete, NotifyInvalEntry, NotifyInvalInode, OutHeader};
+use crate::wire::opcode::{NOTIFY_DELETE, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, NOTIFY_PRUNE};
+use crate::wire::output::{
+    NotifyDelete, NotifyInvalEntry, NotifyInvalInode, NotifyPrune, OutHeader,
+};
 use std::ffi::OsStr;
 use std::io::{self, IoSlice};
 use std::os::unix::ffi::OsStrExt;
@@ -48,6 +50,18 @@ impl Notifier {
         let namelen = u32::try_from(name.len()).unwrap_or(u32::MAX);
         let body = NotifyDelete { parent: parent.0, child: child.0, namelen, padding: 0 };
         self.send(NOTIFY_DELETE, &[body.as_bytes(), name.as_bytes(), b"\0"])
+    }
+
+    /// These files may be forgotten: the kernel drops those that are not in use, and says so as
+    /// ever. What is open, mounted on or the working directory of somebody stays.
+    ///
+    /// # Errors
+    /// `EINVAL` before Linux 6.18; the connection has ended.
+    pub fn prune(&self, all: &[INodeNo]) -> io::Result<()> {
+        let count = u32::try_from(all.len()).map_err(io::Error::other)?;
+        let body = NotifyPrune { count, padding: 0, spare: 0 };
+        let numbers: Vec<u64> = all.iter().map(|one| one.0).collect();
+        self.send(NOTIFY_PRUNE, &[body.as_bytes(), numbers.as_bytes()])
     }
 
     fn send(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {

@@ -36,6 +36,14 @@ pub(crate) struct FileState {
     pub(crate) chunks: Chunks,
 }
 
+impl FileState {
+    /// Whether nothing is lost when it begins anew: the file is nowhere dirty and has no place on
+    /// an emulated disk.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.region.get().is_none_or(|region| !region.is_kept()) && self.chunks.is_empty()
+    }
+}
+
 /// How the kernel wants one write carried out.
 ///
 /// It is said anew with each write, as `fcntl(F_SETFL)` and `pwritev2` change it while a file is

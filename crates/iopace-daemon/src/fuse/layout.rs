@@ -49,6 +49,13 @@ struct Space {
 #[derive(Debug, Default)]
 pub(crate) struct Chunks(Mutex<BTreeMap<u64, u64>>);
 
+impl Chunks {
+    /// Whether none has a place.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
 /// From the beginning of the first to the end of the second, which does not begin before it.
 fn both(first: Extent, second: Extent) -> Extent {
     let end = first.end().max(second.end());

@@ -39,6 +39,11 @@ pub(crate) struct Region {
 }
 
 impl Region {
+    /// Whether its file is kept for write-back, as something of it may be dirty.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(SeqCst)
+    }
+
     /// Where a piece of the file lies.
     pub(crate) fn extent(&self, offset: u64, len: u64) -> Extent {
         let from = BASE + u64::from(self.number) * SIZE;

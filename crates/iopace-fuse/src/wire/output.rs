@@ -51,6 +51,7 @@ layout! {
     NotifyInvalInode { ino: u64, off: i64, len: i64 }
     NotifyInvalEntry { parent: u64, namelen: u32, flags: u32 }
     NotifyDelete { parent: u64, child: u64, namelen: u32, padding: u32 }
+    NotifyPrune { count: u32, padding: u32, spare: u64 }
 }
 
 #[cfg(test)]

@@ -38,6 +38,11 @@ impl Forbids {
         Forbids(set.fold(0, |all, (_, one)| all | one.0))
     }
 
+    /// What either of them forbids.
+    pub(super) fn and(self, other: Forbids) -> Forbids {
+        Forbids(self.0 | other.0)
+    }
+
     /// Whether it forbids this.
     pub(super) fn has(self, one: Forbids) -> bool {
         self.0 & one.0 != 0

@@ -9,7 +9,8 @@
 //! | `attr`, `xattr` | attributes, plain and extended |
 //! | `writing` | writes and copies, as far as the tree has a part in them |
 //! | `open`, `space` | open files, and where they have space |
-//! | `inode`, `numbers` | the files that the kernel knows, and by which numbers |
+//! | `inode`, `known`, `numbers` | the files that the kernel knows, and by which numbers |
+//! | `handle` | finding files again whose descriptors were closed |
 //! | `forbids` | `nosuid`, `nodev` and `noexec` of file systems below |
 //! | `trim` | having the kernel forget some |
 //! | `credentials` | acting for a caller |
@@ -19,7 +20,9 @@ pub(crate) mod credentials;
 mod dir;
 mod filesystem;
 mod forbids;
+mod handle;
 pub(crate) mod inode;
+mod known;
 mod names;
 mod numbers;
 mod open;
@@ -35,8 +38,10 @@ mod tests;
 
 use super::data::{Caller, Data, Opened};
 use super::running::Running;
+use crate::limits::FUSE_KNOWN_MAX;
 use dir::Listing;
-use inode::{Inode, Inodes};
+use inode::Inode;
+use known::Inodes;
 use slab::Slab;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -53,8 +58,10 @@ pub(crate) struct Options {
     pub(crate) attributes: Duration,
     /// A name that is not there does not appear for this long, unless through the mount.
     pub(crate) absent: Duration,
-    /// Descriptors that this process may have; each file that the kernel knows takes one.
+    /// Descriptors that this process may have: files that the kernel knows take a part of them.
     pub(crate) descriptors: usize,
+    /// Files that the kernel may know before it is asked to forget some.
+    pub(crate) known_max: usize,
     /// Nobody else changes files: cached data stays valid while a file is not open.
     pub(crate) alone: bool,
     /// Closing a file may tell something.
@@ -70,6 +77,7 @@ impl Options {
             attributes: long,
             absent: long,
             descriptors: trim::descriptors(),
+            known_max: FUSE_KNOWN_MAX,
             alone: true,
             flush: true,
         }
@@ -83,6 +91,7 @@ impl Options {
             attributes: short,
             absent: Duration::ZERO,
             descriptors: trim::descriptors(),
+            known_max: FUSE_KNOWN_MAX,
             alone: false,
             flush: true,
         }
@@ -129,12 +138,12 @@ impl Tree {
             data,
             running,
             options,
-            inodes: Inodes::new(directory)?,
+            inodes: Inodes::new(directory, trim::inodes_for(options.descriptors))?,
             files: Mutex::default(),
             listings: Mutex::default(),
             acts_for_others: credentials::may_act_for_others(),
             own_device: OnceLock::new(),
-            trim: Trim::new(trim::files_for(options.descriptors)),
+            trim: Trim::new(options.known_max),
         })
     }
 
@@ -144,7 +153,7 @@ impl Tree {
         let _ = self.own_device.set(device);
     }
 
-    /// How many inodes the kernel knows; each holds a descriptor.
+    /// How many inodes the kernel knows.
     pub(crate) fn inodes_known(&self) -> usize {
         self.inodes.len()
     }

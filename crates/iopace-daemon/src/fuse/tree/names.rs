@@ -4,11 +4,11 @@ use super::super::data::Caller;
 use super::attr::to_attr;
 use super::credentials::set_umask;
 use super::forbids::Forbids;
+use super::handle::Origin;
 use super::inode::{Inode, descriptors};
 use super::{Tree, refused};
 use iopace_fuse::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,13 +43,15 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The usual case in one call: nothing is mounted there, so it is not the mount itself.
         let near = ResolveFlags::NO_XDEV;
-        match rustix::fs::openat2(&parent.path, name, flags, Mode::empty(), near) {
-            Ok(path) => return self.known(path, parent, name, parent.forbidden.get()),
+        let open = || Ok(rustix::fs::openat2(&parent.path, name, flags, Mode::empty(), near)?);
+        match self.inodes.with_room(open) {
+            Ok(path) => return self.known(path, parent),
             // A border, or a kernel before 5.6.
-            Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if is_border(&error) => {}
+            Err(error) => return Err(error),
         }
-        let path = rustix::fs::openat(&parent.path, name, flags, Mode::empty())?;
+        let open = || Ok(rustix::fs::openat(&parent.path, name, flags, Mode::empty())?);
+        let path = self.inodes.with_room(open)?;
         if let Some(&own) = self.own_device.get() {
             // Asking the mount for attributes would be asking ourselves.
             let known = rustix::fs::statx(
@@ -63,19 +65,25 @@ impl Tree {
             }
         }
         let forbids = Forbids::of(&path);
-        self.known(path, parent, name, forbids)
+        let origin = self.inodes.origin_of(path.as_fd());
+        self.known_from(path, &origin, forbids)
     }
 
-    /// The file behind a descriptor, of which the kernel is told now.
-    pub(super) fn known(
+    /// The file behind a descriptor, on the same mount below as its directory, of which the kernel
+    /// is told now.
+    pub(super) fn known(&self, path: OwnedFd, parent: &Inode) -> io::Result<Entry> {
+        self.known_from(path, &parent.origin, parent.forbidden.get())
+    }
+
+    /// The same, on any mount below.
+    fn known_from(
         &self,
         path: OwnedFd,
-        parent: &Inode,
-        name: &OsStr,
+        origin: &Arc<Origin>,
         forbids: Forbids,
     ) -> io::Result<Entry> {
         let stat = rustix::fs::fstat(&path)?;
-        let inode = self.inodes.found(path, &stat, (parent.id, name.into()), forbids);
+        let inode = self.inodes.found(path, &stat, origin, forbids);
         self.trim_if_many();
         let attr = to_attr(&inode, &stat);
         Ok(Entry { inode, attr })
@@ -188,6 +196,11 @@ impl Tree {
     pub(super) fn target(&self, id: INodeNo) -> io::Result<Vec<u8>> {
         Ok(rustix::fs::readlinkat(&self.inode(id)?.path, "", Vec::new())?.into_bytes())
     }
+}
+
+/// Whether another file system begins there, or the kernel cannot tell.
+fn is_border(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EXDEV | libc::ENOSYS | libc::EPERM))
 }
 
 /// A file has one name less. If that was the last one, its space comes free when it is closed.

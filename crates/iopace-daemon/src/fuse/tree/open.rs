@@ -90,7 +90,7 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let own = file.as_raw_fd().to_string();
         let path = rustix::fs::openat(descriptors()?, own, flags, Mode::empty())?;
-        let entry = self.known(path, &parent, name, parent.forbidden.get())?;
+        let entry = self.known(path, &parent)?;
         let handle = self.opened(file, Arc::clone(&entry.inode), kept);
         Ok((entry, handle))
     }

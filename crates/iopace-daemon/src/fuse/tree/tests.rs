@@ -3,6 +3,7 @@
 mod borders;
 mod callers;
 mod copies;
+mod descriptors;
 mod leaving;
 mod listing;
 mod matrix;

@@ -1,16 +1,17 @@
-//! Keeping the kernel from remembering more files than there are descriptors for.
+//! Keeping the kernel from remembering more files than there is memory for.
 //!
-//! The kernel forgets names only when it runs short of memory, and each file that it knows holds a
-//! descriptor here. So past a number of files it is asked to forget those that it has known
-//! longest and nobody has open. It does not forget what is in use, whatever it is asked.
+//! The kernel forgets files only when it runs short of memory, and each one that it knows takes
+//! some here too. So past a number of files it is asked to forget those that nobody has asked for
+//! longest (`FUSE_NOTIFY_PRUNE`). It does not forget what is in use: what is open or mounted on,
+//! the working directory of somebody, or a directory with entries that it knows.
 //!
 //! # Limits
 //!
-//! Directories stay: whoever works in one that is forgotten no longer knows where. A file on which
-//! another is mounted (`mount --bind`) loses that mount if its name is among those forgotten.
+//! Linux before 6.18 has no such question; there it forgets when it likes. (It could be told that
+//! names are void, but whatever is mounted on one of them would be unmounted with it.)
 
 use super::Tree;
-use crate::limits::FUSE_TRIM_PERCENT;
+use crate::limits::FUSE_INODES_PERCENT;
 use iopace_fuse::{Control, INodeNo, Notifier};
 use rustix::process::{Resource, Rlimit};
 use std::io;
@@ -18,8 +19,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
-/// Names that the kernel is asked to forget between two looks at how many are left.
-const AT_ONCE: usize = 1024;
+/// Files that the kernel is asked to forget at once.
+const AT_ONCE: usize = 512;
 
 /// When the kernel is to forget.
 #[derive(Debug)]
@@ -61,9 +62,9 @@ pub(super) fn descriptors() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// How many files the kernel may know with so many descriptors.
-pub(super) fn files_for(descriptors: usize) -> usize {
-    descriptors / 100 * FUSE_TRIM_PERCENT
+/// How many of so many descriptors inodes may have.
+pub(super) fn inodes_for(descriptors: usize) -> usize {
+    (descriptors / 100).saturating_mul(FUSE_INODES_PERCENT)
 }
 
 impl Tree {
@@ -92,7 +93,7 @@ impl Tree {
 
     /// Wakes the thread that asks, if there are too many.
     pub(super) fn trim_if_many(&self) {
-        if self.inodes.len() > self.trim.above
+        if self.inodes.excess(self.trim.above) > 0
             && let Some(wake) = self.trim.wake.get()
         {
             // If it is awake already, all the better.
@@ -101,23 +102,25 @@ impl Tree {
     }
 }
 
-/// Asks, until the tree is gone. The kernel takes the lock of the directory for it, which one who
-/// waits for an answer from us may hold: so this is not done by a thread that gives answers.
+/// Asks, until the tree is gone. The kernel takes locks for it which one who waits for an answer
+/// from us may hold: so this is not done by a thread that gives answers.
 fn trim(tree: &Weak<Tree>, notifier: &Notifier, woken: &Receiver<()>) {
     while woken.recv().is_ok() {
         let Some(tree) = tree.upgrade() else { return };
-        let mut left = tree.inodes.len().saturating_sub(tree.trim.above / 10 * 9);
+        let mut left = tree.inodes.excess(tree.trim.above / 10 * 9);
         while left > 0 {
-            let places = tree.inodes.oldest(left.min(AT_ONCE));
-            if places.is_empty() {
+            let ids = tree.inodes.idle(left.min(AT_ONCE));
+            if ids.is_empty() {
                 break;
             }
-            left -= places.len();
-            for (parent, name) in places {
-                if notifier.inval_entry(INodeNo(parent), &name).is_err() {
-                    // Unmounted meanwhile, or another name was in use: nothing is lost.
-                    break;
-                }
+            left -= ids.len();
+            let numbers: Vec<INodeNo> = ids.into_iter().map(INodeNo).collect();
+            match notifier.prune(&numbers) {
+                Ok(()) => {}
+                // The kernel does not know the question.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return,
+                // Unmounted meanwhile: nothing is lost.
+                Err(_) => break,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Large directories, listed while they change.
 
-use super::{Mounted, Options};
+use super::Mounted;
 use rustix::fs::{Dir, OFlags, SeekFrom};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -141,29 +141,4 @@ fn what_was_listed_is_forgotten_when_it_goes() {
     super::until("all are forgotten", || mounted.tree.inodes_known() == 0);
     super::until("all are told", || mounted.data.forgotten.lock().unwrap().len() == 300);
     super::until("nothing is open", || mounted.tree.files_open() == 0);
-}
-
-#[test]
-fn the_kernel_forgets_when_it_knows_too_many() {
-    let options = Options { descriptors: 400, ..Options::alone() };
-    let Some(mounted) = Mounted::start(options, true) else { return };
-    let at = |name: usize| mounted.mount.join(format!("d/{name}"));
-    fs::create_dir(mounted.mount.join("d")).unwrap();
-    let open: Vec<_> = (0..50).map(|name| File::create(at(name)).unwrap()).collect();
-    for name in 50..1_500 {
-        fs::write(at(name), "x").unwrap();
-        // Whoever makes more in no time waits for nothing; here it may take a moment.
-        if name % 200 == 0 {
-            super::until("some are forgotten", || mounted.tree.inodes_known() <= 280);
-        }
-    }
-    super::until("most are forgotten", || mounted.tree.inodes_known() <= 280);
-    for (name, file) in open.iter().enumerate() {
-        assert!(fs::canonicalize(at(name)).is_ok());
-        file.set_len(10).unwrap();
-        let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
-        assert_eq!(fs::read_link(link).unwrap(), at(name), "its name was taken away");
-    }
-    assert_eq!(fs::read_dir(mounted.mount.join("d")).unwrap().count(), 1_500);
-    assert_eq!(fs::read(at(1_000)).unwrap(), b"x");
 }
