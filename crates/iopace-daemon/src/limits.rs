@@ -75,6 +75,13 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that takes none of its replies for this long, while others wait for memory, is closed.
 pub const STUCK_CLIENT: Duration = Duration::from_secs(5);
 
+/// The same for a client that takes less than [`REPLIES_BYTES_MIN`] in so long a time: one that
+/// takes a few bytes now and then would keep its replies for ever.
+pub const SLOW_CLIENT: Duration = Duration::from_secs(30);
+
+/// A line of 17 kbit/s brings as much in [`SLOW_CLIENT`].
+pub const REPLIES_BYTES_MIN: usize = 64 << 10;
+
 /// A connection's thread looks this long for the next request before it sleeps, if the last sleep
 /// was short. A client at depth 1 on the same machine is back within 10 to 30 µs; the kernel's halt
 /// polling allows itself 200.
@@ -209,13 +216,6 @@ pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// as many wait, so many of each user's (`iopace_fuse::limits`). Reads and writes that have to
 /// wait are held without a thread.
 pub const FUSE_THREADS: usize = iopace_fuse::limits::SPARE_THREADS;
-
-/// Threads, per mount, for operations on names and attributes that had to wait for a limit: as many
-/// as may be stuck in the file system below before those of limited groups stand still.
-pub const OPERATION_THREADS: usize = 4;
-
-/// Threads, per mount, for what had to wait until something that was given up had come to pass.
-pub const PARKED_THREADS: usize = 4;
 
 /// Who finds a disk full waits for the space of a file that has just lost its last name at most
 /// until this time after it did: usually a millisecond, and more only where processors are short.

@@ -13,8 +13,9 @@
 //!                  ▼
 //!               Filesystem ─► reply/ ─► /dev/fuse
 //! ```
-//! Beside that: `init.rs` (what is agreed with the kernel), `notify.rs` (what the kernel is told
-//! unasked), `interrupts.rs` (callers with a signal pending), `mount.rs` (mounting as root).
+//! Beside that: `turns.rs` (what waits, by user), `init.rs` (what is agreed with the kernel),
+//! `notify.rs` (what the kernel is told unasked), `interrupts.rs` (callers with a signal pending),
+//! `mount.rs` (mounting as root).
 //!
 //! # Threads
 //! One thread is always free to receive. A user whose calls the file system cannot end (a lease, a
@@ -38,6 +39,7 @@ pub mod parse;
 mod reply;
 mod request;
 mod session;
+mod turns;
 pub mod types;
 pub mod wire;
 
@@ -58,6 +60,7 @@ pub use reply::{
 };
 pub use request::Request;
 pub use session::{BackgroundSession, Control, Session, spawn_mount};
+pub use turns::Turns;
 pub use types::{
     FileHandle, FileLock, Generation, INodeNo, LockOwner, OpenAccMode, OpenFlags, Version,
 };

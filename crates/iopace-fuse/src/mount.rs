@@ -14,6 +14,8 @@ pub struct Config {
     pub mount_options: Vec<MountOption>,
     /// Whether all users may reach it, or only its own.
     pub allow_other: bool,
+    /// The user who serves it, if that is another one.
+    pub user: Option<u32>,
 }
 
 /// An option of a mount.
@@ -37,8 +39,8 @@ pub enum MountOption {
 pub(crate) fn mount(mountpoint: &Path, config: &Config) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/dev/fuse", flags, Mode::empty())?;
-    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let number = fd.as_raw_fd();
+    let (own, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let (uid, number) = (config.user.unwrap_or(own), fd.as_raw_fd());
     let mut data = format!("fd={number},rootmode=40000,user_id={uid},group_id={gid}");
     if config.allow_other {
         data.push_str(",allow_other");

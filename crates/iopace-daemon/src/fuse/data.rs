@@ -70,6 +70,10 @@ pub(crate) struct Opened {
     pub(crate) inode: Arc<Inode>,
     /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
+    /// The user who has opened it.
+    pub(crate) opener: u32,
+    /// Whether its data does not pass the device, as a user serves the file system that it is on.
+    pub(crate) is_aside: bool,
     /// The same file, to be read past the page cache below; `None` if it is not to be.
     past_cache: OnceLock<Option<Arc<PastCache>>>,
 }
@@ -79,12 +83,13 @@ impl Opened {
     /// page cache of the mount for as long as there is memory.
     pub(crate) fn new(
         file: File,
-        inode: Arc<Inode>,
+        (inode, opener): (Arc<Inode>, u32),
         durable: bool,
         is_kept_above: bool,
     ) -> Arc<Opened> {
+        let is_aside = inode.is_aside();
         let past_cache = if is_kept_above { OnceLock::new() } else { OnceLock::from(None) };
-        Arc::new(Opened { file: Arc::new(file), inode, durable, past_cache })
+        Arc::new(Opened { file: Arc::new(file), inode, durable, opener, is_aside, past_cache })
     }
 
     /// The file for a read past the page cache below, if another page cache keeps what was read and

@@ -10,9 +10,8 @@ mod operations;
 mod whole;
 
 use super::data::Operation;
-use super::running::{Running, Touch};
+use super::running::{Asker, Running, Touch};
 use crate::buffer::Buffer;
-use crate::io::pool::Pool;
 use crate::job::Progress;
 use crate::memory::Memory;
 use iopace_core::request::{DiskError, Outcome};
@@ -21,7 +20,7 @@ use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use operations::{Due, Owed, Turn};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(crate) use whole::Whole;
 
 /// Where the kernel puts what a read gives.
@@ -45,8 +44,8 @@ pub(crate) enum Reply {
     Done(ReplyEmpty),
     /// To a request that went in pieces: each of them has this.
     Piece(Arc<Whole>),
-    /// To an operation that is not carried out yet.
-    Operation(Operation),
+    /// To an operation that is not carried out yet; whose.
+    Operation(Operation, u32),
 }
 
 impl fmt::Debug for Reply {
@@ -56,7 +55,7 @@ impl fmt::Debug for Reply {
             Reply::Write(..) => "Write",
             Reply::Done(_) => "Done",
             Reply::Piece(_) => "Piece",
-            Reply::Operation(_) => "Operation",
+            Reply::Operation(..) => "Operation",
         })
     }
 }
@@ -68,7 +67,7 @@ impl Reply {
             Reply::Write(reply, _) => reply.error(errno),
             Reply::Done(reply) => reply.error(errno),
             Reply::Piece(whole) => whole.done(Err(errno)),
-            Reply::Operation(operation) => operation(Err(errno)),
+            Reply::Operation(operation, _) => operation(Err(errno)),
         }
     }
 }
@@ -77,7 +76,7 @@ impl Reply {
 #[derive(Debug)]
 struct Waiting {
     /// The thread that waits for it.
-    pid: u32,
+    asker: Asker,
     /// When it is carried out at the latest, if it is an operation that may not wait for long.
     due: Option<Due>,
     /// What it changes, and where that is known if it is given up while it does.
@@ -198,9 +197,8 @@ impl Drop for Room {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     waiting: Mutex<Table>,
-    /// Carries out operations; there once one had to wait, `None` if the system gave no threads.
-    operations: OnceLock<Option<Pool<Turn>>>,
-    /// Where those are known that are given up while they are carried out.
+    /// Where those are known that are given up while they are carried out; its threads carry out
+    /// operations.
     running: Weak<Running>,
 }
 
@@ -262,7 +260,7 @@ impl Held {
         let (begun, is_given_up, is_owed) = (Begun::No, false, false);
         let stand = Mutex::new(Stand { reply, begun, is_given_up, is_owed });
         let running = Weak::clone(&self.running);
-        let waiting = Arc::new(Waiting { pid, due, touch, running, stand });
+        let waiting = Arc::new(Waiting { asker: Asker::now(pid), due, touch, running, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
@@ -293,8 +291,8 @@ impl Held {
     pub(crate) fn look(
         &self,
         now: Instant,
-        is_killed: impl Fn(u32) -> bool,
-        is_gone: impl Fn(u32) -> bool,
+        is_killed: impl Fn(Asker) -> bool,
+        is_gone: impl Fn(Asker) -> bool,
     ) -> usize {
         let mut table = self.lock();
         let old = table.old;
@@ -306,7 +304,8 @@ impl Held {
         let mut count = 0;
         for (number, waiting) in all {
             if waiting.is_waited_for()
-                && (is_killed(waiting.pid) || waiting.is_cached_read() && is_gone(waiting.pid))
+                && (waiting.is_signalled() && is_killed(waiting.asker)
+                    || waiting.is_cached_read() && is_gone(waiting.asker))
                 && let Some(reply) = waiting.give_up()
             {
                 reply.error(Errno::EINTR);
@@ -327,14 +326,10 @@ impl Ticket {
         Waiter(Arc::clone(&self.waiting))
     }
 
-    fn is_operation(&self) -> bool {
-        matches!(self.waiting.lock().reply, Some(Reply::Operation(_)))
-    }
-
     /// Answers it, unless that was done already.
     pub(crate) fn answer(mut self, outcome: Outcome, progress: Progress, data: &Buffer) {
         self.is_answered = true;
-        if outcome == Outcome::Ok && self.is_operation() {
+        if outcome == Outcome::Ok && self.waiting.operation_of().is_some() {
             if let Some(held) = self.held.upgrade() {
                 held.carry_out(Turn { waiting: Arc::clone(&self.waiting), _ticket: Some(self) });
             }
@@ -346,7 +341,7 @@ impl Ticket {
             (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
             (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),
-            (Outcome::Ok, Reply::Operation(operation)) => operation(Ok(())),
+            (Outcome::Ok, Reply::Operation(operation, _)) => operation(Ok(())),
             (_, Reply::Write(reply, _)) if progress.written > 0 || progress.is_end => {
                 reply.written(u32::try_from(progress.written).expect("a part of the write"));
             }

@@ -11,11 +11,14 @@
 //! anew. Who has to wait for that waits without a thread (parked.rs). The same holds for what
 //! others carry out (held.rs): writes that had to wait, direct ones and copies.
 
+mod asker;
 mod parked;
 mod refuse;
 
-use crate::io::pool::Pool;
-use crate::limits::{FUSE_THREADS, OPERATION_THREADS, PARKED_THREADS};
+use super::data::Caller;
+use crate::io::shares::Shares;
+use crate::limits::FUSE_THREADS;
+pub(crate) use asker::Asker;
 use iopace_fuse::{Control, Errno, INodeNo, Notifier, Request};
 use parked::{Parked, Parks};
 pub(crate) use refuse::Refuse;
@@ -24,8 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// Twice as many as threads that carry out operations of a mount: each mostly has one of its own.
-const ROWS: usize = 2 * (FUSE_THREADS + OPERATION_THREADS + PARKED_THREADS);
+/// Four for each of the threads of a mount, when none is held up: each mostly has one of its own.
+const ROWS: usize = 4 * FUSE_THREADS;
 
 /// Names no file.
 const NOBODY: u64 = 0;
@@ -66,9 +69,8 @@ pub(crate) struct Running {
     rows: [Mutex<Vec<Arc<dyn Kept>>>; ROWS],
     order: Mutex<Order>,
     given_up_count: AtomicUsize,
-    /// Carries out what had to wait for that; there once something had to, `None` if the system
-    /// gave no threads.
-    pool: OnceLock<Option<Pool<Arc<dyn Parks>>>>,
+    /// Carry out what had to wait: for that, or for a limit.
+    threads: Shares,
     notifier: OnceLock<Notifier>,
     /// The threads that receive, and what waits for one.
     control: OnceLock<Control>,
@@ -100,7 +102,9 @@ impl std::fmt::Debug for Running {
 
 /// An operation whose caller may be given up.
 trait Kept: Send + Sync {
-    fn pid(&self) -> u32;
+    fn asker(&self) -> Asker;
+    /// Whether its caller may have a signal pending, as far as the kernel says.
+    fn is_signalled(&self) -> bool;
     /// Whether a look has met it before; from now on one has.
     fn was_seen(&self) -> bool;
     /// Gives its caller `EINTR`, if it still waits, after `before` was called.
@@ -108,7 +112,7 @@ trait Kept: Send + Sync {
 }
 
 struct Stand<R> {
-    pid: u32,
+    asker: Asker,
     touch: Touch,
     was_seen: AtomicBool,
     is_given_up: AtomicBool,
@@ -124,8 +128,12 @@ impl<R> Stand<R> {
 }
 
 impl<R: Refuse + Send> Kept for Stand<R> {
-    fn pid(&self) -> u32 {
-        self.pid
+    fn asker(&self) -> Asker {
+        self.asker
+    }
+
+    fn is_signalled(&self) -> bool {
+        self.reply().as_ref().is_some_and(Refuse::is_signalled)
     }
 
     fn was_seen(&self) -> bool {
@@ -135,7 +143,7 @@ impl<R: Refuse + Send> Kept for Stand<R> {
     fn give_up(&self, before: &mut dyn FnMut(Touch)) -> bool {
         let mut stand = self.reply();
         let Some(reply) = stand.take() else { return false };
-        // Whoever comes once the kernel has unlocked what this changes is to find it here.
+        // Whoever comes once the kernel has unlocked it is to find it here.
         before(self.touch);
         self.is_given_up.store(true, SeqCst);
         drop(stand);
@@ -219,7 +227,7 @@ impl Running {
     /// by a thread of its own. Its caller may be given up before; then it never is.
     pub(crate) fn park<R: Refuse + Send + 'static>(
         &self,
-        pid: u32,
+        from: Caller,
         touch: Touch,
         reply: R,
         work: impl FnOnce(R) + Send + 'static,
@@ -234,7 +242,7 @@ impl Running {
             return work(reply);
         }
         order.parked.retain(|parked| parked.is_waiting());
-        order.parked.push(Arc::new(Parked::new((pid, touch), reply, Box::new(work))));
+        order.parked.push(Arc::new(Parked::new((from, touch), reply, Box::new(work))));
     }
 
     /// How many wait for what was given up.
@@ -260,7 +268,7 @@ impl Running {
 
     fn stand<R: Refuse + Send + 'static>(&self, pid: u32, touch: Touch, reply: R) -> Late<'_, R> {
         let stand = Arc::new(Stand {
-            pid,
+            asker: Asker::now(pid),
             touch,
             was_seen: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
@@ -273,16 +281,22 @@ impl Running {
 
     /// Gives up those whose caller is being killed, as `is_killed` says, if they were
     /// under way at the last look already. How many.
-    pub(crate) fn look(&self, is_killed: impl Fn(u32) -> bool) -> usize {
+    pub(crate) fn look(&self, is_killed: impl Fn(Asker) -> bool) -> usize {
         let mut count = 0;
+        let ends = |kept: &&Arc<dyn Kept>| {
+            kept.was_seen() && kept.is_signalled() && is_killed(kept.asker())
+        };
         for row in &self.rows {
             let all = row.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            for kept in all.iter().filter(|kept| kept.was_seen() && is_killed(kept.pid())) {
+            for kept in all.iter().filter(ends) {
                 count += usize::from(kept.give_up(&mut |touch| self.add(touch)));
             }
         }
         let parked = self.order().parked.clone();
-        for kept in parked.iter().filter(|kept| kept.was_seen() && is_killed(kept.pid())) {
+        let ends = |kept: &&Arc<dyn Parks>| {
+            kept.was_seen() && kept.is_signalled() && is_killed(kept.asker())
+        };
+        for kept in parked.iter().filter(ends) {
             count += usize::from(kept.refuse(Errno::EINTR));
         }
         count + self.look_at_queued(&is_killed)
@@ -300,8 +314,8 @@ impl Running {
 
     /// Gives up what waits for a thread, and never began. The kernel says whose caller has got a
     /// signal, and `is_killed` whether that one ends it.
-    fn look_at_queued(&self, is_killed: &impl Fn(u32) -> bool) -> usize {
-        let killed = |request: &Request| is_killed(request.pid());
+    fn look_at_queued(&self, is_killed: &impl Fn(Asker) -> bool) -> usize {
+        let killed = |request: &Request| is_killed(Asker::now(request.pid()));
         self.control.get().map_or(0, |control| control.give_up_queued(killed))
     }
 
@@ -357,8 +371,8 @@ impl Running {
         let free: Vec<Arc<dyn Parks>> =
             order.parked.iter().filter(may_go).map(Arc::clone).collect();
         drop(order);
-        if !free.is_empty() {
-            self.carry_out(free);
+        for parked in free {
+            self.carry_out(parked.uid(), move || parked.carry_out());
         }
         self.notify(move |notifier| {
             for id in touch.0.into_iter().filter(|id| *id != NOBODY) {
@@ -367,16 +381,10 @@ impl Running {
         });
     }
 
-    fn carry_out(&self, parked: Vec<Arc<dyn Parks>>) {
-        let run = |parked: Arc<dyn Parks>| parked.carry_out();
-        let pool = self.pool.get_or_init(|| {
-            let pool = Pool::start("parked", PARKED_THREADS, run);
-            pool.inspect_err(|error| tracing::warn!(%error, "no threads for what waited")).ok()
-        });
-        match pool {
-            Some(pool) => pool.submit(parked),
-            None => parked.into_iter().for_each(run),
-        }
+    /// Has another thread carry out what this user has wanted done. He may keep it for as long as
+    /// he likes: so many of them, and no more.
+    pub(crate) fn carry_out(&self, uid: u32, work: impl FnOnce() + Send + 'static) {
+        self.threads.submit(uid, work);
     }
 
     fn row(&self) -> MutexGuard<'_, Vec<Arc<dyn Kept>>> {

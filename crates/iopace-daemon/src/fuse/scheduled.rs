@@ -8,6 +8,7 @@
 //! ```
 //! On an emulated disk all of it goes to the machine, where the file lies in a layout of our own.
 
+mod aside;
 mod operations;
 mod writes;
 
@@ -26,6 +27,7 @@ use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
 use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
+use aside::copy_aside;
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
 use iopace_core::units::Bytes;
 use iopace_fuse::{ReplyData, ReplyEmpty};
@@ -199,6 +201,9 @@ impl Data for Scheduled {
         kept: Kept,
         reply: ReplyData,
     ) {
+        if file.is_aside {
+            return self.read_aside(from, file, (offset, len), reply);
+        }
         let pays = self.who.of(from);
         let rest = SCRATCH.with_borrow_mut(|scratch| {
             if scratch.len() < len as usize {
@@ -242,7 +247,9 @@ impl Data for Scheduled {
         target.append = mode.append;
         target.full_sync = mode.full_sync;
         let write = Write { who, data, room, target, durable };
-        if mode.mapped {
+        if file.is_aside {
+            self.write_aside(file, write, mode.mapped, late);
+        } else if mode.mapped {
             self.write_mapped(file, write, late);
         } else if file.file.is_direct() || durable {
             self.write_through(from, file, write, late);
@@ -256,6 +263,9 @@ impl Data for Scheduled {
     }
 
     fn sync(&self, from: Caller, file: &Arc<Opened>, data_only: bool, reply: ReplyEmpty) {
+        if file.is_aside {
+            return self.sync_aside(from, file, data_only, reply);
+        }
         let pays = self.who.of(from);
         let nothing = Extent::new(Bytes(NOTHING), Bytes(1)).expect("below 2^62");
         let mut extents = match &self.placement {
@@ -293,6 +303,9 @@ impl Data for Scheduled {
         let Some(len32) = u32::try_from(len).ok().filter(|len| *len > 0) else {
             return late.take().map_or((), |reply| reply.written(0));
         };
+        if file.is_aside || source.is_aside {
+            return copy_aside((source, start), (file, offset), len32, late);
+        }
         let pays = self.who.of(from);
         let extent = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);

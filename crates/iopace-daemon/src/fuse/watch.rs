@@ -3,9 +3,11 @@
 
 use super::held::Held;
 use super::regions::Regions;
-use super::running::Running;
+use super::running::{Asker, Running};
 use crate::clock;
 use crate::device::Device;
+use crate::process::{Kernel, Proc};
+use iopace_core::time::Nanos;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use std::io;
@@ -83,16 +85,24 @@ impl Drop for Watch {
 
 /// Whether a thread is being killed and waits only for us. One that cannot be looked at (`hidepid`)
 /// counts as alive: an error that nobody has caused is worse than a program that ends late.
-fn is_killed(pid: u32) -> bool {
-    let status = || std::fs::read_to_string(format!("/proc/{pid}/status"));
-    pid != 0 && status().is_ok_and(|status| has_kill(&status))
+fn is_killed(from: Asker) -> bool {
+    let status = || std::fs::read_to_string(format!("/proc/{}/status", from.pid));
+    from.pid != 0 && status().is_ok_and(|status| has_kill(&status)) && !is_another(from)
 }
 
 /// Whether a thread is gone. A program can be alive all the same, and wait for what that thread has
 /// begun. Asked of the kernel itself, as `/proc` may hide the threads of others.
-fn is_gone(pid: u32) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
-    test_kill_process(pid) == Err(Errno::SRCH)
+fn is_gone(from: Asker) -> bool {
+    let Some(pid) = i32::try_from(from.pid).ok().and_then(Pid::from_raw) else { return false };
+    test_kill_process(pid) == Err(Errno::SRCH) || is_another(from)
+}
+
+/// Whether the thread of this number was started after the request: who asked is gone, and may wait
+/// for it all the same (asynchronous I/O).
+fn is_another(from: Asker) -> bool {
+    let tick = Nanos::from_secs(1).as_nanos() / rustix::param::clock_ticks_per_second().max(1);
+    let start = Kernel.stat(from.pid).map(|stat| stat.start);
+    start.is_some_and(|start| start > from.since.as_nanos() / tick.max(1))
 }
 
 fn has_kill(status: &str) -> bool {
@@ -106,6 +116,7 @@ fn has_kill(status: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Stdio;
 
     #[test]
     fn a_pending_kill_is_seen_in_either_mask() {
@@ -117,13 +128,15 @@ mod tests {
         assert!(has_kill(&status("0000000000000100", none)));
         assert!(has_kill(&status(none, "0000000000004100")));
         assert!(!has_kill(&status(none, "0000000000004000")));
-        assert!(!has_kill("garbage") && !is_killed(0));
-        assert!(!is_killed(std::process::id()));
+        let now = Asker::now;
+        assert!(!has_kill("garbage") && !is_killed(now(0)));
+        assert!(!is_killed(now(std::process::id())));
         let mut child = std::process::Command::new("true").spawn().expect("a process");
         child.wait().expect("it ends");
-        assert!(is_gone(child.id()) && !is_killed(child.id()));
-        assert!(!is_gone(0) && !is_gone(u32::MAX) && !is_gone(std::process::id()));
-        assert!(!is_gone(1), "also of another user's");
+        assert!(is_gone(now(child.id())) && !is_killed(now(child.id())));
+        let own = now(std::process::id());
+        assert!(!is_gone(now(0)) && !is_gone(now(u32::MAX)) && !is_gone(own));
+        assert!(!is_gone(now(1)), "also of another user's");
         let (sender, id) = std::sync::mpsc::sync_channel(1);
         let ended = std::thread::spawn(move || {
             let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
@@ -133,8 +146,28 @@ mod tests {
         let id = id.recv().expect("a thread");
         assert_eq!(ended.join().expect("it ends"), id);
         // The kernel lets a thread go some time after it was joined.
-        while !is_gone(id) {
+        while !is_gone(now(id)) {
             std::thread::yield_now();
         }
+    }
+
+    /// A process that is ended with the test.
+    struct Started(std::process::Child);
+
+    impl Drop for Started {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_number_that_another_thread_has_by_now_says_nothing_of_who_asked() {
+        let child =
+            Started(std::process::Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
+        let (before, now) =
+            (Asker { pid: child.0.id(), since: Nanos(0) }, Asker::now(child.0.id()));
+        assert!(is_another(before) && is_gone(before) && !is_killed(before));
+        assert!(!is_another(now) && !is_gone(now));
     }
 }

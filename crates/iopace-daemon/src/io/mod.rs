@@ -19,6 +19,7 @@ pub(crate) mod leaving;
 pub(crate) mod lock;
 pub(crate) mod past_cache;
 pub(crate) mod pool;
+pub(crate) mod shares;
 pub mod target;
 mod uring;
 

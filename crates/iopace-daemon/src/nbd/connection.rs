@@ -317,10 +317,12 @@ impl Connection {
         }
     }
 
-    /// The drainer's call: the socket has room. True when all is sent: whoever finishes a request
-    /// sends again by himself from then on, and nothing that he adds stays behind.
-    pub(super) fn drain(&self) -> bool {
+    /// The drainer's call: the socket has room. How many bytes it took, and whether all is sent:
+    /// whoever finishes a request sends again by himself from then on, and nothing that he adds
+    /// stays behind.
+    pub(super) fn drain(&self) -> (usize, bool) {
         let mut state = self.lock();
+        let before = state.out.len();
         if state.socket == Socket::Watched {
             self.send_gathered(&mut state);
         }
@@ -331,7 +333,7 @@ impl Connection {
         if is_sent {
             self.changed.notify_all();
         }
-        is_sent
+        (before - state.out.len(), is_sent)
     }
 
     /// Waits until the client has taken enough replies: requests still open, `None` if it is gone.

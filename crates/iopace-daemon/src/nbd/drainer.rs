@@ -6,7 +6,7 @@
 
 use super::connection::Connection;
 use crate::clock;
-use crate::limits::STUCK_CLIENT;
+use crate::limits::{REPLIES_BYTES_MIN, SLOW_CLIENT, STUCK_CLIENT};
 use crate::memory::Memory;
 use iopace_core::time::{Instant, Nanos};
 use rustix::event::epoll;
@@ -15,15 +15,50 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// How often stuck clients are looked for, when some socket is full.
 const LOOK_EVERY_MS: i64 = 500;
+
+/// What a client takes whose socket is full.
+#[derive(Debug)]
+struct Taking {
+    /// When it last took anything.
+    last: Instant,
+    /// When it had last taken as much as it has to, or began.
+    since: Instant,
+    /// Bytes since then.
+    bytes: usize,
+}
+
+impl Taking {
+    fn new(now: Instant) -> Taking {
+        Taking { last: now, since: now, bytes: 0 }
+    }
+
+    fn takes(&mut self, bytes: usize, now: Instant) {
+        self.last = now;
+        self.bytes += bytes;
+        if self.bytes >= REPLIES_BYTES_MIN {
+            *self = Taking::new(now);
+        }
+    }
+
+    /// Whether it takes nothing, or so little that it could keep memory for ever.
+    fn is_stuck(&self, now: Instant) -> bool {
+        now.since(self.last) > nanos(STUCK_CLIENT) || now.since(self.since) > nanos(SLOW_CLIENT)
+    }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).expect("seconds"))
+}
 
 /// The thread and the connections it looks after.
 #[derive(Debug)]
 pub struct Drainer {
     epoll: OwnedFd,
-    stuck: Mutex<BTreeMap<u64, (Arc<Connection>, Instant)>>,
+    stuck: Mutex<BTreeMap<u64, (Arc<Connection>, Taking)>>,
     memory: Arc<Memory>,
 }
 
@@ -44,7 +79,7 @@ impl Drainer {
     pub(super) fn adopt(&self, connection: &Arc<Connection>) {
         let key = connection.number();
         let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        stuck.insert(key, (Arc::clone(connection), clock::now()));
+        stuck.insert(key, (Arc::clone(connection), Taking::new(clock::now())));
         let flags = epoll::EventFlags::OUT;
         let data = epoll::EventData::new_u64(key);
         if let Err(error) = epoll::add(&self.epoll, connection.socket(), data, flags) {
@@ -79,13 +114,14 @@ impl Drainer {
     /// Sends more to a socket that has room.
     fn go_on(&self, key: u64) {
         let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((connection, moved)) = stuck.get_mut(&key) else {
+        let Some((connection, taking)) = stuck.get_mut(&key) else {
             return;
         };
         let connection = Arc::clone(connection);
-        *moved = clock::now();
         // Who fills the socket again at once waits for this lock before it is watched anew.
-        if connection.drain() {
+        let (bytes, is_sent) = connection.drain();
+        taking.takes(bytes, clock::now());
+        if is_sent {
             let _ = epoll::delete(&self.epoll, connection.socket());
             stuck.remove(&key);
         }
@@ -97,20 +133,46 @@ impl Drainer {
         if stuck.is_empty() || !self.memory.is_wanted() {
             return;
         }
-        let limit = Nanos(u64::try_from(STUCK_CLIENT.as_nanos()).expect("seconds"));
         let now = clock::now();
-        stuck.retain(|_, (connection, moved)| {
-            let is_stuck = now.since(*moved) > limit;
+        stuck.retain(|_, (connection, taking)| {
+            let is_stuck = taking.is_stuck(now);
             if is_stuck {
                 tracing::warn!(
                     connection = connection.number(),
-                    "closed: it took no reply for {} s while others waited for memory",
-                    STUCK_CLIENT.as_secs()
+                    "closed: it took no reply for {} s, or less than {} KiB in {} s, while others \
+                     waited for memory",
+                    STUCK_CLIENT.as_secs(),
+                    REPLIES_BYTES_MIN >> 10,
+                    SLOW_CLIENT.as_secs()
                 );
                 let _ = epoll::delete(&self.epoll, connection.socket());
                 connection.close();
             }
             !is_stuck
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant(0) + Nanos::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_or_a_little_now_and_then_is_stuck() {
+        let silent = Taking::new(at(0));
+        assert!(!silent.is_stuck(at(5)) && silent.is_stuck(at(6)));
+        let mut trickling = Taking::new(at(0));
+        (1..=30).for_each(|second| trickling.takes(100, at(second)));
+        assert!(!trickling.is_stuck(at(30)) && trickling.is_stuck(at(31)));
+        // A slow line: some 100 kbit/s.
+        let mut slow = Taking::new(at(0));
+        for second in 1..=100 {
+            slow.takes(12_000, at(second));
+            assert!(!slow.is_stuck(at(second)), "{second}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Users who block what they ask for: a file system of theirs that has stopped, leases that they do
 //! not give back. Only they themselves wait for it.
 
-use crate::{Mounted, wait_for};
+use crate::{CUT, Mounted, wait_for};
 use iopace_fuse::limits::USER_THREADS;
 use iopace_fuse::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, INodeNo,
-    InitFlags, KernelConfig, ReplyAttr, ReplyEntry, Request, spawn_mount,
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags, spawn_mount,
 };
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -14,7 +15,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 /// Calls of each of the two strangers.
@@ -24,11 +26,45 @@ const STOPPED: u32 = 1001;
 const OTHER: u32 = 1002;
 const LEASING: u32 = 1003;
 
-/// Lookups that are not answered; `None` once all of them are.
-type Kept = Arc<Mutex<Option<Vec<ReplyEntry>>>>;
+/// Requests that are not answered, each with what fails it; `None` once all of them are.
+type Kept = Arc<Mutex<Option<Vec<Box<dyn FnOnce() + Send>>>>>;
 
-/// A file system that has stopped.
+/// A file system that has stopped: names that begin with `l` are not found for ever, files of other
+/// names can be opened, and nothing can be done with them.
 struct Stopped(Kept);
+
+impl Stopped {
+    fn keep(&self, fail: impl FnOnce() + Send + 'static) {
+        let mut kept = self.0.lock().expect("whole");
+        match kept.as_mut() {
+            Some(kept) => kept.push(Box::new(fail)),
+            None => {
+                drop(kept);
+                fail();
+            }
+        }
+    }
+}
+
+fn attributes(ino: INodeNo) -> FileAttr {
+    let time = SystemTime::UNIX_EPOCH;
+    let is_root = ino.0 == 1;
+    FileAttr {
+        ino,
+        size: if is_root { 0 } else { 1 << 20 },
+        blocks: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        kind: if is_root { FileType::Directory } else { FileType::RegularFile },
+        perm: 0o777,
+        nlink: 2,
+        uid: STOPPED,
+        gid: STOPPED,
+        rdev: 0,
+        blksize: 4096,
+    }
+}
 
 impl Filesystem for Stopped {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -37,48 +73,130 @@ impl Filesystem for Stopped {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        match self.0.lock().expect("whole").as_mut() {
-            Some(kept) => kept.push(reply),
-            None => reply.error(Errno::ENOENT),
+    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let number = name.to_str().and_then(|name| name.strip_prefix('f')?.parse::<u64>().ok());
+        match number {
+            Some(number) => {
+                let attr = attributes(INodeNo(100 + number));
+                reply.entry(&Duration::from_secs(60), &attr, Generation(0));
+            }
+            None => self.keep(|| reply.error(Errno::ENOENT)),
         }
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let time = SystemTime::UNIX_EPOCH;
-        let attr = FileAttr {
-            ino,
-            size: 0,
-            blocks: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            kind: FileType::Directory,
-            perm: 0o777,
-            nlink: 2,
-            uid: STOPPED,
-            gid: STOPPED,
-            rdev: 0,
-            blksize: 4096,
-        };
-        reply.attr(&Duration::from_secs(60), &attr);
+        reply.attr(&Duration::from_secs(60), &attributes(ino));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        self.keep(|| reply.error(Errno::EIO));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::empty());
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.keep(|| reply.error(Errno::EIO));
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        self.keep(|| reply.error(Errno::EIO));
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.keep(|| reply.error(Errno::EIO));
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.keep(|| reply.error(Errno::EIO));
     }
 }
 
 /// Answers what it has kept, and everything from now on; when it goes, too.
-struct Opener(Kept, Option<BackgroundSession>);
+struct Opener {
+    kept: Kept,
+    session: Option<BackgroundSession>,
+    /// Tells the watchdog, when it goes, that the test is over.
+    _watch: mpsc::Sender<()>,
+}
+
+fn fail_all(kept: &Kept) {
+    let kept = kept.lock().expect("whole").take();
+    kept.into_iter().flatten().for_each(|fail| fail());
+}
 
 impl Opener {
+    fn mount(at: &Path) -> Opener {
+        let kept: Kept = Arc::new(Mutex::new(Some(Vec::new())));
+        let config = Config { allow_other: true, user: Some(STOPPED), ..Config::default() };
+        let session = spawn_mount(Stopped(Arc::clone(&kept)), at, &config);
+        let (watch, over) = mpsc::channel::<()>();
+        let session = Some(session.expect("it mounts"));
+        let opener = Opener { kept, session, _watch: watch };
+        // Threads of this process that wait for it could not be ended otherwise.
+        let own = Arc::clone(&opener.kept);
+        thread::spawn(move || {
+            while over.recv_timeout(CUT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                fail_all(&own);
+            }
+        });
+        opener
+    }
+
     fn open(&self) {
-        let kept = self.0.lock().expect("whole").take();
-        kept.into_iter().flatten().for_each(|reply| reply.error(Errno::ENOENT));
+        fail_all(&self.kept);
+    }
+
+    /// Stops again.
+    fn stop(&self) {
+        *self.kept.lock().expect("whole") = Some(Vec::new());
+    }
+
+    /// How many requests it keeps.
+    fn count(&self) -> usize {
+        self.kept.lock().expect("whole").as_ref().map_or(0, Vec::len)
     }
 }
 
 impl Drop for Opener {
     fn drop(&mut self) {
         self.open();
-        drop(self.1.take());
+        drop(self.session.take());
     }
 }
 
@@ -149,10 +267,7 @@ fn a_stranger_stops_only_himself() {
             fs::create_dir(below.join(name)).expect("made");
             chown(below.join(name), Some(uid), Some(uid)).expect("given");
         }
-        let kept: Kept = Arc::new(Mutex::new(Some(Vec::new())));
-        let config = Config { allow_other: true, ..Config::default() };
-        let session = spawn_mount(Stopped(Arc::clone(&kept)), below.join("stopped"), &config);
-        stopped = Some(Opener(kept, Some(session.expect("it mounts"))));
+        stopped = Some(Opener::mount(&below.join("stopped")));
     };
     let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
     let stopped = stopped.expect("prepared");
@@ -188,6 +303,76 @@ fn a_stranger_stops_only_himself() {
     let mut again = Programs(vec![as_user(STOPPED, "cat", &[mounted.at("other").as_os_str()])]);
     again.wait("a call of him who has stopped no more");
     assert!(again.0[0].wait().expect("ended").success());
+    drop(mounted);
+    drop(stopped);
+}
+
+/// Programs that use a file of a file system that has stopped, `$1`, and in what way.
+const USES: [(&str, &str); 8] = [
+    ("direct reads", "dd if=$1 of=/dev/null bs=4k count=1 iflag=direct"),
+    ("reads", "cat $1"),
+    ("direct writes", "dd if=/dev/zero of=$1 bs=4k count=1 conv=notrunc oflag=direct"),
+    ("writes", "dd if=/dev/zero of=$1 bs=4k count=1 conv=notrunc"),
+    ("syncs", "sync $1"),
+    ("truncates", "truncate -s 1 $1"),
+    ("closes", "true 3<> $1"),
+    ("descriptors that are let go", "true 3< $1"),
+];
+
+/// Programs of each kind: more than the device has at the disk at a time, and than root may have
+/// threads.
+const USERS: usize = 80;
+
+/// What others do meanwhile, in a directory of their own: with and without the page cache, and
+/// durable.
+const OTHERS: &str = "set -e; cd \"$1\"; dd if=/dev/zero of=a bs=4k count=4 conv=fsync
+    dd if=a of=b bs=4k oflag=direct; dd if=b of=/dev/null bs=4k iflag=direct; sync a
+    truncate -s 5 a; mv a c; rm b c";
+
+#[test]
+fn a_stranger_whose_files_have_stopped_stops_only_himself() {
+    let mut stopped = None;
+    let prepare = |below: &Path| {
+        let folder = below.parent().expect("a folder");
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("set");
+        for (name, uid) in [("stopped", STOPPED), ("others", OTHER), ("roots", 0)] {
+            fs::create_dir(below.join(name)).expect("made");
+            chown(below.join(name), Some(uid), Some(uid)).expect("given");
+        }
+        stopped = Some(Opener::mount(&below.join("stopped")));
+    };
+    let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
+    let stopped = stopped.expect("prepared");
+    // All are started while it answers: a child has the descriptors of this process, which the
+    // daemon is a part of, and closes them before it becomes another program.
+    let shell = |uid, script: &str, path: &Path, each: &str| {
+        let script = format!("read go; {script}");
+        let words =
+            ["-c".as_ref(), script.as_ref(), "sh".as_ref(), path.as_os_str(), each.as_ref()];
+        let mut command = Command::new("sh");
+        command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::piped());
+        Programs(vec![command.uid(uid).gid(uid).spawn().expect("it starts")])
+    };
+    let go = |programs: &mut Programs| drop(programs.0[0].stdin.take());
+    let all = format!("for n in $(seq {USERS}); do sh -c \"$2\" sh \"$1/f$n\" & done; wait");
+    for (what, each) in USES {
+        stopped.open();
+        let mut using = shell(STOPPED, &all, &mounted.at("stopped"), each);
+        let others = [(0, "roots"), (OTHER, "others")];
+        let others = others.map(|(uid, folder)| (uid, shell(uid, OTHERS, &mounted.at(folder), "")));
+        stopped.stop();
+        go(&mut using);
+        wait_for(what, || stopped.count() >= USER_THREADS);
+        for (uid, mut other) in others {
+            go(&mut other);
+            other.wait(&format!("user {uid} beside {what} of him who has stopped"));
+            let status = other.0[0].wait().expect("ended");
+            assert!(status.success(), "user {uid} beside {what}: {status}");
+        }
+        stopped.open();
+        using.wait(what);
+    }
+    stopped.open();
     drop(mounted);
     drop(stopped);
 }

@@ -20,7 +20,7 @@ use crate::limits::{
     OTHERS_THREADS, QUEUED_BYTES, QUEUED_OVERHEAD, QUEUED_USER_BYTES, ROOT_THREADS, SLOTS,
     SPARE_THREADS, USER_THREADS,
 };
-use std::collections::{BTreeMap, VecDeque};
+use crate::turns::Turns;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -81,18 +81,10 @@ pub(super) struct Users {
 struct Table {
     /// Slots without a thread.
     unused: Vec<usize>,
-    queues: BTreeMap<u32, Queue>,
-    /// Users with a queue, in the order of their turns.
-    turns: VecDeque<u32>,
+    parked: Turns<Parked>,
     /// Bytes in the queues of all but root.
     others_bytes: usize,
     is_over: bool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    requests: VecDeque<Parked>,
-    bytes: usize,
 }
 
 fn busy(threads: u64) -> usize {
@@ -189,15 +181,13 @@ impl Users {
             return None;
         }
         let mut table = self.table();
-        for _ in 0..table.turns.len() {
-            let uid = table.turns.pop_front()?;
+        let next = table.next(|uid| {
             self.slots[slot].0.store(u64::from(uid) + 1, SeqCst);
-            if self.may_enter(uid) {
-                let parked = table.pop(uid);
-                self.parked_count.fetch_sub(1, SeqCst);
-                return parked;
-            }
-            table.turns.push_back(uid);
+            self.may_enter(uid)
+        });
+        if next.is_some() {
+            self.parked_count.fetch_sub(1, SeqCst);
+            return next;
         }
         self.slots[slot].0.store(FREE, SeqCst);
         None
@@ -253,59 +243,31 @@ impl Table {
         let (uid, cost) = (parked.uid, parked.cost());
         let others_bytes = if uid == ROOT { 0 } else { self.others_bytes };
         let own_max = if uid == ROOT { QUEUED_BYTES } else { QUEUED_USER_BYTES };
-        let own = self.queues.get(&uid).map_or(0, |queue| queue.bytes);
-        if own > 0
-            && !parked.is_kept
+        if let Some(own) = self.parked.cost(uid).filter(|_| !parked.is_kept)
             && (own + cost > own_max || others_bytes + cost > QUEUED_BYTES)
         {
             return Err(parked);
         }
-        if own == 0 {
-            self.turns.push_back(uid);
-        }
         if uid != ROOT {
             self.others_bytes += cost;
         }
-        let queue = self.queues.entry(uid).or_default();
-        queue.bytes += cost;
-        queue.requests.push_back(parked);
+        self.parked.push(uid, parked, cost);
         Ok(())
     }
 
-    /// The first of a user whose turn was taken off; he gets another if there is more.
-    fn pop(&mut self, uid: u32) -> Option<Parked> {
-        let queue = self.queues.get_mut(&uid)?;
-        let parked = queue.requests.pop_front()?;
-        queue.bytes -= parked.cost();
-        if queue.requests.is_empty() {
-            self.queues.remove(&uid);
-        } else {
-            self.turns.push_back(uid);
-        }
+    fn next(&mut self, may: impl FnMut(u32) -> bool) -> Option<Parked> {
+        let (uid, parked, cost) = self.parked.next(may)?;
         if uid != ROOT {
-            self.others_bytes -= parked.cost();
+            self.others_bytes -= cost;
         }
         Some(parked)
     }
 
     fn take(&mut self, picks: impl Fn(&Parked) -> bool) -> Vec<Parked> {
-        let mut taken = Vec::new();
-        for queue in self.queues.values_mut() {
-            for parked in std::mem::take(&mut queue.requests) {
-                if picks(&parked) {
-                    queue.bytes -= parked.cost();
-                    taken.push(parked);
-                } else {
-                    queue.requests.push_back(parked);
-                }
-            }
-        }
-        let others = taken.iter().filter(|parked| parked.uid != ROOT);
-        self.others_bytes -= others.map(Parked::cost).sum::<usize>();
-        self.queues.retain(|_, queue| !queue.requests.is_empty());
-        let Table { turns, queues, .. } = self;
-        turns.retain(|uid| queues.contains_key(uid));
-        taken
+        let taken = self.parked.take(picks);
+        let others = taken.iter().filter(|(uid, ..)| *uid != ROOT);
+        self.others_bytes -= others.map(|(.., cost)| cost).sum::<usize>();
+        taken.into_iter().map(|(_, parked, _)| parked).collect()
     }
 }
 

@@ -7,10 +7,9 @@
 //! stands in no line and owes nothing.
 
 use super::super::data::Operation;
-use super::super::running::Touch;
+use super::super::running::{Refuse, Touch};
 use super::{Held, Reply, Ticket, Waiting};
-use crate::io::pool::Pool;
-use crate::limits::{OPERATION_THREADS, OPERATIONS_OWED_MAX, OPERATIONS_OWED_TOTAL_MAX};
+use crate::limits::{OPERATIONS_OWED_MAX, OPERATIONS_OWED_TOTAL_MAX};
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
 use iopace_fuse::Errno;
@@ -28,7 +27,7 @@ pub(super) struct Turn {
 impl Turn {
     fn carry_out(self) {
         match self.waiting.take() {
-            Some(Reply::Operation(operation)) => operation(Ok(())),
+            Some(Reply::Operation(operation, _)) => operation(Ok(())),
             Some(other) => other.error(Errno::EIO),
             None => {}
         }
@@ -74,6 +73,24 @@ impl Owed {
 }
 
 impl Waiting {
+    /// Whether its caller may have a signal pending, as far as the kernel says.
+    pub(super) fn is_signalled(&self) -> bool {
+        match &self.lock().reply {
+            Some(Reply::Done(reply)) => reply.is_signalled(),
+            Some(Reply::Piece(whole)) => whole.is_signalled(),
+            Some(Reply::Data(..) | Reply::Write(..) | Reply::Operation(..)) => true,
+            None => false,
+        }
+    }
+
+    /// Whose operation it is, if it is one and still waits.
+    pub(super) fn operation_of(&self) -> Option<u32> {
+        match self.lock().reply {
+            Some(Reply::Operation(_, uid)) => Some(uid),
+            _ => None,
+        }
+    }
+
     /// Whether its deadline has come, while it still waits; true once.
     fn is_overdue(&self, now: Instant) -> bool {
         if self.due.is_none_or(|due| now < due.at) {
@@ -90,14 +107,14 @@ impl Held {
     /// much already: then it waits for its deadline, and for nothing else.
     pub(crate) fn hold_operation(
         self: &Arc<Self>,
-        pid: u32,
+        (pid, uid): (u32, u32),
         operation: Operation,
         (group, deadline): (GroupId, Option<Instant>),
     ) -> Option<Ticket> {
         let is_in_line = deadline.is_none() || self.lock().owed.has_room(group);
         let due = deadline.map(|at| Due { at, group, is_in_line });
         // What it changes it says itself, once it is carried out.
-        let (from, reply) = ((pid, Touch::NOTHING), Some(Reply::Operation(operation)));
+        let (from, reply) = ((pid, Touch::NOTHING), Some(Reply::Operation(operation, uid)));
         let mut ticket = self.hold_until(from, reply, (None, due));
         if is_in_line {
             return Some(ticket);
@@ -123,14 +140,11 @@ impl Held {
         self.lock().aside.remove(&number)
     }
 
-    /// Has a thread of its own carry out an operation.
+    /// Has another thread carry out an operation, unless that was done or given up meanwhile.
     pub(super) fn carry_out(&self, turn: Turn) {
-        let pool = self.operations.get_or_init(|| {
-            let pool = Pool::start("operation", OPERATION_THREADS, Turn::carry_out);
-            pool.inspect_err(|error| tracing::warn!(%error, "no threads for operations")).ok()
-        });
-        match pool {
-            Some(pool) => pool.submit(vec![turn]),
+        let Some(uid) = turn.waiting.operation_of() else { return };
+        match self.running.upgrade() {
+            Some(running) => running.carry_out(uid, move || turn.carry_out()),
             None => turn.carry_out(),
         }
     }

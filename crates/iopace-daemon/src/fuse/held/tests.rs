@@ -25,7 +25,7 @@ fn held(held: &Arc<Held>, deadline: Option<Instant>) -> (Ticket, Receiver<Said>)
 
 fn of(held: &Arc<Held>, group: GroupId, deadline: Option<Instant>) -> (Ticket, Receiver<Said>) {
     let (operation, said) = operation();
-    (held.hold_operation(7, operation, (group, deadline)).expect("it is held"), said)
+    (held.hold_operation((7, 0), operation, (group, deadline)).expect("it is held"), said)
 }
 
 fn answer(ticket: Ticket, outcome: Outcome) {
@@ -50,7 +50,8 @@ fn wait_for(all: &Held, count: usize) {
 
 #[test]
 fn what_is_admitted_is_carried_out_by_a_thread_of_its_own() {
-    let all = Arc::new(Held::default());
+    let running = Arc::new(Running::default());
+    let all = Arc::new(Held::new(&running));
     let (ticket, said) = held(&all, None);
     assert_eq!(all.count(), 1);
     answer(ticket, Outcome::Ok);
@@ -72,7 +73,7 @@ fn what_fails_or_whose_caller_is_killed_gets_an_error_and_is_not_carried_out() {
     }
     let (ticket, said) = held(&all, None);
     let now = Instant(5);
-    assert_eq!([1, 2, 3].map(|_| all.look(now, |pid| pid == 7, |_| false)), [0, 0, 1]);
+    assert_eq!([1, 2, 3].map(|_| all.look(now, |from| from.pid == 7, |_| false)), [0, 0, 1]);
     assert_eq!(end(&said).1, Err(libc::EINTR));
     answer(ticket, Outcome::Ok);
     assert!(said.try_recv().is_err(), "it is not carried out after all");
@@ -121,7 +122,7 @@ fn there_is_a_bound_of_what_is_owed() {
     assert_eq!(all.lock().owed.count(), OPERATIONS_OWED_MAX);
     let (one_more, said) = operation();
     let due = now + Nanos::from_secs(1);
-    assert!(all.hold_operation(7, one_more, (GroupId(1), Some(due))).is_none());
+    assert!(all.hold_operation((7, 0), one_more, (GroupId(1), Some(due))).is_none());
     let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false, |_| false);
     let _ = [1, 500, 999].map(look);
     assert!(said.try_recv().is_err(), "it waits like all others");
@@ -151,12 +152,12 @@ fn who_stands_in_no_line_is_given_up_like_all_others() {
     let one_more = || {
         let (operation, said) = operation();
         let due = (GroupId(1), Some(now + Nanos::from_secs(1)));
-        assert!(all.hold_operation(8, operation, due).is_none());
+        assert!(all.hold_operation((8, 0), operation, due).is_none());
         said
     };
     let said = one_more();
     assert_eq!(all.count(), 1);
-    let _ = [1, 2, 3].map(|_| all.look(now, |pid| pid == 8, |_| false));
+    let _ = [1, 2, 3].map(|_| all.look(now, |from| from.pid == 8, |_| false));
     assert_eq!(end(&said).1, Err(libc::EINTR));
     wait_for(&all, 0);
     let said = one_more();
@@ -195,7 +196,7 @@ fn a_ticket_that_goes_unanswered_leaves_nothing_owed() {
 /// A write of file 3, whose reply says nothing: what counts here is who waits for it.
 fn write_of(all: &Arc<Held>) -> (Ticket, Receiver<Said>) {
     let (operation, said) = operation();
-    (all.hold((7, Touch::one(3)), Reply::Operation(operation), None), said)
+    (all.hold((7, Touch::one(3)), Reply::Operation(operation, 0), None), said)
 }
 
 /// Whether somebody who changes file 3 has to wait.
@@ -203,6 +204,10 @@ fn is_kept_back(running: &Running) -> bool {
     struct Silent;
     impl super::super::running::Refuse for Silent {
         fn refuse(self, _: Errno) {}
+
+        fn is_signalled(&self) -> bool {
+            true
+        }
     }
     running.begin(9, Touch::one(3), Silent).is_err()
 }
@@ -211,7 +216,7 @@ fn is_kept_back(running: &Running) -> bool {
 fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
     let running = Arc::new(Running::default());
     let all = Arc::new(Held::new(&running));
-    let look = || all.look(Instant(5), |pid| pid == 7, |_| false);
+    let look = || all.look(Instant(5), |from| from.pid == 7, |_| false);
     let (ticket, said) = write_of(&all);
     assert!(ticket.waiter().begin());
     assert_eq!([1, 2, 3].map(|_| look()), [0, 0, 0], "just begun, as far as a look can tell");
@@ -226,7 +231,7 @@ fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
 fn nobody_waits_for_what_is_not_carried_out() {
     let running = Arc::new(Running::default());
     let all = Arc::new(Held::new(&running));
-    let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |pid| pid == 7, |_| false));
+    let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |from| from.pid == 7, |_| false));
     let (never_begun, said) = write_of(&all);
     assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
     assert!(!is_kept_back(&running) && !never_begun.waiter().begin());

@@ -1,5 +1,6 @@
 //! Requests that go in pieces.
 
+use super::super::running::Refuse;
 use iopace_fuse::{Errno, ReplyEmpty};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +12,12 @@ impl Whole {
     /// One of so many pieces.
     pub(crate) fn new(count: usize, reply: ReplyEmpty) -> Arc<Whole> {
         Arc::new(Whole(Mutex::new((count, Some(reply)))))
+    }
+
+    /// Whether its caller may have a signal pending, as far as the kernel says.
+    pub(super) fn is_signalled(&self) -> bool {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1.as_ref().is_some_and(Refuse::is_signalled)
     }
 
     /// One of them has ended.

@@ -1,7 +1,8 @@
 //! An operation that waits until one that was given up has come to pass: without a thread, as a
 //! file system below that has stalled would have all of them otherwise.
 
-use super::{Refuse, Touch};
+use super::super::data::Caller;
+use super::{Asker, Refuse, Touch};
 use iopace_fuse::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,11 @@ type Work<R> = Box<dyn FnOnce(R) + Send>;
 
 /// An operation that waits, whatever its reply is.
 pub(super) trait Parks: Send + Sync {
-    fn pid(&self) -> u32;
+    fn asker(&self) -> Asker;
+    /// Whether its caller may have a signal pending, as far as the kernel says.
+    fn is_signalled(&self) -> bool;
+    /// Whose it is.
+    fn uid(&self) -> u32;
     /// What it changes.
     fn touch(&self) -> Touch;
     /// Whether a look has met it before; from now on one has.
@@ -27,7 +32,8 @@ pub(super) trait Parks: Send + Sync {
 }
 
 pub(super) struct Parked<R> {
-    pid: u32,
+    asker: Asker,
+    uid: u32,
     touch: Touch,
     was_seen: AtomicBool,
     is_sent: AtomicBool,
@@ -35,9 +41,10 @@ pub(super) struct Parked<R> {
 }
 
 impl<R> Parked<R> {
-    pub(super) fn new((pid, touch): (u32, Touch), reply: R, work: Work<R>) -> Parked<R> {
+    pub(super) fn new((from, touch): (Caller, Touch), reply: R, work: Work<R>) -> Parked<R> {
         let (was_seen, is_sent) = (AtomicBool::new(false), AtomicBool::new(false));
-        Parked { pid, touch, was_seen, is_sent, waits: Mutex::new(Some((reply, work))) }
+        let (asker, uid) = (Asker::now(from.pid), from.uid);
+        Parked { asker, uid, touch, was_seen, is_sent, waits: Mutex::new(Some((reply, work))) }
     }
 
     fn take(&self) -> Option<(R, Work<R>)> {
@@ -46,8 +53,17 @@ impl<R> Parked<R> {
 }
 
 impl<R: Refuse + Send> Parks for Parked<R> {
-    fn pid(&self) -> u32 {
-        self.pid
+    fn asker(&self) -> Asker {
+        self.asker
+    }
+
+    fn is_signalled(&self) -> bool {
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.as_ref().is_some_and(|(reply, _)| reply.is_signalled())
+    }
+
+    fn uid(&self) -> u32 {
+        self.uid
     }
 
     fn touch(&self) -> Touch {

@@ -6,17 +6,29 @@ use iopace_fuse::Errno;
 pub(crate) trait Refuse {
     /// Gives the error.
     fn refuse(self, errno: Errno);
+
+    /// Whether the caller may have a signal pending, as far as the kernel says. It says so, with an
+    /// interrupt, of each request that a program waits in; never of direct I/O, for which programs
+    /// wait elsewhere.
+    fn is_signalled(&self) -> bool;
 }
 
 macro_rules! refuse {
-    ($($reply:ident),*) => {
+    ($is_signalled:expr; $($reply:ident),*) => {
         $(impl Refuse for iopace_fuse::$reply {
             fn refuse(self, errno: Errno) {
                 self.error(errno);
+            }
+
+            fn is_signalled(&self) -> bool {
+                let is_signalled: fn(&Self) -> bool = $is_signalled;
+                is_signalled(self)
             }
         })*
     };
 }
 
-refuse!(ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty);
-refuse!(ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr);
+refuse!(|_| true; ReplyData, ReplyWrite);
+refuse!(|reply| reply.is_interrupted(); ReplyAttr, ReplyCreate, ReplyDirectory);
+refuse!(|reply| reply.is_interrupted(); ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl);
+refuse!(|reply| reply.is_interrupted(); ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr);

@@ -11,6 +11,10 @@ impl Refuse for Said {
     fn refuse(self, errno: Errno) {
         let _ = self.0.send(Some(errno.code()));
     }
+
+    fn is_signalled(&self) -> bool {
+        true
+    }
 }
 
 fn reply() -> (Said, Receiver<Option<i32>>) {
@@ -20,8 +24,8 @@ fn reply() -> (Said, Receiver<Option<i32>>) {
 
 const DYING: u32 = 7;
 
-fn is_dying(pid: u32) -> bool {
-    pid == DYING
+fn is_dying(from: Asker) -> bool {
+    from.pid == DYING
 }
 
 #[test]
@@ -62,7 +66,8 @@ fn park(running: &Arc<Running>, pid: u32, touch: Touch) -> Receiver<Option<i32>>
         Ok(late) => late.take(),
         Err(reply) => {
             let again = Arc::downgrade(running);
-            running.park(pid, touch, reply, move |reply: Said| {
+            let from = Caller { pid, uid: 1000, gid: 1000 };
+            running.park(from, touch, reply, move |reply: Said| {
                 let running = again.upgrade().expect("it is there");
                 let late = running.begin(pid, touch, reply).ok().expect("nothing is in its way");
                 let _ = late.take().expect("it waits").0.send(None);
@@ -123,7 +128,7 @@ fn who_waits_for_what_was_given_up_can_be_killed_too() {
     let running = Arc::new(Running::default());
     let late = given_up(&running, Touch::one(3));
     let waits = park(&running, 9, Touch::one(3));
-    let looks = [1, 2].map(|_| running.look(|pid| pid == 9));
+    let looks = [1, 2].map(|_| running.look(|from| from.pid == 9));
     assert_eq!((looks, end(&waits)), ([0, 1], Some(libc::EINTR)));
     assert_eq!(running.given_up_count.load(SeqCst), 1, "only what goes on");
     drop(late);

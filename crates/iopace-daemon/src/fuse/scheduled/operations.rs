@@ -31,7 +31,7 @@ impl Scheduled {
         operation: Operation,
     ) {
         let deadline = kind.locks.then(|| clock::now() + OPERATION_PATIENCE);
-        let ticket = self.held.hold_operation(from.pid, operation, (pays.1, deadline));
+        let ticket = self.held.hold_operation((from.pid, from.uid), operation, (pays.1, deadline));
         let Some(ticket) = ticket else { return };
         let op = if kind.changes { Op::Write } else { Op::Read };
         self.submit(self.job(pays, op, Extent::EMPTY, (None, Ticket::Fuse(ticket))));

@@ -10,7 +10,7 @@ use crate::io::target::Target;
 use crate::job::Ticket;
 use crate::limits::FUSE_SHORT_WRITE_BYTES;
 use iopace_core::request::{GroupId, Op, TaskId};
-use iopace_fuse::Errno;
+use iopace_fuse::{Errno, ReplyWrite};
 use rustix::fs::OFlags;
 use std::io;
 use std::sync::Arc;
@@ -119,15 +119,8 @@ impl Scheduled {
     /// it may be short of memory: they are written at once, and counted when stage pace lets it.
     pub(super) fn write_mapped(&self, file: &Opened, write: Write<'_>, late: &LateWrite<'_>) {
         let Write { who, data, mut target, .. } = write;
-        if file.file.is_direct() {
-            // It was opened for whole blocks only.
-            match file.inode.reopen(OFlags::WRONLY) {
-                Ok(buffered) => {
-                    let buffered = File::of_tree(buffered, false).holding(&file.inode.hold);
-                    target.file = Arc::new(buffered);
-                }
-                Err(error) => return answer(late, data.len(), Err((0, error))),
-            }
+        if let Err(error) = through_the_cache(file, &mut target) {
+            return answer(late, data.len(), Err((0, error)));
         }
         target.region = self.keep(file);
         let written = target.write_from(0, data.len() as u64, false, data);
@@ -143,9 +136,25 @@ impl Scheduled {
     }
 }
 
+/// Pages of a mapping come in any size, also through a descriptor that was opened for whole blocks
+/// only: they are written through another one.
+pub(super) fn through_the_cache(file: &Opened, target: &mut Target) -> io::Result<()> {
+    if file.file.is_direct() {
+        let buffered = file.inode.reopen(OFlags::WRONLY)?;
+        target.file = Arc::new(File::of_tree(buffered, false).holding(&file.inode.hold));
+    }
+    Ok(())
+}
+
 /// Answers a write of so many bytes that was carried out, if anybody still waits for that.
-fn answer(late: &LateWrite<'_>, len: usize, result: Result<(), (u64, io::Error)>) {
-    let Some(reply) = late.take() else { return };
+pub(super) fn answer(late: &LateWrite<'_>, len: usize, result: Result<(), (u64, io::Error)>) {
+    if let Some(reply) = late.take() {
+        give(reply, len, result);
+    }
+}
+
+/// The same of one that nobody gives up.
+pub(super) fn give(reply: ReplyWrite, len: usize, result: Result<(), (u64, io::Error)>) {
     match result {
         Ok(()) => reply.written(len as u32),
         Err((0, error)) => reply.error(Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))),

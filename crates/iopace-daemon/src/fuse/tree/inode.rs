@@ -5,7 +5,7 @@
 //! one: see `known`.
 
 use super::super::data::FileState;
-use super::forbids::Forbidden;
+use super::forbids::{Forbidden, Forbids};
 use super::handle::Origin;
 use super::numbers::Key;
 use crate::io::leaving::Hold;
@@ -89,6 +89,11 @@ impl Inode {
 
     pub(super) fn key(&self) -> Key {
         (self.device, self.number)
+    }
+
+    /// Whether its data does not pass the device.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.forbidden.get().has(Forbids::SCHEDULING)
     }
 
     /// Its name in [`descriptors`].

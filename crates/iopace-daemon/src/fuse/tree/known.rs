@@ -95,6 +95,11 @@ impl Inodes {
         Ok(Inodes { root, leaving, bound, table })
     }
 
+    /// The device of the directory itself.
+    pub(super) fn device(&self) -> u64 {
+        self.root.device
+    }
+
     /// The inode with this number; `ESTALE` if the kernel should not know it, or if the file was
     /// removed below.
     pub(super) fn get(&self, id: u64) -> io::Result<Arc<Inode>> {

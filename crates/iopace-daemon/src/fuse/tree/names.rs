@@ -83,6 +83,9 @@ impl Tree {
         forbids: Forbids,
     ) -> io::Result<Entry> {
         let stat = rustix::fs::fstat(&path)?;
+        let is_own = stat.st_dev == self.inodes.device();
+        // What is mounted here is what was meant, whoever serves it.
+        let forbids = if is_own { forbids.without(Forbids::SCHEDULING) } else { forbids };
         let inode = self.inodes.found(path, &stat, origin, forbids);
         self.trim_if_many();
         let attr = to_attr(&inode, &stat);

@@ -55,7 +55,7 @@ impl Tree {
         } else {
             self.act_for(from, &[&inode], || open_as_asked(&inode, asked))?
         };
-        Ok(self.opened(file, inode, kept))
+        Ok(self.opened(from, file, inode, kept))
     }
 
     /// Creates a regular file in the name of the caller and opens it.
@@ -91,11 +91,11 @@ impl Tree {
         let own = file.as_raw_fd().to_string();
         let path = rustix::fs::openat(descriptors()?, own, flags, Mode::empty())?;
         let entry = self.known(path, &parent)?;
-        let handle = self.opened(file, Arc::clone(&entry.inode), kept);
+        let handle = self.opened(from, file, Arc::clone(&entry.inode), kept);
         Ok((entry, handle))
     }
 
-    fn opened(&self, file: File, inode: Arc<Inode>, kept: OFlags) -> Handle {
+    fn opened(&self, from: Caller, file: File, inode: Arc<Inode>, kept: OFlags) -> Handle {
         let direct = kept.contains(OFlags::DIRECT);
         let durable = kept.contains(OFlags::DSYNC);
         let mut flags = FopenFlags::empty();
@@ -113,7 +113,7 @@ impl Tree {
             if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
         let file = file.holding(&inode.hold);
         let is_kept_above = self.options.alone && !direct;
-        let opened = Opened::new(file, inode, durable, is_kept_above);
+        let opened = Opened::new(file, (inode, from.uid), durable, is_kept_above);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
@@ -143,9 +143,13 @@ impl Tree {
     /// Nothing has it open any more.
     pub(super) fn release(&self, handle: FileHandle) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = files.try_remove(handle.0 as usize);
+        let mut last = files.try_remove(handle.0 as usize);
         // Freeing a large file that was removed takes its time.
         drop(files);
+        if let Some(last) = last.take_if(|last| last.is_aside) {
+            // The kernel asks in nobody's name. Who serves it may keep the thread that closes it.
+            return self.running.carry_out(last.opener, move || drop(last));
+        }
         drop(last);
     }
 

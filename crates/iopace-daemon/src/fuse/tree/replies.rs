@@ -124,7 +124,7 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
                 let names = names.each_ref().map(OsString::as_os_str);
                 carry_out(&tree, (from, turn), names, reply, run);
             };
-            return tree.running.park(from.pid, turn.touch(), reply, work);
+            return tree.running.park(from, turn.touch(), reply, work);
         }
     };
     run(tree, from, names, &late);

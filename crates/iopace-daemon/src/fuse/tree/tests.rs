@@ -265,7 +265,7 @@ fn mount_any(filesystem: impl iopace_fuse::Filesystem, mount: &Path) -> Backgrou
         MountOption::Dev,
         MountOption::Suid,
     ];
-    let config = Config { mount_options, allow_other: true };
+    let config = Config { mount_options, allow_other: true, ..Config::default() };
     Session::new(filesystem, mount, &config).unwrap().spawn().unwrap()
 }
 

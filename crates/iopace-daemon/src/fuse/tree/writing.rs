@@ -55,7 +55,7 @@ pub(super) fn write(
                 None => tree.data.room(file, *mode, data.len()),
             };
             let (weak, write, data) = (Arc::downgrade(tree), write.clone(), data[..len].to_vec());
-            tree.running.park(from.pid, touch, reply, move |reply| {
+            tree.running.park(*from, touch, reply, move |reply| {
                 let Some(tree) = weak.upgrade() else { return reply.error(Errno::EIO) };
                 self::write(&tree, &write, (&data, room), reply);
             });
@@ -65,9 +65,9 @@ pub(super) fn write(
 
 /// The same of a copy.
 pub(super) fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
-    let (pid, file) = (copy.from.pid, &copy.to.0);
+    let (from, file) = (copy.from, &copy.to.0);
     let touch = Touch::one(file.inode.id());
-    match tree.running.begin(pid, touch, reply) {
+    match tree.running.begin(from.pid, touch, reply) {
         Ok(late) => {
             let Copy { from, source, to, len } = copy;
             if goes_on(tree.strip_privileges_unless_kept(from, &to.0.inode), &late) {
@@ -76,7 +76,7 @@ pub(super) fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
         }
         Err(reply) => {
             let weak = Arc::downgrade(tree);
-            tree.running.park(pid, touch, reply, move |reply| match weak.upgrade() {
+            tree.running.park(from, touch, reply, move |reply| match weak.upgrade() {
                 Some(tree) => self::copy(&tree, copy, reply),
                 None => reply.error(Errno::EIO),
             });
