@@ -56,7 +56,7 @@ impl File {
     /// file, when that is synced next; so whoever is to hear of it needs one for that.
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub(crate) fn once_more(&self) -> io::Result<File> {
         // The name may be that of another file by now. Closing a block device that was open for
         // writing has the system look what is on it.
@@ -138,7 +138,7 @@ impl File {
     /// Writes all of it; with `durable` it is on the medium when this returns.
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub fn write(&self, data: &[u8], offset: u64, durable: bool) -> io::Result<()> {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         self.write_some(data, offset, flags).map_err(|(_, error)| error)
@@ -188,7 +188,7 @@ impl File {
     /// Makes all finished writes durable.
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub fn flush(&self) -> io::Result<()> {
         if self.is_directory {
             return Ok(rustix::fs::syncfs(&self.file)?);
@@ -199,7 +199,7 @@ impl File {
     /// The same, and all attributes as well (`fsync`).
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub fn flush_all(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.file)?)
     }
@@ -207,7 +207,7 @@ impl File {
     /// Carries out a request, blocking.
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub fn perform(&self, op: Op, extent: Extent, fua: bool, buffer: &mut [u8]) -> io::Result<()> {
         let (offset, len) = (extent.offset().get(), extent.len().get());
         match op {
@@ -225,7 +225,7 @@ impl File {
     /// the metadata nor the disk's own cache is flushed: that is what [`File::flush`] is for.
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub fn write_back(&self, extent: Extent) -> io::Result<()> {
         let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
@@ -290,7 +290,7 @@ impl File {
     /// The pieces of `extent` in order: data or hole.
     ///
     /// # Errors
-    /// The error of the open.
+    /// The error of the system call.
     pub fn allocation(&self, extent: Extent, pieces_max: usize) -> io::Result<Vec<Allocation>> {
         let (mut at, end) = (extent.offset().get(), extent.end().get());
         if self.is_block {
