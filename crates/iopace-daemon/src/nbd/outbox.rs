@@ -53,7 +53,10 @@ impl Outbox {
 
     /// Lets `write` add bytes.
     pub(super) fn gather<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-        if !matches!(self.pieces.back(), Some(Piece::Gathered(_))) {
+        // A piece that grew on would have to be shrunk again: that takes system calls.
+        let has_room =
+            |piece: &Piece| matches!(piece, Piece::Gathered(own) if own.len() < KEPT_BYTES);
+        if !self.pieces.back().is_some_and(has_room) {
             self.pieces.push_back(Piece::Gathered(std::mem::take(&mut self.spare)));
         }
         let Some(Piece::Gathered(bytes)) = self.pieces.back_mut() else {
