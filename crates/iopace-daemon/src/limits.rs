@@ -211,6 +211,34 @@ pub const BUSY_STEP: Duration = Duration::from_millis(50);
 /// A connection that was cut has failed all that it held within this time.
 pub const CUT_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Requests of one user that wait for locks of a mount: each is a thread of a program that waits in
+/// a call, and takes some 300 bytes here. Beyond it there is `ENOLCK`.
+pub const LOCK_WAITERS_USER_MAX: usize = 4096;
+
+/// The same of root, for services that act for many.
+pub const LOCK_WAITERS_ROOT_MAX: usize = 65_536;
+
+/// Ranges of files that one user has locked through a mount: some 40 bytes each here, and some 200
+/// in the kernel below, which counts them as the daemon's.
+pub const LOCK_RANGES_USER_MAX: usize = 65_536;
+
+/// The same of root.
+pub const LOCK_RANGES_ROOT_MAX: usize = 1 << 20;
+
+/// The first pause between two looks at a lock that somebody past the mount has; each further one
+/// is twice as long.
+pub const LOCK_STEP_MIN: Nanos = Nanos(1_000_000);
+
+/// The longest of these pauses.
+pub const LOCK_STEP_MAX: Nanos = Nanos(50_000_000);
+
+/// Threads that look at such locks: one for each device below on which somebody waits for one.
+pub const LOCK_THREADS: usize = 16;
+
+/// How long the end of an open file of which a descriptor was closed is waited for by one who asks
+/// for a lock that it has, and does not want to wait: nobody waits for that end in the kernel.
+pub const LOCK_CLOSING_PATIENCE: Nanos = Nanos(100_000_000);
+
 /// Threads that receive FUSE requests, per mount, when none is held up. They do what is passed
 /// through (names, attributes) themselves and wait for the disk meanwhile; there are more as soon
 /// as many wait, so many of each user's (`iopace_fuse::limits`). Reads and writes that have to

@@ -1,5 +1,5 @@
 //! A directory that is in use when it is to be mounted: who works in it already goes on past
-//! iopace, and does not see the locks of those who come through the mount.
+//! iopace, and does not see what those have cached who come through the mount.
 
 use super::mounting::MountError;
 use super::mounting::busy::{self, User};
@@ -86,7 +86,7 @@ fn refusal(looked: &Looked, wanted: InUse) -> Option<String> {
         looked.users.iter().cloned().partition(|user| user.writes());
     if !writers.is_empty() && !wanted.while_written {
         return Some(format!(
-            "is written by {}: who writes past iopace does not see the locks of those who come \
+            "is written by {}: who writes past iopace does not see what those have cached who come \
              through it, so that a database would be destroyed; end that first, or --wait for its \
              end (--while-written mounts all the same)",
             busy::list(&writers)

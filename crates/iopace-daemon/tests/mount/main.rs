@@ -6,6 +6,7 @@ mod frozen;
 mod fsx;
 mod gate;
 mod limits;
+mod locks;
 mod many;
 mod overtaken;
 mod pages;

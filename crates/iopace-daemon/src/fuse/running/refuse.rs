@@ -31,4 +31,4 @@ macro_rules! refuse {
 refuse!(|_| true; ReplyData, ReplyWrite);
 refuse!(|reply| reply.is_interrupted(); ReplyAttr, ReplyCreate, ReplyDirectory);
 refuse!(|reply| reply.is_interrupted(); ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl);
-refuse!(|reply| reply.is_interrupted(); ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr);
+refuse!(|reply| reply.is_interrupted(); ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr);

@@ -5,15 +5,16 @@ use super::attr::Wanted;
 use super::names::New;
 use super::replies::Turn::{Change, ChangeName, ChangeNames, Link, Look, LookAtNames};
 use super::replies::{attr, caller, created, done, entry, found, give, space, value};
+use super::replies::{listed_found, opened, opened_directory};
 use super::wishes::ask;
-use super::writing::{self, Copy, Write};
+use super::writing::{self, Write};
 use super::{Served, Tree};
 use crate::clock::FileTime;
 use iopace_fuse::{
-    CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig, LockOwner,
-    OpenFlags, ReleaseFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, SetxattrFlags, TimeOrNow, WriteFlags,
+    CopyFileRangeFlags, FileHandle, FileLock, Filesystem, INodeNo, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, ReleaseFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SetxattrFlags, TimeOrNow, WriteFlags,
 };
 use rustix::fs::AtFlags;
 use std::ffi::OsStr;
@@ -25,6 +26,10 @@ impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         ask(&self.0.options, config);
         Ok(())
+    }
+
+    fn destroy(&self) {
+        self.0.locks.end();
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -108,17 +113,11 @@ impl Filesystem for Served {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let names = [name, target.as_os_str()];
-        self.turn(
-            request,
-            ChangeName(parent),
-            names,
-            reply,
-            move |tree, from, [name, to], reply| {
-                let new = New::Symlink { target: Path::new(to) };
-                entry(tree, tree.make(from, 0, parent, name, new), reply);
-            },
-        );
+        let (turn, names) = (ChangeName(parent), [name, target.as_os_str()]);
+        self.turn(request, turn, names, reply, move |tree, from, [name, to], reply| {
+            let new = New::Symlink { target: Path::new(to) };
+            entry(tree, tree.make(from, 0, parent, name, new), reply);
+        });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -165,12 +164,7 @@ impl Filesystem for Served {
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.turn(request, Look, [], reply, move |tree, from, [], reply| {
-            let untold = give(tree.open(from, id, flags), reply, |reply, handle| {
-                reply.opened(handle.id, handle.flags);
-            });
-            if let Some(handle) = untold {
-                tree.release(handle.id);
-            }
+            opened(tree, tree.open(from, id, flags), reply);
         });
     }
 
@@ -236,10 +230,38 @@ impl Filesystem for Served {
         request: &Request,
         _: INodeNo,
         handle: FileHandle,
-        _: LockOwner,
+        owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.pass(request, reply, |tree, _, reply| done(tree.flush(handle), reply));
+        self.pass(request, reply, |tree, _, reply| done(tree.flush(handle, owner), reply));
+    }
+
+    fn getlk(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        lock: &FileLock,
+        reply: ReplyLock,
+    ) {
+        self.pass(request, reply, |tree, from, reply| {
+            let found = tree.lock_in_the_way(from, handle, *lock);
+            give(found, reply, |reply, found| reply.locked(&found));
+        });
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        lock: &FileLock,
+        waits: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.pass(request, reply, |tree, from, late| {
+            tree.set_lock(from, handle, *lock, waits, late);
+        });
     }
 
     fn release(
@@ -272,12 +294,7 @@ impl Filesystem for Served {
 
     fn opendir(&self, request: &Request, id: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.pass(request, reply, |tree, from, reply| {
-            let untold = give(tree.open_directory(from, id), reply, |reply, handle| {
-                reply.opened(handle, tree.directory_flags());
-            });
-            if let Some(handle) = untold {
-                tree.release_directory(handle);
-            }
+            opened_directory(tree, tree.open_directory(from, id), reply);
         });
     }
 
@@ -303,11 +320,7 @@ impl Filesystem for Served {
         reply: ReplyDirectoryPlus,
     ) {
         self.turn(request, LookAtNames, [], reply, move |tree, _, [], reply| {
-            let mut told = Vec::new();
-            let listed = tree.list_found(handle, offset, reply, &mut told);
-            if give(listed, reply, |reply, ()| reply.ok()).is_some() {
-                told.into_iter().for_each(|id| tree.forget(id, 1));
-            }
+            listed_found(tree, handle, offset, reply);
         });
     }
 
@@ -435,12 +448,7 @@ impl Filesystem for Served {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.0.file(source).and_then(|source| Ok((source, self.0.file(to)?))) {
-            Ok((source, to)) => {
-                let (source, to) = ((source, source_offset), (to, to_offset));
-                writing::copy(&self.0, Copy { from: caller(request), source, to, len }, reply);
-            }
-            Err(error) => reply.error(error.into()),
-        }
+        let places = ((source, source_offset), (to, to_offset));
+        writing::copy_between(&self.0, caller(request), places, len, reply);
     }
 }

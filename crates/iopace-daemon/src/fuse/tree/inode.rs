@@ -7,6 +7,7 @@
 use super::super::data::FileState;
 use super::forbids::{Forbidden, Forbids};
 use super::handle::Origin;
+use super::locks::FileLocks;
 use super::numbers::Key;
 use crate::io::leaving::Hold;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
@@ -65,6 +66,8 @@ pub(crate) struct Inode {
     pub(super) origin: Arc<Origin>,
     /// The flags of the file system that it is on.
     pub(super) forbidden: Forbidden,
+    /// Who has it locked.
+    pub(super) locks: FileLocks,
     /// What the scheduled path keeps here.
     pub(crate) state: FileState,
     /// Let go after the descriptor: the last field.

@@ -31,6 +31,7 @@ use super::super::data::FileState;
 use super::forbids::{Forbidden, Forbids};
 use super::handle::{Handle, Origin, mount_number};
 use super::inode::{Inode, ROOT};
+use super::locks::FileLocks;
 use super::numbers::Numbers;
 use crate::io::leaving::Leaving;
 use rustix::fs::{FileType, Stat};
@@ -86,6 +87,7 @@ impl Inodes {
             path: root,
             // This the mount itself forbids.
             forbidden: Forbidden::default(),
+            locks: FileLocks::default(),
             state: FileState::default(),
             hold: leaving.hold(),
         });

@@ -9,6 +9,7 @@
 //! | `attr`, `xattr` | attributes, plain and extended |
 //! | `writing` | writes and copies, as far as the tree has a part in them |
 //! | `open`, `space` | open files, and where they have space |
+//! | `locks` | locks, which are taken below as well |
 //! | `inode`, `known`, `numbers` | the files that the kernel knows, and by which numbers |
 //! | `handle` | finding files again whose descriptors were closed |
 //! | `forbids` | `nosuid`, `nodev` and `noexec` of file systems below |
@@ -23,6 +24,7 @@ mod forbids;
 mod handle;
 pub(crate) mod inode;
 mod known;
+mod locks;
 mod names;
 mod numbers;
 mod open;
@@ -42,6 +44,7 @@ use crate::limits::FUSE_KNOWN_MAX;
 use dir::Listing;
 use inode::Inode;
 use known::Inodes;
+use locks::Locks;
 use slab::Slab;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -107,6 +110,7 @@ pub(crate) struct Tree {
     inodes: Inodes,
     files: Mutex<Slab<Arc<Opened>>>,
     listings: Mutex<Slab<Arc<Listing>>>,
+    locks: Arc<Locks>,
     /// Whether what callers create can be made theirs.
     acts_for_others: bool,
     /// The device number of the mount itself, if it can be met below the directory.
@@ -117,7 +121,10 @@ pub(crate) struct Tree {
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (known, open) = (self.inodes_known(), self.files_open());
-        f.debug_struct("Tree").field("known", &known).field("open", &open).finish_non_exhaustive()
+        let waiting = self.locks.waiting_count();
+        let mut text = f.debug_struct("Tree");
+        text.field("known", &known).field("open", &open).field("locks waiting", &waiting);
+        text.finish_non_exhaustive()
     }
 }
 
@@ -141,6 +148,7 @@ impl Tree {
             inodes: Inodes::new(directory, trim::inodes_for(options.descriptors))?,
             files: Mutex::default(),
             listings: Mutex::default(),
+            locks: Locks::new(options.descriptors),
             acts_for_others: credentials::may_act_for_others(),
             own_device: OnceLock::new(),
             trim: Trim::new(options.known_max),

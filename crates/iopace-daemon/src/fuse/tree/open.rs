@@ -7,7 +7,7 @@ use super::inode::{Inode, descriptors};
 use super::names::{Entry, check};
 use super::{Tree, refused};
 use crate::io::file::File as Real;
-use iopace_fuse::{FileHandle, FopenFlags, INodeNo, OpenFlags, WriteFlags};
+use iopace_fuse::{FileHandle, FopenFlags, INodeNo, LockOwner, OpenFlags, WriteFlags};
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -104,10 +104,6 @@ impl Tree {
         } else if self.options.alone {
             flags |= FopenFlags::FOPEN_KEEP_CACHE;
         }
-        if !kept.intersects(OFlags::RDWR | OFlags::WRONLY) {
-            // Closing what was only read can fail nowhere: a request less.
-            flags |= FopenFlags::FOPEN_NOFLUSH;
-        }
         let is_read = kept & OFlags::ACCMODE != OFlags::WRONLY;
         let file =
             if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
@@ -131,17 +127,21 @@ impl Tree {
     }
 
     /// One of its descriptors is closed: says what the file system below has to say to that.
-    pub(super) fn flush(&self, handle: FileHandle) -> io::Result<()> {
-        if !self.options.flush {
-            // The kernel does not ask again; it still writes what was changed through mappings.
-            return Err(refused(libc::ENOSYS));
+    pub(super) fn flush(&self, handle: FileHandle, owner: LockOwner) -> io::Result<()> {
+        let opened = self.file(handle)?;
+        self.unlock_of(&opened, handle, owner.0)?;
+        if !self.options.flush || !is_writable(&opened) {
+            return Ok(());
         }
-        let file = self.file(handle)?.file.std().try_clone()?;
-        close(file)
+        close(opened.file.std().try_clone()?)
     }
 
     /// Nothing has it open any more.
     pub(super) fn release(&self, handle: FileHandle) {
+        // Before another one can get its number.
+        if let Ok(opened) = self.file(handle) {
+            self.unlock_all(&opened, handle);
+        }
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = files.try_remove(handle.0 as usize);
         // Freeing a large file that was removed takes its time.

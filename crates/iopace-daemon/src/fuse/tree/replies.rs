@@ -7,8 +7,9 @@ use super::names::Entry;
 use super::open::Handle;
 use super::xattr::Value;
 use super::{Served, Tree};
-use iopace_fuse::{Errno, FileAttr, Generation, INodeNo, Request};
-use iopace_fuse::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyXattr};
+use iopace_fuse::{Errno, FileAttr, FileHandle, Generation, INodeNo, Request};
+use iopace_fuse::{ReplyAttr, ReplyCreate, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen};
+use iopace_fuse::{ReplyStatfs, ReplyXattr};
 use rustix::fs::StatVfs;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -194,6 +195,40 @@ pub(super) fn created(
     if let Some((Entry { inode, .. }, handle)) = untold {
         tree.release(handle.id);
         tree.forget(inode.id, 1);
+    }
+}
+
+/// A file that was opened.
+pub(super) fn opened(tree: &Tree, handle: io::Result<Handle>, reply: &Late<'_, ReplyOpen>) {
+    let give_handle = |reply: ReplyOpen, handle: Handle| reply.opened(handle.id, handle.flags);
+    if let Some(handle) = give(handle, reply, give_handle) {
+        tree.release(handle.id);
+    }
+}
+
+/// A directory that was opened.
+pub(super) fn opened_directory(
+    tree: &Tree,
+    handle: io::Result<FileHandle>,
+    reply: &Late<'_, ReplyOpen>,
+) {
+    let untold = give(handle, reply, |reply, handle| reply.opened(handle, tree.directory_flags()));
+    if let Some(handle) = untold {
+        tree.release_directory(handle);
+    }
+}
+
+/// Names of a directory, each with the file that it leads to.
+pub(super) fn listed_found(
+    tree: &Tree,
+    handle: FileHandle,
+    offset: u64,
+    reply: &Late<'_, ReplyDirectoryPlus>,
+) {
+    let mut told = Vec::new();
+    let listed = tree.list_found(handle, offset, reply, &mut told);
+    if give(listed, reply, |reply, ()| reply.ok()).is_some() {
+        told.into_iter().for_each(|id| tree.forget(id, 1));
     }
 }
 

@@ -6,6 +6,7 @@ mod copies;
 mod descriptors;
 mod leaving;
 mod listing;
+mod locks;
 mod matrix;
 mod open_files;
 mod random;
@@ -180,6 +181,8 @@ struct Mounted {
     session: Option<BackgroundSession>,
     /// The directory below.
     below: PathBuf,
+    /// The same, opened before something was mounted.
+    hidden: File,
     /// Where it is mounted.
     mount: PathBuf,
     /// A directory of the same file system that is not mounted.
@@ -242,6 +245,7 @@ impl Mounted {
         });
         let mount = if over { below.clone() } else { mount };
         let data = Arc::new(Plain::default());
+        let hidden = File::open(&below).unwrap();
         let directory = File::open(&below).unwrap().into();
         let mut tree =
             Tree::new(directory, (Arc::clone(&data) as _, Arc::default()), options).unwrap();
@@ -249,7 +253,7 @@ impl Mounted {
         let tree = Arc::new(tree);
         let session = mount_tree(&tree, &mount);
         tree.trim_with(session.notifier(), session.control()).unwrap();
-        Some(Mounted { data, tree, session: Some(session), below, mount, plain, folder })
+        Some(Mounted { data, tree, session: Some(session), below, hidden, mount, plain, folder })
     }
 }
 

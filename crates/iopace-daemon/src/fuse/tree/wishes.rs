@@ -8,7 +8,9 @@ use iopace_fuse::{InitFlags, KernelConfig};
 ///
 /// Not `FUSE_ATOMIC_O_TRUNC`: the kernel would go on showing a set-user-id bit that such an open
 /// has taken away, as its reply has no attributes. Truncating comes as a request of its own.
-const CAPABILITIES: [InitFlags; 10] = [
+const CAPABILITIES: [InitFlags; 12] = [
+    InitFlags::FUSE_POSIX_LOCKS,
+    InitFlags::FUSE_FLOCK_LOCKS,
     InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_POSIX_ACL,
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,

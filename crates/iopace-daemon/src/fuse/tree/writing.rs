@@ -6,7 +6,7 @@ use super::super::held::Room;
 use super::super::running::Touch;
 use super::Tree;
 use super::replies::give;
-use iopace_fuse::{Errno, ReplyWrite};
+use iopace_fuse::{Errno, FileHandle, ReplyWrite};
 use std::io;
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub(super) struct Write {
 }
 
 /// A copy from one open file to another.
-pub(super) struct Copy {
-    pub(super) from: Caller,
-    pub(super) source: (Arc<Opened>, u64),
-    pub(super) to: (Arc<Opened>, u64),
-    pub(super) len: u64,
+struct Copy {
+    from: Caller,
+    source: (Arc<Opened>, u64),
+    to: (Arc<Opened>, u64),
+    len: u64,
 }
 
 /// Carries out a write now, or when what was given up has come to pass. Who has waited has the
@@ -63,8 +63,25 @@ pub(super) fn write(
     }
 }
 
+/// Copies from one place in an open file to another.
+pub(super) fn copy_between(
+    tree: &Arc<Tree>,
+    from: Caller,
+    (source, to): ((FileHandle, u64), (FileHandle, u64)),
+    len: u64,
+    reply: ReplyWrite,
+) {
+    match tree.file(source.0).and_then(|file| Ok((file, tree.file(to.0)?))) {
+        Ok((source_file, to_file)) => {
+            let (source, to) = ((source_file, source.1), (to_file, to.1));
+            copy(tree, Copy { from, source, to, len }, reply);
+        }
+        Err(error) => reply.error(error.into()),
+    }
+}
+
 /// The same of a copy.
-pub(super) fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
+fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
     let (from, file) = (copy.from, &copy.to.0);
     let touch = Touch::one(file.inode.id());
     match tree.running.begin(from.pid, touch, reply) {

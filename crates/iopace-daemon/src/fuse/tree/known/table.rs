@@ -3,6 +3,7 @@
 use super::super::forbids::{Forbidden, Forbids};
 use super::super::handle::{Address, Handle, Identity, Origin};
 use super::super::inode::Inode;
+use super::super::locks::FileLocks;
 use super::super::numbers::{Key, Numbers};
 use super::{EVICTED_AT_ONCE, LOOKED_AT, QUEUE_SLACK};
 use crate::fuse::data::FileState;
@@ -129,6 +130,7 @@ impl Table {
             path,
             origin: Arc::clone(origin),
             forbidden: Forbidden::new(forbidden),
+            locks: FileLocks::default(),
             state: state.map(|state| *state).unwrap_or_default(),
             hold: leaving.hold(),
         });
@@ -167,6 +169,7 @@ impl Table {
             path,
             origin: address.origin,
             forbidden: Forbidden::new(forbidden),
+            locks: FileLocks::default(),
             state: state.map(|state| *state).unwrap_or_default(),
             hold: leaving.hold(),
         });
