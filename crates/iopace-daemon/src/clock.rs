@@ -23,6 +23,12 @@ pub fn since_boot() -> Nanos {
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
+/// The time that a file which is changed now gets, in seconds and nanoseconds since 1970.
+pub fn of_files() -> (i64, i64) {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    (time.tv_sec, time.tv_nsec)
+}
+
 /// How long ago `at` was.
 pub fn elapsed(at: Instant) -> std::time::Duration {
     let Nanos(past) = now().since(at);

@@ -2,7 +2,9 @@
 
 use crate::device::Device;
 use crate::types::INodeNo;
-use crate::wire::opcode::{NOTIFY_DELETE, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, NOTIFY_PRUNE};
+use crate::wire::opcode::{
+    NOTIFY_DELETE, NOTIFY_INC_EPOCH, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, NOTIFY_PRUNE,
+};
 use crate::wire::output::{
     NotifyDelete, NotifyInvalEntry, NotifyInvalInode, NotifyPrune, OutHeader,
 };
@@ -50,6 +52,14 @@ impl Notifier {
         let namelen = u32::try_from(name.len()).unwrap_or(u32::MAX);
         let body = NotifyDelete { parent: parent.0, child: child.0, namelen, padding: 0 };
         self.send(NOTIFY_DELETE, &[body.as_bytes(), name.as_bytes(), b"\0"])
+    }
+
+    /// All names are to be looked up anew when they are next used.
+    ///
+    /// # Errors
+    /// `EINVAL` before Linux 6.16; the connection has ended.
+    pub fn inc_epoch(&self) -> io::Result<()> {
+        self.send(NOTIFY_INC_EPOCH, &[])
     }
 
     /// These files may be forgotten: the kernel drops those that are not in use, and says so as

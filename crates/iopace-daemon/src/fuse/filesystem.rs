@@ -19,7 +19,10 @@ pub(super) fn filesystem(
 ) -> Result<Served, StartError> {
     let who = Who::new(daemon.groups(), mount.rules.clone());
     let who = who.map_err(|error| StartError::Group(error.to_string()))?;
-    let mut options = if is_over_itself { Options::alone() } else { Options::shared() };
+    // Programs that had files open before go on past the mount.
+    let is_passed = mount.in_use.while_in_use || mount.in_use.while_written;
+    let is_alone = is_over_itself && !is_passed;
+    let mut options = if is_alone { Options::alone() } else { Options::shared() };
     options.flush = flush;
     let tree = backing.tree(root, who, options);
     let tree = tree.map_err(|error| StartError::open(&mount.directory, &error))?;

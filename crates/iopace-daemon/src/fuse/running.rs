@@ -14,6 +14,7 @@
 mod asker;
 mod parked;
 mod refuse;
+mod telling;
 
 use super::data::Caller;
 use crate::io::shares::Shares;
@@ -22,10 +23,8 @@ pub(crate) use asker::Asker;
 use iopace_fuse::{Control, Errno, INodeNo, Notifier, Request};
 use parked::{Parked, Parks};
 pub(crate) use refuse::Refuse;
-use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 
 /// Four for each of the threads of a mount, when none is held up: each mostly has one of its own.
 const ROWS: usize = 4 * FUSE_THREADS;
@@ -317,34 +316,6 @@ impl Running {
     fn look_at_queued(&self, is_killed: &impl Fn(Asker) -> bool) -> usize {
         let killed = |request: &Request| is_killed(Asker::now(request.pid()));
         self.control.get().map_or(0, |control| control.give_up_queued(killed))
-    }
-
-    /// Tells the kernel to ask anew for names, each in its directory. What is mounted on one of
-    /// them goes, and who works in such a directory no longer knows where. By a thread of its own,
-    /// as the kernel takes locks for it which one who waits for an answer from us may hold.
-    pub(crate) fn ask_anew(&self, names: Vec<(u64, OsString)>) {
-        self.notify(move |notifier| {
-            for (parent, name) in names {
-                let _ = notifier.inval_entry(INodeNo(parent), &name);
-            }
-        });
-    }
-
-    /// The attributes of a file have changed without the kernel having asked for it. It is told at
-    /// once: it takes no lock for this that one who waits for us may hold.
-    pub(crate) fn attributes_changed(&self, id: u64) {
-        if let Some(notifier) = self.notifier.get() {
-            // Below 0: its data stays valid. One that the kernel has forgotten has nothing cached.
-            let _ = notifier.inval_inode(INodeNo(id), -1, 0);
-        }
-    }
-
-    fn notify(&self, tell: impl FnOnce(&Notifier) + Send + 'static) {
-        let Some(notifier) = self.notifier.get().cloned() else { return };
-        let told = thread::Builder::new().name("fuse-notify".into()).spawn(move || tell(&notifier));
-        if let Err(error) = told {
-            tracing::warn!(%error, "the kernel is not told what has changed");
-        }
     }
 
     /// The caller of something that is being carried out is given up: until [`Running::has_ended`]

@@ -63,5 +63,7 @@ pub const NOTIFY_INVAL_INODE: i32 = 2;
 pub const NOTIFY_INVAL_ENTRY: i32 = 3;
 /// `FUSE_NOTIFY_DELETE`
 pub const NOTIFY_DELETE: i32 = 6;
+/// `FUSE_NOTIFY_INC_EPOCH` (Linux 6.16)
+pub const NOTIFY_INC_EPOCH: i32 = 8;
 /// `FUSE_NOTIFY_PRUNE` (Linux 6.18)
 pub const NOTIFY_PRUNE: i32 = 9;

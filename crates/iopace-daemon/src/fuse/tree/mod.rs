@@ -141,6 +141,7 @@ impl Tree {
     ) -> io::Result<Tree> {
         inode::descriptors()?;
         inode::make_room(&directory, options.descriptors);
+        let teller = (!options.alone).then(|| Arc::downgrade(&running));
         Ok(Tree {
             data,
             running,
@@ -148,7 +149,7 @@ impl Tree {
             inodes: Inodes::new(directory, trim::inodes_for(options.descriptors))?,
             files: Mutex::default(),
             listings: Mutex::default(),
-            locks: Locks::new(options.descriptors),
+            locks: Locks::new(options.descriptors, teller),
             acts_for_others: credentials::may_act_for_others(),
             own_device: OnceLock::new(),
             trim: Trim::new(options.known_max),

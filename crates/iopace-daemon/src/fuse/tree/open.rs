@@ -55,6 +55,10 @@ impl Tree {
         } else {
             self.act_for(from, &[&inode], || open_as_asked(&inode, asked))?
         };
+        if !self.options.alone {
+            // Somebody past the mount may have changed it. Its data the kernel drops by itself.
+            self.running.attributes_changed(inode.id);
+        }
         Ok(self.opened(from, file, inode, kept))
     }
 

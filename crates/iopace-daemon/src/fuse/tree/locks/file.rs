@@ -6,6 +6,7 @@
 use super::super::inode::Inode;
 use super::below::{self, InTheWay};
 use super::budget::{Budget, Place};
+use super::changes::Seen;
 use super::ranges::{Range, Ranges};
 use super::waiting::Waiter;
 use super::{Wish, no_locks};
@@ -25,6 +26,7 @@ pub(crate) struct FileLocks {
     state: Mutex<State>,
     /// An open file that was being closed is closed.
     pub(super) closed: Condvar,
+    pub(super) seen: Seen,
 }
 
 impl FileLocks {

@@ -14,6 +14,8 @@
 //! that one unlocks; who waits for somebody past the mount is tried again from time to time
 //! (foreign.rs).
 //!
+//! What was changed past the mount is told to the kernel before a lock is granted (changes.rs).
+//!
 //! # When locks go
 //! The kernel tells of each closed descriptor (`FLUSH`, which the caller waits for) and of the end
 //! of an open file (`RELEASE`, for which nobody waits). The first takes the locks of a process, the
@@ -22,13 +24,14 @@
 
 mod below;
 mod budget;
+mod changes;
 mod file;
 mod foreign;
 mod ranges;
 mod waiting;
 
 use super::super::data::{Caller, Opened};
-use super::super::running::Late;
+use super::super::running::{Late, Running};
 use super::Tree;
 use crate::clock;
 use crate::limits::LOCK_CLOSING_PATIENCE;
@@ -40,7 +43,7 @@ use iopace_fuse::{Errno, FileHandle, FileLock, ReplyEmpty};
 use std::io;
 use std::mem;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use waiting::{Waiters, Waiting, fail};
 
 /// A lock that is asked for.
@@ -61,6 +64,8 @@ pub(super) struct Locks {
     budget: Arc<Budget>,
     waiters: Waiters,
     rounds: Rounds,
+    /// Tells the kernel of changes below, if others may make any.
+    teller: Option<Weak<Running>>,
 }
 
 fn no_locks() -> io::Error {
@@ -72,9 +77,25 @@ fn errno(error: io::Error) -> Errno {
 }
 
 impl Locks {
-    pub(super) fn new(descriptors: usize) -> Arc<Locks> {
+    pub(super) fn new(descriptors: usize, teller: Option<Weak<Running>>) -> Arc<Locks> {
         let budget = Arc::new(Budget::new(descriptors));
-        Arc::new(Locks { budget, waiters: Waiters::default(), rounds: Rounds::default() })
+        Arc::new(Locks { budget, waiters: Waiters::default(), rounds: Rounds::default(), teller })
+    }
+
+    /// Answers a wish that is fulfilled. What has changed below is told first, by a thread of its
+    /// own: the kernel waits for pages that are being read, by requests of this user perhaps which
+    /// wait for the thread that is here.
+    fn grant(&self, wish: &Wish, reply: ReplyEmpty) {
+        let teller = self.teller.as_ref().filter(|_| wish.lock.kind != libc::F_UNLCK);
+        let Some(running) = teller.and_then(Weak::upgrade) else { return reply.ok() };
+        let inode = Arc::clone(&wish.file.inode);
+        let Some(change) = inode.locks.seen.changed(&inode) else { return reply.ok() };
+        let tells = Arc::clone(&running);
+        running.carry_out(wish.uid, move || {
+            tells.changed_below(inode.id());
+            inode.locks.seen.told(change);
+            reply.ok();
+        });
     }
 
     /// How many wait.
@@ -113,7 +134,10 @@ impl Locks {
             state.clear(wish.lock.owner.0);
             let Some(blocker) = blocker else {
                 drop(state);
-                return answer(late, Ok(()));
+                if let Some(reply) = late.take() {
+                    self.grant(&wish, reply);
+                }
+                return;
             };
             if waits {
                 return self.wait(state, wish, blocker, late);
@@ -183,7 +207,8 @@ impl Locks {
                 let blocked = match tried {
                     Ok(Tried { blocker: None, .. }) => {
                         self.waiters.remove(&waiter);
-                        waiting.reply.ok();
+                        let Waiting { wish, reply } = *waiting;
+                        self.grant(&wish, reply);
                         continue;
                     }
                     Ok(Tried { blocker: Some(blocker), .. }) => {

@@ -271,3 +271,46 @@ fn those_who_wait_keep_nobody_from_reading() {
         lockers.iter().for_each(|one| assert_eq!(one.answer().result, 0));
     }
 }
+
+#[test]
+fn changes_past_the_mount_are_seen_with_the_next_lock() {
+    let Some(mounted) = Mounted::elsewhere() else { return };
+    let (above, below) = (mounted.mount.join("f"), mounted.below.join("f"));
+    let journal = (mounted.mount.join("f-journal"), mounted.below.join("f-journal"));
+    std::fs::write(&below, "old.").unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&above).unwrap();
+    let text = || {
+        let mut data = [0; 16];
+        let len = std::os::unix::fs::FileExt::read_at(&file, &mut data, 0).unwrap();
+        String::from_utf8_lossy(&data[..len]).into_owned()
+    };
+    let operations = [
+        (rustix::fs::FlockOperation::LockShared, 0),
+        (rustix::fs::FlockOperation::LockExclusive, 1),
+        (rustix::fs::FlockOperation::LockShared, 2),
+    ];
+    for (operation, round) in operations {
+        // All of it is in the kernel's memory now.
+        let before = text();
+        assert_eq!(file.metadata().unwrap().len(), before.len() as u64);
+        std::fs::write(&journal.1, "").unwrap();
+        assert!(journal.0.exists());
+        std::fs::remove_file(&journal.1).unwrap();
+        let after = "x".repeat(4 + round);
+        std::fs::write(&below, &after).unwrap();
+        rustix::fs::flock(&file, operation).unwrap();
+        assert_eq!((text(), file.metadata().unwrap().len()), (after.clone(), after.len() as u64));
+        let is_there = journal.0.exists();
+        let knows_epochs = mounted.session.as_ref().unwrap().notifier().inc_epoch().is_ok();
+        assert!(!is_there || !knows_epochs, "a name that is gone below");
+        if !knows_epochs {
+            println!("skipped: names, before Linux 6.16");
+        }
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock).unwrap();
+    }
+    // The same with opening it.
+    std::fs::write(&below, "longer than before").unwrap();
+    let again = std::fs::File::open(&above).unwrap();
+    assert_eq!(again.metadata().unwrap().len(), 18);
+    assert_eq!(std::io::read_to_string(again).unwrap(), "longer than before");
+}
