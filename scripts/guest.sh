@@ -1,24 +1,53 @@
 #!/usr/bin/env bash
 # A guest of QEMU's emulation (no KVM) with Debian's 6.12 cloud kernel, for what needs a kernel of
-# its own: `guest.sh [all|logwrites|reset|boot]`. Nothing is installed: packages are fetched by
-# apt-get and unpacked below the target directory. Skipped, aloud, where that cannot be done.
+# its own: `guest.sh [--format table|json] [all|boot|logwrites|reset|groups|tests]`. Nothing is
+# installed: packages are fetched by apt-get and unpacked below the target directory. Skipped,
+# aloud, where that cannot be done. Ends with a table: part, what it saw, result, seconds.
 #
+#   boot       to the first line of init: how long that takes, by the clocks of host and guest
 #   logwrites  ext4 and XFS on an export over nbd.ko, dm-log-writes below iopace's disk: at every
 #              mark the log is replayed, the file system is checked and files are compared
 #   reset      ext4 the same way; QEMU is killed while files are written, and those that were
 #              synced are compared after another boot
-#   boot       to the first line of init, to see how long that takes
+#   groups     a mount whose rules map cgroups of version 2, with writers in four of them
+#   tests      unit tests of the daemon that ask the kernel, with cgroup v2 alone
+#
+# GUEST_SECONDS: longest time of one guest. GUEST_CPUS: its processors. GUEST_BUILD=no: programs
+# are taken as they were built last.
 set -euo pipefail
+export LC_ALL=C
 cd "$(dirname "$0")/.."
-what=${1:-all}
+usage() {
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|tests]" >&2
+    exit 2
+}
+format=table
+if [ "${1:-}" = --format ]; then
+    format=${2:-}
+    shift $(($# < 2 ? $# : 2))
+fi
+case $format in table | json) ;; *) usage ;; esac
+case ${1:-all} in
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups tests) ;;
+logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
+boot | reset | groups | tests) parts=("$1") ;;
+*) usage ;;
+esac
+# Progress is for people: not where a program reads.
+exec 3>&1
+[ "$format" = table ] || exec 3>&2
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 cache=$target/guest
 suite=bookworm
 # Longest time of one guest, in seconds: emulation on a busy machine is slow.
 most=${GUEST_SECONDS:-900}
+# One processor unless told otherwise: the threads of two, starved by a busy host, spend their turns
+# on waiting for each other (the same boot took 8 s with one and 32 s with two).
+cpus=${GUEST_CPUS:-1}
 
 skip() {
-    echo "skipped: $1"
+    echo "skipped: $1" >&3
+    [ "$format" = table ] || echo "{\"skipped\":\"$1\",\"parts\":[]}"
     exit 0
 }
 for tool in qemu-system-x86_64 apt-get apt-cache dpkg-deb dmsetup mkfs.ext4 xz; do
@@ -65,10 +94,27 @@ put() {
     done
 }
 
+# The programs, in $target/debug, and the unit tests of the daemon, in $tests.
+build() {
+    if [ "${GUEST_BUILD:-}" = no ]; then
+        # shellcheck disable=SC2012
+        tests=$(ls -t "$target"/debug/deps/iopace_daemon-* | grep -vF . | head -1)
+        return
+    fi
+    cargo build -q -p iopace -p iopace-powercut
+    tests=$(cargo test -q --no-run -p iopace-daemon --lib --message-format json |
+        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+}
+
+# Writes what is in $run/tree to a file, and empties it.
+pack() {
+    (cd "$run/tree" && find . | "$cache/tree/bin/busybox" cpio -o -H newc 2>/dev/null) >"$1"
+    rm -rf "$run/tree"
+}
+
 initramfs() {
     local root=$run/tree module modules
-    cargo build -q -p iopace -p iopace-powercut
-    mkdir -p "$root"/{bin,lib64,modules,dev,proc,sys,tmp,mnt,run}
+    mkdir -p "$root"/{bin,lib64,modules,dev,proc,sys,tmp,mnt,run,etc,var/tmp}
     cp "$cache/tree/bin/busybox" "$root/bin/"
     put "$target/debug/iopace" "$target/debug/iopace-powercut" \
         "$cache/tree/sbin/nbd-client" "$cache/tree/sbin/mkfs.xfs" \
@@ -78,44 +124,57 @@ initramfs() {
     cp -L "$(command -v sync)" "$root/bin/fsync"
     strip "$root"/bin/iopace* 2>/dev/null || true
     modules=$(echo "$cache"/tree/lib/modules/*)
-    for module in virtio_blk libcrc32c xfs nbd dm-mod dm-bufio dm-snapshot dm-log-writes; do
+    for module in virtio_blk libcrc32c xfs nbd dm-mod dm-bufio dm-snapshot dm-log-writes loop \
+        inet_diag tcp_diag unix_diag; do
         find "$modules" -name "$module.ko.xz" -exec cp {} "$root/modules/" \;
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
+    cp scripts/guest/groups.sh "$root/groups.sh"
     chmod +x "$root/init"
-    (cd "$root" && find . | "$cache/tree/bin/busybox" cpio -o -H newc 2>/dev/null) >"$run/initramfs"
-    rm -rf "$root"
+    echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
+    pack "$run/initramfs"
+    # The kernel reads one archive after the other; this one is big and only for the tests.
+    mkdir -p "$root"/{bin,lib64}
+    put "$tests"
+    mv "$root/bin/${tests##*/}" "$root/bin/iopace-tests"
+    strip "$root/bin/iopace-tests" 2>/dev/null || true
+    pack "$run/tests"
+    cat "$run/initramfs" "$run/tests" >"$run/initramfs-tests"
+    rm "$run/tests"
 }
 
 # Boots a guest for a job: `boot JOB`; its console is in $run/console.
 boot() {
-    local disks=() disk
+    local disks=() disk files=initramfs
+    [ "$1" != tests ] || files=initramfs-tests
     for disk in a b c d; do
         [ -e "$run/$disk" ] || truncate -s 400M "$run/$disk"
         disks+=(-drive "file=$run/$disk,if=virtio,format=raw,cache=writeback")
     done
     : >"$run/console"
-    qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1536 -nodefaults -no-reboot \
-        -display none -serial "file:$run/console" -kernel "$cache"/tree/boot/vmlinuz-* \
-        -initrd "$run/initramfs" "${disks[@]}" \
+    setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$cpus" \
+        -m 1536 -nodefaults -no-reboot -display none -serial "file:$run/console" \
+        -kernel "$cache"/tree/boot/vmlinuz-* -initrd "$run/$files" "${disks[@]}" \
         -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check job=$1" </dev/null &
     guest=$!
 }
 
 # Waits until the console has a line, or the guest has ended: `await PATTERN`.
 await() {
-    local waited=0
+    local start=$SECONDS
     until grep -qE "$1" "$run/console"; do
-        if ! kill -0 "$guest" 2>/dev/null || [ "$waited" -ge $((most * 5)) ]; then
+        if ! kill -0 "$guest" 2>/dev/null || [ $((SECONDS - start)) -ge "$most" ]; then
             grep -qE "$1" "$run/console" && return
-            echo "the guest has not said \"$1\":"
-            tail -40 "$run/console"
+            said="no \"$1\" within $most s, or the guest has ended"
+            echo "the guest has not said \"$1\":" >&3
+            tail -40 "$run/console" >&3
             return 1
         fi
+        # Ticks of the processor, in user and in system mode, as long as the guest is there.
+        { read -r -a fields <"/proc/$guest/stat"; } 2>/dev/null || true
         # SLEEP: between two looks at the console.
         sleep 0.2
-        waited=$((waited + 1))
     done
 }
 
@@ -125,16 +184,31 @@ gone() {
     guest=
 }
 
-logwrites() {
-    local kind
-    for kind in ext4 xfs; do
-        rm -f "$run"/[abcd]
-        boot "logwrites-$kind"
-        await '^DONE' || return 1
-        gone
-        grep -E '^(DONE|WRONG|mark)' "$run/console"
-        grep -q '^DONE 0' "$run/console" || return 1
-    done
+# Lines of the console, without the carriage returns of a serial line.
+lines() {
+    tr -d '\r' <"$run/console" | grep -E "$1" || true
+}
+
+# One guest on empty disks that has nothing to complain of: `once JOB LINES`, those that are shown.
+once() {
+    rm -f "$run"/[abcd]
+    boot "$1"
+    await '^DONE' || return 1
+    gone
+    lines "^(WRONG|$2)" >&3
+    said=$(lines '^SAID ' | tail -1)
+    said=${said#SAID }
+    [ -z "$(lines '^WRONG')" ] || said="$(lines '^WRONG' | wc -l) wrong${said:+; $said}"
+    grep -q '^DONE 0' "$run/console"
+}
+
+boot_only() {
+    local start=${EPOCHREALTIME/./} load used
+    load=$(cut -d' ' -f1 /proc/loadavg)
+    once boot 'init' || return 1
+    used=$(((fields[13] + fields[14]) * 10 / $(getconf CLK_TCK)))
+    said="init after $(tenths "$start") s, $(lines '^init' | cut -d' ' -f2) s by the guest's clock,"
+    said+=" $((used / 10)).$((used % 10)) s of processor time; load of the host $load"
 }
 
 reset() {
@@ -148,22 +222,52 @@ reset() {
         boot "verify-$synced"
         await '^DONE' || return 1
         gone
-        echo "killed after $synced files: $(grep -E '^(DONE|WRONG)' "$run/console")"
+        echo "killed after $synced files: $(lines '^(DONE|WRONG)')" >&3
+        said="killed twice, the second time after $synced synced files"
         grep -q '^DONE 0' "$run/console" || return 1
     done
 }
 
+# Seconds since a moment in microseconds, with one digit.
+tenths() {
+    local tenths=$(((${EPOCHREALTIME/./} - $1) / 100000))
+    echo "$((tenths / 10)).$((tenths % 10))"
+}
+
+part() {
+    case $1 in
+    boot) boot_only ;;
+    logwrites-*) once "$1" 'mark' ;;
+    reset) reset ;;
+    groups) once groups 'SHOW' ;;
+    tests) once tests '.*skipped( in part)?: |SHOW|.*FAILED$|test result' ;;
+    esac
+}
+
+begun=${EPOCHREALTIME/./}
 fetch
+build
 initramfs
-case $what in
-boot)
-    boot boot
-    await '^DONE'
-    ;;
-logwrites | reset) "$what" ;;
-all) logwrites && reset ;;
-*)
-    echo "guest.sh [all|logwrites|reset|boot]" >&2
-    exit 2
-    ;;
-esac
+echo "built and packed in $(tenths "$begun") s" >&3
+rows=()
+status=0
+for one in "${parts[@]}"; do
+    begun=${EPOCHREALTIME/./}
+    said= result=passed fields=()
+    part "$one" || { result=failed status=1; }
+    [ -z "$guest" ] || gone
+    rows+=("$one"$'\t'"$said"$'\t'"$result"$'\t'"$(tenths "$begun")")
+    echo "$one: $result, $said" >&3
+done
+if [ "$format" = json ]; then
+    printf '%s\n' "${rows[@]}" | sed 's/["\\]/\\&/g' | awk -F'\t' '
+        BEGIN { printf "{\"parts\":[" }
+        { printf "%s{\"part\":\"%s\",\"what\":\"%s\",\"result\":\"%s\",\"seconds\":%s}",
+              NR > 1 ? "," : "", $1, $2, $3, $4 }
+        END { print "]}" }'
+else
+    echo
+    printf 'part\twhat\tresult\tseconds\n%s\n' "$(printf '%s\n' "${rows[@]}")" | awk -F'\t' '
+        { printf "%-15s %-7s %8s  %s\n", $1, $3, $4, $2 }'
+fi
+exit "$status"

@@ -6,10 +6,13 @@
 export PATH=/bin LD_LIBRARY_PATH=/lib64 DM_DISABLE_UDEV=1
 mount -t devtmpfs none /dev
 mount -t proc none /proc
+read -r up _ </proc/uptime
+echo "init $up"
 mount -t sysfs none /sys
 mount -t tmpfs none /run
 mount -t tmpfs none /tmp
-for module in virtio_blk libcrc32c xfs nbd dm-mod dm-bufio dm-snapshot dm-log-writes; do
+for module in virtio_blk libcrc32c xfs nbd dm-mod dm-bufio dm-snapshot dm-log-writes loop \
+    inet_diag tcp_diag unix_diag; do
     insmod "/modules/$module.ko" 2>/dev/null
 done
 job=$(sed 's/.*job=\([^ ]*\).*/\1/' /proc/cmdline)
@@ -136,10 +139,16 @@ logwrites() {
         dmsetup remove look
         echo "mark m$number: $wrong wrong"
     done
+    echo "SAID $1: 12 marks replayed, recovered, compared and checked"
 }
 
+# shellcheck source=scripts/guest/groups.sh
+. /groups.sh
+
 case $job in
-boot) ;;
+boot) finish ;;
+groups) groups ;;
+tests) tests ;;
 logwrites-*) logwrites "${job#logwrites-}" ;;
 write-*)
     number=${job#write-}
