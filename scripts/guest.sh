@@ -263,7 +263,7 @@ if [ "$format" = json ]; then
     printf '%s\n' "${rows[@]}" | sed 's/["\\]/\\&/g' | awk -F'\t' '
         BEGIN { printf "{\"parts\":[" }
         { printf "%s{\"part\":\"%s\",\"what\":\"%s\",\"result\":\"%s\",\"seconds\":%s}",
-              NR > 1 ? "," : "", $1, $2, $3, $4 }
+              (NR == 1 ? "" : ","), $1, $2, $3, $4 }
         END { print "]}" }'
 else
     echo
