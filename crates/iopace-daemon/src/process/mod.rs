@@ -108,6 +108,7 @@ mod tests {
             let _ = Stat::parse(&line);
             let line = format!("1 ({comm}) S 2 {}{start} 9", "0 ".repeat(17));
             let stat = Stat::parse(&line).expect("right");
+            let comm = printable::name(&comm).into_owned();
             prop_assert_eq!((stat.comm, stat.parent, stat.start), (comm, 2, start));
         }
     }
