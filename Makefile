@@ -63,7 +63,7 @@ truth: ## model against live: the same fio jobs on both (some four minutes)
 field: ## dd, cvs, fio, postmark, rsync, git, sqlite through a mount, before and after (minutes, as root)
 	@scripts/field.sh
 
-guest: ## power cuts in a guest of QEMU: nbd.ko, dm-log-writes, ext4, XFS, a killed machine (minutes)
+guest: ## a guest of QEMU: nbd.ko, dm-log-writes, ext4, XFS, a killed machine, cgroup v2 (minutes)
 	@scripts/guest.sh
 
 fmt: ## format the code
