@@ -142,7 +142,7 @@ impl<R: Refuse + Send> Kept for Stand<R> {
     fn give_up(&self, before: &mut dyn FnMut(Touch)) -> bool {
         let mut stand = self.reply();
         let Some(reply) = stand.take() else { return false };
-        // Whoever comes once the kernel has unlocked it is to find it here.
+        // A caller that comes once the kernel has unlocked it is to find it here.
         before(self.touch);
         self.is_given_up.store(true, SeqCst);
         drop(stand);

@@ -83,7 +83,7 @@ impl Waiting {
         }
     }
 
-    /// Whose operation it is, if it is one and still waits.
+    /// The user of the operation, if it is one and still waits.
     pub(super) fn operation_of(&self) -> Option<u32> {
         match self.lock().reply {
             Some(Reply::Operation(_, uid)) => Some(uid),

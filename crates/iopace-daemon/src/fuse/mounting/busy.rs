@@ -165,7 +165,7 @@ pub fn list(users: &[User]) -> String {
     format!("{}{more}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// What a process has, as far as the budget goes.
+/// The uses of a process, as far as the budget goes.
 pub(super) fn uses(pid: u32, scope: &mut dyn Scope, budget: &mut Budget) -> BTreeSet<Use> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let mut found = BTreeSet::new();

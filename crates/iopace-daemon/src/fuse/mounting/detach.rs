@@ -109,7 +109,7 @@ impl MountId {
             Err(Errno::PERM) => helper::unmount(&link(&above), &name, false)?,
             Err(error) => return Err(UnmountError::Failed(error.to_string())),
         }
-        // Whatever somebody has mounted over it in between was what ended.
+        // A mount that somebody has put over it in between was what ended.
         match self.seen() {
             Ok(_) => Err(UnmountError::Covered),
             Err(_) => Ok(()),
@@ -138,7 +138,7 @@ fn connection((major, minor): (u32, u32)) -> u32 {
     (major << 20) | minor
 }
 
-/// What is seen at a mount point.
+/// The mount seen at a mount point.
 struct Seen {
     /// The directory that the mount point is in, and its name there.
     above: OwnedFd,

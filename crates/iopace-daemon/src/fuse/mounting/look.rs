@@ -74,7 +74,7 @@ impl Default for Bounds {
     }
 }
 
-/// What is left of the work for one process.
+/// The work that is left for one process.
 pub(super) struct Budget {
     things: usize,
     since: Instant,
@@ -101,7 +101,7 @@ impl Budget {
     }
 }
 
-/// What the thread has found so far.
+/// The findings of the thread so far.
 #[derive(Debug, Default)]
 struct Progress {
     looked: Looked,

@@ -1,4 +1,4 @@
-//! Who waits for an answer.
+//! The callers that wait for an answer.
 
 use crate::clock;
 use iopace_core::time::Nanos;

@@ -15,7 +15,7 @@ pub(super) trait Parks: Send + Sync {
     fn asker(&self) -> Asker;
     /// Whether its caller may have a signal pending, as far as the kernel says.
     fn is_signalled(&self) -> bool;
-    /// Whose it is.
+    /// Its user.
     fn uid(&self) -> u32;
     /// What it changes.
     fn touch(&self) -> Touch;

@@ -65,7 +65,7 @@ struct Owner {
     place: Place,
 }
 
-/// Whose lock is in the way.
+/// The owner of the lock that is in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocker {
     /// That of an owner above, taken through an open file.
