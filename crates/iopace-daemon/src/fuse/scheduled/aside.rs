@@ -4,7 +4,7 @@
 //! engine knows, and with as many requests as the disk may hold everybody else would wait for it;
 //! so would syncs and write-back in the few threads that carry them out. So its data is read and
 //! written by the thread that received the request, of which each user has so many and no more.
-//! What the kernel asks for in nobody's name counts as of him who has opened the file.
+//! A request of the kernel in nobody's name counts as of him who has opened the file.
 //!
 //! No limit and no scheduler has a part in this: the disk behind such a file system, if there is
 //! one, is asked by the program that serves it.

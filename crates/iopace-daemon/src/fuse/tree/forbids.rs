@@ -53,7 +53,7 @@ impl Forbids {
         Forbids(self.0 & !one.0)
     }
 
-    /// What either of them forbids.
+    /// The flags of either of them.
     pub(super) fn and(self, other: Forbids) -> Forbids {
         Forbids(self.0 | other.0)
     }

@@ -66,7 +66,7 @@ pub(crate) struct Inode {
     pub(super) origin: Arc<Origin>,
     /// The flags of the file system that it is on.
     pub(super) forbidden: Forbidden,
-    /// Who has it locked.
+    /// The holders of its locks.
     pub(super) locks: FileLocks,
     /// What the scheduled path keeps here.
     pub(crate) state: FileState,

@@ -29,13 +29,13 @@ pub(super) enum Body {
     Closed(Box<Closed>),
 }
 
-/// What is left of an inode without a descriptor.
+/// The rest of an inode without a descriptor.
 #[derive(Debug)]
 pub(super) struct Closed {
     pub(super) address: Address,
     pub(super) generation: u64,
     forbidden: Forbids,
-    /// What the scheduled path cannot find out again.
+    /// The state that the scheduled path cannot find out again.
     state: Option<Box<FileState>>,
 }
 

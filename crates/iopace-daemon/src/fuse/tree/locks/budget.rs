@@ -14,7 +14,7 @@ struct Count {
     ranges: usize,
 }
 
-/// What the owners of a mount may take.
+/// The descriptors and ranges that the owners of a mount may take.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// Owners of one user who is not root, and of all together.

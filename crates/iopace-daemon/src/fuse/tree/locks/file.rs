@@ -85,7 +85,7 @@ impl Blocker {
     }
 }
 
-/// What became of a wish.
+/// The result of trying a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tried {
     /// `None`: it is fulfilled.
@@ -97,7 +97,7 @@ pub(super) struct Tried {
 impl State {
     /// Tries to fulfil a wish, without waiting.
     pub(super) fn attempt(&mut self, wish: &Wish, budget: &Arc<Budget>) -> io::Result<Tried> {
-        // Whoever asks has it open.
+        // The caller has it open.
         self.closing.remove(&wish.handle);
         if wish.lock.is_flock { self.whole(wish) } else { self.range(wish, budget) }
     }

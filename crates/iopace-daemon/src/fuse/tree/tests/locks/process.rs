@@ -185,7 +185,7 @@ pub fn end(pid: i32) {
 
 extern "C" fn nothing(_: i32) {}
 
-/// What the child does.
+/// The loop of the child.
 ///
 /// # Safety
 /// Only in a process that was just forked.
