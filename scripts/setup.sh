@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests and benchmarks talk to: NBD clients, fio, FUSE, a C linker, the programs
-# of the field tests, and a browser for the dashboard. On Debian and Ubuntu, as root or where sudo
-# asks nothing; elsewhere it says what is missing and goes on, and what needs it is skipped aloud
-# later. Quick when all is there. Changes nothing else.
+# of the field tests, a browser for the dashboard, and valgrind to count instructions. On Debian and
+# Ubuntu, as root or where sudo asks nothing; elsewhere it says what is missing and goes on, and
+# what needs it is skipped aloud later. Quick when all is there. Changes nothing else.
 set -euo pipefail
 
 # What is looked for, and the package it is in.
@@ -26,6 +26,7 @@ wanted=(
     "postmark:postmark"
     "pv:pv"
     "rsync:rsync"
+    "valgrind:valgrind"
     "promtool:prometheus"
     "chromium:chromium"
     "chromedriver:chromium-driver"

@@ -77,6 +77,8 @@ else
     step "tests" "$libtest" cargo test --workspace --all-targets
 fi
 step "doc tests" "$libtest" cargo test --workspace --doc
+step "instructions" "" cargo xtask instructions
+skipped=$((skipped + $(grep -c '^skipped: ' "$log")))
 step "docs" "" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 if [ -x scripts/clients.sh ]; then
     step "real clients" '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' scripts/clients.sh

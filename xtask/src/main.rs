@@ -1,9 +1,11 @@
 //! `cargo xtask`: the checks that hold the project to its own rules.
 //!
 //! `tidy` reads the tree and says what breaks a rule of CONTRIBUTING.md; `wasm` checks that the
-//! core reaches for nothing outside itself. Neither needs a dependency or the network.
+//! core reaches for nothing outside itself; `instructions` counts what a request costs in it. None
+//! needs a dependency or the network.
 
 mod checks;
+mod instructions;
 mod ratchet;
 mod source;
 mod tidy;
@@ -19,7 +21,10 @@ usage: cargo xtask COMMAND
   tidy           check the tree against the rules of CONTRIBUTING.md
   tidy --tighten lower the entries of xtask/ratchet.txt to what is there now
   tidy --rules   list the rules
-  wasm           check that the core builds for wasm32 and imports nothing";
+  wasm           check that the core builds for wasm32 and imports nothing
+  instructions   count the instructions of a request in the core, against their bounds
+  instructions --write
+                 write the bounds anew";
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root");
@@ -33,6 +38,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["wasm"] => wasm::run(root),
+        ["instructions"] => instructions::run(root),
+        ["instructions", "--write"] => instructions::write(root),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
