@@ -75,7 +75,7 @@ impl Daemon {
         let shown = image::prepare(&config)?;
         make_room_for(config.connections_max);
         return_what_is_freed();
-        let memory = Arc::new(Memory::new(config.memory_max.get()));
+        let memory = Arc::new(Memory::beside_the_process(config.memory_max.get()));
         let timers = Timers::start().map_err(StartError::Threads)?;
         let drainer = Drainer::start(Arc::clone(&memory)).map_err(StartError::Threads)?;
         let devices = open_devices(&config, &mut prepared, &timers)?;

@@ -14,7 +14,8 @@ pub const DESCRIPTORS_OWN: u64 = 256;
 /// Stack of a connection's thread: the deepest path needs under 64 KiB.
 pub const CONNECTION_STACK_BYTES: usize = 256 * 1024;
 
-/// Default for the bytes of requests and replies held for all clients together.
+/// Default for the bytes of requests and replies held for all clients together, and the process
+/// itself.
 pub const MEMORY_DEFAULT: Bytes = Bytes::from_mib(256);
 
 /// Bytes of requests and replies that every connection may hold whatever the others do: small

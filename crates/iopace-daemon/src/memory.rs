@@ -9,6 +9,13 @@ use std::thread::{self, Thread};
 /// One part in so many is for requests, whatever is reserved for connections.
 const REQUESTS_PART: u64 = 4;
 
+/// The memory of the process itself, taken off the configured bound: mapped code (30 MiB without
+/// optimisation), its tables, and what the allocator keeps.
+const PROCESS_BYTES: u64 = 48 << 20;
+
+/// It takes no more than one part in so many of what is configured.
+const PROCESS_PART: u64 = 4;
+
 /// Pieces of memory from this size on go back to the system when they are freed. The C library
 /// learns by default to keep them, in lists of each thread's own: then what clients had once stays
 /// taken, though it is not counted any more. Those that are used again at once are kept in
@@ -62,6 +69,13 @@ impl Memory {
     /// that writes of groups with a limit, however many, leave a quarter to all others.
     pub fn paced(&self) -> &Memory {
         self.paced.as_deref().unwrap_or(self)
+    }
+
+    /// Room for clients: what is left of `max_bytes` beside the process itself.
+    pub fn beside_the_process(max_bytes: u64) -> Memory {
+        let memory = Memory::new(max_bytes);
+        memory.reserve(PROCESS_BYTES.min(max_bytes / PROCESS_PART));
+        memory
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

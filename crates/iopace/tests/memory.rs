@@ -9,7 +9,8 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
@@ -81,4 +82,44 @@ fn memory_is_bounded_and_nobody_keeps_it_from_others() {
     good.disconnect().expect("orderly");
     drop(silent);
     assert_eq!(serving.end_by(Signal::TERM).status, Some(0));
+}
+
+/// Waits until the daemon's peak has not grown for some looks. On a slow machine that makes the
+/// check easier, never wrong.
+fn settled(serving: &Serving, len: u32) -> u64 {
+    let (begin, mut last, mut same) = (Instant::now(), 0, 0);
+    while same < 15 {
+        // SLEEP: the pause between two looks at the condition.
+        thread::sleep(Duration::from_millis(20));
+        let most = peak(serving);
+        same = if most == last && most > 128 * MIB { same + 1 } else { 0 };
+        last = most;
+        assert!(begin.elapsed() < HANG, "{} MiB with reads of {len}", most >> 20);
+    }
+    last
+}
+
+#[test]
+fn a_hundred_clients_that_never_read_stay_below_the_default_with_all_that_there_is() {
+    // Pieces from pages of the allocator, from halves of huge pages, and small ones.
+    for len in [2 << 20, 1 << 20, 100 << 10] {
+        let place = Place::new();
+        let image = fs::File::create(place.path("disk.img"));
+        image.and_then(|image| image.set_len(256 * MIB)).expect("sparse");
+        let serving = place.serve(&["disk.img", "--direct"]);
+        let mut stuck: Vec<UnixStream> = (0..100).map(|_| client(&serving).into_stream()).collect();
+        for (number, stream) in (0..).zip(&mut stuck) {
+            // At once: no more is read of a client whose socket is full of replies.
+            let mut all = Vec::new();
+            for cookie in 0..64 {
+                let offset = (number + cookie) % 127 * 2 * MIB;
+                encode_request(&mut all, wire::CMD_READ, 0, cookie, offset, len);
+            }
+            stream.write_all(&all).expect("sent");
+        }
+        let most = settled(&serving, len);
+        assert!(most <= 256 * MIB, "{} MiB with reads of {} KiB", most >> 20, len >> 10);
+        drop(stuck);
+        assert_eq!(serving.end_by(Signal::TERM).status, Some(0));
+    }
 }
