@@ -232,15 +232,15 @@ check "metrics: what is scraped under load" fio python3 "$root/scripts/metrics.p
 saying "metrics: promtool reads them" python3 "$root/scripts/metrics.py" promtool
 saying "metrics: promtool tests the alerts" python3 "$root/scripts/metrics.py" alerts
 
-for test in git sqlite tar rsync killed live; do
-  case $test in sqlite) tool=sqlite3 ;; killed | live) tool=python3 ;; *) tool=$test ;; esac
+for test in git sqlite tar rsync killed live sides; do
+  case $test in sqlite) tool=sqlite3 ;; killed | live | sides) tool=python3 ;; *) tool=$test ;; esac
   if [ ! -e /dev/fuse ] || [ "$(id -u)" != 0 ]; then
     skipped=$((skipped + 1))
     echo "skip mount: $test: mounting needs /dev/fuse and root"
     continue
   fi
   check "mount: $test" $tool "$root/scripts/mounts.sh" $test
-  [ $test = killed ] || [ $test = live ] ||
+  [ $test = killed ] || [ $test = live ] || [ $test = sides ] ||
     check "mount: $test, emulated" $tool "$root/scripts/mounts.sh" $test --emulate ssd-nvme
 done
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Real programs on a mount of the real binary, each beside the same on a plain directory, and
-# `kill -9` of the daemon under load, and a live database that is mounted and unmounted.
+# `kill -9` of the daemon under load, a live database that is mounted and unmounted, and one that is
+# written on both sides.
 # `mounts.sh TEST`, with IOPACE_BIN; run by clients.sh.
 # Status 77: the test cannot run here.
 set -uo pipefail
@@ -119,5 +120,6 @@ PY
 case $1 in
   killed) killed ;;
   live) python3 "$here/sqlite_live.py" 4 ;;
+  sides) python3 "$here/sqlite_sides.py" 8 ;;
   *) program "$@" && { [ "$1" = git ] || same; } ;;
 esac

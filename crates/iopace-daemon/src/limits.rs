@@ -233,6 +233,10 @@ pub const LOCK_STEP_MIN: Nanos = Nanos(1_000_000);
 /// The longest of these pauses.
 pub const LOCK_STEP_MAX: Nanos = Nanos(50_000_000);
 
+/// Between two lines of the log which say that somebody was refused memory that a process past the
+/// mount shares. SQLite asks some hundred times within ten seconds.
+pub const LOCK_REFUSAL_STEP: Nanos = Nanos(1_000_000_000);
+
 /// Threads that look at such locks: one for each device below on which somebody waits for one.
 pub const LOCK_THREADS: usize = 16;
 

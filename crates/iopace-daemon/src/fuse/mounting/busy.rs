@@ -87,7 +87,7 @@ impl fmt::Display for User {
 }
 
 /// The name of a process, safe for a terminal.
-pub(super) fn name_of(pid: u32) -> String {
+pub(crate) fn name_of(pid: u32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".into());
     printable::name(&String::from_utf8_lossy(name.trim_ascii_end())).into_owned()
 }

@@ -38,17 +38,18 @@ mod xattr;
 #[cfg(test)]
 mod tests;
 
-use super::data::{Caller, Data, Opened};
+use super::data::{Caller, Data};
 use super::running::Running;
 use crate::limits::FUSE_KNOWN_MAX;
 use dir::Listing;
 use inode::Inode;
 use known::Inodes;
 use locks::Locks;
+use open::OpenFiles;
 use slab::Slab;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use trim::Trim;
 
@@ -108,7 +109,7 @@ pub(crate) struct Tree {
     running: Arc<Running>,
     options: Options,
     inodes: Inodes,
-    files: Mutex<Slab<Arc<Opened>>>,
+    files: Arc<OpenFiles>,
     listings: Mutex<Slab<Arc<Listing>>>,
     locks: Arc<Locks>,
     /// Whether what callers create can be made theirs.
@@ -142,14 +143,16 @@ impl Tree {
         inode::descriptors()?;
         inode::make_room(&directory, options.descriptors);
         let teller = (!options.alone).then(|| Arc::downgrade(&running));
+        let files = Arc::<OpenFiles>::default();
+        let locks = Locks::new(options.descriptors, teller, Arc::clone(&files));
         Ok(Tree {
             data,
             running,
             options,
             inodes: Inodes::new(directory, trim::inodes_for(options.descriptors))?,
-            files: Mutex::default(),
+            files,
             listings: Mutex::default(),
-            locks: Locks::new(options.descriptors, teller),
+            locks,
             acts_for_others: credentials::may_act_for_others(),
             own_device: OnceLock::new(),
             trim: Trim::new(options.known_max),
@@ -169,7 +172,7 @@ impl Tree {
 
     /// How many files are open.
     pub(crate) fn files_open(&self) -> usize {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.files.lock().len()
     }
 
     /// Has the file system below decide as if `from` had called there itself, see `credentials`.

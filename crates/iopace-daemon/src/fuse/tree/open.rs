@@ -9,11 +9,12 @@ use super::{Tree, refused};
 use crate::io::file::File as Real;
 use iopace_fuse::{FileHandle, FopenFlags, INodeNo, LockOwner, OpenFlags, WriteFlags};
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
+use slab::Slab;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What of a caller's flags the file below is opened with. The rest is the kernel's business, and
 /// `O_APPEND` comes with each write.
@@ -26,6 +27,16 @@ const KEPT: OFlags = OFlags::RDWR
 
 /// `__FMODE_EXEC` of linux/fs.h: opened by `execve`. No program can set it.
 const FMODE_EXEC: u32 = 0x20;
+
+/// The open files of a mount, by the numbers that the kernel has for them.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles(Mutex<Slab<Arc<Opened>>>);
+
+impl OpenFiles {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Slab<Arc<Opened>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A file that was opened, with what the kernel is to know of it.
 pub(super) struct Handle {
@@ -114,19 +125,19 @@ impl Tree {
         let file = file.holding(&inode.hold);
         let is_kept_above = self.options.alone && !direct;
         let opened = Opened::new(file, (inode, from.uid), durable, is_kept_above);
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
 
     /// Whether somebody has this file open to write.
     pub(super) fn is_writable(&self, inode: &Inode) -> bool {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.lock();
         files.iter().any(|(_, opened)| opened.inode.id == inode.id && is_writable(opened))
     }
 
     /// The open file with this number.
     pub(super) fn file(&self, handle: FileHandle) -> io::Result<Arc<Opened>> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.lock();
         files.get(handle.0 as usize).map(Arc::clone).ok_or_else(|| refused(libc::EBADF))
     }
 
@@ -146,7 +157,7 @@ impl Tree {
         if let Ok(opened) = self.file(handle) {
             self.unlock_all(&opened, handle);
         }
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         let mut last = files.try_remove(handle.0 as usize);
         // Freeing a large file that was removed takes its time.
         drop(files);

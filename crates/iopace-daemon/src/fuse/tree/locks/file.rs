@@ -7,6 +7,7 @@ use super::super::inode::Inode;
 use super::below::{self, InTheWay};
 use super::budget::{Budget, Place};
 use super::changes::Seen;
+use super::memory::{self, Guard};
 use super::ranges::{Range, Ranges};
 use super::waiting::Waiter;
 use super::{Wish, no_locks};
@@ -34,6 +35,12 @@ impl FileLocks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a refusal of memory has been said that is not over.
+    #[cfg(test)]
+    pub(in super::super) fn is_refusal_said(&self) -> bool {
+        self.state().is_refusal_said
+    }
+
     pub(in super::super) fn is_used(&self) -> bool {
         self.is_used.load(SeqCst)
     }
@@ -42,7 +49,7 @@ impl FileLocks {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Owners of locks of `fcntl(2)`: processes and open files.
-    owners: BTreeMap<u64, Owner>,
+    pub(super) owners: BTreeMap<u64, Owner>,
     /// Open files that are locked as a whole by `flock(2)`, and whether exclusively.
     wholes: BTreeMap<u64, bool>,
     /// Open files with a lock of which a descriptor was closed: their end may be under way.
@@ -51,17 +58,23 @@ pub(super) struct State {
     pub(super) queue: VecDeque<Arc<Waiter>>,
     /// The queue is cleared of those who have left when it is as long as this.
     clear_at: usize,
+    /// Keeps those below out while programs above share memory by this file.
+    pub(super) guard: Option<Guard>,
+    /// Since nobody was refused that memory, one was, and it was said.
+    pub(super) is_refusal_said: bool,
 }
 
 /// An owner of locks of `fcntl(2)`.
 #[derive(Debug)]
-struct Owner {
+pub(super) struct Owner {
     /// The file below, opened for this owner alone.
     file: File,
     is_writable: bool,
     /// The process that has asked for the last lock.
-    pid: u32,
-    ranges: Ranges,
+    pub(super) pid: u32,
+    pub(super) ranges: Ranges,
+    /// It shares the memory of the file, and can write there.
+    pub(super) maps_to_write: bool,
     place: Place,
 }
 
@@ -74,15 +87,33 @@ pub(super) enum Blocker {
     Whole(u64),
     /// Somebody past the mount has it.
     Below,
+    /// A process past the mount shares memory by this file (0: it cannot be told which).
+    Memory(u32),
 }
 
 impl Blocker {
     fn handle(self) -> Option<u64> {
         match self {
             Blocker::Owner(_, handle) | Blocker::Whole(handle) => Some(handle),
-            Blocker::Below => None,
+            Blocker::Below | Blocker::Memory(_) => None,
         }
     }
+
+    /// Whether it is past the mount: nobody tells when it goes.
+    pub(super) fn is_past(self) -> bool {
+        matches!(self, Blocker::Below | Blocker::Memory(_))
+    }
+}
+
+/// What the kernel above is to ask anew before a lock is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nothing: nobody past the mount can have changed the file.
+    None,
+    /// The file, if it has changed.
+    File,
+    /// All files of the database of which this is the index.
+    Database,
 }
 
 /// The result of trying a wish.
@@ -92,6 +123,13 @@ pub(super) struct Tried {
     pub(super) blocker: Option<Blocker>,
     /// Others can lock something that they could not lock before.
     pub(super) frees: bool,
+    pub(super) news: News,
+}
+
+impl Tried {
+    fn new(blocker: Option<Blocker>, frees: bool) -> Tried {
+        Tried { blocker, frees, news: News::File }
+    }
 }
 
 impl State {
@@ -108,10 +146,10 @@ impl State {
         let Some(is_write) = is_write(&wish.lock)? else {
             below::unlock_whole(file)?;
             self.wholes.remove(&handle);
-            return Ok(Tried { blocker: None, frees: had.is_some() });
+            return Ok(Tried::new(None, had.is_some()));
         };
         if had == Some(is_write) {
-            return Ok(Tried { blocker: None, frees: false });
+            return Ok(Tried::new(None, false));
         }
         let mut others = self.wholes.iter().filter(|(other, _)| **other != handle);
         let other = others.find(|(_, other_writes)| **other_writes || is_write);
@@ -122,13 +160,13 @@ impl State {
         };
         if blocker.is_none() {
             self.wholes.insert(handle, is_write);
-            return Ok(Tried { blocker, frees: had == Some(true) });
+            return Ok(Tried::new(blocker, had == Some(true)));
         }
         // As in the kernel: whoever asks for another kind of lock has lost the one that he had.
         if self.wholes.remove(&handle).is_some() {
             below::unlock_whole(file)?;
         }
-        Ok(Tried { blocker, frees: had.is_some() })
+        Ok(Tried::new(blocker, had.is_some()))
     }
 
     fn range(&mut self, wish: &Wish, budget: &Arc<Budget>) -> io::Result<Tried> {
@@ -138,15 +176,23 @@ impl State {
         if let Some(is_write) = is_write {
             if let Some((other, range)) = self.conflict(owner, (start, end), is_write) {
                 let blocker = Some(Blocker::Owner(other, range.handle));
-                return Ok(Tried { blocker, frees: false });
+                return Ok(Tried::new(blocker, false));
             }
             self.prepare(owner, is_write, wish, budget)?;
         }
+        let is_memory = is_write.is_some() && self.is_memory(wish, (start, end))?;
+        let mut news = self.news();
+        if is_memory {
+            match self.enter(wish, budget)? {
+                Ok(entered) => news = entered,
+                Err(blocker) => return Ok(Tried::new(Some(blocker), false)),
+            }
+        }
         let Some(owner) = self.owners.get_mut(&owner) else {
-            return Ok(Tried { blocker: None, frees: false });
+            return Ok(Tried::new(None, false));
         };
-        if !below::set(&owner.file, kind, start, end)? {
-            return Ok(Tried { blocker: Some(Blocker::Below), frees: false });
+        if !is_memory && !below::set(&owner.file, kind, start, end)? {
+            return Ok(Tried::new(Some(Blocker::Below), false));
         }
         let frees = match is_write {
             Some(is_write) => {
@@ -156,11 +202,12 @@ impl State {
             None => owner.ranges.unlock(start, end),
         };
         owner.place.has(owner.ranges.len());
-        Ok(Tried { blocker: None, frees })
+        self.settle();
+        Ok(Tried { blocker: None, frees, news })
     }
 
     /// The first lock of another owner above that is in the way.
-    fn conflict(
+    pub(super) fn conflict(
         &self,
         owner: u64,
         (start, end): (u64, u64),
@@ -189,8 +236,11 @@ impl State {
                 // All that it has is shared: the new one can have it as well, before the old one
                 // lets it go.
                 let (file, is_writable) = open(inode, wish)?;
+                let is_guarded = self.guard.is_some();
                 for range in owner.ranges.iter() {
-                    below::set(&file, libc::F_RDLCK, range.start, range.end)?;
+                    for (start, end) in memory::outside(is_guarded, range) {
+                        below::set(&file, libc::F_RDLCK, start, end)?;
+                    }
                 }
                 (owner.file, owner.is_writable) = (file, is_writable);
             }
@@ -199,13 +249,19 @@ impl State {
         let place = budget.place(wish.uid)?;
         let (file, is_writable) = open(inode, wish)?;
         let ranges = Ranges::default();
-        self.owners.insert(id, Owner { file, is_writable, pid: wish.lock.pid, ranges, place });
+        let pid = wish.lock.pid;
+        let owner = Owner { file, is_writable, pid, ranges, maps_to_write: false, place };
+        self.owners.insert(id, owner);
         Ok(())
     }
 
-    /// The lock that keeps the owner from locking that.
-    pub(super) fn in_the_way(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
-        let FileLock { owner, start, end, kind, .. } = wish.lock;
+    /// The lock that keeps the owner from locking that range, as the kernel below has it.
+    pub(super) fn in_the_way_of(
+        &self,
+        wish: &Wish,
+        (start, end): (u64, u64),
+    ) -> io::Result<Option<InTheWay>> {
+        let FileLock { owner, kind, .. } = wish.lock;
         let found = match self.owners.get(&owner.0) {
             Some(own) => below::get(&own.file, kind, start, end)?,
             // Through this one nobody locks ranges.
@@ -236,6 +292,7 @@ impl State {
             own.ranges = Ranges::default();
             own.place.has(0);
             self.clear(owner);
+            self.settle();
         }
         let has_range = |own: &Owner| own.ranges.iter().any(|range| range.handle == handle);
         if self.wholes.contains_key(&handle) || self.owners.values().any(has_range) {
@@ -245,7 +302,7 @@ impl State {
     }
 
     /// Nobody has an open file any more: what was locked through it goes.
-    pub(super) fn released(&mut self, wish: &super::super::Opened, handle: u64) -> bool {
+    pub(super) fn released(&mut self, wish: &crate::fuse::data::Opened, handle: u64) -> bool {
         self.closing.remove(&handle);
         let mut frees = self.wholes.remove(&handle).is_some();
         if frees {
@@ -262,6 +319,7 @@ impl State {
             owner.place.has(owner.ranges.len());
         }
         self.clear_all();
+        self.settle();
         frees
     }
 

@@ -15,6 +15,7 @@
 //! (foreign.rs).
 //!
 //! What was changed past the mount is told to the kernel before a lock is granted (changes.rs).
+//! Memory that programs share by a file is for one side at a time (memory.rs).
 //!
 //! # When locks go
 //! The kernel tells of each closed descriptor (`FLUSH`, which the caller waits for) and of the end
@@ -27,19 +28,22 @@ mod budget;
 mod changes;
 mod file;
 mod foreign;
+mod memory;
 mod ranges;
 mod waiting;
 
 use super::super::data::{Caller, Opened};
 use super::super::running::{Late, Running};
 use super::Tree;
+use super::open::OpenFiles;
 use crate::clock;
 use crate::limits::LOCK_CLOSING_PATIENCE;
 use budget::Budget;
 pub(crate) use file::FileLocks;
-use file::{Blocker, State, Tried};
+use file::{Blocker, News, State, Tried};
 use foreign::Rounds;
 use iopace_fuse::{Errno, FileHandle, FileLock, ReplyEmpty};
+use memory::Refusals;
 use std::io;
 use std::mem;
 use std::sync::atomic::Ordering::SeqCst;
@@ -66,6 +70,9 @@ pub(super) struct Locks {
     rounds: Rounds,
     /// Tells the kernel of changes below, if others may make any.
     teller: Option<Weak<Running>>,
+    refusals: Refusals,
+    /// All open files of the mount.
+    files: Arc<OpenFiles>,
 }
 
 fn no_locks() -> io::Error {
@@ -77,25 +84,57 @@ fn errno(error: io::Error) -> Errno {
 }
 
 impl Locks {
-    pub(super) fn new(descriptors: usize, teller: Option<Weak<Running>>) -> Arc<Locks> {
+    pub(super) fn new(
+        descriptors: usize,
+        teller: Option<Weak<Running>>,
+        files: Arc<OpenFiles>,
+    ) -> Arc<Locks> {
         let budget = Arc::new(Budget::new(descriptors));
-        Arc::new(Locks { budget, waiters: Waiters::default(), rounds: Rounds::default(), teller })
+        let (waiters, rounds) = (Waiters::default(), Rounds::default());
+        Arc::new(Locks { budget, waiters, rounds, teller, refusals: Refusals::default(), files })
     }
 
     /// Answers a wish that is fulfilled. What has changed below is told first, by a thread of its
     /// own: the kernel waits for pages that are being read, by requests of this user perhaps which
     /// wait for the thread that is here.
-    fn grant(&self, wish: &Wish, reply: ReplyEmpty) {
-        let teller = self.teller.as_ref().filter(|_| wish.lock.kind != libc::F_UNLCK);
+    fn grant(&self, wish: &Wish, news: News, reply: ReplyEmpty) {
+        let is_lock = wish.lock.kind != libc::F_UNLCK && news != News::None;
+        let teller = self.teller.as_ref().filter(|_| is_lock);
         let Some(running) = teller.and_then(Weak::upgrade) else { return reply.ok() };
-        let inode = Arc::clone(&wish.file.inode);
-        let Some(change) = inode.locks.seen.changed(&inode) else { return reply.ok() };
+        let (file, files) = (Arc::clone(&wish.file), Arc::clone(&self.files));
+        let change = file.inode.locks.seen.changed(&file.inode);
+        if change.is_none() && news == News::File {
+            return reply.ok();
+        }
         let tells = Arc::clone(&running);
         running.carry_out(wish.uid, move || {
-            tells.changed_below(inode.id());
-            inode.locks.seen.told(change);
+            tells.changed_below(file.inode.id());
+            if news == News::Database {
+                let all: Vec<Arc<Opened>> =
+                    files.lock().iter().map(|(_, file)| Arc::clone(file)).collect();
+                memory::database(&file, &all).for_each(|id| tells.changed_below(id));
+            }
+            if let Some(change) = change {
+                file.inode.locks.seen.told(change);
+            }
             reply.ok();
         });
+    }
+
+    /// Answers one who does not wait for the blocker.
+    fn refuse(&self, wish: &Wish, blocker: Blocker, late: &Late<'_, ReplyEmpty>) {
+        answer(late, Err(io::Error::from_raw_os_error(libc::EAGAIN)));
+        self.say(wish, blocker);
+    }
+
+    /// Says it if somebody past the mount shares the memory that was asked for.
+    fn say(&self, wish: &Wish, blocker: Blocker) {
+        let Blocker::Memory(below) = blocker else { return };
+        let locks = &wish.file.inode.locks;
+        let is_said = locks.state().is_refusal_said;
+        if !is_said && self.refusals.say(&wish.file, (wish.lock.pid, below)) {
+            locks.state().is_refusal_said = true;
+        }
     }
 
     /// How many wait.
@@ -120,7 +159,7 @@ impl Locks {
         let until = clock::now() + LOCK_CLOSING_PATIENCE;
         let mut state = locks.state();
         loop {
-            let Tried { blocker, frees } = match state.attempt(&wish, &self.budget) {
+            let Tried { blocker, frees, news } = match state.attempt(&wish, &self.budget) {
                 Ok(tried) => tried,
                 Err(error) => {
                     state.clear(wish.lock.owner.0);
@@ -135,17 +174,22 @@ impl Locks {
             let Some(blocker) = blocker else {
                 drop(state);
                 if let Some(reply) = late.take() {
-                    self.grant(&wish, reply);
+                    self.grant(&wish, news, reply);
                 }
                 return;
             };
             if waits {
+                if matches!(blocker, Blocker::Memory(_)) {
+                    drop(state);
+                    self.say(&wish, blocker);
+                    state = locks.state();
+                }
                 return self.wait(state, wish, blocker, late);
             }
             let left = clock::until(until).unwrap_or_default();
             if !state.is_closing(blocker) {
                 drop(state);
-                return answer(late, Err(io::Error::from_raw_os_error(libc::EAGAIN)));
+                return self.refuse(&wish, blocker, late);
             } else if left.is_zero() {
                 state.is_kept_open(blocker);
             } else {
@@ -172,7 +216,7 @@ impl Locks {
             }
         };
         let Some(reply) = late.take() else { return self.waiters.remove(&waiter) };
-        if blocker == Blocker::Below
+        if blocker.is_past()
             && let Err(error) = self.try_again(&inode)
         {
             self.waiters.remove(&waiter);
@@ -205,14 +249,14 @@ impl Locks {
                 let tried = state.attempt(&waiting.wish, &self.budget);
                 again |= tried.as_ref().is_ok_and(|tried| tried.frees);
                 let blocked = match tried {
-                    Ok(Tried { blocker: None, .. }) => {
+                    Ok(Tried { blocker: None, news, .. }) => {
                         self.waiters.remove(&waiter);
                         let Waiting { wish, reply } = *waiting;
-                        self.grant(&wish, reply);
+                        self.grant(&wish, news, reply);
                         continue;
                     }
                     Ok(Tried { blocker: Some(blocker), .. }) => {
-                        is_below |= blocker == Blocker::Below;
+                        is_below |= blocker.is_past();
                         self.waiters.waits_for(&waiter, blocker)
                     }
                     Err(error) => Err(error),

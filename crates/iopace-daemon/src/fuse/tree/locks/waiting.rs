@@ -271,7 +271,7 @@ impl Waiters {
 fn owner_of(blocker: Blocker) -> Option<u64> {
     match blocker {
         Blocker::Owner(owner, _) => Some(owner),
-        Blocker::Whole(_) | Blocker::Below => None,
+        Blocker::Whole(_) | Blocker::Below | Blocker::Memory(_) => None,
     }
 }
 

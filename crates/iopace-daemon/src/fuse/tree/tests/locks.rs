@@ -1,6 +1,7 @@
 //! Locks through the mount and past it: who has one keeps the others out, wherever they come from.
 
 mod differential;
+mod memory;
 mod process;
 
 use super::{Mounted, until};

@@ -1,0 +1,294 @@
+//! Memory that programs share by mapping a file, which above and below is not one memory.
+//!
+//! The kernel above keeps pages of its own for a file of the mount, and says nothing of mappings.
+//! SQLite in WAL mode maps its index (`NAME-shm`) and keeps a byte of it locked, shared, as long as
+//! it has it mapped (`UNIX_SHM_DMS` of os_unix.c). So while somebody above has that byte, a guard
+//! has it below, exclusively: several programs above share the index, and several below do, but
+//! never both sides. Whoever comes second is refused, and finds the file as the first has left it:
+//! the kernel writes dirty pages of a mapping before it tells of a closed descriptor, and all three
+//! files of the database are asked for anew when the guard begins.
+//!
+//! A program above that can only read the file cannot keep those below out: it is refused while one
+//! of them has it, and has the byte shared below after that.
+//!
+//! # Limits
+//!
+//! Programs that map a file and lock nothing, or by other patterns, are not known here.
+
+use super::super::inode::{Inode, descriptors};
+use super::below::{self, InTheWay};
+use super::budget::{Budget, Place};
+use super::file::{Blocker, News, Owner, State};
+use super::ranges::Range;
+use super::{Wish, no_locks};
+use crate::fuse::data::Opened;
+use crate::limits::LOCK_REFUSAL_STEP;
+use crate::{clock, printable};
+use iopace_core::time::Instant;
+use iopace_fuse::FileLock;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The suffix of SQLite's index of a write-ahead log.
+const INDEX: &[u8] = b"-shm";
+
+/// The suffix of the log itself.
+const LOG: &[u8] = b"-wal";
+
+/// The byte of the index that each of its users keeps locked: after 22 and 8 words of four bytes,
+/// and eight other locks.
+const INDEX_BYTE: u64 = (22 + 8) * 4 + 8;
+
+/// The same as a range.
+const BYTE: (u64, u64) = (INDEX_BYTE, INDEX_BYTE);
+
+/// The path of an open file, as the kernel has it now.
+fn path_of(file: &Opened) -> Option<Vec<u8>> {
+    let own = file.file.fd().as_raw_fd().to_string();
+    let link = rustix::fs::readlinkat(descriptors().ok()?, own, Vec::new()).ok()?;
+    let path = link.into_bytes();
+    Some(path.strip_suffix(b" (deleted)").map(<[u8]>::to_vec).unwrap_or(path))
+}
+
+/// Whether a lock of that range says that its owner maps the file.
+fn is_mark(file: &Opened, range: (u64, u64)) -> bool {
+    range == BYTE && path_of(file).is_some_and(|path| path.ends_with(INDEX))
+}
+
+/// Whether a range has the byte in it.
+fn meets((start, end): (u64, u64)) -> bool {
+    (start..=end).contains(&INDEX_BYTE)
+}
+
+/// A range in pieces: what is before the byte, the byte, and what is after it.
+fn pieces((start, end): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+    let byte = INDEX_BYTE;
+    let before = (start, end.min(byte - 1));
+    let after = (start.max(byte + 1), end);
+    let all = [before, (start.max(byte), end.min(byte)), after];
+    all.into_iter().filter(|(start, end)| start <= end)
+}
+
+/// Keeps those below from the memory of a file while somebody above has it.
+#[derive(Debug)]
+pub(super) struct Guard {
+    file: File,
+    /// Somebody above can write there: nobody below may have it.
+    is_exclusive: bool,
+    _place: Place,
+}
+
+fn kind(is_exclusive: bool) -> i32 {
+    if is_exclusive { libc::F_WRLCK } else { libc::F_RDLCK }
+}
+
+/// Somebody below has the memory of a file, as far as can be told which process.
+fn holder(file: &File) -> io::Result<Option<Blocker>> {
+    let found = below::get(file, libc::F_WRLCK, INDEX_BYTE, INDEX_BYTE)?;
+    Ok(found.map(|found| Blocker::Memory(found.pid)))
+}
+
+impl Guard {
+    /// Begins to guard a file, if nobody below has its memory.
+    fn begin(
+        inode: &Inode,
+        is_exclusive: bool,
+        place: Place,
+    ) -> io::Result<Result<Guard, Blocker>> {
+        let file = match inode.reopen(OFlags::RDWR) {
+            Err(_) if !is_exclusive => inode.reopen(OFlags::RDONLY)?,
+            other => other?,
+        };
+        let mut guard = Guard { file, is_exclusive: false, _place: place };
+        if let Some(holder) = holder(&guard.file)? {
+            return Ok(Err(holder));
+        }
+        let blocker = guard.set(is_exclusive)?;
+        Ok(blocker.map_or(Ok(guard), Err))
+    }
+
+    fn set(&mut self, is_exclusive: bool) -> io::Result<Option<Blocker>> {
+        if !below::set(&self.file, kind(is_exclusive), INDEX_BYTE, INDEX_BYTE)? {
+            return Ok(Some(holder(&self.file)?.unwrap_or(Blocker::Memory(0))));
+        }
+        self.is_exclusive = is_exclusive;
+        Ok(None)
+    }
+
+    /// One more above has it; exclusively if that one can write.
+    fn join(&mut self, writes: bool) -> io::Result<Option<Blocker>> {
+        if writes && !self.is_exclusive { self.set(true) } else { Ok(None) }
+    }
+
+    /// Nobody who can write is left above.
+    fn ease(&mut self) {
+        if self.is_exclusive {
+            // A weaker lock is always to be had.
+            let _ = self.set(false);
+        }
+    }
+
+    /// The lock of somebody below that is in the way of one of that kind.
+    fn in_the_way(&self, kind: i32) -> io::Result<Option<InTheWay>> {
+        below::get(&self.file, kind, INDEX_BYTE, INDEX_BYTE)
+    }
+
+    /// Whether nobody below can have changed the file.
+    fn is_exclusive(&self) -> bool {
+        self.is_exclusive
+    }
+}
+
+impl State {
+    /// Whether a lock of this range is one that says that its owner shares memory by the file.
+    pub(super) fn is_memory(&self, wish: &Wish, range: (u64, u64)) -> io::Result<bool> {
+        let has = |own: &Owner| own.has_byte();
+        match self.guard {
+            Some(_) if !meets(range) => Ok(false),
+            Some(_) if range.0 == range.1 => Ok(true),
+            // The guard has a part of it below, and keeps it.
+            Some(_) => Err(no_locks()),
+            None => Ok(is_mark(&wish.file, range) && !self.owners.values().any(has)),
+        }
+    }
+
+    /// Lets an owner share the memory of the file, unless somebody below does.
+    pub(super) fn enter(
+        &mut self,
+        wish: &Wish,
+        budget: &Arc<Budget>,
+    ) -> io::Result<Result<News, Blocker>> {
+        let mode = rustix::fs::fcntl_getfl(wish.file.file.fd())? & OFlags::ACCMODE;
+        let writes = mode != OFlags::RDONLY;
+        let news = self.news();
+        if let Some(guard) = &mut self.guard {
+            if let Some(blocker) = guard.join(writes)? {
+                return Ok(Err(blocker));
+            }
+        } else {
+            match Guard::begin(&wish.file.inode, writes, budget.place(wish.uid)?)? {
+                Ok(guard) => self.guard = Some(guard),
+                Err(blocker) => return Ok(Err(blocker)),
+            }
+        }
+        if let Some(owner) = self.owners.get_mut(&wish.lock.owner.0) {
+            owner.maps_to_write |= writes;
+        }
+        self.is_refusal_said = false;
+        Ok(Ok(if news == News::None { news } else { News::Database }))
+    }
+
+    pub(super) fn news(&self) -> News {
+        let is_guarded = self.guard.as_ref().is_some_and(Guard::is_exclusive);
+        if is_guarded { News::None } else { News::File }
+    }
+
+    /// Eases the guard if nobody above can write any more, and ends it if nobody is left.
+    pub(super) fn settle(&mut self) {
+        let Some(guard) = &mut self.guard else { return };
+        for owner in self.owners.values_mut() {
+            owner.maps_to_write &= owner.has_byte();
+        }
+        if !self.owners.values().any(Owner::has_byte) {
+            self.guard = None;
+        } else if !self.owners.values().any(|owner| owner.maps_to_write) {
+            guard.ease();
+        }
+    }
+
+    /// The lock that keeps the owner from locking that.
+    pub(super) fn in_the_way(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
+        let FileLock { start, end, .. } = wish.lock;
+        let whole = (start, end);
+        if self.guard.is_none() || !meets(whole) {
+            return self.in_the_way_of(wish, whole);
+        }
+        for piece in pieces(whole) {
+            let found = match meets(piece) {
+                true => self.before_the_guard(wish)?,
+                false => self.in_the_way_of(wish, piece)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same for the byte that the guard has: another owner above, or somebody below.
+    fn before_the_guard(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
+        let (kind, byte) = (wish.lock.kind, BYTE);
+        let found = self.conflict(wish.lock.owner.0, byte, kind == libc::F_WRLCK);
+        if let Some((owner, Range { start, end, is_write, .. })) = found {
+            let kind = if is_write { libc::F_WRLCK } else { libc::F_RDLCK };
+            let pid = self.owners.get(&owner).map_or(0, |owner| owner.pid);
+            return Ok(Some(InTheWay { kind, start, end, pid }));
+        }
+        self.guard.as_ref().map_or(Ok(None), |guard| guard.in_the_way(kind))
+    }
+}
+
+impl Owner {
+    /// Whether it has the byte locked that says that it shares the memory of the file, or may.
+    fn has_byte(&self) -> bool {
+        self.ranges.iter().any(|range| meets((range.start, range.end)))
+    }
+}
+
+/// The parts of a range that an owner's own open file has below: not the byte that the guard has.
+pub(super) fn outside(is_guarded: bool, range: &Range) -> impl Iterator<Item = (u64, u64)> {
+    let all = (range.start, range.end);
+    let pieces = pieces(all).filter(move |piece| is_guarded && !meets(*piece));
+    (!is_guarded).then_some(all).into_iter().chain(pieces)
+}
+
+/// The files of the database to which an index belongs, of those that are open.
+pub(super) fn database(index: &Opened, open: &[Arc<Opened>]) -> impl Iterator<Item = u64> {
+    let path = path_of(index).unwrap_or_default();
+    let base = path.strip_suffix(INDEX).map(<[u8]>::to_vec);
+    let device = index.inode.device;
+    let belongs = move |file: &&Arc<Opened>| {
+        let (Some(base), Some(path)) = (&base, path_of(file)) else { return false };
+        path.strip_prefix(&base[..]).is_some_and(|rest| [b"", LOG].contains(&rest))
+    };
+    let on_device = open.iter().filter(move |file| file.inode.device == device);
+    on_device.filter(belongs).map(|file| file.inode.id())
+}
+
+/// Says who was refused memory, and because of whom: not more often than a reader of logs likes.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<Option<Instant>>);
+
+impl Refusals {
+    /// Somebody above was refused the memory of a file that a process below has; whether that was
+    /// said.
+    pub(super) fn say(&self, file: &Opened, (above, below): (u32, u32)) -> bool {
+        let now = clock::now();
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| now < last + LOCK_REFUSAL_STEP) {
+            return false;
+        }
+        *last = Some(now);
+        drop(last);
+        let path = path_of(file).unwrap_or_default();
+        let path = String::from_utf8_lossy(&path);
+        tracing::warn!(
+            "{}: refused to {}, as {} uses it past the mount: memory that both sides map is not \
+             one. All programs of a database in WAL mode have to come from one side",
+            printable::name(&path),
+            process(above),
+            process(below),
+        );
+        true
+    }
+}
+
+fn process(pid: u32) -> String {
+    match pid {
+        0 => "a process that the kernel does not name".into(),
+        pid => format!("{} (pid {pid})", crate::fuse::mounting::busy::name_of(pid)),
+    }
+}
