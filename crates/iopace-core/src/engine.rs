@@ -82,13 +82,14 @@ use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::ledger::{Ledger, State};
 use crate::limits::SCHEDULER_STALL;
-use crate::request::{Request, RequestId};
-use crate::sched::{Algorithm, guard::Guard};
+use crate::request::RequestId;
+use crate::sched::Algorithm;
+use crate::sched::guard::{Guard, Popped};
 use crate::shadow::Shadow;
 use crate::stats::DeviceStats;
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Reason;
 use crate::window::{self, Window};
 use std::collections::VecDeque;
 
@@ -198,63 +199,64 @@ impl Engine {
             if self.drained {
                 self.advance(now);
             }
-            match self.turn() {
-                // What was learned on the way may let something go on that was passed over.
-                Output::Wait(at, _) if at <= self.now => {}
-                Output::Cleaned(extent) if !self.is_clean(extent) => self.tell_clean_pages(extent),
-                output @ Output::Wait(..) => {
-                    self.follow_on();
-                    return self.outputs.pop_front().unwrap_or(output);
+            if self.outputs.is_empty() {
+                self.judge_latency();
+                self.wake_writes();
+                self.write_back();
+                self.admit_waiting();
+            }
+            match self.outputs.pop_front() {
+                Some(Output::Cleaned(extent)) if !self.is_clean(extent) => {
+                    self.tell_clean_pages(extent);
+                    continue;
                 }
-                output => return output,
+                Some(output) => return output,
+                None => {}
+            }
+            match self.dispatch() {
+                Some(Dispatch::Start(id)) => return Output::Start(self.start(id)),
+                Some(Dispatch::Wait(at, reason)) => {
+                    // What was learned on the way may let something go on that was passed over.
+                    let Some(at) = self.wait(at, reason).filter(|at| *at > self.now) else {
+                        continue;
+                    };
+                    self.follow_on();
+                    return self.outputs.pop_front().unwrap_or(Output::Wait(at, reason));
+                }
+                None => {}
             }
         }
     }
 
-    /// Goes through the stages once, up to the first thing to do.
-    fn turn(&mut self) -> Output {
-        if let Some(output) = self.outputs.pop_front() {
-            return output;
+    /// Stages 3 and 4: what goes to the device next; `None` if the scheduler failed.
+    fn dispatch(&mut self) -> Option<Dispatch> {
+        let in_flight = self.in_flight();
+        if !self.window.has_room(in_flight) {
+            return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
         }
-        self.judge_latency();
-        self.wake_writes();
-        self.write_back();
-        self.admit_waiting();
-        if let Some(output) = self.outputs.pop_front() {
-            return output;
+        if let Some(id) = self.barriers.pop_front() {
+            return Some(Dispatch::Start(id));
         }
-        loop {
-            if !self.window.has_room(self.in_flight()) {
-                return self.wait(Instant::NEVER, Reason::Window);
+        let fault = match self.sched.pop(self.now) {
+            Ok(Popped::Ready(id)) if self.is_queued(id) => return Some(Dispatch::Start(id)),
+            Ok(Popped::Ready(_)) => Fault::Invented,
+            Ok(Popped::At(at, reason)) => match self.held_back(at) {
+                Some(at) => return Some(Dispatch::Wait(at, reason)),
+                None => Fault::Stalled,
+            },
+            Ok(Popped::Empty) if self.ledger.count(State::Queued) == 0 => {
+                let reason = match (self.ledger.count(State::Waiting), in_flight) {
+                    (0, 0) => self.memory_reason(),
+                    (0, _) => Reason::Disk,
+                    _ => self.admit_again.1,
+                };
+                return Some(Dispatch::Wait(Instant::NEVER, reason));
             }
-            if let Some(id) = self.barriers.pop_front() {
-                return Output::Start(self.start(id));
-            }
-            match self.sched.pop(self.now) {
-                Ok(Pop::Ready(request)) => {
-                    if let Some(start) = self.popped(request) {
-                        return Output::Start(start);
-                    }
-                }
-                Ok(Pop::At(at, reason)) => match self.held_back(at, reason) {
-                    Some(wait) => return wait,
-                    None => self.fail_over(Fault::Stalled),
-                },
-                Ok(Pop::Empty) if self.ledger.count(State::Queued) == 0 => {
-                    let reason = match (self.ledger.count(State::Waiting), self.in_flight()) {
-                        (0, 0) => self.memory_reason(),
-                        (0, _) => Reason::Disk,
-                        _ => self.admit_again.1,
-                    };
-                    return self.wait(Instant::NEVER, reason);
-                }
-                Ok(Pop::Empty) => self.fail_over(Fault::Forgot),
-                Err(fault) => self.fail_over(fault),
-            }
-            if let Some(output) = self.outputs.pop_front() {
-                return output;
-            }
-        }
+            Ok(Popped::Empty) => Fault::Forgot,
+            Err(fault) => fault,
+        };
+        self.fail_over(fault);
+        None
     }
 
     // Stage 2: admit.
@@ -273,43 +275,38 @@ impl Engine {
         if entry.state == State::Held {
             return self.barriers.push_back(id);
         }
-        let request = Request::new(id, entry.submit, entry.arrived).reserved(reserved);
-        let run = entry.run.as_ref().map(|run| (run.owner.group, run.extent.len()));
-        self.unpark(id, run);
-        if let Err(fault) = self.sched.push(self.now, request) {
+        let is_pushed = self.sched.push(self.now, || entry.token(id));
+        if let Some(run) = &entry.run {
+            let run = (run.owner.group, run.extent.len());
+            self.unpark(id, run);
+        }
+        if let Err(fault) = is_pushed {
             self.fail_over(fault);
         }
     }
 
     // Stage 3: sched.
 
-    /// Checks what the scheduler popped against the ledger.
-    fn popped(&mut self, request: Request) -> Option<Start> {
-        let id = request.retire();
-        let is_queued = self.ledger.get(id).is_some_and(|entry| entry.state == State::Queued);
-        if !is_queued {
-            self.fail_over(Fault::Invented);
-            return None;
-        }
-        Some(self.start(id))
+    /// Whether the scheduler has it: what it pops is checked.
+    fn is_queued(&self, id: RequestId) -> bool {
+        self.ledger.get(id).is_some_and(|entry| entry.state == State::Queued)
     }
 
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
-    fn held_back(&mut self, at: Instant, reason: Reason) -> Option<Output> {
+    fn held_back(&mut self, at: Instant) -> Option<Instant> {
+        let at = at.max(self.now + Nanos(1));
         if self.ledger.count(State::Queued) == 0 || self.in_flight() > 0 {
             self.held_since = None;
-            return Some(self.wait(at.max(self.now + Nanos(1)), reason));
+            return Some(at);
         }
         let deadline = *self.held_since.get_or_insert(self.now) + SCHEDULER_STALL;
-        if self.now >= deadline {
-            return None;
-        }
-        Some(self.wait(at.max(self.now + Nanos(1)).min(deadline), reason))
+        (self.now < deadline).then_some(at.min(deadline))
     }
 
     // The drive contract.
 
     /// Takes a new instant in and books the time that has passed.
+    #[inline]
     fn advance(&mut self, now: Instant) {
         assert!(
             self.drained || now <= self.now,
@@ -322,19 +319,25 @@ impl Engine {
         self.drained = false;
     }
 
-    /// Ends a drain: checks the laws and says when to come back.
-    fn wait(&mut self, at: Instant, reason: Reason) -> Output {
+    /// Ends a drain: checks the laws and says when to come back; `None` if the scheduler failed.
+    fn wait(&mut self, at: Instant, reason: Reason) -> Option<Instant> {
         if self.sched.len() != self.ledger.count(State::Queued) {
             self.fail_over(Fault::Forgot);
-            return self.outputs.pop_front().expect("the event of the failure");
+            return None;
         }
         self.ledger.assert_conserved();
         self.drained = true;
         self.reason = reason;
-        let at =
-            at.min(self.admit_again.0).min(self.targets.next()).min(self.memory.next(self.now));
-        Output::Wait(at, reason)
+        Some(at.min(self.admit_again.0).min(self.targets.next()).min(self.memory.next(self.now)))
     }
+}
+
+/// What comes behind admission.
+enum Dispatch {
+    /// A request goes to the device.
+    Start(RequestId),
+    /// Nothing does before the instant, for the reason.
+    Wait(Instant, Reason),
 }
 
 #[cfg(test)]

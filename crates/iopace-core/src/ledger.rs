@@ -24,9 +24,10 @@ pub(crate) enum State {
     InFlight,
 }
 
-/// One request.
-#[derive(Debug)]
+/// One request: a place of the table, which is filled in and read where it is.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
+    /// Its arrival number; [`VACANT`] while there is none.
     sequence: u64,
     pub(crate) state: State,
     pub(crate) submit: Submit,
@@ -66,6 +67,12 @@ pub(crate) struct Queued {
 }
 
 impl Entry {
+    /// What a scheduler holds for it.
+    #[inline]
+    pub(crate) fn token(&self, id: RequestId) -> Request {
+        Request::new(id, self.submit, self.arrived).reserved(self.reserved)
+    }
+
     /// Time by reason if it finishes at `now`; the parts sum to the total exactly.
     pub(crate) fn times(&self, now: Instant) -> StageTimes {
         let queued = self.started.since(self.admitted);
@@ -87,10 +94,13 @@ impl Entry {
     }
 }
 
+/// The arrival number of a place without a request.
+const VACANT: u64 = u64::MAX;
+
 /// All requests that exist in the engine.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Entry>,
     free: Vec<u32>,
     submitted_count: u64,
     finished_count: u64,
@@ -100,7 +110,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Takes a new request in; it waits for a slot.
-    pub(crate) fn enter(&mut self, now: Instant, submit: Submit) -> RequestId {
+    #[inline]
+    pub(crate) fn enter(&mut self, now: Instant, submit: Submit) -> (RequestId, &mut Entry) {
         let sequence = self.submitted_count;
         self.submitted_count += 1;
         self.counts[State::Waiting as usize] += 1;
@@ -123,25 +134,20 @@ impl Ledger {
         };
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.entries[slot as usize] = Some(entry);
+                self.entries[slot as usize] = entry;
                 slot
             }
             None => {
-                self.entries.push(Some(entry));
+                self.entries.push(entry);
                 u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
             }
         };
-        RequestId { slot, sequence }
+        (RequestId { slot, sequence }, &mut self.entries[slot as usize])
     }
 
     /// Whether the request waits for a slot.
     pub(crate) fn is_waiting(&self, id: RequestId) -> bool {
         self.get(id).is_some_and(|entry| entry.state == State::Waiting)
-    }
-
-    /// The entry of a request that has just entered.
-    pub(crate) fn entered(&mut self, id: RequestId) -> &mut Entry {
-        self.advance(id, State::Waiting)
     }
 
     /// A request that was refused: it exists only in the counts.
@@ -151,20 +157,23 @@ impl Ledger {
     }
 
     /// The entry, or `None` if no such request exists (any more).
+    #[inline]
     pub(crate) fn get(&self, id: RequestId) -> Option<&Entry> {
-        let entry = self.entries.get(id.slot as usize)?.as_ref()?;
+        let entry = self.entries.get(id.slot as usize)?;
         (entry.sequence == id.sequence).then_some(entry)
     }
 
     /// A request has its slot: into the scheduler with it, or, if it is a flush, to be held.
+    #[inline]
     pub(crate) fn admitted(&mut self, id: RequestId) -> &mut Entry {
-        let is_flush = self.get(id).is_some_and(|entry| entry.submit.op == Op::Flush);
+        let is_flush = self.entries[id.slot as usize].submit.op == Op::Flush;
         self.advance(id, if is_flush { State::Held } else { State::Queued })
     }
 
     /// Moves a request on and gives its entry for the rest of the bookkeeping.
+    #[inline]
     pub(crate) fn advance(&mut self, id: RequestId, to: State) -> &mut Entry {
-        let entry = self.entries[id.slot as usize].as_mut().expect("the request exists");
+        let entry = &mut self.entries[id.slot as usize];
         assert_eq!(entry.sequence, id.sequence, "a request of the past was moved");
         self.counts[entry.state as usize] -= 1;
         self.counts[to as usize] += 1;
@@ -172,35 +181,37 @@ impl Ledger {
         entry
     }
 
-    /// Takes a finished request out.
-    pub(crate) fn leave(&mut self, id: RequestId) -> Entry {
-        let entry = self.entries[id.slot as usize].take().expect("the request exists");
+    /// Takes a finished request out. Its entry can be read until the next one enters.
+    #[inline]
+    pub(crate) fn leave(&mut self, id: RequestId) -> &Entry {
+        let entry = &mut self.entries[id.slot as usize];
         assert_eq!(entry.sequence, id.sequence, "a request of the past was finished");
         self.counts[entry.state as usize] -= 1;
         self.finished_count += 1;
+        entry.sequence = VACANT;
         self.free.push(id.slot);
         entry
+    }
+
+    /// The entry of a request that left last.
+    pub(crate) fn left(&self, id: RequestId) -> &Entry {
+        &self.entries[id.slot as usize]
     }
 
     /// Tokens for all that should be in the scheduler, in arrival order.
     pub(crate) fn queued_tokens(&self) -> Vec<Request> {
         let mut queued: Vec<(RequestId, &Entry)> = (0u32..)
             .zip(&self.entries)
-            .filter_map(|(slot, entry)| {
-                let entry = entry.as_ref().filter(|entry| entry.state == State::Queued)?;
-                Some((RequestId { slot, sequence: entry.sequence }, entry))
-            })
+            .filter(|(_, entry)| entry.sequence != VACANT && entry.state == State::Queued)
+            .map(|(slot, entry)| (RequestId { slot, sequence: entry.sequence }, entry))
             .collect();
         queued.sort_unstable_by_key(|(id, _)| id.sequence);
-        let token = |(id, entry): (RequestId, &Entry)| {
-            Request::new(id, entry.submit, entry.arrived).reserved(entry.reserved)
-        };
-        queued.into_iter().map(token).collect()
+        queued.into_iter().map(|(id, entry)| entry.token(id)).collect()
     }
 
     /// Everything that is not finished.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().flatten()
+        self.entries.iter().filter(|entry| entry.sequence != VACANT)
     }
 
     /// How many requests stand there.
@@ -219,6 +230,7 @@ impl Ledger {
     }
 
     /// The conservation law.
+    #[inline]
     pub(crate) fn assert_conserved(&self) {
         let standing: u64 = self.counts.iter().sum();
         assert_eq!(

@@ -5,7 +5,7 @@ use crate::units::Bytes;
 
 /// Most requests that one device may have at all: waiting, queued and in flight.
 ///
-/// A table entry is about 150 bytes, so a full device costs some 10 MB. Frontends stop reading
+/// A table entry is about 200 bytes, so a full device costs some 13 MB. Frontends stop reading
 /// their sockets long before.
 pub const DEVICE_REQUESTS_MAX: usize = 65_536;
 

@@ -34,11 +34,12 @@ impl<const SUB: usize> StageHistograms<SUB> {
     }
 
     /// Counts what one request spent.
+    #[inline]
     pub(crate) fn record(&mut self, times: &StageTimes) {
         for stage in Stage::ALL {
             let time = times.by_stage(stage);
             if time > Nanos::ZERO {
-                self.stages[stage as usize].get_or_insert_default().record(time);
+                self.stages[stage as usize].get_or_insert_with(LogHistogram::empty).record(time);
             }
         }
     }
@@ -93,6 +94,7 @@ pub struct OpCounts {
 
 impl OpCounts {
     /// Counts one finished request; `sync`: a task waited for it.
+    #[inline]
     pub(crate) fn finish(
         &mut self,
         (op, size, outcome): (Op, Bytes, Outcome),
@@ -110,9 +112,9 @@ impl OpCounts {
             Outcome::Ok => *bytes += size,
             Outcome::Failed(_) | Outcome::Refused => self.failed_count += 1,
         }
-        self.stages.add(times);
+        self.stages.add_behind_pace(times);
         if !sync {
-            self.unawaited.add(times);
+            self.unawaited.add_behind_pace(times);
         }
     }
 
@@ -191,7 +193,13 @@ pub struct DeviceStats {
 
 impl DeviceStats {
     /// Counts one finished request.
-    pub(crate) fn finish(&mut self, op: Op, size: Bytes, outcome: Outcome, times: &StageTimes) {
+    #[inline]
+    pub(crate) fn finish(
+        &mut self,
+        (op, size, outcome): (Op, Bytes, Outcome),
+        times: &StageTimes,
+        by_stage: bool,
+    ) {
         let direction = match op {
             Op::Read | Op::Cache => &mut self.read,
             Op::Write | Op::Trim | Op::WriteZeroes => &mut self.write,
@@ -203,7 +211,10 @@ impl DeviceStats {
             Outcome::Failed(_) | Outcome::Refused => direction.failed_count += 1,
         }
         direction.latency.record(times.total());
-        self.stages.add(times);
+        self.stages.add_behind_pace(times);
+        if by_stage {
+            self.by_stage.record(times);
+        }
     }
 
     /// Counts a buffered write that is over.

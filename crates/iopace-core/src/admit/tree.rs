@@ -58,6 +58,9 @@ impl Tree {
     /// A group that nobody told us of is a child of the root group with default settings.
     pub(super) fn ensure(&mut self, index: u32) {
         let at = index as usize;
+        if self.nodes.get(at).is_some_and(Option::is_some) {
+            return;
+        }
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, || None);
         }
@@ -165,13 +168,18 @@ impl Tree {
 
     /// Charges a request to a group as a child of its parent, which is returned.
     fn charge(&mut self, ask: &Ask, index: u32) -> u32 {
-        let floor = self.parent_floor(index);
-        let node = self.node(index);
+        let parent = self.node(index).parent;
+        let [Some(node), Some(above)] = self
+            .nodes
+            .get_disjoint_mut([index as usize, parent as usize])
+            .expect("no group is its own parent")
+        else {
+            unreachable!("a group that is used exists, and its parent");
+        };
         node.taken += 1;
-        let begin = node.service.max(floor);
+        let begin = node.service.max(above.floor);
         node.service = begin.saturating_add(cost(ask, node.settings.weight));
-        let parent = node.parent;
-        self.node(parent).floor = begin;
+        above.floor = begin;
         parent
     }
 

@@ -26,7 +26,17 @@ impl Engine {
     }
 
     /// Moves on whatever may go on now.
+    #[inline]
     pub(super) fn admit_waiting(&mut self) {
+        if self.ledger.count(State::Waiting) == 0 {
+            self.admit_again = (Instant::NEVER, Reason::Idle);
+            return;
+        }
+        self.admit_some();
+    }
+
+    #[inline(never)]
+    fn admit_some(&mut self) {
         loop {
             match self.admit.admit(self.now) {
                 Admit::Ready { id, reserved, budget, totals } => {
@@ -57,18 +67,19 @@ impl Engine {
 
     /// Ends what has nothing to do behind this stage: its slot is free again at once. Of its wait,
     /// `budget` was for a limit.
+    #[cold]
     pub(super) fn end_admitted(&mut self, id: RequestId, budget: Nanos) {
         let now = self.now;
         let entry = self.ledger.advance(id, State::Waiting);
         (entry.admitted, entry.started, entry.budget) = (now, now, budget);
-        let entry = self.ledger.leave(id);
+        let entry = *self.ledger.leave(id);
         let times = entry.times(now);
         let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
         self.admit.release(now, Ask::new(id, &entry.submit));
         let outcome = Outcome::Ok;
         self.groups.started(now, group, sync);
-        self.count(&entry, outcome, &times);
-        self.followed(&entry, &times);
+        self.count(&entry.submit, entry.task, outcome, &times);
+        self.followed(id, &times);
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         self.forget_if_dead(group);
     }

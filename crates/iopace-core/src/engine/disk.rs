@@ -4,6 +4,7 @@ use super::{Engine, Finish, Output, Start};
 use crate::admit::Ask;
 use crate::ledger::{Entry, State};
 use crate::request::{DiskError, Done, Op, Outcome, RequestId, StageTimes, Submit};
+use crate::stats::TaskPlace;
 use crate::window;
 
 impl Engine {
@@ -37,20 +38,21 @@ impl Engine {
         assert_eq!(state, Some(State::InFlight), "completed {id:?}, which is not in flight");
         let entry = self.ledger.leave(id);
         let times = entry.times(self.now);
-        let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
+        let Entry { submit, started, epoch, run, task: account, written, .. } = *entry;
+        let Submit { tag, task, group, op, extent, sync, .. } = submit;
         // A flush whose write-back failed has not made everything durable.
-        let lost = entry.written.1 && outcome == Outcome::Ok;
+        let lost = written.1 && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
-        let (started, ok) = (entry.started, outcome == Outcome::Ok);
-        self.admit.release(self.now, Ask::new(id, &entry.submit));
-        self.count(&entry, outcome, &times);
-        self.followed(&entry, &times);
+        let ok = outcome == Outcome::Ok;
+        self.admit.release(self.now, Ask::new(id, &submit));
+        self.count(&submit, account, outcome, &times);
+        self.followed(id, &times);
         if sync {
             self.targets.finished(&self.groups, group, times.total());
         }
         let done = Done { id, task, group, op, extent, started, sync, ok };
         self.window.on_done(self.now, &done);
-        match entry.run {
+        match run {
             Some(run) => self.written_back(&run, ok),
             None => {
                 let finish = Finish { tag, task, op, extent, outcome, times };
@@ -59,7 +61,7 @@ impl Engine {
             }
         }
         if op != Op::Flush
-            && entry.epoch == self.epoch
+            && epoch == self.epoch
             && let Err(fault) = self.sched.on_done(self.now, &done)
         {
             self.fail_over(fault);
@@ -68,15 +70,18 @@ impl Engine {
     }
 
     /// Counts a finished request for its group, its task and the device.
-    pub(super) fn count(&mut self, entry: &Entry, outcome: Outcome, times: &StageTimes) {
-        let Submit { group, op, extent, sync, .. } = entry.submit;
+    pub(super) fn count(
+        &mut self,
+        submit: &Submit,
+        task: TaskPlace,
+        outcome: Outcome,
+        times: &StageTimes,
+    ) {
+        let Submit { group, op, extent, sync, .. } = *submit;
         let moved = (op, extent.len(), outcome);
-        self.groups.finished(self.now, group, moved, times, sync);
-        self.stats.finish(op, extent.len(), outcome, times);
-        self.accounting.finished(self.now, entry.task, moved, times, sync);
-        if self.accounting.is_on() {
-            self.groups.by_stage(group, times);
-            self.stats.by_stage.record(times);
-        }
+        let by_stage = self.accounting.is_on();
+        self.groups.finished(self.now, group, moved, (times, sync, by_stage));
+        self.stats.finish(moved, times, by_stage);
+        self.accounting.finished(self.now, task, moved, times, sync);
     }
 }

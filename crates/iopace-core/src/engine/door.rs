@@ -202,6 +202,11 @@ impl Door {
         self.timers.push(Reverse((at, id.sequence, id.place)));
     }
 
+    /// Whether a write may wait for an instant.
+    pub(super) fn has_timers(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
     /// A write whose instant has come.
     pub(super) fn due(&mut self, now: Instant) -> Option<WriteId> {
         loop {

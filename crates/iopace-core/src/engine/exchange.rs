@@ -46,9 +46,7 @@ impl Engine {
         let mut ids: Vec<RequestId> = tokens.into_iter().map(Request::retire).collect();
         ids.sort_unstable_by_key(|id| id.sequence);
         ids.dedup();
-        let is_queued =
-            |id: &RequestId| self.ledger.get(*id).is_some_and(|entry| entry.state == State::Queued);
-        if !ids.iter().all(is_queued) {
+        if !ids.iter().all(|id| self.is_queued(*id)) {
             return Err(Fault::Invented);
         }
         if ids.len() != self.ledger.count(State::Queued) {
@@ -77,7 +75,7 @@ impl Engine {
     fn push_all_queued(&mut self) {
         let mut tokens = self.ledger.queued_tokens().into_iter();
         while let Some(token) = tokens.next() {
-            if let Err(fault) = self.sched.push(self.now, token) {
+            if let Err(fault) = self.sched.push(self.now, || token) {
                 tokens.for_each(Request::abandon);
                 return self.fail_over(fault);
             }
@@ -85,6 +83,7 @@ impl Engine {
     }
 
     /// Replaces a scheduler that cannot be trusted by fifo; the ledger says what it had.
+    #[cold]
     pub(super) fn fail_over(&mut self, fault: Fault) {
         assert!(
             !std::ptr::eq(self.sched.algorithm, &fifo::ALGORITHM),

@@ -49,8 +49,16 @@ impl Engine {
     }
 
     /// Forgets a group that was removed, once nothing of it is left.
+    #[inline]
     pub(super) fn forget_if_dead(&mut self, id: GroupId) {
-        if !self.groups.is_dead(id) || self.memory.holds(id) {
+        if self.groups.is_dead(id) {
+            self.forget_dead(id);
+        }
+    }
+
+    #[cold]
+    fn forget_dead(&mut self, id: GroupId) {
+        if self.memory.holds(id) {
             return;
         }
         self.groups.forget(id);
@@ -64,10 +72,15 @@ impl Engine {
     }
 
     /// Narrows or widens groups whose siblings have missed or met their latency targets.
+    #[inline]
     pub(super) fn judge_latency(&mut self) {
-        if self.now < self.targets.next() {
-            return;
+        if self.now >= self.targets.next() {
+            self.judge_targets();
         }
+    }
+
+    #[cold]
+    fn judge_targets(&mut self) {
         for (id, cap) in self.targets.judge(self.now, &self.groups) {
             self.admit.narrow(self.now, id, cap);
         }

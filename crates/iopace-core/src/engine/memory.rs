@@ -117,6 +117,9 @@ impl Memory {
 
     /// When something happens here by itself.
     pub(super) fn next(&self, now: Instant) -> Instant {
+        if self.flusher.is_empty() {
+            return self.door.next().0.min(self.again);
+        }
         let expiry = self.flusher.next_due();
         // What is too old already waits for the window, whose answer is an instant or an event.
         let expiry = if expiry > now { expiry } else { Instant::NEVER };
@@ -133,6 +136,17 @@ impl Memory {
         self.is_asked || self.again <= now || self.flusher.next_expiry() <= now
     }
 
+    /// Whether there is nothing to write back, and nobody waits for write-back: then being asked
+    /// changes nothing, but that now and then the flusher learns.
+    pub(super) fn has_nothing(&self, now: Instant) -> bool {
+        self.flusher.is_empty()
+            && self.syncing.is_empty()
+            && self.syncing_parts.is_empty()
+            && !self.in_line.is_awaited
+            && self.parked.is_empty()
+            && now < self.chunk_at
+    }
+
     /// The largest portion: a quarter of the limit at most, so that none is larger than all the
     /// room that there is.
     fn portion_max(&self) -> Bytes {
@@ -147,6 +161,7 @@ impl Memory {
 
 impl Engine {
     /// There are too many requests already.
+    #[cold]
     pub(super) fn refuse(&mut self, tag: Tag, task: TaskId, op: Op, extent: Extent) {
         self.stats.refused_count += 1;
         let (outcome, times) = (Outcome::Refused, StageTimes::default());
@@ -280,7 +295,15 @@ impl Engine {
     }
 
     /// Goes on with writes whose instant has come.
+    #[inline]
     pub(super) fn wake_writes(&mut self) {
+        if self.memory.door.has_timers() {
+            self.wake_due();
+        }
+    }
+
+    #[inline(never)]
+    fn wake_due(&mut self) {
         while let Some(id) = self.memory.door.due(self.now) {
             self.ask_pace(id);
         }

@@ -25,6 +25,11 @@ pub(super) struct Parked {
 }
 
 impl Parked {
+    /// Whether no limit holds anything back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.without.is_empty()
+    }
+
     /// How many runs there are.
     pub(super) fn count(&self) -> usize {
         self.runs.len()
@@ -85,9 +90,9 @@ impl Engine {
     }
 
     /// Write-back was admitted: if it was parked, it is in line now, and its group goes on.
-    /// `run`: its group and size; none of what is no write-back.
-    pub(super) fn unpark(&mut self, id: RequestId, run: Option<(GroupId, Bytes)>) {
-        let (memory, Some((group, size))) = (&mut self.memory, run) else { return };
+    /// `run`: its group and size.
+    pub(super) fn unpark(&mut self, id: RequestId, (group, size): (GroupId, Bytes)) {
+        let memory = &mut self.memory;
         if memory.parked.urgent.get(&group) == Some(&id) {
             memory.parked.urgent.remove(&group);
             return memory.ask();

@@ -5,7 +5,7 @@ use super::{Config, Control, Engine, Output};
 use crate::flush::Run;
 use crate::group::Settings;
 use crate::ledger::Entry;
-use crate::request::{Extent, GroupId, Op, StageTimes, Submit, Tag, TaskId};
+use crate::request::{Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::shadow::{Ended, PANICKED, Plan, Served, Shadow, View};
 use crate::time::Instant;
 use crate::trace::Event;
@@ -149,7 +149,16 @@ impl Engine {
     }
 
     /// A request has completed.
-    pub(super) fn followed(&mut self, entry: &Entry, times: &StageTimes) {
+    #[inline]
+    pub(super) fn followed(&mut self, id: RequestId, times: &StageTimes) {
+        if self.shadow.is_some() {
+            let entry = *self.ledger.left(id);
+            self.followed_on(&entry, times);
+        }
+    }
+
+    #[inline(never)]
+    fn followed_on(&mut self, entry: &Entry, times: &StageTimes) {
         let Some(shadow) = &mut self.shadow else { return };
         let (op, mut size) = (entry.submit.op, entry.submit.extent.len());
         if let Some(Run { extent, .. }) = &entry.run {
@@ -182,7 +191,15 @@ impl Engine {
     }
 
     /// The live engine is drained: the shadow goes on.
+    #[inline]
     pub(super) fn follow_on(&mut self) {
+        if self.shadow.is_some() {
+            self.shadow_goes_on();
+        }
+    }
+
+    #[inline(never)]
+    fn shadow_goes_on(&mut self) {
         if let Some(shadow) = &mut self.shadow {
             shadow.learn_on(self.now, &self.groups);
             shadow.advance(self.now);

@@ -7,10 +7,11 @@ mod totals;
 use super::*;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::pace::Thresholds;
-use crate::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
+use crate::request::{DiskError, Extent, GroupId, Op, Outcome, Request, Submit, Tag, TaskId};
 use crate::sched::{self, Scheduler, fifo};
 use crate::trace::Event;
 use crate::units::Bytes;
+use crate::verdict::Pop;
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {
     let len = if op == Op::Flush { 0 } else { 4096 };

@@ -77,10 +77,20 @@ impl Engine {
     }
 
     /// Puts write-back into line, as far as something is due and stage window lets it.
+    #[inline]
     pub(super) fn write_back(&mut self) {
         if !self.memory.is_asked(self.now) {
             return;
         }
+        if self.memory.has_nothing(self.now) {
+            (self.memory.is_asked, self.memory.again) = (false, Instant::NEVER);
+            return;
+        }
+        self.write_back_asked();
+    }
+
+    #[inline(never)]
+    fn write_back_asked(&mut self) {
         self.end_syncs();
         self.memory.is_asked = false;
         self.memory.again = Instant::NEVER;
@@ -207,6 +217,7 @@ impl Engine {
     }
 
     /// The same, page by page.
+    #[cold]
     pub(super) fn tell_clean_pages(&mut self, extent: Extent) {
         let end = extent.end().get();
         let mut offset = extent.offset().get();
@@ -241,8 +252,7 @@ impl Engine {
             // What it covers is clean: from here on it has no size.
             submit.extent = Extent::EMPTY;
         }
-        let id = self.ledger.enter(self.now, submit);
-        let entry = self.ledger.entered(id);
+        let (id, entry) = self.ledger.enter(self.now, submit);
         fill(entry);
         let is_write_back = entry.run.is_some();
         entry.task = self.accounting.arrived(self.now, submit.task, submit.group);

@@ -213,6 +213,11 @@ impl Flusher {
         pages::bytes(all - pending.map(|(part, _)| part.end - part.start).sum::<u64>())
     }
 
+    /// Whether no page at all is dirty or on its way to the disk.
+    pub fn is_empty(&self) -> bool {
+        self.totals.dirty == 0 && self.totals.writing == 0
+    }
+
     /// Whether nothing in an extent is dirty or on its way to the disk.
     pub fn is_clean(&self, extent: Extent) -> bool {
         self.pages.unclean(pages::touched(extent)).next().is_none()

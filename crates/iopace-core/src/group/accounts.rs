@@ -33,12 +33,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// The group above.
     /// Whether the group was removed.
     pub(crate) fn is_dying(&self) -> bool {
         self.dying
     }
 
+    /// The group above.
     pub(crate) fn parent(&self) -> GroupId {
         self.parent
     }
@@ -60,6 +60,8 @@ impl Default for Accounts {
 }
 
 impl Accounts {
+    #[cold]
+    #[inline(never)]
     fn ensure(&mut self, id: GroupId) -> &mut Account {
         let place = id.0 as usize;
         if self.0.len() <= place {
@@ -79,16 +81,25 @@ impl Accounts {
         self.0.get(id.0 as usize)?.as_deref()
     }
 
-    /// Calls `each` for the group and all above it, the root last.
+    /// Calls `own` for the group, then `each` for it and all above it, the root last: the group's
+    /// number with its account.
     #[inline]
-    fn up(&mut self, id: GroupId, mut each: impl FnMut(&mut Account)) {
-        let mut id = id;
+    fn up(
+        &mut self,
+        mut id: GroupId,
+        own: impl FnOnce(&mut Account),
+        mut each: impl FnMut(GroupId, &mut Account),
+    ) {
+        let mut own = Some(own);
         loop {
             let account = match self.0.get_mut(id.0 as usize) {
                 Some(Some(account)) => &mut **account,
                 _ => self.ensure(id),
             };
-            each(account);
+            if let Some(own) = own.take() {
+                own(account);
+            }
+            each(id, account);
             if id == GroupId::ROOT {
                 return;
             }
@@ -98,8 +109,8 @@ impl Accounts {
 
     /// A request or a buffered write comes; `sync`: a task waits for it.
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
-        self.ensure(id).live_count += 1;
-        self.up(id, |account| {
+        let own = |account: &mut Account| account.live_count += 1;
+        self.up(id, own, |_, account| {
             account.below_count += 1;
             if sync {
                 account.pressure.arrived(now);
@@ -119,7 +130,7 @@ impl Accounts {
 
     pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) {
         if sync {
-            self.up(id, |account| account.pressure.started(now));
+            self.up(id, |_| (), |_, account| account.pressure.started(now));
         }
     }
 
@@ -143,40 +154,44 @@ impl Accounts {
 
     /// A portion of a buffered write is in memory.
     pub(crate) fn buffered(&mut self, id: GroupId, size: Bytes) {
-        self.up(id, |account| account.counts.buffered(size));
+        self.up(id, |_| (), |_, account| account.counts.buffered(size));
     }
 
     /// A buffered write is over; what it moves is a request when it is written back.
     pub(crate) fn wrote(&mut self, now: Instant, id: GroupId, waited: &StageTimes) {
-        self.ensure(id).live_count -= 1;
-        self.up(id, |account| {
+        let own = |account: &mut Account| account.live_count -= 1;
+        self.up(id, own, |_, account| {
             account.below_count -= 1;
             account.counts.paced(waited);
             account.pressure.finished(now);
         });
     }
 
+    /// A request has ended. `by_stage`: its times count in histograms by stage as well.
     pub(crate) fn finished(
         &mut self,
         now: Instant,
         id: GroupId,
         moved: (Op, Bytes, Outcome),
-        times: &StageTimes,
-        sync: bool,
+        (times, sync, by_stage): (&StageTimes, bool, bool),
     ) {
-        self.ensure(id).live_count -= 1;
-        self.up(id, |account| {
+        let own = |account: &mut Account| account.live_count -= 1;
+        self.up(id, own, |id, account| {
             account.below_count -= 1;
             account.counts.finish(moved, times, sync);
             if sync {
                 account.pressure.finished(now);
-                account.latency.get_or_insert_default().record(times.total());
+                account.latency.get_or_insert_with(Histogram::empty).record(times.total());
+            }
+            // The histograms of the root are those of the device.
+            if by_stage && id != GroupId::ROOT {
+                account.by_stage.record(times);
             }
         });
     }
 
-    /// Counts the times of a request, or of a buffered write that is over, in the histograms of the
-    /// group and all above it but the root: there they are those of the device.
+    /// Counts the times of a buffered write that is over in the histograms of the group and all
+    /// above it but the root: there they are those of the device.
     pub(crate) fn by_stage(&mut self, mut id: GroupId, times: &StageTimes) {
         while id != GroupId::ROOT {
             let account = self.ensure(id);

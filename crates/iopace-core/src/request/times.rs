@@ -114,6 +114,12 @@ impl StageTimes {
         self.dirty += other.dirty;
         self.memory += other.memory;
         self.pace_budget += other.pace_budget;
+        self.add_behind_pace(other);
+    }
+
+    /// Adds those of a request that spent nothing in stage pace, as all that are for the disk.
+    #[inline]
+    pub(crate) fn add_behind_pace(&mut self, other: &StageTimes) {
         self.slot += other.slot;
         self.budget += other.budget;
         self.turn += other.turn;

@@ -5,11 +5,21 @@
 use super::{Algorithm, Params, Scheduler, fifo::Fifo};
 use crate::group::Settings;
 use crate::limits::STATE_DUMP_BYTES_MAX;
-use crate::request::{Done, GroupId, Request};
+use crate::request::{Done, GroupId, Request, RequestId};
 use crate::time::Instant;
 use crate::trace::Fault;
-use crate::verdict::Pop;
+use crate::verdict::{Pop, Reason};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a scheduler answered; the token that it gave back has been taken from it.
+pub(crate) enum Popped {
+    /// It gave this request back.
+    Ready(RequestId),
+    /// It holds something back.
+    At(Instant, Reason),
+    /// It says that it has nothing.
+    Empty,
+}
 
 /// A running scheduler with its algorithm and parameters.
 #[derive(Debug)]
@@ -35,12 +45,20 @@ impl Guard {
         Guard { algorithm, params, rotational, scheduler }
     }
 
-    pub(crate) fn push(&mut self, now: Instant, request: Request) -> Result<(), Fault> {
-        self.fenced(|scheduler| scheduler.push(now, request))
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        token: impl FnOnce() -> Request,
+    ) -> Result<(), Fault> {
+        self.fenced(|scheduler| scheduler.push(now, token()))
     }
 
-    pub(crate) fn pop(&mut self, now: Instant) -> Result<Pop, Fault> {
-        self.fenced(|scheduler| scheduler.pop(now))
+    pub(crate) fn pop(&mut self, now: Instant) -> Result<Popped, Fault> {
+        self.fenced(|scheduler| match scheduler.pop(now) {
+            Pop::Ready(request) => Popped::Ready(request.retire()),
+            Pop::At(at, reason) => Popped::At(at, reason),
+            Pop::Empty => Popped::Empty,
+        })
     }
 
     pub(crate) fn on_done(&mut self, now: Instant, done: &Done) -> Result<(), Fault> {
@@ -104,6 +122,7 @@ impl Guard {
         text
     }
 
+    #[inline]
     fn fenced<T>(&mut self, call: impl FnOnce(&mut dyn Scheduler) -> T) -> Result<T, Fault> {
         let scheduler = &mut *self.scheduler;
         catch_unwind(AssertUnwindSafe(|| call(scheduler))).map_err(|_| Fault::Panicked)

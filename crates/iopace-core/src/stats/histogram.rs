@@ -33,7 +33,15 @@ impl<const SUB: usize> LogHistogram<SUB> {
     /// Binary logarithm of the buckets per power.
     const SUB_POWER: usize = SUB.trailing_zeros() as usize;
 
+    /// One that has counted nothing: made with the first time, which is rare.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn empty() -> Box<Self> {
+        Box::default()
+    }
+
     /// Counts one time.
+    #[inline]
     pub fn record(&mut self, time: Nanos) {
         let bucket = &mut self.buckets.as_flattened_mut()[Self::index(time.0)];
         *bucket = bucket.saturating_add(1);
