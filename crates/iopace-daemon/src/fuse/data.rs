@@ -70,6 +70,8 @@ pub(crate) struct Opened {
     pub(crate) inode: Arc<Inode>,
     /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
     pub(crate) durable: bool,
+    /// Whether it is open to write.
+    pub(crate) is_writable: bool,
     /// The user who has opened it.
     pub(crate) opener: u32,
     /// Whether its data does not pass the device, as a user serves the file system that it is on.
@@ -84,12 +86,13 @@ impl Opened {
     pub(crate) fn new(
         file: File,
         (inode, opener): (Arc<Inode>, u32),
-        durable: bool,
+        (durable, is_writable): (bool, bool),
         is_kept_above: bool,
     ) -> Arc<Opened> {
         let is_aside = inode.is_aside();
         let past_cache = if is_kept_above { OnceLock::new() } else { OnceLock::from(None) };
-        Arc::new(Opened { file: Arc::new(file), inode, durable, opener, is_aside, past_cache })
+        let file = Arc::new(file);
+        Arc::new(Opened { file, inode, durable, is_writable, opener, is_aside, past_cache })
     }
 
     /// The file for a read past the page cache below, if another page cache keeps what was read and

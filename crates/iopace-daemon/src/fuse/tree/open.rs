@@ -124,7 +124,9 @@ impl Tree {
             if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
         let file = file.holding(&inode.hold);
         let is_kept_above = self.options.alone && !direct;
-        let opened = Opened::new(file, (inode, from.uid), durable, is_kept_above);
+        let is_writable = kept.intersects(OFlags::WRONLY | OFlags::RDWR);
+        let owner = (inode, from.uid);
+        let opened = Opened::new(file, owner, (durable, is_writable), is_kept_above);
         let mut files = self.files.lock();
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
@@ -132,7 +134,7 @@ impl Tree {
     /// Whether somebody has this file open to write.
     pub(super) fn is_writable(&self, inode: &Inode) -> bool {
         let files = self.files.lock();
-        files.iter().any(|(_, opened)| opened.inode.id == inode.id && is_writable(opened))
+        files.iter().any(|(_, opened)| opened.inode.id == inode.id && opened.is_writable)
     }
 
     /// The open file with this number.
@@ -145,7 +147,7 @@ impl Tree {
     pub(super) fn flush(&self, handle: FileHandle, owner: LockOwner) -> io::Result<()> {
         let opened = self.file(handle)?;
         self.unlock_of(&opened, handle, owner.0)?;
-        if !self.options.flush || !is_writable(&opened) {
+        if !self.options.flush || !opened.is_writable {
             return Ok(());
         }
         close(opened.file.std().try_clone()?)
@@ -181,12 +183,6 @@ impl Tree {
             mapped: false,
         }
     }
-}
-
-/// Whether it is open to write.
-fn is_writable(opened: &Opened) -> bool {
-    let flags = rustix::fs::fcntl_getfl(opened.file.fd());
-    flags.is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
 }
 
 /// Opens a file with the flags of its caller.
