@@ -56,6 +56,11 @@ const IN_NAMESPACE: CapabilitySet = CapabilitySet::CHOWN
 /// with all its groups; what takes an owner or a capability is refused.
 const UNKNOWN: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
+/// With these the further groups of a thread of the daemon decide nothing. It gives them up: most
+/// callers have none that count, and none need be set for them then.
+const NEEDS_NO_GROUPS: CapabilitySet =
+    UNKNOWN.union(CapabilitySet::CHOWN).union(CapabilitySet::FSETID).union(CapabilitySet::SETGID);
+
 /// The groups of a thread are read again after this: it may have changed them meanwhile, while its
 /// capabilities are looked at each time.
 const GROUPS_FRESH: Nanos = Nanos(10_000_000);
@@ -73,6 +78,7 @@ pub(super) struct Daemon {
 /// The groups and capabilities of a caller.
 #[derive(Debug)]
 struct Rights {
+    /// Its further groups, without the one that it acts as: that counts anyway.
     groups: Vec<Gid>,
     granted: CapabilitySet,
     namespace: Option<Namespace>,
@@ -114,6 +120,9 @@ pub(super) fn prepare_thread() -> io::Result<Daemon> {
     }
     rustix::process::fchdir(descriptors()?)?;
     let sets = respect_quotas()?;
+    if sets.effective.contains(NEEDS_NO_GROUPS) {
+        rustix::thread::set_thread_groups(&[])?;
+    }
     let daemon = Daemon { sets, groups: rustix::process::getgroups()?.into() };
     PREPARED.set(Some(daemon.clone()));
     Ok(daemon)
@@ -194,14 +203,12 @@ fn act_with<T>(
     let rights = rights(caller);
     let granted = adjust(rights.over(files));
     let dropped = daemon.sets.effective & FILES & !granted;
-    let (uid, gid) = own();
-    if dropped.is_empty() && (caller.uid, caller.gid) == (uid, gid) {
+    if dropped.is_empty() && (caller.uid, caller.gid) == own() {
         return act();
     }
     let sets = CapabilitySets { effective: daemon.sets.effective - dropped, ..daemon.sets };
-    let _back = Back { uid, gid, daemon };
-    let done = rustix::thread::set_thread_groups(&rights.groups).is_ok();
-    if !done || !set_gid(caller.gid) || !set_uid(caller.uid) {
+    let back = Back::new(caller, &rights, daemon);
+    if !back.leave(caller, &rights) {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
     // The kernel has changed some of them with the user.
@@ -221,7 +228,8 @@ impl Rights {
         let Some(found) = Credentials::of(caller.pid) else { return Rights::unknown(caller) };
         let Credentials { uid, gid, groups, namespace } = found;
         if (uid, gid) == (caller.uid, caller.gid) {
-            let groups = groups.into_iter().map(Gid::from_raw).collect();
+            let further = groups.into_iter().filter(|group| *group != gid);
+            let groups = further.map(Gid::from_raw).collect();
             return Rights { groups, granted: effective, namespace };
         }
         // The kernel acts for it with rights that nobody else sees, and has checked them.
@@ -274,11 +282,37 @@ fn own() -> (u32, u32) {
     *OWN.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
 }
 
-/// Makes the thread the daemon again, also when it unwinds.
+/// Makes the thread the daemon again, also when it unwinds. What the daemon and the caller have in
+/// common is not changed, and not changed back.
 struct Back {
     uid: u32,
     gid: u32,
     daemon: Daemon,
+    has_other_user: bool,
+    has_other_group: bool,
+    has_other_groups: bool,
+}
+
+impl Back {
+    fn new(caller: Caller, rights: &Rights, daemon: Daemon) -> Back {
+        let (uid, gid) = own();
+        Back {
+            uid,
+            gid,
+            has_other_user: caller.uid != uid,
+            has_other_group: caller.gid != gid,
+            has_other_groups: rights.groups[..] != daemon.groups[..],
+            daemon,
+        }
+    }
+
+    /// Takes on the user and groups of the caller; whether it worked.
+    fn leave(&self, caller: Caller, rights: &Rights) -> bool {
+        let groups = || rustix::thread::set_thread_groups(&rights.groups).is_ok();
+        (!self.has_other_groups || groups())
+            && (!self.has_other_group || set_gid(caller.gid))
+            && (!self.has_other_user || set_uid(caller.uid))
+    }
 }
 
 impl Drop for Back {
@@ -286,10 +320,10 @@ impl Drop for Back {
         // The user first, with whose change the kernel changes capabilities; then those that it
         // takes to set groups.
         let Daemon { sets, groups } = &self.daemon;
-        let back = set_uid(self.uid)
+        let back = (!self.has_other_user || set_uid(self.uid))
             && rustix::thread::set_capabilities(None, *sets).is_ok()
-            && rustix::thread::set_thread_groups(groups).is_ok()
-            && set_gid(self.gid);
+            && (!self.has_other_groups || rustix::thread::set_thread_groups(groups).is_ok())
+            && (!self.has_other_group || set_gid(self.gid));
         assert!(back, "a thread could not become the daemon again");
     }
 }
@@ -353,6 +387,8 @@ mod tests {
             assert_eq!(act_for(mixed, &[], chown).unwrap_err().raw_os_error(), Some(libc::EPERM));
             let sets = rustix::thread::capabilities(None).unwrap();
             assert_eq!(sets, prepare_thread().unwrap().sets);
+            let groups = rustix::process::getgroups().unwrap();
+            assert_eq!(groups, prepare_thread().unwrap().groups[..]);
         });
         thread.join().unwrap();
     }
