@@ -49,8 +49,8 @@ test: ## everything that has to hold
 nightly: ## the rates of this machine beside their bounds; gates nothing (minutes, as root)
 	@scripts/nightly.sh
 
-bench: ## speed beside nbdkit, qemu-nbd, passthrough_hp and bindfs, and the cost of the policy
-	@scripts/bench.sh
+bench: ## speed beside nbdkit, qemu-nbd, passthrough_hp and bindfs, and the cost of the policy; OLD=BINARY: beside that build
+	@scripts/bench.sh $(if $(OLD),--old $(OLD))
 
 tables: ## the outcome tables of the simulator, the long ones too, and the scorecard (minutes)
 	@$(CARGO) run --release -q -p iopace -- sim tables all --html $(TARGET_DIR)/tables.html

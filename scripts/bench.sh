@@ -2,12 +2,20 @@
 # Speed beside nbdkit and qemu-nbd, and of mounts beside passthrough_hp and bindfs, in the same run,
 # the cost of the policy, and that of being looked at: the tables of docs/benchmarks.md, of which
 # the words stay. All of it takes most of an hour; or name the parts: bench.sh nbd mounts.
-# ROUNDS (3), SECONDS_EACH (2).
+# ROUNDS (3), SECONDS_EACH (2). bench.sh --old BINARY measures this build beside an earlier one, and
+# nothing else unless parts are named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in fio nbdkit qemu-nbd python3; do
   command -v "$tool" >/dev/null || { echo "bench: $tool is missing: make setup"; exit 1; }
 done
+old=
+if [ "${1:-}" = --old ]; then
+  [ -x "${2:-}" ] || { echo "bench: --old takes an iopace built before, not '${2:-}'"; exit 2; }
+  old=$(realpath "$2")
+  shift 2
+  [ $# -gt 0 ] || set -- pairs
+fi
 cargo build --release -q -p iopace
 cargo build --release -q -p iopace-daemon --example null_device
 export IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
@@ -45,6 +53,12 @@ for part in "${@:-cost nbd groups pace mounts live}"; do
         PASSTHROUGH_HP=$(scripts/passthrough_hp.sh) python3 scripts/bench_mount.py "$folder/mounts"
         put mounts
         ;;
+      pairs)
+        [ -n "$old" ] || { echo "bench: pairs are with an earlier build: bench.sh --old BINARY" >&2; exit 2; }
+        scripts/bench_pairs.py --old "$old" --new "$IOPACE_BIN" --rounds "${ROUNDS:-5}" \
+          | tee "$folder/pairs"
+        put pairs
+        ;;
       live)
         for way in disturbance windows accounting; do
           python3 scripts/bench_live.py "$way" | tee "$folder/live-$way"
@@ -52,7 +66,7 @@ for part in "${@:-cost nbd groups pace mounts live}"; do
         done
         ;;
       *)
-        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, live" >&2
+        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, live, pairs" >&2
         exit 2
         ;;
     esac
