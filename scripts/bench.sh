@@ -54,7 +54,7 @@ for part in "${@:-cost nbd groups pace mounts live}"; do
         put mounts
         ;;
       pairs)
-        [ -n "$old" ] || { echo "bench: pairs are with an earlier build: bench.sh --old BINARY" >&2; exit 2; }
+        [ -n "$old" ] || { echo "bench: pairs need an earlier build: --old BINARY" >&2; exit 2; }
         scripts/bench_pairs.py --old "$old" --new "$IOPACE_BIN" --rounds "${ROUNDS:-5}" \
           | tee "$folder/pairs"
         put pairs

@@ -25,8 +25,8 @@ const RETURNED_BYTES_MIN: libc::c_int = 64 << 10;
 
 /// So much that is free at the end of one of its heaps the C library keeps; there are up to eight
 /// heaps for each processor. With its default (128 KiB) the buffers of 32 reads of 4 KiB went back
-/// to the system when they were answered and were fetched, and zeroed, for the next ones: 30
-/// `madvise` and 7 `mprotect` in a thousand reads, and a page fault for each. It would raise that by
+/// to the system when they were answered, and were fetched and zeroed for the next ones: 30
+/// `madvise`, 7 `mprotect` and 500 page faults in a thousand reads. The library would raise that by
 /// itself, but not once the other threshold is set.
 #[cfg(target_env = "gnu")]
 const KEPT_BYTES: libc::c_int = 1 << 20;
