@@ -21,7 +21,7 @@ done
 features=--no-default-features
 for target in "$@"; do
     case $target in
-    nbd_* | fuse_*) ;;
+    nbd_* | fuse_request) ;;
     # Of larger crates.
     *) features=--all-features ;;
     esac

@@ -9,6 +9,8 @@ pub mod daemon;
 mod dirty;
 pub mod figures;
 pub mod groups;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod hostile;
 pub mod job;
 pub mod kernel;
 pub mod measured;

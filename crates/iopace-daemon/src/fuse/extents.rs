@@ -121,7 +121,12 @@ impl Extents {
         // SAFETY: see `Fiemap`.
         let asked = unsafe { ioctl::ioctl(file, Fiemap(&mut query)) };
         let count = if asked.is_ok() { query.header.mapped_extents as usize } else { 0 };
-        self.keep(offset, &query.extents[..count.min(ASKED)]);
+        self.answered(offset, &query.extents[..count.min(ASKED)]);
+    }
+
+    /// Remembers an answer to the question for `offset`.
+    fn answered(&mut self, offset: u64, extents: &[Raw]) {
+        self.keep(offset, extents);
         if self.look(offset).is_none() {
             // A hole up to the end, or a file system that does not say.
             self.known.insert(offset, (u64::MAX - offset, None));
@@ -143,6 +148,9 @@ impl Extents {
         }
     }
 }
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod hostile;
 
 #[cfg(test)]
 mod tests {

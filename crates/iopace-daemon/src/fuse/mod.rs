@@ -15,7 +15,7 @@ mod backing;
 mod claiming;
 mod closing;
 pub(crate) mod data;
-mod extents;
+pub(crate) mod extents;
 mod filesystem;
 pub(crate) mod held;
 pub mod image;
@@ -28,7 +28,7 @@ pub(crate) mod regions;
 mod running;
 mod scheduled;
 pub(crate) mod session;
-mod tree;
+pub(crate) mod tree;
 mod watch;
 pub mod who;
 

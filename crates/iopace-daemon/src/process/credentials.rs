@@ -21,12 +21,12 @@ pub(crate) struct Credentials {
 /// The users and groups that a user namespace maps, by their numbers in ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Namespace {
-    users: Vec<Range>,
-    groups: Vec<Range>,
+    pub(super) users: Vec<Range>,
+    pub(super) groups: Vec<Range>,
 }
 
 /// First number and how many.
-type Range = (u32, u32);
+pub(super) type Range = (u32, u32);
 
 impl Credentials {
     /// Those of a thread; `None` if it is gone or cannot be seen.
@@ -43,7 +43,7 @@ impl Credentials {
     }
 
     /// Reads `/proc/PID/status`.
-    fn parse(status: &str) -> Option<Credentials> {
+    pub(super) fn parse(status: &str) -> Option<Credentials> {
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
         // Real, effective, saved, for file systems (proc_pid_status(5)).
         let fourth = |line: &str| line.split_ascii_whitespace().nth(3)?.parse().ok();
@@ -68,7 +68,7 @@ impl Namespace {
 }
 
 /// Lines of `/proc/PID/uid_map`: first number there, first number here, how many.
-fn parse_map(text: &str) -> Vec<Range> {
+pub(super) fn parse_map(text: &str) -> Vec<Range> {
     let range = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

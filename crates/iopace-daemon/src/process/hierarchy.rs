@@ -51,7 +51,7 @@ impl Mounted {
     }
 
     /// Reads lines as in proc_pid_mountinfo(5).
-    fn parse(table: &[u8]) -> Mounted {
+    pub(super) fn parse(table: &[u8]) -> Mounted {
         Mounted(table.split(|byte| *byte == b'\n').filter_map(Place::parse).collect())
     }
 
@@ -67,7 +67,7 @@ impl Mounted {
         self.directory(hierarchy, path).is_some_and(is_own)
     }
 
-    fn directory(&self, hierarchy: Hierarchy, path: &str) -> Option<PathBuf> {
+    pub(super) fn directory(&self, hierarchy: Hierarchy, path: &str) -> Option<PathBuf> {
         let inside = |place: &Place| {
             let rest = path.strip_prefix(place.root.trim_end_matches('/'))?;
             let is_below = rest.is_empty() || rest.starts_with('/');
@@ -75,6 +75,16 @@ impl Mounted {
             (is_below && is_plain).then(|| place.mountpoint.join(rest.trim_start_matches('/')))
         };
         self.0.iter().filter(|place| place.hierarchy == hierarchy).find_map(inside)
+    }
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl Mounted {
+    /// Whether a directory is within one of them.
+    pub(super) fn holds(&self, directory: &Path) -> bool {
+        let is_plain = |rest: &Path| rest.iter().all(|name| name != "..");
+        let holds = |place: &Place| directory.strip_prefix(&place.mountpoint).is_ok_and(is_plain);
+        self.0.iter().any(holds)
     }
 }
 

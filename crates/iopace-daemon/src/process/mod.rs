@@ -7,6 +7,8 @@ mod credentials;
 #[cfg(test)]
 pub(crate) mod fake;
 mod hierarchy;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod hostile;
 mod kernel;
 mod user;
 

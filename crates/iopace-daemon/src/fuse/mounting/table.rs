@@ -94,7 +94,7 @@ pub fn resolve(path: &Path, table: &[Entry]) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-fn parse(text: &[u8]) -> Vec<Entry> {
+pub(crate) fn parse(text: &[u8]) -> Vec<Entry> {
     text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 

@@ -6,13 +6,13 @@ use super::inode::{Inode, ROOT, descriptors};
 use super::{Tree, credentials, refused};
 use crate::clock::{EPOCH, FileTime};
 use iopace_fuse::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
-use rustix::fs::{AtFlags, FileType as Kind, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::process::{Gid, Uid};
 use std::io;
 use std::time::Duration;
 
 /// A device that cannot be: the kernel gives major numbers below 512.
-const NO_DEVICE: u32 = u32::MAX;
+pub(super) const NO_DEVICE: u32 = u32::MAX;
 
 /// What is to change.
 #[derive(Debug, Default)]
@@ -181,12 +181,20 @@ fn set_mode(inode: &Inode, mode: u32) -> io::Result<()> {
 pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
     // The kernel knows the root by another number than the one it shows.
     let id = if inode.id == ROOT { stat.st_ino } else { inode.id };
+    shown(id, inode.forbidden.get(), stat)
+}
+
+/// The same, of the file with this number.
+///
+/// The type that counts is the one that is told: a file system that a user serves has files of one
+/// number and two types, or changes them, and the kernel takes each for what we call it.
+pub(super) fn shown(id: u64, forbids: Forbids, stat: &Stat) -> FileAttr {
     let (mut mode, mut device) = (stat.st_mode & 0o7777, stat.st_rdev as u32);
-    let forbids = inode.forbidden.get();
-    if inode.is_file() && forbids.has(Forbids::SET_ID) {
+    let kind = to_kind(rustix::fs::FileType::from_raw_mode(stat.st_mode));
+    if kind == FileType::RegularFile && forbids.has(Forbids::SET_ID) {
         mode &= !(libc::S_ISUID | libc::S_ISGID);
     }
-    let is_device = matches!(inode.kind, Kind::CharacterDevice | Kind::BlockDevice);
+    let is_device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
     if is_device && forbids.has(Forbids::DEVICES) {
         (mode, device) = (0, NO_DEVICE);
     }
@@ -197,7 +205,7 @@ pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
         atime: from_time(stat.st_atime, stat.st_atime_nsec),
         mtime: from_time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: from_time(stat.st_ctime, stat.st_ctime_nsec),
-        kind: to_kind(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
+        kind,
         perm: mode as u16,
         nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
         uid: stat.st_uid,

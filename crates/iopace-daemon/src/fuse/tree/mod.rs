@@ -35,6 +35,8 @@ mod wishes;
 mod writing;
 mod xattr;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod hostile;
 #[cfg(test)]
 mod tests;
 

@@ -12,6 +12,7 @@ mod open_files;
 mod random;
 mod smoke;
 mod twins;
+mod two_types;
 mod waiting;
 
 use super::super::data::{Caller, Data, Kind, LateWrite, Opened, Operation, WriteMode};

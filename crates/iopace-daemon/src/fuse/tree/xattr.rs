@@ -11,7 +11,7 @@ use std::io;
 
 /// The capabilities of a program. The kernel removes them itself when somebody writes to the file,
 /// in the name of the writer, who may not. Of all others it has checked `CAP_SETFCAP` before.
-const CAPABILITIES: &str = "security.capability";
+pub(super) const CAPABILITIES: &str = "security.capability";
 
 /// Attributes that Linux gives to everybody who reaches a file. The kernel above asks for lists of
 /// access with most look-ups of users, and for capabilities with the first write to a file.
@@ -64,9 +64,7 @@ impl Tree {
             Ok(names)
         })?;
         if inode.forbidden.get().has(Forbids::SET_ID) {
-            let shown = |name: &&[u8]| name.strip_suffix(b"\0") != Some(CAPABILITIES.as_bytes());
-            names =
-                names.split_inclusive(|&byte| byte == 0).filter(shown).flatten().copied().collect();
+            names = without_capabilities(&names);
         }
         if room == 0 {
             return Ok(Value::Size(names.len()));
@@ -102,6 +100,12 @@ impl Tree {
         }
         self.act_for(from, &[&inode], remove)
     }
+}
+
+/// A list of names without that of the capabilities.
+pub(super) fn without_capabilities(names: &[u8]) -> Vec<u8> {
+    let shown = |name: &&[u8]| name.strip_suffix(b"\0").unwrap_or(name) != CAPABILITIES.as_bytes();
+    names.split_inclusive(|&byte| byte == 0).filter(shown).flatten().copied().collect()
 }
 
 /// An answer that may be only its size.
