@@ -238,7 +238,13 @@ impl Filesystem for Recorder {
         let owner = (request.uid(), request.gid());
         match self.make(parent, name, Node { owner, ..Node::new(Kind::File, mode & !umask) }) {
             Ok(found) => {
-                reply.created(&TTL, &found, Generation(0), self.handle(), FopenFlags::empty());
+                reply.created(
+                    &TTL,
+                    &found,
+                    (found.ino, Generation(0)),
+                    self.handle(),
+                    FopenFlags::empty(),
+                );
             }
             Err(error) => reply.error(error),
         }

@@ -149,7 +149,13 @@ impl Filesystem for Tiny {
         let made = self.opened(name, flags);
         match made.and_then(|handle| Ok((handle, self.attributes(name)?))) {
             Ok((handle, found)) => {
-                reply.created(&TTL, &found, Generation(0), handle, FopenFlags::empty());
+                reply.created(
+                    &TTL,
+                    &found,
+                    (found.ino, Generation(0)),
+                    handle,
+                    FopenFlags::empty(),
+                );
             }
             Err(error) => reply.error(number(error)),
         }

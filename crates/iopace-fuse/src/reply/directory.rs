@@ -101,8 +101,7 @@ impl ReplyDirectoryPlus {
         generation: Generation,
     ) -> bool {
         let name = name.as_ref();
-        let mut entry = entry_out(ttl, ttl, attr, generation);
-        entry.nodeid = ino.0;
+        let entry = entry_out(ttl, ttl, attr, (ino, generation));
         self.1.add(entry.as_bytes(), &dirent(attr.ino, offset, attr.kind, name), name)
     }
 

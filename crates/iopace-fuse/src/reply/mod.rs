@@ -6,7 +6,7 @@ use crate::attributes::FileAttr;
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::flags::FopenFlags;
-use crate::types::{FileHandle, FileLock, Generation};
+use crate::types::{FileHandle, FileLock, Generation, INodeNo};
 use crate::wire::output::{
     AttrOut, BmapOut, CreateOut, EntryOut, GetxattrOut, IoctlOut, LkOut, LseekOut, OpenOut,
     OutHeader, StatfsOut, WriteOut,
@@ -195,10 +195,10 @@ pub(crate) fn entry_out(
     attr_ttl: &Duration,
     entry_ttl: &Duration,
     attr: &FileAttr,
-    generation: Generation,
+    (id, generation): (INodeNo, Generation),
 ) -> EntryOut {
     EntryOut {
-        nodeid: attr.ino.0,
+        nodeid: id.0,
         generation: generation.0,
         entry_valid: entry_ttl.as_secs(),
         attr_valid: attr_ttl.as_secs(),
@@ -211,18 +211,19 @@ pub(crate) fn entry_out(
 impl ReplyEntry {
     /// The file; its name and attributes hold for that long.
     pub fn entry(self, ttl: &Duration, attr: &FileAttr, generation: Generation) {
-        self.entry_with_ttls(ttl, ttl, attr, generation);
+        self.entry_with_ttls(ttl, ttl, attr, (attr.ino, generation));
     }
 
-    /// The same with a time for each. Number 0 says that there is no such file.
+    /// The same with a time for each, for a file that the kernel is to ask for by another number
+    /// than the one that it shows. Number 0 says that there is no such file.
     pub fn entry_with_ttls(
         self,
         attr_ttl: &Duration,
         entry_ttl: &Duration,
         attr: &FileAttr,
-        generation: Generation,
+        asked_by: (INodeNo, Generation),
     ) {
-        self.0.value(&entry_out(attr_ttl, entry_ttl, attr, generation));
+        self.0.value(&entry_out(attr_ttl, entry_ttl, attr, asked_by));
     }
 }
 
@@ -291,11 +292,11 @@ impl ReplyCreate {
         self,
         ttl: &Duration,
         attr: &FileAttr,
-        generation: Generation,
+        asked_by: (INodeNo, Generation),
         handle: FileHandle,
         flags: FopenFlags,
     ) {
-        let entry = entry_out(ttl, ttl, attr, generation);
+        let entry = entry_out(ttl, ttl, attr, asked_by);
         self.0.value(&CreateOut { entry, open: open_out(handle, flags) });
     }
 }

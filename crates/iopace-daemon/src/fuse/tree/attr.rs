@@ -180,7 +180,7 @@ fn set_mode(inode: &Inode, mode: u32) -> io::Result<()> {
 /// The attributes of `inode` as the kernel is to see them.
 pub(super) fn to_attr(inode: &Inode, stat: &Stat) -> FileAttr {
     // The kernel knows the root by another number than the one it shows.
-    let id = if inode.id == ROOT { stat.st_ino } else { inode.id };
+    let id = if inode.id == ROOT { stat.st_ino } else { inode.shown };
     shown(id, inode.forbidden.get(), stat)
 }
 

@@ -232,8 +232,9 @@ impl Tree {
             None => Duration::ZERO,
         };
         let generation = Generation(generation);
+        let id = told.map_or(attr.ino, INodeNo);
         let add = |reply: &mut ReplyDirectoryPlus| {
-            reply.add(attr.ino, record.behind, &record.name, &time, &attr, generation)
+            reply.add(id, record.behind, &record.name, &time, &attr, generation)
         };
         let full = reply.with(add).unwrap_or(true);
         match told {
@@ -248,7 +249,7 @@ impl Tree {
         if record.is_dots() {
             return record.number;
         }
-        self.inodes.id_of(parent.device, record.number)
+        self.inodes.shown(parent.device, record.number)
     }
 }
 

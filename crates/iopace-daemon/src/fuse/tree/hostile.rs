@@ -67,7 +67,7 @@ pub(crate) fn numbers(bytes: &mut Bytes<'_>) {
         if kind % 4 == 0 && is_known {
             let id = known.remove(&key).expect("it is known");
             taken.remove(&id);
-            numbers.forgotten(key);
+            numbers.forgotten(key, id);
             continue;
         }
         let id = numbers.id_of(key, |id| taken.get(&id).is_some_and(|other| *other != key));
@@ -92,13 +92,40 @@ fn place() -> (OwnedFd, &'static OwnedFd) {
     (open().expect("a directory"), PLACE.get_or_init(|| open().expect("a directory")))
 }
 
+/// By device and number: the number in the mount, generation, lookups and what is forbidden.
+type Model = HashMap<(u64, u64), (u64, u64, u64, Forbids)>;
+
+/// The kernel forgets some lookups of a file; if it knows none by this key, of one that is gone.
+fn forget(
+    inodes: &Inodes,
+    (model, gone): (&mut Model, &mut Vec<(u64, u64)>),
+    key: (u64, u64),
+    count: u8,
+) {
+    let (id, lookups, left) = if let Some(one) = model.get_mut(&key) {
+        let lookups = 1 + u64::from(count) % one.2;
+        one.2 -= lookups;
+        (one.0, lookups, one.2)
+    } else {
+        let Some((id, lookups)) = gone.pop() else { return };
+        (id, lookups, 0)
+    };
+    drop(inodes.forget(id, lookups));
+    if left == 0 {
+        model.retain(|_, one| one.0 != id);
+        assert!(inodes.get(id).is_err());
+    }
+}
+
 /// The inodes that the kernel knows, found under any numbers and types: one for each file as long
 /// as it is known, with what is forbidden kept, and a new generation when it comes again.
 pub(crate) fn known(bytes: &mut Bytes<'_>) {
     let (root, path) = place();
     let Ok(inodes) = Inodes::new(root, usize::from(bytes.byte())) else { return };
     let origin = Origin::of(path.as_fd());
-    let mut model: HashMap<(u64, u64), (u64, u64, u64, Forbids)> = HashMap::new();
+    let mut model = Model::new();
+    // Those whose number is another one's by now, and how often the kernel was told of them.
+    let mut gone: Vec<(u64, u64)> = Vec::new();
     let mut last_generation = 0;
     for _ in 0..STEPS_MAX {
         let Some(kind) = bytes.next() else { break };
@@ -111,25 +138,21 @@ pub(crate) fn known(bytes: &mut Bytes<'_>) {
                 let forbidden = forbids(bytes.byte());
                 let inode = inodes.found(path, &stat, &origin, forbidden);
                 let (id, generation) = (inode.id(), inode.generation);
-                let one = model.entry(key).or_insert((id, generation, 0, Forbids::default()));
-                assert_eq!(one.0, id, "{key:?} has two numbers");
                 // An evicted one of which only the number is the same may be another.
-                assert!(one.1 <= generation && (one.2 > 0 || generation > last_generation));
+                if let Some((old, _, lookups, _)) = model.get(&key).filter(|old| old.0 != id) {
+                    gone.push((*old, *lookups));
+                    model.remove(&key);
+                }
+                let one = model.entry(key).or_insert((id, generation, 0, Forbids::default()));
+                assert_eq!((one.0, one.1), (id, generation), "{key:?} has two numbers");
+                assert!(one.2 > 0 || generation > last_generation);
                 last_generation = last_generation.max(generation);
-                let kept = if one.1 == generation { one.3.and(forbidden) } else { forbidden };
+                let kept = one.3.and(forbidden);
                 assert!(inode.forbidden.get() == inode.forbidden.get().and(kept), "{key:?}");
                 *one = (id, generation, one.2 + 1, kept);
             }
             3 => {
-                let Some(one) = model.get_mut(&key) else { continue };
-                let lookups = 1 + u64::from(bytes.byte()) % one.2;
-                one.2 -= lookups;
-                let (id, left) = (one.0, one.2);
-                drop(inodes.forget(id, lookups));
-                if left == 0 {
-                    model.remove(&key);
-                    assert!(inodes.get(id).is_err());
-                }
+                forget(&inodes, (&mut model, &mut gone), key, bytes.byte());
             }
             4 => inodes.evict(),
             _ => {
@@ -140,10 +163,11 @@ pub(crate) fn known(bytes: &mut Bytes<'_>) {
                 }
             }
         }
-        assert_eq!(inodes.len(), model.len());
+        assert_eq!(inodes.len(), model.len() + gone.len());
         assert!(inodes.open_count() <= inodes.len());
     }
-    let mut ids: Vec<u64> = model.values().map(|one| one.0).collect();
+    let current = model.values().map(|one| one.0);
+    let mut ids: Vec<u64> = current.chain(gone.into_iter().map(|one| one.0)).collect();
     ids.sort_unstable();
     assert!(ids.windows(2).all(|two| two[0] != two[1]), "two files have one number");
 }

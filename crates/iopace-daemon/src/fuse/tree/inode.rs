@@ -56,8 +56,11 @@ pub(crate) struct Inode {
     pub(crate) device: u64,
     /// Its number there, as `st_ino`.
     pub(crate) number: u64,
-    /// Its number in this mount.
+    /// The number by which the kernel asks for it.
     pub(super) id: u64,
+    /// The number that it shows in this mount: the same, unless the kernel still knows a file by it
+    /// that was removed below.
+    pub(super) shown: u64,
     /// Tells two files apart that had the same number one after the other.
     pub(super) generation: u64,
     pub(super) kind: FileType,

@@ -16,8 +16,8 @@
 //!    file, and one whose name is being changed, keep theirs.
 //! 2. A file without a name is not evicted: nothing would find it again.
 //! 3. A file that is found anew under the number of an evicted one is the same only if its handle
-//!    is. Else the evicted one was removed below, and the number is that of a new file: it gets the
-//!    same number in this mount and another generation, by which the kernel tells them apart.
+//!    is. Else the evicted one was removed below, and the number is that of a new file. The kernel
+//!    asks for that one by a number that no file had: a request for the old one may be under way.
 //! 4. The inode evicted is one that was not asked for since the last round (the clock algorithm).
 //!
 //! # Limits
@@ -81,6 +81,7 @@ impl Inodes {
             device: stat.st_dev,
             number: stat.st_ino,
             id: ROOT,
+            shown: ROOT,
             generation: 0,
             kind: FileType::from_raw_mode(stat.st_mode),
             origin: Origin::of(root.as_fd()),
@@ -186,7 +187,7 @@ impl Inodes {
             return None;
         }
         let known = table.known.remove(&id)?;
-        table.numbers.forgotten(known.key());
+        table.numbers.forgotten(known.key(), id);
         match known.body {
             Body::Open(inode) => {
                 table.open_count -= 1;
@@ -294,7 +295,12 @@ impl Inodes {
         self.table().open_count
     }
 
-    /// The number in this mount of a file of a device.
+    /// The number that a file of a device shows in this mount.
+    pub(super) fn shown(&self, device: u64, number: u64) -> u64 {
+        self.table().shown((device, number))
+    }
+
+    /// The number by which the kernel asks for a file of a device.
     pub(super) fn id_of(&self, device: u64, number: u64) -> u64 {
         self.table().id_of((device, number))
     }

@@ -8,6 +8,9 @@
 //!
 //! The last may collide: then the later one is hashed again, and keeps that number as long as the
 //! kernel knows it.
+//!
+//! By the same number the kernel asks for the file, unless it still knows one by it that was
+//! removed below: then it asks for the new file by a number that no file had.
 
 use super::inode::ROOT;
 use std::collections::HashMap;
@@ -36,6 +39,9 @@ pub(super) struct Numbers {
     devices: Vec<u64>,
     /// Files that had to be hashed again.
     moved: HashMap<Key, u64>,
+    /// Files whose numbers were those of others which the kernel knows still, and by which
+    /// numbers it asks for them.
+    replaced: HashMap<Key, u64>,
     counted: u64,
     generation: u64,
 }
@@ -46,7 +52,8 @@ impl Numbers {
         Numbers { own, ..Numbers::default() }
     }
 
-    /// The number of a file; `is_other` says whether the kernel knows another file by a number.
+    /// The number that a file shows; `is_other` says whether the kernel knows another file by
+    /// a number.
     pub(super) fn id_of(&mut self, key: Key, is_other: impl Fn(u64) -> bool) -> u64 {
         if let Some(id) = self.fitting(key) {
             return id;
@@ -57,16 +64,32 @@ impl Numbers {
         (0u64..).map(|attempt| hashed(key, attempt)).find(|id| !is_other(*id)).unwrap_or(HASHED)
     }
 
-    /// The kernel is told of a file by this number.
+    /// A file shows this number.
     pub(super) fn told(&mut self, key: Key, id: u64) {
         if id & HASHED != 0 && id != hashed(key, 0) {
             self.moved.insert(key, id);
         }
     }
 
-    /// The kernel knows it no more.
-    pub(super) fn forgotten(&mut self, key: Key) {
-        self.moved.remove(&key);
+    /// The number by which the kernel asks for a file, if that is not the one that it shows.
+    pub(super) fn asked_by(&self, key: Key) -> Option<u64> {
+        self.replaced.get(&key).copied()
+    }
+
+    /// The kernel knows a file of this key still, which is gone: a number for the new one.
+    pub(super) fn replaced(&mut self, key: Key) -> u64 {
+        let id = self.count();
+        self.replaced.insert(key, id);
+        id
+    }
+
+    /// The kernel knows a file no more that it has asked for by this number.
+    pub(super) fn forgotten(&mut self, key: Key, id: u64) {
+        for ids in [&mut self.moved, &mut self.replaced] {
+            if ids.get(&key) == Some(&id) {
+                ids.remove(&key);
+            }
+        }
     }
 
     fn fitting(&mut self, (device, number): Key) -> Option<u64> {
@@ -139,7 +162,7 @@ mod tests {
         numbers.told(key, second);
         // The other one is gone, and this one is known by its number still.
         assert_eq!(numbers.id_of(key, |_| false), second);
-        numbers.forgotten(key);
+        numbers.forgotten(key, second);
         assert_eq!(numbers.id_of(key, |_| false), first);
     }
 }

@@ -3,6 +3,7 @@
 use super::super::data::{Caller, Kind};
 use super::super::running::{Late, Refuse, Touch};
 use super::attr::nothing;
+use super::inode::Inode;
 use super::names::Entry;
 use super::open::Handle;
 use super::xattr::Value;
@@ -157,12 +158,16 @@ pub(super) fn give<T, R: Refuse + Send>(
     None
 }
 
+/// The number by which the kernel asks for a file from now on.
+fn asked_by(inode: &Inode) -> (INodeNo, Generation) {
+    (INodeNo(inode.id), Generation(inode.generation))
+}
+
 /// A file that the kernel is told of.
 pub(super) fn entry(tree: &Tree, found: io::Result<Entry>, reply: &Late<'_, ReplyEntry>) {
     let untold = give(found, reply, |reply, Entry { inode, attr }| {
-        let generation = Generation(inode.generation);
         let options = &tree.options;
-        reply.entry_with_ttls(&options.attributes, &options.names, &attr, generation);
+        reply.entry_with_ttls(&options.attributes, &options.names, &attr, asked_by(&inode));
     });
     if let Some(Entry { inode, .. }) = untold {
         tree.forget(inode.id, 1);
@@ -189,8 +194,7 @@ pub(super) fn created(
 ) {
     let untold = give(made, reply, |reply, (Entry { inode, attr }, handle)| {
         let time = tree.options.names.min(tree.options.attributes);
-        let generation = Generation(inode.generation);
-        reply.created(&time, &attr, generation, handle.id, handle.flags);
+        reply.created(&time, &attr, asked_by(&inode), handle.id, handle.flags);
     });
     if let Some((Entry { inode, .. }, handle)) = untold {
         tree.release(handle.id);

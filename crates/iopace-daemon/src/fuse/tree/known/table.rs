@@ -33,6 +33,7 @@ pub(super) enum Body {
 #[derive(Debug)]
 pub(super) struct Closed {
     pub(super) address: Address,
+    shown: u64,
     pub(super) generation: u64,
     forbidden: Forbids,
     /// The state that the scheduled path cannot find out again.
@@ -71,7 +72,13 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// The number by which the kernel asks for a file.
     pub(super) fn id_of(&mut self, key: Key) -> u64 {
+        self.numbers.asked_by(key).unwrap_or_else(|| self.shown(key))
+    }
+
+    /// The number that a file shows.
+    pub(super) fn shown(&mut self, key: Key) -> u64 {
         let Table { known, numbers, .. } = self;
         let is_other = |id| known.get(&id).is_some_and(|one: &Known| one.key() != key);
         numbers.id_of(key, is_other)
@@ -98,7 +105,7 @@ impl Table {
     ) -> Arc<Inode> {
         let identity = Identity::of(stat);
         let key = (identity.device, identity.number);
-        let id = self.id_of(key);
+        let (mut id, shown) = (self.id_of(key), self.shown(key));
         if let Some(Known { body: Body::Open(inode), lookups, is_used }) = self.known.get_mut(&id) {
             *lookups += 1;
             *is_used = true;
@@ -107,24 +114,30 @@ impl Table {
         }
         let (mut generation, mut forbidden, mut state) = (None, forbids, None);
         let mut lookups = 1;
+        let is_same = |closed: &Closed| {
+            closed.address.identity == identity
+                && Handle::of(path.as_fd()).is_ok_and(|handle| handle == closed.address.handle)
+        };
+        match self.known.get(&id) {
+            // That one was removed below, and this is another.
+            Some(Known { body: Body::Closed(closed), .. }) if !is_same(closed) => {
+                id = self.numbers.replaced(key);
+            }
+            _ => {}
+        }
         if let Some(Known { body: Body::Closed(closed), lookups: before, .. }) =
             self.known.remove(&id)
         {
             lookups += before;
-            let address = &closed.address;
-            let same = address.identity == identity
-                && Handle::of(path.as_fd()).is_ok_and(|handle| handle == address.handle);
-            // Else that one was removed below, and this is another.
-            if same {
-                generation = Some(closed.generation);
-                forbidden = closed.forbidden.and(forbids);
-                state = closed.state;
-            }
+            generation = Some(closed.generation);
+            forbidden = closed.forbidden.and(forbids);
+            state = closed.state;
         }
         let inode = Arc::new(Inode {
             device: identity.device,
             number: identity.number,
             id,
+            shown,
             generation: generation.unwrap_or_else(|| self.numbers.generation()),
             kind: identity.kind,
             path,
@@ -134,7 +147,7 @@ impl Table {
             state: state.map(|state| *state).unwrap_or_default(),
             hold: leaving.hold(),
         });
-        self.numbers.told(key, id);
+        self.numbers.told(key, shown);
         self.opened(&inode, lookups);
         inode
     }
@@ -159,11 +172,12 @@ impl Table {
         let Known { body: Body::Closed(closed), lookups, .. } = self.known.remove(&id)? else {
             return None;
         };
-        let Closed { address, generation, forbidden, state } = *closed;
+        let Closed { address, shown, generation, forbidden, state } = *closed;
         let inode = Arc::new(Inode {
             device: address.identity.device,
             number: address.identity.number,
             id,
+            shown,
             generation,
             kind: address.identity.kind,
             path,
@@ -216,8 +230,10 @@ impl Table {
         let (device, number) = inode.key();
         let identity = Identity { device, number, kind: inode.kind };
         let address = Address { identity, origin: Arc::clone(&inode.origin), handle };
-        let (generation, forbidden) = (inode.generation, inode.forbidden.get());
-        one.body = Body::Closed(Box::new(Closed { address, generation, forbidden, state: None }));
+        let (shown, generation) = (inode.shown, inode.generation);
+        let forbidden = inode.forbidden.get();
+        let closed = Closed { address, shown, generation, forbidden, state: None };
+        one.body = Body::Closed(Box::new(closed));
         self.open_count -= 1;
         self.closed.push_back(id);
         let Inode { path, state, .. } = Arc::into_inner(inode)?;

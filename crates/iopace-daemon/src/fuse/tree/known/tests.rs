@@ -151,13 +151,20 @@ fn p3_a_number_that_is_used_again_is_that_of_another_file() {
     // The kernel knows the old one still, and asks for it by number.
     assert_eq!(errno(bench.inodes.get(id)), Some(libc::ESTALE));
     let new = bench.find(&format!("new{at}")).unwrap();
-    assert_eq!((new.id, new.number), (id, number));
+    assert_eq!((new.shown, new.number), (id, number));
     assert_ne!(new.generation, generation);
     assert_ne!(Handle::of(new.path.as_fd()).unwrap(), handle);
-    // The kernel forgets both of them by the one number.
+    // A request for the old one, under way since before, does not meet the new one.
+    assert_eq!(errno(bench.inodes.get(id)), Some(libc::ESTALE));
+    let is_new = |inode: &Arc<Inode>| inode.id == new.id && inode.generation == new.generation;
+    assert!(is_new(&bench.inodes.get(new.id).unwrap()));
+    assert!(is_new(&bench.find(&format!("new{at}")).unwrap()));
+    // The old one is forgotten: the new one keeps the number that it has.
     assert!(bench.inodes.forget(id, 1).is_none());
-    assert!(bench.inodes.get(id).is_ok());
-    assert!(bench.inodes.forget(id, 1).is_some());
+    assert!(is_new(&bench.find(&format!("new{at}")).unwrap()));
+    assert!(bench.inodes.forget(new.id, 3).is_some());
+    assert_eq!(bench.inodes.len(), 0);
+    assert_eq!(bench.find(&format!("new{at}")).unwrap().id, id);
 }
 
 /// Something that happens to the files of a directory, by the number of a name.
@@ -235,7 +242,7 @@ fn check(bench: &Bench, steps: &[Step]) {
                             held.push((inode, *was));
                         }
                     }
-                    Ok(_) => {}
+                    Ok(_) => panic!("another file by the number of {was}"),
                     Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE)),
                 }
             }
