@@ -19,7 +19,7 @@ import time
 
 from sqlite_live import WAIT, iopace
 
-PAUSE = 0.002  # seconds between two commits, in which the other side may have its turn
+PAUSE = 0.002  # seconds between two commits, and as long again as the one before has taken
 ENOUGH = 5  # commits of each side
 
 
@@ -29,6 +29,7 @@ def write(path, name, note):
     signal.signal(signal.SIGTERM, lambda *_: end.append(1))
     database = None
     while not end:
+        began = time.monotonic()
         try:
             if database is None:
                 database = sqlite3.connect(path, timeout=1, isolation_level=None)
@@ -44,8 +45,9 @@ def write(path, name, note):
             if said == "locking protocol":
                 database.close()
                 database = None
-        # SLEEP: the other side has its turn.
-        time.sleep(PAUSE)
+        # SLEEP: the other side has its turn. SQLite asks for a lock from time to time and finds it
+        # free by chance: whoever commits without a pause, on a busy machine, keeps others waiting.
+        time.sleep(PAUSE + time.monotonic() - began)
     if database is not None:
         database.close()
 
@@ -161,7 +163,8 @@ def round_(folder, number):
 
     try:
         if elsewhere:
-            ran = iopace("mount", below, view, "--log", log)
+            # A process that cannot be looked at now counts as a writer.
+            ran = iopace("mount", below, view, "--log", log, "--wait=100")
         else:
             start("first").more()
             ran = iopace("mount", below, "--while-written", "--log", log)
