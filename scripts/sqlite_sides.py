@@ -163,8 +163,8 @@ def round_(folder, number):
 
     try:
         if elsewhere:
-            # A process that cannot be looked at now counts as a writer.
-            ran = iopace("mount", below, view, "--log", log, "--wait=100")
+            # Nobody writes yet. But a process that cannot be looked at in time counts as a writer.
+            ran = iopace("mount", below, view, "--while-written", "--log", log)
         else:
             start("first").more()
             ran = iopace("mount", below, "--while-written", "--log", log)
