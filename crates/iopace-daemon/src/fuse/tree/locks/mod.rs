@@ -123,8 +123,8 @@ impl Locks {
 
     /// Answers one who does not wait for the blocker.
     fn refuse(&self, wish: &Wish, blocker: Blocker, late: &Late<'_, ReplyEmpty>) {
-        answer(late, Err(io::Error::from_raw_os_error(libc::EAGAIN)));
         self.say(wish, blocker);
+        answer(late, Err(io::Error::from_raw_os_error(libc::EAGAIN)));
     }
 
     /// Says it if somebody past the mount shares the memory that was asked for.
