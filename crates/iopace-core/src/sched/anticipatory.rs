@@ -43,6 +43,7 @@
 //! (antic_expire 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait;
 //! FreeBSD gsched_as: the batch of 8 MiB.
 
+use super::ordered::Ordered;
 use super::sorted::{Sorted, by_arrival};
 use super::tasks::TaskStats;
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
@@ -165,7 +166,7 @@ pub struct Anticipatory {
     config: Config,
     sorted: Sorted,
     /// By arrival: when, whose, and where.
-    fifo: BTreeMap<u64, (Instant, TaskId, Bytes)>,
+    fifo: Ordered<u64, (Instant, TaskId, Bytes)>,
     tasks: BTreeMap<TaskId, Task>,
     batch: Option<Batch>,
     in_flight: u32,
@@ -183,7 +184,7 @@ impl Anticipatory {
         Anticipatory {
             config: Config::new(params),
             sorted: Sorted::default(),
-            fifo: BTreeMap::new(),
+            fifo: Ordered::default(),
             tasks: BTreeMap::new(),
             batch: None,
             in_flight: 0,
@@ -197,16 +198,16 @@ impl Anticipatory {
 
     /// Whether the oldest request has waited too long.
     fn has_expired(&self, now: Instant) -> bool {
-        let oldest = self.fifo.first_key_value();
+        let oldest = self.fifo.first();
         now >= self.next_expiry
-            && oldest.is_some_and(|(_, (arrived, ..))| now.since(*arrived) > self.config.expire)
+            && oldest.is_some_and(|(_, (arrived, ..))| now.since(arrived) > self.config.expire)
     }
 
     /// When the oldest request will have waited too long.
     fn expires_at(&self) -> Instant {
-        let oldest = self.fifo.first_key_value();
+        let oldest = self.fifo.first();
         oldest.map_or(Instant::NEVER, |(_, (arrived, ..))| {
-            (*arrived + self.config.expire + Nanos(1)).max(self.next_expiry)
+            (arrived + self.config.expire + Nanos(1)).max(self.next_expiry)
         })
     }
 
@@ -239,10 +240,10 @@ impl Anticipatory {
     /// The key of the request that goes next out of order: one that is too old, or one of another
     /// task when the one in service has had its batch.
     fn out_of_order(&mut self, now: Instant) -> Option<(Bytes, u64)> {
-        let key = |(sequence, entry): (&u64, &(Instant, TaskId, Bytes))| (entry.2, *sequence);
+        let key = |(sequence, entry): (u64, (Instant, TaskId, Bytes))| (entry.2, sequence);
         if self.has_expired(now) {
             self.next_expiry = now + self.config.expire;
-            return self.fifo.first_key_value().map(key);
+            return self.fifo.first().map(key);
         }
         let config = self.config;
         let batch = self.batch.as_mut().filter(|batch| batch.is_over(now, &config))?;

@@ -31,13 +31,13 @@
 //! takes 0 for `writes_starved`, too, and then serves no read as long as writes wait; here 1 is the
 //! least, which is one batch of each in turn.
 
+use super::ordered::Ordered;
 use super::sorted::{Sorted, by_arrival};
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
 use crate::request::Request;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
-use std::collections::BTreeMap;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -91,7 +91,7 @@ static PARAMS: [ParamSpec; 4] = [
 struct Direction {
     sorted: Sorted,
     /// By arrival: when each is past its deadline, and where it is.
-    fifo: BTreeMap<u64, (Instant, Bytes)>,
+    fifo: Ordered<u64, (Instant, Bytes)>,
 }
 
 /// A direction as an index.
@@ -167,9 +167,9 @@ impl Deadline {
 
     fn begin(&mut self, now: Instant) -> Option<Request> {
         let direction = self.choose();
-        let oldest = self.directions[direction].fifo.first_key_value();
+        let oldest = self.directions[direction].fifo.first();
         let expired = oldest.filter(|(_, (deadline, _))| *deadline <= now);
-        let from = expired.map(|(sequence, (_, offset))| (*offset, *sequence));
+        let from = expired.map(|(sequence, (_, offset))| (offset, sequence));
         self.expired_count += u64::from(from.is_some());
         self.batches_count += 1;
         self.batch = (direction, 1);

@@ -75,6 +75,7 @@
 //! eligible virtual deadline first" (1995), and Linux kernel/sched/fair.c since 6.6 (lag on a new
 //! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
 
+use super::ordered::Ordered;
 use super::sorted::by_arrival;
 use super::{Algorithm, CounterSpec, Params, Scheduler};
 use crate::group::Settings;
@@ -89,13 +90,14 @@ use guarantee::Guarantees;
 use queue::Table;
 use roster::{Roster, Task};
 use service::Service;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use tree::Charge;
 
 mod config;
 mod cost;
 mod forest;
 mod guarantee;
+mod heap;
 mod queue;
 mod roster;
 mod service;
@@ -124,7 +126,7 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 const AHEAD_MAX: Nanos = Nanos::from_secs(2);
 
 /// A request at the device.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Flying {
     task: u32,
     kind: Kind,
@@ -143,7 +145,7 @@ pub struct Fair {
     reserved: VecDeque<(Request, u32)>,
     guarantees: Guarantees,
     /// By arrival number.
-    flying: BTreeMap<u64, Flying>,
+    flying: Ordered<u64, Flying>,
     /// The one at the device, if it has been alone there since it started.
     alone: Option<u64>,
     model: Model,
@@ -171,7 +173,7 @@ impl Fair {
             roster: Roster::default(),
             reserved: VecDeque::new(),
             guarantees: Guarantees::default(),
-            flying: BTreeMap::new(),
+            flying: Ordered::default(),
             alone: None,
             model: Model::new(),
             mean: 0,

@@ -16,6 +16,7 @@ pub mod elevator;
 pub mod fair;
 pub mod fifo;
 pub(crate) mod guard;
+mod ordered;
 pub mod params;
 pub mod registry;
 pub mod rr;

@@ -5,8 +5,8 @@ use super::queue::Line;
 use super::tree::Index;
 use crate::limits::TASKS_MAX;
 use crate::request::{GroupId, TaskId};
+use crate::sched::ordered::Ordered;
 use crate::time::{Instant, Nanos};
-use std::collections::BTreeMap;
 
 /// A task without requests is forgotten after this long (geom_sched's expire_secs).
 pub(super) const EXPIRE: Nanos = Nanos::from_secs(10);
@@ -33,7 +33,7 @@ pub(super) struct Task {
 pub(super) struct Roster {
     tasks: Vec<Task>,
     free: Vec<u32>,
-    by_key: BTreeMap<Key, u32>,
+    by_key: Ordered<Key, u32>,
     /// The task to look at next for one to forget.
     hand: usize,
     /// This one is not forgotten.
@@ -71,7 +71,7 @@ impl Roster {
     /// new ones.
     pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
         self.forget_one(forest, now, EXPIRE);
-        if let Some(&task) = self.by_key.get(&key) {
+        if let Some(task) = self.by_key.get(&key) {
             return task;
         }
         for _ in 0..FORGET_STEPS {
@@ -93,9 +93,12 @@ impl Roster {
 
     /// Forgets the idle tasks of a group.
     pub(super) fn leave(&mut self, forest: &mut Forest, group: GroupId) {
-        let all = (group, TaskId(0))..=(group, TaskId(u64::MAX));
-        let tasks: Vec<u32> = self.by_key.range(all).map(|(_, &task)| task).collect();
-        tasks.into_iter().for_each(|task| self.forget(forest, task));
+        let mut at = (group, TaskId(0));
+        while let Some((key, task)) = self.by_key.from(&at).filter(|(key, _)| key.0 == group) {
+            self.forget(forest, task);
+            let Some(next) = key.1.0.checked_add(1) else { break };
+            at = (group, TaskId(next));
+        }
     }
 
     /// Looks at one task and forgets it if it was not heard of for `age`.

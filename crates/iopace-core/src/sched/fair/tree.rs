@@ -9,22 +9,20 @@
 //!   idle (by S): no work, but ahead of V: still a member   nothing left to do, to idle or out
 //! ```
 //! V only has to be compared with the least start (who becomes eligible) and the least idle S (who
-//! is forgotten). The heaps have four children per node: half as many levels as two, and the
-//! children share a cache line.
+//! is forgotten).
 //!
 //! Virtual times are nanoseconds of device time times 2^16 over weight, modulo 2^64, compared by
 //! the sign of their difference. A second is 2^46 at weight one, and no two members are minutes
 //! apart, so the sign is right although V itself wraps around after days. What a division leaves
 //! over is kept and added to the next.
 
+use super::heap::Heap;
+
 /// The place of an entity in the arena.
 pub(super) type Index = u32;
 
 /// Bits of a virtual time below one nanosecond at weight one.
 const SHIFT: u32 = 16;
-
-/// Children of a heap's node.
-const ARITY: usize = 4;
 
 /// Whether virtual time `a` is later than `b`.
 fn is_after(a: u64, b: u64) -> bool {
@@ -64,7 +62,7 @@ pub(super) struct Entity {
     weight: u32,
     place: Place,
     /// Its place in the heap.
-    at: u32,
+    pub(super) at: u32,
 }
 
 impl Entity {
@@ -81,81 +79,6 @@ impl Entity {
     /// Its present weight.
     pub(super) fn weight(&self) -> u32 {
         self.weight
-    }
-}
-
-/// Entities by a virtual time, least first; equal ones by index.
-#[derive(Debug, Default)]
-struct Heap(Vec<(u64, Index)>);
-
-impl Heap {
-    fn first(&self) -> Option<(u64, Index)> {
-        self.0.first().copied()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn push(&mut self, entities: &mut [Entity], key: u64, index: Index) {
-        self.0.push((key, index));
-        self.up(entities, self.0.len() - 1);
-    }
-
-    fn remove(&mut self, entities: &mut [Entity], at: u32) {
-        let at = at as usize;
-        self.0.swap_remove(at);
-        if at < self.0.len() {
-            self.settle(entities, at);
-        }
-    }
-
-    fn rekey(&mut self, entities: &mut [Entity], at: u32, key: u64) {
-        self.0[at as usize].0 = key;
-        self.settle(entities, at as usize);
-    }
-
-    /// Whether the node at `a` goes before the one at `b`.
-    fn is_before(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (self.0[a], self.0[b]);
-        is_after(b.0, a.0) || (a.0 == b.0 && a.1 < b.1)
-    }
-
-    fn settle(&mut self, entities: &mut [Entity], at: usize) {
-        let at = self.up(entities, at);
-        self.down(entities, at);
-    }
-
-    fn up(&mut self, entities: &mut [Entity], mut at: usize) -> usize {
-        while at > 0 {
-            let parent = (at - 1) / ARITY;
-            if !self.is_before(at, parent) {
-                break;
-            }
-            self.0.swap(at, parent);
-            self.note(entities, at);
-            at = parent;
-        }
-        self.note(entities, at);
-        at
-    }
-
-    fn down(&mut self, entities: &mut [Entity], mut at: usize) {
-        loop {
-            let first = at * ARITY + 1;
-            let children = first..(first + ARITY).min(self.0.len());
-            let least = children.reduce(|a, b| if self.is_before(b, a) { b } else { a });
-            let Some(least) = least.filter(|&least| self.is_before(least, at)) else { break };
-            self.0.swap(at, least);
-            self.note(entities, at);
-            at = least;
-        }
-        self.note(entities, at);
-    }
-
-    /// Tells an entity where it is.
-    fn note(&self, entities: &mut [Entity], at: usize) {
-        entities[self.0[at].1 as usize].at = at as u32;
     }
 }
 

@@ -3,6 +3,7 @@
 use super::super::*;
 use crate::group::{Class, Weight};
 use crate::request::{Extent, Op, RequestId, Submit, Tag, TaskId};
+use std::collections::BTreeMap;
 
 /// What a request costs.
 #[derive(Clone, Copy, Debug)]
