@@ -264,15 +264,17 @@ impl Engine {
     /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
     /// its wait was for a limit.
     fn admitted(&mut self, id: RequestId, reserved: bool, budget: Nanos) {
-        if self.is_nothing_for_the_disk(id) {
+        let entry = self.ledger.get(id).expect("who is admitted exists");
+        if entry.is_nothing_for_the_disk() {
             return self.end_admitted(id, budget);
         }
-        let entry = self.ledger.admitted(id);
+        let stand = entry.stand();
+        let entry = self.ledger.advance(id, stand);
         entry.admitted = self.now;
         entry.budget = budget;
         entry.queued = self.accounting.queued(entry.task);
         entry.reserved = reserved;
-        if entry.state == State::Held {
+        if stand == State::Held {
             return self.barriers.push_back(id);
         }
         let is_pushed = self.sched.push(self.now, || entry.token(id));
@@ -325,7 +327,7 @@ impl Engine {
             self.fail_over(Fault::Forgot);
             return None;
         }
-        self.ledger.assert_conserved();
+        self.ledger.check_conserved();
         self.drained = true;
         self.reason = reason;
         Some(at.min(self.admit_again.0).min(self.targets.next()).min(self.memory.next(self.now)))

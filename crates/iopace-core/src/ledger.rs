@@ -3,7 +3,7 @@
 //! A scheduler holds tokens; the ledger holds the truth. Whatever a scheduler loses, invents or
 //! takes down with it in a panic, the requests are recovered from here, in arrival order.
 //!
-//! The conservation law, checked after every step:
+//! The conservation law, checked after every step in debug builds:
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
@@ -73,6 +73,19 @@ impl Entry {
         Request::new(id, self.submit, self.arrived).reserved(self.reserved)
     }
 
+    /// Where it stands with its slot: in the scheduler, or, if it is a flush, held.
+    #[inline]
+    pub(crate) fn stand(&self) -> State {
+        if self.submit.op == Op::Flush { State::Held } else { State::Queued }
+    }
+
+    /// Whether it moves no bytes and is no flush: an operation that only limits count.
+    #[inline]
+    pub(crate) fn is_nothing_for_the_disk(&self) -> bool {
+        let Submit { op, extent, .. } = self.submit;
+        extent.is_empty() && op != Op::Flush && self.run.is_none()
+    }
+
     /// Time by reason if it finishes at `now`; the parts sum to the total exactly.
     pub(crate) fn times(&self, now: Instant) -> StageTimes {
         let queued = self.started.since(self.admitted);
@@ -96,6 +109,9 @@ impl Entry {
 
 /// The arrival number of a place without a request.
 const VACANT: u64 = u64::MAX;
+
+/// Release builds look at the conservation law once for so many requests.
+const CHECKED_EVERY: u64 = 64;
 
 /// All requests that exist in the engine.
 #[derive(Debug, Default)]
@@ -163,13 +179,6 @@ impl Ledger {
         (entry.sequence == id.sequence).then_some(entry)
     }
 
-    /// A request has its slot: into the scheduler with it, or, if it is a flush, to be held.
-    #[inline]
-    pub(crate) fn admitted(&mut self, id: RequestId) -> &mut Entry {
-        let is_flush = self.entries[id.slot as usize].submit.op == Op::Flush;
-        self.advance(id, if is_flush { State::Held } else { State::Queued })
-    }
-
     /// Moves a request on and gives its entry for the rest of the bookkeeping.
     #[inline]
     pub(crate) fn advance(&mut self, id: RequestId, to: State) -> &mut Entry {
@@ -181,12 +190,17 @@ impl Ledger {
         entry
     }
 
-    /// Takes a finished request out. Its entry can be read until the next one enters.
+    /// Takes a finished request out of where it stands. Its entry can be read until the next one
+    /// enters.
     #[inline]
-    pub(crate) fn leave(&mut self, id: RequestId) -> &Entry {
-        let entry = &mut self.entries[id.slot as usize];
-        assert_eq!(entry.sequence, id.sequence, "a request of the past was finished");
-        self.counts[entry.state as usize] -= 1;
+    pub(crate) fn leave(&mut self, id: RequestId, from: State) -> &Entry {
+        let entry = self.entries.get_mut(id.slot as usize);
+        let entry = entry.filter(|entry| entry.sequence == id.sequence && entry.state == from);
+        let entry = entry.unwrap_or_else(|| match from {
+            State::InFlight => panic!("completed {id:?}, which is not in flight"),
+            _ => panic!("ended {id:?}, which is not {from:?}"),
+        });
+        self.counts[from as usize] -= 1;
         self.finished_count += 1;
         entry.sequence = VACANT;
         self.free.push(id.slot);
@@ -229,9 +243,17 @@ impl Ledger {
         (self.submitted_count, self.finished_count)
     }
 
-    /// The conservation law.
+    /// Looks at the conservation law: after every step in debug builds, now and then in others, as
+    /// once broken it stays broken.
     #[inline]
-    pub(crate) fn assert_conserved(&self) {
+    pub(crate) fn check_conserved(&self) {
+        if cfg!(debug_assertions) || self.finished_count.is_multiple_of(CHECKED_EVERY) {
+            self.assert_conserved();
+        }
+    }
+
+    #[inline(never)]
+    fn assert_conserved(&self) {
         let standing: u64 = self.counts.iter().sum();
         assert_eq!(
             self.submitted_count,

@@ -1,6 +1,6 @@
 //! Counts of what a device did. Whole numbers; nothing here decides anything.
 
-use crate::request::{Op, Outcome, Stage, StageTimes};
+use crate::request::{Op, Outcome, Stage, StageTimes, Submit};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -10,6 +10,32 @@ mod tasks;
 pub use histogram::{Histogram, LogHistogram, SmallHistogram};
 pub use tasks::TaskAccount;
 pub(crate) use tasks::{TaskPlace, Tasks};
+
+/// A request that has ended, as it is counted: what several accounts need of it, found out once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished<'a> {
+    op: Op,
+    size: Bytes,
+    is_done: bool,
+    /// Whether a task waited for it.
+    pub(crate) sync: bool,
+    times: &'a StageTimes,
+    pub(crate) total: Nanos,
+    /// Time in each stage; none in the first, which only buffered writes go through.
+    stages: [Nanos; Stage::ALL.len()],
+}
+
+impl<'a> Finished<'a> {
+    /// What has ended, how, and where its time went.
+    #[inline]
+    pub(crate) fn new(submit: &Submit, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
+        let Submit { op, extent, sync, .. } = *submit;
+        let stages = [Nanos::ZERO, times.admit(), times.sched(), times.window, times.disk];
+        let total = stages[1] + stages[2] + stages[3] + stages[4];
+        let is_done = outcome == Outcome::Ok;
+        Finished { op, size: extent.len(), is_done, sync, times, total, stages }
+    }
+}
 
 /// A histogram for each stage of the times that are not zero, each made with the first of them. How
 /// many times were zero is the number of requests less what was counted: buffered writes
@@ -35,12 +61,21 @@ impl<const SUB: usize> StageHistograms<SUB> {
 
     /// Counts what one request spent.
     #[inline]
-    pub(crate) fn record(&mut self, times: &StageTimes) {
-        for stage in Stage::ALL {
-            let time = times.by_stage(stage);
-            if time > Nanos::ZERO {
-                self.stages[stage as usize].get_or_insert_with(LogHistogram::empty).record(time);
-            }
+    pub(crate) fn record(&mut self, finished: &Finished<'_>) {
+        for stage in [Stage::Admit, Stage::Sched, Stage::Window, Stage::Disk] {
+            self.add(stage, finished.stages[stage as usize]);
+        }
+    }
+
+    /// Counts what a buffered write waited for.
+    pub(crate) fn paced(&mut self, waited: &StageTimes) {
+        self.add(Stage::Pace, waited.pace());
+    }
+
+    #[inline]
+    fn add(&mut self, stage: Stage, time: Nanos) {
+        if time > Nanos::ZERO {
+            self.stages[stage as usize].get_or_insert_with(LogHistogram::empty).record(time);
         }
     }
 }
@@ -93,28 +128,24 @@ pub struct OpCounts {
 }
 
 impl OpCounts {
-    /// Counts one finished request; `sync`: a task waited for it.
+    /// Counts one finished request.
     #[inline]
-    pub(crate) fn finish(
-        &mut self,
-        (op, size, outcome): (Op, Bytes, Outcome),
-        times: &StageTimes,
-        sync: bool,
-    ) {
-        let (ios, bytes) = match op {
+    pub(crate) fn finish(&mut self, finished: &Finished<'_>) {
+        let (ios, bytes) = match finished.op {
             Op::Read | Op::Cache => (&mut self.reads_count, &mut self.read),
             Op::Write | Op::WriteZeroes => (&mut self.writes_count, &mut self.written),
             Op::Trim => (&mut self.discards_count, &mut self.discarded),
             Op::Flush => (&mut self.flushes_count, &mut self.written),
         };
         *ios += 1;
-        match outcome {
-            Outcome::Ok => *bytes += size,
-            Outcome::Failed(_) | Outcome::Refused => self.failed_count += 1,
+        if finished.is_done {
+            *bytes += finished.size;
+        } else {
+            self.failed_count += 1;
         }
-        self.stages.add_behind_pace(times);
-        if !sync {
-            self.unawaited.add_behind_pace(times);
+        self.stages.add_behind_pace(finished.times);
+        if !finished.sync {
+            self.unawaited.add_behind_pace(finished.times);
         }
     }
 
@@ -192,34 +223,29 @@ pub struct DeviceStats {
 }
 
 impl DeviceStats {
-    /// Counts one finished request.
+    /// Counts one finished request. `by_stage`: its times count in histograms by stage as well.
     #[inline]
-    pub(crate) fn finish(
-        &mut self,
-        (op, size, outcome): (Op, Bytes, Outcome),
-        times: &StageTimes,
-        by_stage: bool,
-    ) {
-        let direction = match op {
+    pub(crate) fn finish(&mut self, finished: &Finished<'_>, by_stage: bool) {
+        let direction = match finished.op {
             Op::Read | Op::Cache => &mut self.read,
             Op::Write | Op::Trim | Op::WriteZeroes => &mut self.write,
             Op::Flush => &mut self.flush,
         };
         direction.finished_count += 1;
-        match outcome {
-            Outcome::Ok => direction.bytes += size,
-            Outcome::Failed(_) | Outcome::Refused => direction.failed_count += 1,
+        if finished.is_done {
+            direction.bytes += finished.size;
+        } else {
+            direction.failed_count += 1;
         }
-        direction.latency.record(times.total());
-        self.stages.add_behind_pace(times);
+        direction.latency.record(finished.total);
         if by_stage {
-            self.by_stage.record(times);
+            self.by_stage.record(finished);
         }
     }
 
-    /// Counts a buffered write that is over.
-    pub(crate) fn paced(&mut self, waited: &StageTimes) {
-        self.paced_count += 1;
-        self.stages.add(waited);
+    /// With what the account of the root counts for the device, too.
+    pub(crate) fn with_root(&self, root: &OpCounts) -> DeviceStats {
+        let OpCounts { paced_count, buffered, stages, .. } = *root;
+        DeviceStats { paced_count, buffered, stages, ..self.clone() }
     }
 }

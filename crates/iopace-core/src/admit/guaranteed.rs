@@ -106,8 +106,8 @@ impl Admission for GuaranteedSlots {
         self.tree.forget_buffered(now);
     }
 
-    fn release(&mut self, now: Instant, ask: Ask) {
-        self.tree.release(now, ask.group, self.tree.taken() >= self.nr_requests);
+    fn release(&mut self, now: Instant, group: GroupId, _sync: bool) {
+        self.tree.release(now, group, self.tree.taken() >= self.nr_requests);
     }
 
     fn slots(&self) -> (u32, u32) {

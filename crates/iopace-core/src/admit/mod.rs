@@ -118,8 +118,8 @@ pub trait Admission: fmt::Debug + Send {
     /// The door holds no limits any more.
     fn forget_buffered(&mut self, _now: Instant) {}
 
-    /// A request that was admitted has finished: its slot is free again.
-    fn release(&mut self, now: Instant, ask: Ask);
+    /// A request of the group that was admitted has finished: its slot is free again.
+    fn release(&mut self, now: Instant, group: GroupId, sync: bool);
 
     /// How many slots there are and how many are taken.
     fn slots(&self) -> (u32, u32);

@@ -113,17 +113,17 @@ impl Pool {
         true
     }
 
-    fn release(&mut self, ask: &Ask, cap: u32) {
+    fn release(&mut self, group: GroupId, cap: u32) {
         assert!(self.taken > 0, "a slot was given back that nobody took");
         self.taken -= 1;
-        let share = self.shares.get_mut(&ask.group).expect("it took one");
+        let share = self.shares.get_mut(&group).expect("it took one");
         share.taken -= 1;
         if share.taken < cap {
             share.wake = true;
             share.full = false;
         }
         if share.taken == 0 && share.line.is_empty() {
-            self.shares.remove(&ask.group);
+            self.shares.remove(&group);
         }
         let starved = |share: &&mut Share| share.taken == 0 && !share.line.is_empty();
         if let Some(share) = self.shares.values_mut().find(starved) {
@@ -229,9 +229,9 @@ impl Admission for PlainSlots {
         }
     }
 
-    fn release(&mut self, _now: Instant, ask: Ask) {
-        let cap = self.cap(ask.group);
-        self.pools[usize::from(ask.sync)].release(&ask, cap);
+    fn release(&mut self, _now: Instant, group: GroupId, sync: bool) {
+        let cap = self.cap(group);
+        self.pools[usize::from(sync)].release(group, cap);
     }
 
     fn slots(&self) -> (u32, u32) {

@@ -14,8 +14,8 @@
 //! than the time that it was queued with a full window.
 
 use crate::ledger::{Entry, Queued};
-use crate::request::{GroupId, Op, Outcome, StageTimes, TaskId};
-use crate::stats::{TaskAccount, TaskPlace, Tasks};
+use crate::request::{GroupId, StageTimes, TaskId};
+use crate::stats::{Finished, TaskAccount, TaskPlace, Tasks};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
@@ -77,16 +77,10 @@ impl Accounting {
     }
 
     /// A request has ended.
-    pub(super) fn finished(
-        &mut self,
-        now: Instant,
-        place: TaskPlace,
-        moved: (Op, Bytes, Outcome),
-        times: &StageTimes,
-        sync: bool,
-    ) {
+    #[inline]
+    pub(super) fn finished(&mut self, now: Instant, place: TaskPlace, finished: &Finished<'_>) {
         if self.is_on {
-            self.tasks.finished(now, place, moved, times, sync);
+            self.tasks.finished(now, place, finished);
         }
     }
 

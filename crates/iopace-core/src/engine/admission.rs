@@ -1,7 +1,7 @@
 //! Stage 2 at work: requests at the door, and those that have nothing to do behind it.
 
 use super::{Engine, Finish, Output};
-use crate::admit::{Admit, Ask};
+use crate::admit::Admit;
 use crate::ledger::State;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::request::{Op, Outcome, RequestId, Submit};
@@ -57,14 +57,6 @@ impl Engine {
         }
     }
 
-    /// Whether it moves no bytes and is no flush: an operation that only limits count.
-    pub(super) fn is_nothing_for_the_disk(&self, id: RequestId) -> bool {
-        self.ledger.get(id).is_some_and(|entry| {
-            let Submit { op, extent, .. } = entry.submit;
-            extent.is_empty() && op != Op::Flush && entry.run.is_none()
-        })
-    }
-
     /// Ends what has nothing to do behind this stage: its slot is free again at once. Of its wait,
     /// `budget` was for a limit.
     #[cold]
@@ -72,10 +64,10 @@ impl Engine {
         let now = self.now;
         let entry = self.ledger.advance(id, State::Waiting);
         (entry.admitted, entry.started, entry.budget) = (now, now, budget);
-        let entry = *self.ledger.leave(id);
+        let entry = *self.ledger.leave(id, State::Waiting);
         let times = entry.times(now);
         let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
-        self.admit.release(now, Ask::new(id, &entry.submit));
+        self.admit.release(now, group, sync);
         let outcome = Outcome::Ok;
         self.groups.started(now, group, sync);
         self.count(&entry.submit, entry.task, outcome, &times);

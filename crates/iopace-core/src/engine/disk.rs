@@ -1,10 +1,9 @@
 //! Stage 4: requests to the device and back.
 
 use super::{Engine, Finish, Output, Start};
-use crate::admit::Ask;
 use crate::ledger::{Entry, State};
 use crate::request::{DiskError, Done, Op, Outcome, RequestId, StageTimes, Submit};
-use crate::stats::TaskPlace;
+use crate::stats::{Finished, TaskPlace};
 use crate::window;
 
 impl Engine {
@@ -34,9 +33,7 @@ impl Engine {
 
     /// The device has finished a request.
     pub(super) fn completed(&mut self, id: RequestId, outcome: Outcome) {
-        let state = self.ledger.get(id).map(|entry| entry.state);
-        assert_eq!(state, Some(State::InFlight), "completed {id:?}, which is not in flight");
-        let entry = self.ledger.leave(id);
+        let entry = self.ledger.leave(id, State::InFlight);
         let times = entry.times(self.now);
         let Entry { submit, started, epoch, run, task: account, written, .. } = *entry;
         let Submit { tag, task, group, op, extent, sync, .. } = submit;
@@ -44,7 +41,7 @@ impl Engine {
         let lost = written.1 && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
         let ok = outcome == Outcome::Ok;
-        self.admit.release(self.now, Ask::new(id, &submit));
+        self.admit.release(self.now, group, sync);
         self.count(&submit, account, outcome, &times);
         self.followed(id, &times);
         if sync {
@@ -77,11 +74,10 @@ impl Engine {
         outcome: Outcome,
         times: &StageTimes,
     ) {
-        let Submit { group, op, extent, sync, .. } = *submit;
-        let moved = (op, extent.len(), outcome);
+        let finished = Finished::new(submit, outcome, times);
         let by_stage = self.accounting.is_on();
-        self.groups.finished(self.now, group, moved, (times, sync, by_stage));
-        self.stats.finish(moved, times, by_stage);
-        self.accounting.finished(self.now, task, moved, times, sync);
+        self.groups.finished(self.now, submit.group, &finished, by_stage);
+        self.stats.finish(&finished, by_stage);
+        self.accounting.finished(self.now, task, &finished);
     }
 }

@@ -253,7 +253,6 @@ impl Engine {
         if ok {
             self.accounting.buffered(now, write.place, size);
             self.groups.buffered(group, size);
-            self.stats.buffered += size;
             let background = self.groups.write_limit(group).map(limited_background);
             memory.flusher.set_background(group, background);
             let fresh = memory.flusher.wrote(now, Owner { task, group }, extent, promised);
@@ -286,11 +285,10 @@ impl Engine {
         let (group, waited) = (write.group, &write.waited);
         self.followed_write(write);
         self.groups.wrote(self.now, group, waited);
-        self.stats.paced(waited);
         self.accounting.paced(self.now, write.place, waited);
         if self.accounting.is_on() {
-            self.groups.by_stage(group, waited);
-            self.stats.by_stage.record(waited);
+            self.groups.paced_by_stage(group, waited);
+            self.stats.by_stage.paced(waited);
         }
     }
 

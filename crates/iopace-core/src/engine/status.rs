@@ -31,8 +31,9 @@ impl Engine {
     }
 
     /// What the device did since the beginning.
-    pub fn stats(&self) -> &DeviceStats {
-        &self.stats
+    pub fn stats(&self) -> DeviceStats {
+        let root = self.groups.get(GroupId::ROOT).expect("the root stays");
+        self.stats.with_root(&root.counts)
     }
 
     /// What tasks did: of those that have something here or had at `since` or later, in no order

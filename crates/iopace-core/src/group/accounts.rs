@@ -4,8 +4,8 @@
 use super::pressure::Pressure;
 use super::{Rates, Settings};
 use crate::flush::PAGE;
-use crate::request::{GroupId, Op, Outcome, StageTimes};
-use crate::stats::{Histogram, OpCounts, StageHistograms};
+use crate::request::{GroupId, StageTimes};
+use crate::stats::{Finished, Histogram, OpCounts, StageHistograms};
 use crate::time::Instant;
 use crate::units::Bytes;
 use core::num::NonZeroU64;
@@ -172,30 +172,30 @@ impl Accounts {
         &mut self,
         now: Instant,
         id: GroupId,
-        moved: (Op, Bytes, Outcome),
-        (times, sync, by_stage): (&StageTimes, bool, bool),
+        finished: &Finished<'_>,
+        by_stage: bool,
     ) {
         let own = |account: &mut Account| account.live_count -= 1;
         self.up(id, own, |id, account| {
             account.below_count -= 1;
-            account.counts.finish(moved, times, sync);
-            if sync {
+            account.counts.finish(finished);
+            if finished.sync {
                 account.pressure.finished(now);
-                account.latency.get_or_insert_with(Histogram::empty).record(times.total());
+                account.latency.get_or_insert_with(Histogram::empty).record(finished.total);
             }
             // The histograms of the root are those of the device.
             if by_stage && id != GroupId::ROOT {
-                account.by_stage.record(times);
+                account.by_stage.record(finished);
             }
         });
     }
 
     /// Counts the times of a buffered write that is over in the histograms of the group and all
     /// above it but the root: there they are those of the device.
-    pub(crate) fn by_stage(&mut self, mut id: GroupId, times: &StageTimes) {
+    pub(crate) fn paced_by_stage(&mut self, mut id: GroupId, waited: &StageTimes) {
         while id != GroupId::ROOT {
             let account = self.ensure(id);
-            account.by_stage.record(times);
+            account.by_stage.paced(waited);
             id = account.parent;
         }
     }

@@ -5,9 +5,9 @@
 //! table of chains with a multiplicative hash; nothing is listed in the order of that table, so
 //! that the hash can reach no output.
 
-use super::{OpCounts, SmallHistogram};
+use super::{Finished, OpCounts, SmallHistogram};
 use crate::limits::TASK_ACCOUNTS_MAX;
-use crate::request::{GroupId, Op, Outcome, StageTimes, TaskId};
+use crate::request::{GroupId, StageTimes, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use core::ops::Range;
@@ -188,19 +188,13 @@ impl Tasks {
         slot.own
     }
 
-    /// A request of the task has ended; `sync`: it waited for it.
-    pub(crate) fn finished(
-        &mut self,
-        now: Instant,
-        place: TaskPlace,
-        moved: (Op, Bytes, Outcome),
-        times: &StageTimes,
-        sync: bool,
-    ) {
+    /// A request of the task has ended.
+    #[inline]
+    pub(crate) fn finished(&mut self, now: Instant, place: TaskPlace, finished: &Finished<'_>) {
         let account = &mut self.slot(place.0).account;
-        account.counts.finish(moved, times, sync);
-        if sync {
-            account.latency.record(times.total());
+        account.counts.finish(finished);
+        if finished.sync {
+            account.latency.record(finished.total);
         }
         self.ended(now, place);
     }

@@ -309,7 +309,7 @@ impl Core {
         let inner = self.lock();
         DeviceStatus {
             engine: inner.engine.status(),
-            stats: inner.engine.stats().clone(),
+            stats: inner.engine.stats(),
             cached_reads_count: 0,
             buffered_writes_count: inner.buffered_writes_count,
             hold_up: inner.hold_up.clone(),

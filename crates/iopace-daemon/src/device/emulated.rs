@@ -364,7 +364,7 @@ impl Device for EmulatedDevice {
         let engine = inner.machine.engine();
         DeviceStatus {
             engine: engine.status(),
-            stats: engine.stats().clone(),
+            stats: engine.stats(),
             cached_reads_count: self.cached_reads.load(Relaxed),
             buffered_writes_count: self.buffered_writes.load(Relaxed),
             hold_up: inner.hold_up.clone(),

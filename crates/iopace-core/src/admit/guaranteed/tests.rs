@@ -79,7 +79,7 @@ impl World {
 
     fn release(&mut self, position: usize) -> Ask {
         let ask = self.taken.remove(position);
-        self.slots.release(self.now, ask);
+        self.slots.release(self.now, ask.group, ask.sync);
         ask
     }
 

@@ -45,7 +45,8 @@ fn p1_a_newcomer_takes_half_as_many_again_as_it_is_woken() {
     assert_eq!(taken.len() as u32, BATCH_REQUESTS, "it finds its group full first");
     let mut now = Instant(1_000_000_000);
     while taken.len() < 50 {
-        slots.release(now, taken.remove(0));
+        let ask = taken.remove(0);
+        slots.release(now, ask.group, ask.sync);
         taken.extend(admit(&mut slots, now, &asks));
         now = now + BATCH_TIME + BATCH_TIME;
     }
@@ -82,7 +83,7 @@ fn p3_everything_is_admitted_in_the_end() {
         flying.extend(admit(&mut slots, Instant(now), &asks));
         let ask = flying.pop_front().expect("somebody always goes on");
         now += 30_000_000;
-        slots.release(Instant(now), ask);
+        slots.release(Instant(now), ask.group, ask.sync);
         done += 1;
     }
     assert_eq!(slots.slots(), (8, 0));

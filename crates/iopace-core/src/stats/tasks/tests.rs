@@ -1,4 +1,5 @@
 use super::*;
+use crate::request::{Extent, Op, Outcome, Submit, Tag};
 use std::collections::{BTreeMap, VecDeque};
 
 const LITTLE: StageTimes = StageTimes {
@@ -14,8 +15,17 @@ const LITTLE: StageTimes = StageTimes {
 };
 
 fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
-    let moved = (Op::Read, Bytes(1), Outcome::Ok);
-    tasks.finished(Instant(now), place, moved, &LITTLE, true);
+    let submit = Submit {
+        tag: Tag(0),
+        task: TaskId(0),
+        group: GroupId::ROOT,
+        op: Op::Read,
+        extent: Extent::new(Bytes(0), Bytes(1)).expect("small"),
+        fua: false,
+        sync: true,
+    };
+    let finished = Finished::new(&submit, Outcome::Ok, &LITTLE);
+    tasks.finished(Instant(now), place, &finished);
 }
 
 fn count_of(tasks: &Tasks, task: u64) -> Option<u64> {

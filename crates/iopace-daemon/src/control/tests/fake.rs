@@ -97,7 +97,7 @@ impl Device for Fake {
         let inner = self.inner.lock().expect("no test panics with it");
         DeviceStatus {
             engine: inner.0.status(),
-            stats: inner.0.stats().clone(),
+            stats: inner.0.stats(),
             cached_reads_count: 3,
             buffered_writes_count: 4,
             hold_up: inner.1.clone(),
