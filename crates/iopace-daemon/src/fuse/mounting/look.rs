@@ -3,15 +3,16 @@
 //! Any user can have a process that takes long to look at (a million open files, as many mappings),
 //! and one whose memory map is locked by a call that does not return holds up whoever reads it
 //! (`/proc/PID/maps`), without a way to be woken. So the look is a thread's: the caller waits for a
-//! while and goes on with what was found, and with the names of those who were not looked at.
+//! while and goes on with what was found, and with the names of those who were not looked at. Time
+//! that the thread stands in line for a processor does not count.
 
 use super::busy::{Scope, User, name_of, uses};
-use crate::clock;
+use super::patience::Patience;
 use crate::limits::{BUSY_FILES_MAX, BUSY_PROCESS_PATIENCE, LOOK_GRACE};
-use iopace_core::time::Instant;
 use std::fmt;
 use std::fs;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -77,23 +78,22 @@ impl Default for Bounds {
 /// The work that is left for one process.
 pub(super) struct Budget {
     things: usize,
-    since: Instant,
-    patience: Duration,
+    patience: Patience,
     /// Why the rest is not looked at.
     pub(super) ended: Option<&'static str>,
 }
 
 impl Budget {
     pub(super) fn new(bounds: &Bounds) -> Budget {
-        let (things, since) = (bounds.things_max, clock::now());
-        Budget { things, since, patience: bounds.patience, ended: None }
+        let patience = Patience::of_this_thread(bounds.patience);
+        Budget { things: bounds.things_max, patience, ended: None }
     }
 
     /// Whether one more open file or mapping may be looked at.
     pub(super) fn take(&mut self) -> bool {
         if self.things == 0 {
             self.ended = Some("more open files and mappings than are looked at");
-        } else if clock::elapsed(self.since) >= self.patience {
+        } else if self.patience.is_over() {
             self.ended = Some("looking at its open files and mappings takes too long");
         }
         self.things = self.things.saturating_sub(1);
@@ -109,14 +109,17 @@ struct Progress {
     at: Option<u32>,
     /// How many come after it.
     left: usize,
+    /// The time that the thread has, once it has begun.
+    patience: Option<Patience>,
 }
 
 fn locked(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks at these processes for at most `patience`. A process that holds the look up for longer
-/// ends it; its thread stays behind until the kernel lets it go.
+/// Looks at these processes for at most `patience`, and the time that the look waits for a
+/// processor. A process that holds the look up for longer ends it; its thread stays behind until
+/// the kernel lets it go.
 pub(super) fn look(
     scope: impl Scope + Send + 'static,
     processes: Vec<u32>,
@@ -126,14 +129,19 @@ pub(super) fn look(
     let progress = Arc::new(Mutex::new(Progress::default()));
     let (sender, ended) = mpsc::sync_channel(1);
     let shared = Arc::clone(&progress);
-    let since = clock::now();
     let looking = thread::Builder::new().name("look".into()).spawn(move || {
-        let is_over = || clock::elapsed(since) >= patience;
-        look_at(scope, &processes, (bounds, &is_over), &shared);
+        let patience = Patience::of_this_thread(patience);
+        locked(&shared).patience = Some(patience);
+        look_at(scope, &processes, (bounds, &patience), &shared);
         let _ = sender.send(());
     });
     if looking.is_ok() {
-        let _ = ended.recv_timeout(patience + LOOK_GRACE);
+        let left = || locked(&progress).patience.map_or(patience, |patience| patience.left());
+        while ended.recv_timeout(left() + LOOK_GRACE) == Err(RecvTimeoutError::Timeout) {
+            if left().is_zero() {
+                break;
+            }
+        }
     }
     let mut progress = locked(&progress);
     let mut looked = std::mem::take(&mut progress.looked);
@@ -151,12 +159,12 @@ pub(super) fn look(
 fn look_at(
     mut scope: impl Scope,
     processes: &[u32],
-    (bounds, is_over): (Bounds, &dyn Fn() -> bool),
+    (bounds, patience): (Bounds, &Patience),
     progress: &Mutex<Progress>,
 ) {
     for (index, &pid) in processes.iter().enumerate() {
         let left = processes.len() - index;
-        if is_over() {
+        if patience.is_over() {
             let mut progress = locked(progress);
             (progress.at, progress.looked.unseen_count) = (None, left);
             return;
