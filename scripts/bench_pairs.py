@@ -6,13 +6,16 @@
 Root only, as most rows go through a mount. A row is a fixed amount of work. Each round has every
 row once with either build, and the order changes from round to round. Ratios are the median of the
 old build over that of the new one, so less than 1 is slower now; in brackets the least and largest
-ratio of one round. Processor time is that of the daemon alone, to the nanosecond, and moves far
-less than the time on the clock when others use the machine. TMPDIR says on which file system.
+ratio of one round. Processor time is that of the daemon alone. System calls and page faults of the
+daemon are counted by perf (where there is one) in a round that is not timed: they hardly depend on
+what else the machine does. TMPDIR says on which file system.
 """
 
 import argparse
 import json
 import os
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,6 +26,7 @@ MIB = 1 << 20
 SIZE = 256 * MIB
 FILES = 2000
 USER = 12345  # of no account: a user who is not root
+COUNTED = ["raw_syscalls:sys_enter", "page-faults"]
 DIRECT = ["--ioengine=libaio", "--direct=1"]
 
 
@@ -30,17 +34,20 @@ class Daemon:
     """A build that serves; its processor time so far."""
 
     def __init__(self, command, env=None):
+        self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, env={**os.environ, **(env or {})},
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                        stdout=subprocess.DEVNULL, stderr=self.errors)
 
     def wait_for(self, is_ready):
-        for _ in range(1000):
+        for _ in range(6000):
             if is_ready():
                 return
             if self.process.poll() is not None:
                 break
             time.sleep(0.01)  # SLEEP: between two looks whether it serves
-        raise SystemExit(f"bench: {' '.join(self.process.args)} does not serve")
+        self.errors.seek(0)
+        said = self.errors.read().strip()
+        raise SystemExit(f"bench: {' '.join(self.process.args)} does not serve: {said}")
 
     def cpu(self):
         # CPUCLOCK_SCHED of the process: all its threads, those that have ended too.
@@ -49,6 +56,22 @@ class Daemon:
     def end(self):
         self.process.terminate()
         self.process.wait()
+
+    def counted(self, work):
+        """Does the work; system calls and page faults meanwhile, as far as they can be counted."""
+        with tempfile.NamedTemporaryFile("r") as out:
+            command = ["perf", "stat", "-x,", "-o", out.name, "-e", ",".join(COUNTED)]
+            perf = subprocess.Popen([*command, "-p", str(self.process.pid)],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.5)  # SLEEP: perf does not say when it begins
+            try:
+                work()
+            finally:
+                perf.send_signal(signal.SIGINT)
+                perf.wait()
+            lines = [line.split(",") for line in out if "," in line]
+        counts = {cells[2]: int(cells[0]) for cells in lines if cells[0].isdigit()}
+        return [counts.get(event) for event in COUNTED]
 
 
 def in_child(work, uid):
@@ -77,6 +100,10 @@ def in_child(work, uid):
     return float(wall)
 
 
+def sync(folder):
+    subprocess.run(["sync", "-f", folder], check=True)  # the rest of the machine may take long
+
+
 def fio(*words):
     command = ["fio", "--name=pairs", "--randseed=7", "--output-format=json", *words]
     out = subprocess.run(command, cwd="/", check=True, stdout=subprocess.PIPE,
@@ -87,6 +114,8 @@ def fio(*words):
 
 class NbdRow:
     """fio's nbd engine against both builds, which serve all the while."""
+
+    stays = True
 
     def __init__(self, kind, rw, block, depth, count):
         self.kind, self.operations = kind, count
@@ -115,45 +144,49 @@ class NbdRow:
         return daemon
 
     def run(self, daemon, build):
-        os.sync()
-        used = daemon.cpu()
-        wall = fio(*self.words, f"--uri={self.uri[build.name]}")
-        return wall, daemon.cpu() - used
+        return fio(*self.words, f"--uri={self.uri[build.name]}")
 
 
 class MountRow:
     """Work in a directory behind a mount that has cached nothing."""
+
+    stays = False
 
     def __init__(self, name, operations, work, uid=0, before=None, elsewhere=False):
         self.name = "mount elsewhere: " * elsewhere + name + ", as a user" * bool(uid)
         self.operations, self.work, self.uid = operations, work, uid
         self.before, self.elsewhere = before, elsewhere
 
-    def run_with(self, build, folder):
+    def serve(self, build, folder):
         data, at = os.path.join(folder, "data"), os.path.join(folder, "at")
-        shown = at if self.elsewhere else data
+        self.shown = shown = at if self.elsewhere else data
         if self.before:
             in_child(lambda: empty(data), 0)
             in_child(lambda: self.before(data), self.uid)
-        os.sync()
+        sync(folder)
         outside = os.stat(shown).st_dev
-        command = [build.path, "mount", data, *([at] if self.elsewhere else []), "--foreground"]
+        places = [data, at] if self.elsewhere else [data]
+        command = [build.path, *build.mount, *places, "--foreground"]
         daemon = Daemon([*command, "--control", os.path.join(folder, "ctl")],
                         {"XDG_RUNTIME_DIR": os.path.join(folder, "run")})
         try:
             daemon.wait_for(lambda: os.stat(shown).st_dev != outside)
-            used, runtime = daemon.cpu(), []
-            if isinstance(self.work, list):
-                runtime.append(fio(f"--filename={shown}/big", f"--size={SIZE}", *self.work))
-            else:
-                runtime.append(in_child(lambda: self.work(shown), self.uid))
-            return runtime[0], daemon.cpu() - used
-        finally:
-            subprocess.run(["umount", shown], check=False)
-            try:
-                daemon.process.wait(30)
-            except subprocess.TimeoutExpired:
-                daemon.end()
+        except SystemExit:
+            self.end(daemon)
+            raise
+        return daemon
+
+    def run(self, daemon, _):
+        if isinstance(self.work, list):
+            return fio(f"--filename={self.shown}/big", f"--size={SIZE}", *self.work)
+        return in_child(lambda: self.work(self.shown), self.uid)
+
+    def end(self, daemon):
+        subprocess.run(["umount", self.shown], check=False)
+        try:
+            daemon.process.wait(30)
+        except subprocess.TimeoutExpired:
+            daemon.end()
 
 
 def fill(folder):
@@ -279,31 +312,41 @@ def prepare(folder):
 
 
 class Build:
+    """An iopace, before or after."""
+
     def __init__(self, name, path):
         self.name, self.path = name, os.path.realpath(path)
+        # Others may be so busy that what they have open cannot be looked at in time.
+        text = subprocess.run([path, "mount", "--help"], stdout=subprocess.PIPE, text=True).stdout
+        self.mount = ["mount"] + ["--wait=50"] * ("--wait" in text)
 
 
 def measure(row, builds, folder, rounds):
-    """Wall and processor seconds of each round, by build."""
-    taken = {build.name: [] for build in builds}
-    is_nbd = isinstance(row, NbdRow)
-    daemons = {build.name: row.serve(build, folder) for build in builds} if is_nbd else {}
+    """Wall and processor seconds of each round, and the counts of one that was not timed."""
+    taken, counts = {build.name: [] for build in builds}, {}
+    daemons = {build.name: row.serve(build, folder) for build in builds} if row.stays else {}
     try:
         for turn in range(rounds + 1):
             for build in builds if turn % 2 else builds[::-1]:
-                if is_nbd:
-                    one = row.run(daemons[build.name], build)
-                else:
-                    one = row.run_with(build, folder)
-                if turn:  # the first round warms up
-                    taken[build.name].append(one)
+                daemon = daemons.get(build.name) or row.serve(build, folder)
+                try:
+                    sync(folder)  # no build pays for the pages that the other made dirty
+                    if turn == 0 and shutil.which("perf"):
+                        counts[build.name] = daemon.counted(lambda: row.run(daemon, build))
+                    used = daemon.cpu()
+                    if turn:
+                        wall = row.run(daemon, build)
+                        taken[build.name].append((wall, daemon.cpu() - used))
+                finally:
+                    if not row.stays:
+                        row.end(daemon)
     finally:
         for daemon in daemons.values():
             daemon.end()
-    return taken
+    return taken, counts
 
 
-def summary(row, taken):
+def summary(row, taken, counts):
     """Medians and ratios of one row."""
     found = {"name": row.name, "operations": row.operations, "rounds": len(taken["old"])}
     for which, key in (0, "wall"), (1, "cpu"):
@@ -317,11 +360,15 @@ def summary(row, taken):
             "least": min(pairs),
             "largest": max(pairs),
         }
+    for which, key in (0, "system_calls"), (1, "page_faults"):
+        of = {name: counts.get(name, [None] * 2)[which] for name in ("old", "new")}
+        found[key] = {name: None if n is None else n / row.operations for name, n in of.items()}
     return found
 
 
 COLUMNS = ["load", "µs per operation before", "after", "ratio",
-           "µs of the daemon's processor before", "after", "ratio"]
+           "µs of the daemon's processor before", "after", "ratio",
+           "system calls before", "after", "page faults before", "after"]
 HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
 
 
@@ -331,6 +378,9 @@ def line(found):
         side = found[key]
         cells += [f"{side['old_us']:.1f}", f"{side['new_us']:.1f}"]
         cells += [f"{side['ratio']:.2f} ({side['least']:.2f} to {side['largest']:.2f})"]
+    for key in "system_calls", "page_faults":
+        counts = (found[key][name] for name in ("old", "new"))
+        cells += ["-" if count is None else f"{count:.2f}" for count in counts]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -344,6 +394,8 @@ def main():
     given = parser.parse_args()
     if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
         raise SystemExit("bench: pairs are measured as root, with /dev/fuse")
+    # Whoever ends this ends the daemons too, and the mounts.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: ended"))
     builds = [Build("old", given.old), Build("new", given.new)]
     results = []
     if given.format == "table":
@@ -353,7 +405,7 @@ def main():
         for row in rows():
             if given.only and not any(word in row.name for word in given.only):
                 continue
-            results.append(summary(row, measure(row, builds, folder, given.rounds)))
+            results.append(summary(row, *measure(row, builds, folder, given.rounds)))
             shown = sys.stdout if given.format == "table" else sys.stderr
             print(line(results[-1]), file=shown, flush=True)
     if given.format == "json":
