@@ -120,7 +120,8 @@ def one_at_a_time(writers, start, log, is_above_second, how):
 
         second.wait_for("its refusal in the log", is_refused)
     else:
-        second.wait_for("its index open", lambda: second.has_open("/db-shm"))
+        # It closes its index after each refusal; the log stays open while it tries.
+        second.wait_for("its log open", lambda: second.has_open("/db-wal"))
     first.more()
     assert second.count() == 0, "both sides commit"
     first.end(how)
