@@ -18,15 +18,17 @@ for target in "$@"; do
         exit 2
     fi
 done
-features=--no-default-features
+features=
 for target in "$@"; do
     case $target in
     nbd_* | fuse_request) ;;
     # Of larger crates.
-    *) features=--all-features ;;
+    config | control | fuse_below) features+=,daemon ;;
+    *) features+=,daemon,sim ;;
     esac
 done
-cargo build -q --release --target "$triple" "$features" "${@/#/--bin=}"
+cargo build -q --release --target "$triple" --no-default-features --features "${features#,}" \
+    "${@/#/--bin=}"
 # What runs before this one have found.
 [ -e corpus.found ] || { mkdir corpus.found && tar -C corpus.found -xf corpus.tar.xz; }
 for target in "$@"; do
