@@ -4,6 +4,7 @@ use crate::recorder::Recorder;
 use crate::tree::Shared;
 use iopace_daemon::config::{DaemonConfig, MountConfig};
 use iopace_daemon::daemon::Daemon;
+use iopace_daemon::fuse::image::loops;
 use iopace_daemon::fuse::mounting::abort::abort;
 use iopace_daemon::fuse::mounting::table;
 use iopace_fuse::BackgroundSession;
@@ -23,9 +24,14 @@ static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// its own mounts can neither end nor be killed while it waits for them.
 fn cut(folder: &Path) {
     let all = table::read().unwrap_or_default();
+    // Of a loop device everything fails as soon as what is behind it is cut.
+    let loops = loops::of_file(&folder.join("images/disk"));
     for entry in all.iter().rev().filter(|entry| entry.mountpoint.starts_with(folder)) {
         let _ = rustix::mount::unmount(&entry.mountpoint, UnmountFlags::DETACH);
         let _ = abort(entry.connection());
+    }
+    for path in loops {
+        let _ = loops::detach(&path);
     }
 }
 
@@ -123,6 +129,17 @@ impl Bench {
             let mount = MountConfig { mountpoint, ..MountConfig::new(below) };
             (shown, DaemonConfig { mounts: vec![mount], ..DaemonConfig::default() })
         })
+    }
+
+    /// Has the daemon attach its export to a loop device, which is where callers go then.
+    ///
+    /// # Errors
+    /// The daemon's refusal, in words.
+    pub fn attach(&mut self) -> io::Result<()> {
+        let Some(daemon) = &self.daemon else { return Ok(()) };
+        let attached = daemon.images().attach(daemon, None, Some(512));
+        self.at = attached.map_err(|error| io::Error::other(error.to_string()))?.path;
+        Ok(())
     }
 
     /// The folder that everything is in.

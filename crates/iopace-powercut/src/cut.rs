@@ -11,6 +11,8 @@
 //! - A sync of a file covers no name ([`Names::Apart`], as POSIX has it). With [`Names::Journal`],
 //!   as ext4 has it, names reach the disk in their order, and a sync of a file or directory covers
 //!   all names up to the last change of it.
+//! - A write-back that fails leaves any of the open changes of its file, whole, and no later sync
+//!   brings the others back.
 
 use crate::node::{Change, NodeId, Nodes, Random, Reach, apply};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,6 +29,8 @@ pub enum Event {
     Change(Change),
     /// A sync.
     Sync(Sync),
+    /// A write-back of the file has failed; which of its changes are lost follows from the number.
+    Lost(NodeId, u64),
 }
 
 /// A sync that was answered.
@@ -119,6 +123,7 @@ impl Cutter {
                 self.tail.push_back(Open { change: change.clone(), is_durable: false });
             }
             Event::Sync(sync) => self.sync(sync),
+            Event::Lost(node, seed) => self.lose(*node, Random(*seed)),
         }
         while self.tail.front().is_some_and(|open| open.is_durable) {
             let open = self.tail.pop_front().expect("there is one");
@@ -140,6 +145,15 @@ impl Cutter {
                 && last.is_some_and(|last| at <= last);
             open.is_durable |= in_journal || sync.covers(&open.change);
         }
+    }
+
+    /// Half of the failures lose all that is open, the others some of it.
+    fn lose(&mut self, node: NodeId, mut random: Random) {
+        let all = random.toss();
+        self.tail.retain(|open| {
+            let is_open = !open.is_durable && open.change.node() == Some(node);
+            !(is_open && (all || random.toss()))
+        });
     }
 
     /// The node came into being; that it has a name is another matter.

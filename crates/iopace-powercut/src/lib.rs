@@ -12,6 +12,7 @@
 pub mod ace;
 pub mod bench;
 pub mod cut;
+pub mod faults;
 pub mod load;
 pub mod logwrites;
 pub mod node;

@@ -4,7 +4,10 @@
 //! which write it is of. After a cut a sector may be of the last write that was promised to be
 //! durable, or of any later one that had begun.
 
+mod block;
 mod disks;
+mod history;
+mod mapped;
 
 use crate::bench::Bench;
 use crate::cut::{Choice, Cutter, Names};
@@ -12,11 +15,11 @@ use crate::node::{Kind, NodeId, ROOT, Random, SECTOR};
 use crate::report::Report;
 use crate::tree::Broken;
 pub use disks::{Disk, Way};
+use history::{Content, Done, Flush, History, check, stamp};
 use iopace_core::engine::Control;
 use iopace_core::{pace, sched, window};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
 /// Clients at once.
@@ -31,70 +34,81 @@ const PAGE: u64 = 8;
 /// Size of the image.
 pub const SIZE: usize = (CLIENTS * REGION) as usize * SECTOR;
 
-/// The content that a request leaves in its sectors.
+/// One of so many writes and syncs fails, where the disk has errors.
+const FAILS_ONE_IN: u64 = 25;
+
+/// The faults of the disk below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
-    /// This write; 0 is the beginning, and zeroes.
-    Write(u64),
-    /// Anything that was there before, or zeroes: trimming is advice.
-    Trimmed,
+pub enum Disorder {
+    /// It keeps its word, or breaks it without a word.
+    Quiet(Broken),
+    /// Writes and syncs fail now and then, and it says so.
+    Errors,
 }
 
-/// A request that changes sectors.
-#[derive(Clone, Copy, Debug)]
-struct Done {
+/// A request of a client: where it is, and how it goes.
+struct Asked {
     sectors: (u64, u64),
-    content: Content,
-    /// Events that had arrived at the disk when it began.
-    begin: usize,
-    /// From which moment on it is durable; never, if that is not known.
-    durable: usize,
-    /// Its reply, in the order of all requests and replies.
-    replied: u64,
+    write: u64,
+    fua: bool,
+    is_trim: bool,
+    is_zero: bool,
 }
 
-/// A flush: its beginning in the order of all, and the moment when it was answered.
-#[derive(Clone, Copy, Debug)]
-struct Flush {
-    asked: u64,
-    durable: usize,
-}
-
-#[derive(Default)]
-struct History {
-    done: Mutex<Vec<Done>>,
-    flushes: Mutex<Vec<Flush>>,
-    order: AtomicU64,
-}
-
-impl History {
-    fn next(&self) -> u64 {
-        self.order.fetch_add(1, SeqCst)
+/// Whether it was done; an error other than that of a disk ends the run.
+fn told(done: io::Result<()>) -> io::Result<bool> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
-/// The content of a sector by that write.
-fn stamp(sector: u64, write: u64, into: &mut [u8]) {
-    for (at, word) in into.chunks_exact_mut(16).enumerate() {
-        word[..8].copy_from_slice(&(sector << 16 | at as u64).to_le_bytes());
-        word[8..].copy_from_slice(&write.to_le_bytes());
-    }
-}
-
-/// Of which write a sector is; an error if it is of none, or of another sector.
-fn read_stamp(sector: u64, data: &[u8]) -> Result<u64, String> {
-    let write = u64::from_le_bytes(data[8..16].try_into().expect("eight bytes"));
-    let mut wanted = [0; 16];
-    if write > 0 {
-        stamp(sector, write, &mut wanted);
-    }
-    // The rest repeats it, but for the number of the piece.
-    let is_whole = |(at, piece): (usize, &[u8])| {
-        let place = if write > 0 { at as u8 } else { 0 };
-        piece[0] == place && piece[1..] == wanted[1..]
+/// Makes a request and notes it down.
+fn change(
+    (bench, history): (&Bench, &History),
+    (way, client): (Way, u64),
+    disk: &mut dyn Disk,
+    asked: &Asked,
+) -> io::Result<()> {
+    let Asked { sectors, write, fua, .. } = *asked;
+    let (offset, len) = (sectors.0 * SECTOR as u64, (sectors.1 - sectors.0) as usize * SECTOR);
+    let (begin, order) = (bench.tree.moment(), history.next());
+    let (content, done) = if asked.is_zero {
+        (Content::Write(0), disk.zero(offset, len as u64, fua))
+    } else if asked.is_trim {
+        (Content::Trimmed, disk.trim(offset, len as u64, fua))
+    } else {
+        // Direct writes are of whole pages in memory as well.
+        let mut room = vec![0; len + 4096];
+        let at = room.as_ptr().align_offset(4096);
+        let data = &mut room[at..at + len];
+        for (sector, into) in (sectors.0..).zip(data.chunks_exact_mut(SECTOR)) {
+            stamp(sector, write, into);
+        }
+        (Content::Write(write), disk.write(offset, data, fua))
     };
-    let is_one = data.chunks_exact(16).enumerate().all(is_whole);
-    if is_one { Ok(write) } else { Err(format!("sector {sector} is garbage")) }
+    let has_failed = !told(done)?;
+    let moment = bench.tree.moment();
+    let durable = if fua && !has_failed { moment } else { usize::MAX };
+    let replied = history.next();
+    history.done(Done { client, sectors, content, begin, durable, replied, has_failed });
+    // A durable write syncs the same open file: it may have told of earlier writes. Before the
+    // kernel clears a range of a block device it drops what it has of it in its page cache.
+    let tells = fua && !way.is_nbd() || way.is_block() && (asked.is_zero || asked.is_trim);
+    if has_failed && tells {
+        let (asked, replied) = (order, history.next());
+        history.flushed(Flush { client, asked, replied, durable: moment, has_failed });
+    }
+    Ok(())
+}
+
+fn flush(bench: &Bench, history: &History, client: u64, disk: &mut dyn Disk) -> io::Result<()> {
+    let asked = history.next();
+    let has_failed = !told(disk.flush())?;
+    let (durable, replied) = (bench.tree.moment(), history.next());
+    history.flushed(Flush { client, asked, replied, durable, has_failed });
+    Ok(())
 }
 
 fn client(
@@ -106,42 +120,23 @@ fn client(
     let mut disk = way.open(bench)?;
     let mut random = Random(seed ^ number << 32);
     for request in 1..=requests {
-        let asked = history.next();
         if random.below(24) == 0 {
-            disk.flush()?;
-            let flush = Flush { asked, durable: bench.tree.moment() };
-            history.flushes.lock().unwrap_or_else(PoisonError::into_inner).push(flush);
+            flush(bench, history, number, &mut *disk)?;
             continue;
         }
         let len = PAGE * (1 + random.below(4));
         let first = number * REGION + PAGE * random.below((REGION - len) / PAGE + 1);
-        let (offset, bytes) = (first * SECTOR as u64, len as usize * SECTOR);
         let fua = random.below(10) == 0;
-        // Numbers of all clients differ, and grow with each client's requests.
-        let write = request * CLIENTS + number;
-        let begin = bench.tree.moment();
-        let content = match random.below(12) {
-            0 if way.has_zeroes() => {
-                disk.zero(offset, bytes as u64, fua)?;
-                Content::Write(0)
-            }
-            1 if way.has_zeroes() => {
-                disk.trim(offset, bytes as u64, fua)?;
-                Content::Trimmed
-            }
-            _ => {
-                let mut data = vec![0; bytes];
-                for (sector, into) in (first..).zip(data.chunks_exact_mut(SECTOR)) {
-                    stamp(sector, write, into);
-                }
-                disk.write(offset, &data, fua)?;
-                Content::Write(write)
-            }
+        let kind = random.below(12);
+        let asked = Asked {
+            sectors: (first, first + len),
+            // Numbers of all clients differ, and grow with each client's requests.
+            write: request * CLIENTS + number,
+            fua,
+            is_zero: kind == 0,
+            is_trim: kind == 1,
         };
-        let durable = if fua { bench.tree.moment() } else { usize::MAX };
-        let sectors = (first, first + len);
-        let done = Done { sectors, content, begin, durable, replied: history.next() };
-        history.done.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+        change((bench, history), (way, number), &mut *disk, &asked)?;
     }
     Ok(())
 }
@@ -186,11 +181,11 @@ fn exchange(bench: &Bench, stop: &AtomicBool, seed: u64) {
 /// Runs load of so many requests, and cuts it at each moment.
 ///
 /// # Errors
-/// The bench does not start, or a request fails.
-pub fn run(way: Way, requests: u64, broken: Broken, seed: u64) -> io::Result<Report> {
+/// The bench does not start, or a request fails that should not.
+pub fn run(way: Way, requests: u64, disorder: Disorder, seed: u64) -> io::Result<Report> {
     let bench = way.bench()?;
     let disk = disks::image(&bench)?;
-    bench.tree.lock().broken = broken;
+    begin(&bench, disorder, seed);
     let (history, stop) = (History::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         let exchanger = scope.spawn(|| exchange(&bench, &stop, seed));
@@ -206,16 +201,72 @@ pub fn run(way: Way, requests: u64, broken: Broken, seed: u64) -> io::Result<Rep
         let _ = exchanger.join();
         ended.into_iter().try_for_each(|end| end.unwrap_or(Err(io::ErrorKind::Other.into())))
     })?;
-    Ok(cut(&bench, disk, history, seed))
+    Ok(cut(&bench, way, (disk, history), seed))
 }
 
-fn cut(bench: &Bench, disk: NodeId, history: History, seed: u64) -> Report {
-    let mut report = Report { workloads: 1, ..Report::default() };
-    let sectors = by_sector(history);
-    let (base, events) = {
+/// One client writes, without a sync; another one, that writes nothing, flushes after each.
+///
+/// # Errors
+/// The bench does not start, or a request fails.
+pub fn run_crossed(way: Way, writes: u64, broken: Broken, seed: u64) -> io::Result<Report> {
+    let bench = way.bench()?;
+    let image = disks::image(&bench)?;
+    let (mut writer, mut flusher) = (way.open(&bench)?, way.open(&bench)?);
+    begin(&bench, Disorder::Quiet(broken), seed);
+    let (history, mut random) = (History::default(), Random(seed));
+    for write in 1..=writes {
+        let len = PAGE * (1 + random.below(4));
+        let first = PAGE * random.below((REGION - len) / PAGE + 1);
+        let sectors = (first, first + len);
+        let asked = Asked { sectors, write, fua: false, is_trim: false, is_zero: write % 7 == 0 };
+        change((&bench, &history), (way, 0), &mut *writer, &asked)?;
+        flush(&bench, &history, 1, &mut *flusher)?;
+    }
+    drop((writer, flusher));
+    Ok(cut(&bench, way, (image, history), seed))
+}
+
+/// One client writes, the flush of another one fails, and then the first one flushes. If the kernel
+/// `forgets`, that flush seems to succeed.
+///
+/// # Errors
+/// The bench does not start, or a request fails that should not.
+pub fn run_told(way: Way, writes: u64, forgets: bool, seed: u64) -> io::Result<Report> {
+    let bench = way.bench()?;
+    let image = disks::image(&bench)?;
+    let (mut writer, mut flusher) = (way.open(&bench)?, way.open(&bench)?);
+    bench.tree.lock().faults.forgets = forgets;
+    let history = History::default();
+    for write in 1..=writes {
+        let first = PAGE * (write % (REGION / PAGE));
+        let sectors = (first, first + PAGE);
+        let asked = Asked { sectors, write, fua: false, is_trim: false, is_zero: false };
+        change((&bench, &history), (way, 0), &mut *writer, &asked)?;
+        bench.tree.lock().faults.begin(1, seed + write);
+        flush(&bench, &history, 1, &mut *flusher)?;
+        bench.tree.lock().faults.begin(0, 0);
+        flush(&bench, &history, 0, &mut *writer)?;
+    }
+    drop((writer, flusher));
+    Ok(cut(&bench, way, (image, history), seed))
+}
+
+/// From now on the disk is as it is to be.
+fn begin(bench: &Bench, disorder: Disorder, seed: u64) {
+    let mut tree = bench.tree.lock();
+    match disorder {
+        Disorder::Quiet(broken) => tree.broken = broken,
+        Disorder::Errors => tree.faults.begin(FAILS_ONE_IN, seed),
+    }
+}
+
+fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -> Report {
+    let sectors = history.by_sector(way.is_block());
+    let (base, events, told) = {
         let tree = bench.tree.lock();
-        (tree.base.clone(), tree.events.clone())
+        (tree.base.clone(), tree.events.clone(), tree.faults.told)
     };
+    let mut report = Report { workloads: 1, errors: told, ..Report::default() };
     let mut cutter = Cutter::new(base, Names::Apart);
     let mut random = Random(seed);
     for moment in 0..=events.len() {
@@ -227,7 +278,7 @@ fn cut(bench: &Bench, disk: NodeId, history: History, seed: u64) -> Report {
             let state = cutter.state(&choice);
             let data = state.get(&disk).filter(|node| node.kind == Kind::File);
             let data = data.map_or(&[][..], |node| &node.data);
-            report.checked(check(data, &sectors, moment), || {
+            report.checked(check(data, &sectors, moment, way.is_mapped()), || {
                 format!("seed {seed}, cut after event {moment}, {} open", cutter.open_count())
             });
         }
@@ -247,53 +298,6 @@ fn few(cutter: &Cutter, random: &mut Random) -> Vec<Choice> {
         choices.push(cutter.sample(random));
     }
     choices
-}
-
-/// The requests of each sector in their order, with the moments from which each is durable.
-fn by_sector(history: History) -> Vec<Vec<Done>> {
-    let mut done = history.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let flushes = history.flushes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|done| done.replied);
-    let mut sectors = vec![Vec::new(); (CLIENTS * REGION) as usize];
-    for mut one in done {
-        let covering = flushes.iter().filter(|flush| one.replied < flush.asked);
-        let flushed = covering.map(|flush| flush.durable).min().unwrap_or(usize::MAX);
-        one.durable = one.durable.min(flushed);
-        for sector in one.sectors.0..one.sectors.1 {
-            sectors[sector as usize].push(one);
-        }
-    }
-    sectors
-}
-
-fn check(data: &[u8], sectors: &[Vec<Done>], moment: usize) -> Result<(), String> {
-    if data.len() != SIZE {
-        return Err(format!("the image has {} bytes", data.len()));
-    }
-    for (sector, (requests, data)) in sectors.iter().zip(data.chunks_exact(SECTOR)).enumerate() {
-        let found = read_stamp(sector as u64, data)?;
-        let begun = requests.iter().rposition(|one| one.begin <= moment);
-        let mut begun = requests[..begun.map_or(0, |last| last + 1)].iter().rev();
-        let mut is_trimmed = false;
-        let promised = loop {
-            let Some(one) = begun.next() else { break Some(0) };
-            is_trimmed |= one.content == Content::Trimmed;
-            if one.content == Content::Write(found) {
-                break None;
-            }
-            if one.durable <= moment && one.content != Content::Trimmed {
-                break Some(one.replied);
-            }
-        };
-        // A trim behind the promised write: zeroes, or what was there before.
-        let may_be = found == 0 && (promised == Some(0) || is_trimmed);
-        if let Some(promised) = promised.filter(|_| !may_be) {
-            return Err(format!(
-                "sector {sector} is of write {found}, but request {promised} was durable"
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// The image in a new tree.

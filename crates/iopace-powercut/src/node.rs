@@ -263,7 +263,7 @@ fn torn(data: &mut Vec<u8>, offset: usize, fill: &Fill, seed: u64) {
 }
 
 /// Numbers from a seed (splitmix64).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Random(pub u64);
 
 impl Random {

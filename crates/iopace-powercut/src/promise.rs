@@ -37,7 +37,7 @@ impl Calls {
         for act in &self.0 {
             let counts = match act.event {
                 Event::Change(_) => act.during.0 <= moment,
-                Event::Sync(_) => act.during.1 <= moment,
+                Event::Sync(_) | Event::Lost(..) => act.during.1 <= moment,
             };
             if counts {
                 cutter.push(&act.event);

@@ -1,19 +1,23 @@
 //! The recorder: a file system in memory, mounted by FUSE, below iopace.
 
+mod answers;
+
+use crate::faults::Failed;
 use crate::node::{Change, Fill, Kind, Node, NodeId};
-use crate::tree::{Shared, Tree};
+use crate::tree::Shared;
+use answers::{attributes, carried_out, empty, entry, xattr};
 use iopace_fuse::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, Session, SetxattrFlags, TimeOrNow, WriteFlags,
+    Generation, INodeNo, LockOwner, OpenFlags, ReleaseFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, Session, SetxattrFlags, TimeOrNow, WriteFlags,
 };
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Nothing changes but by calls through the mount, which the kernel knows of.
 const TTL: Duration = Duration::from_secs(3600);
@@ -34,8 +38,10 @@ impl Recorder {
         Session::new(recorder, at, &Config::default())?.spawn()
     }
 
-    fn handle(&self) -> FileHandle {
-        FileHandle(self.handles.fetch_add(1, Relaxed) + 1)
+    fn handle(&self, id: NodeId) -> FileHandle {
+        let handle = self.handles.fetch_add(1, Relaxed) + 1;
+        self.tree.lock().faults.opened(id, handle);
+        FileHandle(handle)
     }
 
     /// Gives a new node a name.
@@ -57,53 +63,6 @@ impl Recorder {
         }
         tree.change(Change::Names(vec![(parent.0, name.to_owned(), None)]));
         Ok(())
-    }
-}
-
-fn attributes(tree: &Tree, id: NodeId) -> Option<FileAttr> {
-    let node = tree.nodes.get(&id)?;
-    let (kind, size) = match &node.kind {
-        Kind::File => (FileType::RegularFile, node.data.len()),
-        Kind::Directory => (FileType::Directory, 4096),
-        Kind::Link(target) => (FileType::Symlink, target.len()),
-    };
-    let time = UNIX_EPOCH + Duration::from_millis(node.stamp);
-    Some(FileAttr {
-        ino: INodeNo(id),
-        size: size as u64,
-        blocks: size.div_ceil(512) as u64,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        kind,
-        perm: node.mode as u16 & 0o7777,
-        nlink: if node.is_directory() { 2 } else { tree.links(id) },
-        uid: node.owner.0,
-        gid: node.owner.1,
-        rdev: 0,
-        blksize: 4096,
-    })
-}
-
-fn entry(made: Result<FileAttr, Errno>, reply: ReplyEntry) {
-    match made {
-        Ok(found) => reply.entry(&TTL, &found, Generation(0)),
-        Err(error) => reply.error(error),
-    }
-}
-
-fn empty(done: Result<(), Errno>, reply: ReplyEmpty) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
-}
-
-fn xattr(value: &[u8], size: u32, reply: ReplyXattr) {
-    match size as usize {
-        0 => reply.size(value.len() as u32),
-        size if size < value.len() => reply.error(Errno::ERANGE),
-        _ => reply.data(value),
     }
 }
 
@@ -221,8 +180,22 @@ impl Filesystem for Recorder {
         entry(attributes(&tree, id.0).ok_or(Errno::ENOENT), reply);
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(self.handle(), FopenFlags::empty());
+    fn open(&self, _: &Request, id: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(self.handle(id.0), FopenFlags::empty());
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: ReleaseFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.tree.lock().faults.closed(handle.0);
+        reply.ok();
     }
 
     fn create(
@@ -238,13 +211,9 @@ impl Filesystem for Recorder {
         let owner = (request.uid(), request.gid());
         match self.make(parent, name, Node { owner, ..Node::new(Kind::File, mode & !umask) }) {
             Ok(found) => {
-                reply.created(
-                    &TTL,
-                    &found,
-                    (found.ino, Generation(0)),
-                    self.handle(),
-                    FopenFlags::empty(),
-                );
+                let handle = self.handle(found.ino.0);
+                let asked_by = (found.ino, Generation(0));
+                reply.created(&TTL, &found, asked_by, handle, FopenFlags::empty());
             }
             Err(error) => reply.error(error),
         }
@@ -285,13 +254,16 @@ impl Filesystem for Recorder {
         let is_append = flags.0 & libc::O_APPEND != 0;
         let offset = if is_append { node.data.len() as u64 } else { offset };
         let fill = Fill::Data(Arc::from(data));
-        tree.change(Change::Fill { node: id.0, offset, fill });
-        if flags.0 & libc::O_DSYNC != 0 {
+        let mut done = tree.try_change(Change::Fill { node: id.0, offset, fill });
+        if flags.0 & libc::O_DSYNC != 0 && done.is_ok() {
             let full = flags.0 & libc::O_SYNC == libc::O_SYNC;
             let range = (offset, offset + data.len() as u64);
-            tree.written(id.0, range, full, (handle.0, request.pid()));
+            done = tree.written(id.0, range, full, (handle.0, request.pid()));
         }
-        reply.written(data.len() as u32);
+        match done {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(Failed) => reply.error(Errno::EIO),
+        }
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -306,8 +278,7 @@ impl Filesystem for Recorder {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.tree.lock().sync(id.0, data_only, (handle.0, request.pid()));
-        reply.ok();
+        carried_out(self.tree.lock().sync(id.0, data_only, (handle.0, request.pid())), reply);
     }
 
     fn readdir(
@@ -339,8 +310,7 @@ impl Filesystem for Recorder {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.tree.lock().sync(id.0, data_only, (handle.0, request.pid()));
-        reply.ok();
+        carried_out(self.tree.lock().sync(id.0, data_only, (handle.0, request.pid())), reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -394,7 +364,6 @@ impl Filesystem for Recorder {
             KEEP => return reply.ok(),
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        self.tree.lock().change(Change::Fill { node: id.0, offset, fill });
-        reply.ok();
+        carried_out(self.tree.lock().try_change(Change::Fill { node: id.0, offset, fill }), reply);
     }
 }

@@ -15,6 +15,8 @@ pub struct Report {
     pub cuts: u64,
     /// States of the disk that were checked.
     pub states: u64,
+    /// Calls to which the disk answered with an error.
+    pub errors: u64,
     /// States that do not keep what was promised.
     pub violations: u64,
     /// The first of them in words.
@@ -46,6 +48,7 @@ impl AddAssign for Report {
         self.cuts += other.cuts;
         self.states += other.states;
         self.violations += other.violations;
+        self.errors += other.errors;
         self.told.extend(other.told);
         self.told.truncate(TOLD_MAX);
     }
@@ -53,8 +56,9 @@ impl AddAssign for Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { workloads, cuts, states, violations, told } = self;
-        write!(f, "{workloads} workloads, {cuts} cuts, {states} states, {violations} violations")?;
+        let Report { workloads, cuts, states, violations, errors, told } = self;
+        write!(f, "{workloads} workloads, {cuts} cuts, {states} states, {errors} errors, ")?;
+        write!(f, "{violations} violations")?;
         told.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }

@@ -1,6 +1,7 @@
 //! The file system in memory: its nodes now, and the record of everything since a start.
 
 use crate::cut::{Event, Sync};
+use crate::faults::{Failed, Faults};
 use crate::node::{Change, Kind, Node, NodeId, Nodes, ROOT, Reach, apply};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -35,6 +36,8 @@ pub struct Tree {
     pub events: Vec<Event>,
     /// The duty that the disk neglects.
     pub broken: Broken,
+    /// The errors that it tells.
+    pub faults: Faults,
     last: NodeId,
     /// Syncs that the kernel sends after a durable write: of which open file, by which thread.
     following: BTreeSet<(u64, u32)>,
@@ -53,6 +56,7 @@ impl Default for Shared {
             nodes,
             events: Vec::new(),
             broken: Broken::Nothing,
+            faults: Faults::default(),
             last: ROOT,
             following: BTreeSet::new(),
         })))
@@ -93,11 +97,30 @@ impl Tree {
         }
     }
 
-    /// A sync has arrived.
-    pub fn sync(&mut self, node: NodeId, data_only: bool, from: (u64, u32)) {
-        if self.following.remove(&from) {
-            return;
+    /// Makes a change of content, unless that fails; then it may have been made all the same.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn try_change(&mut self, change: Change) -> Result<(), Failed> {
+        let fails = self.faults.strike();
+        if fails.is_none_or(|number| number & 1 == 1) {
+            self.change(change);
         }
+        fails.map_or(Ok(()), |_| Err(Failed))
+    }
+
+    /// A sync has arrived.
+    ///
+    /// # Errors
+    /// It failed, or an earlier one of the same file has, of which this open file was not told.
+    pub fn sync(&mut self, node: NodeId, data_only: bool, from: (u64, u32)) -> Result<(), Failed> {
+        if self.following.remove(&from) {
+            return Ok(());
+        }
+        if self.faults.tells(node, from.0) {
+            return Err(Failed);
+        }
+        self.write_back(node, from.0)?;
         let is_directory = self.nodes.get(&node).is_some_and(|node| node.is_directory());
         let kind = match data_only {
             _ if is_directory => Broken::Directories,
@@ -107,16 +130,36 @@ impl Tree {
         if self.broken != kind {
             self.events.push(Event::Sync(Sync::all(node, data_only)));
         }
+        Ok(())
+    }
+
+    /// Fails now and then.
+    fn write_back(&mut self, node: NodeId, handle: u64) -> Result<(), Failed> {
+        let Some(seed) = self.faults.strike() else { return Ok(()) };
+        self.faults.lost(node, handle);
+        self.events.push(Event::Lost(node, seed));
+        Err(Failed)
     }
 
     /// A durable write was carried out; the kernel sends a sync after it, which is part of it.
-    pub fn written(&mut self, node: NodeId, range: (u64, u64), full: bool, from: (u64, u32)) {
+    ///
+    /// # Errors
+    /// It was written, and the write-back failed; the kernel sends no sync then.
+    pub fn written(
+        &mut self,
+        node: NodeId,
+        range: (u64, u64),
+        full: bool,
+        from: (u64, u32),
+    ) -> Result<(), Failed> {
+        self.write_back(node, from.0)?;
         self.following.insert(from);
         if self.broken != Broken::DurableWrites {
             let data_only = !full || self.broken == Broken::Attributes;
             let range = Some(range.0..range.1);
             self.events.push(Event::Sync(Sync { node, data_only, range }));
         }
+        Ok(())
     }
 
     /// The node with that name.

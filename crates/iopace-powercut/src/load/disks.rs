@@ -1,10 +1,13 @@
 //! The ways to an image: NBD, a mount, and a loop device.
 
 use super::SIZE;
+use super::block::Block;
+use super::mapped::Mapped;
 use crate::bench::{Bench, Over};
 use crate::node::NodeId;
 use crate::tree::Shared;
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen};
+use iopace_nbd::Error as NbdError;
 use iopace_nbd::client::{Client, Failure, Wanted};
 use iopace_nbd::wire;
 use rustix::fs::FallocateFlags;
@@ -36,13 +39,20 @@ pub enum Way {
         /// Opened with `O_DIRECT`.
         direct: bool,
     },
+    /// A file of a mount, mapped and synced by `msync`.
+    Mapped(Over),
     /// An export as a file, which is what a loop device uses.
     Image,
+    /// A loop device with such a file behind it.
+    Loop {
+        /// Opened with `O_DIRECT`.
+        direct: bool,
+    },
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 8] = [
+    pub const ALL: [Way; 12] = [
         Way::Nbd { direct: false, uring: true },
         Way::Nbd { direct: true, uring: true },
         Way::Nbd { direct: false, uring: false },
@@ -50,20 +60,50 @@ impl Way {
         Way::Mount { over: Over::Elsewhere, direct: false },
         Way::Mount { over: Over::Elsewhere, direct: true },
         Way::Mount { over: Over::Itself, direct: false },
+        Way::Mapped(Over::Elsewhere),
+        Way::Mapped(Over::Itself),
         Way::Image,
+        Way::Loop { direct: false },
+        Way::Loop { direct: true },
     ];
 
-    pub(super) fn has_zeroes(self) -> bool {
-        self != Way::Image
+    pub(super) fn is_nbd(self) -> bool {
+        matches!(self, Way::Nbd { .. })
+    }
+
+    pub(super) fn is_mapped(self) -> bool {
+        matches!(self, Way::Mapped(_))
+    }
+
+    pub(super) fn is_block(self) -> bool {
+        matches!(self, Way::Loop { .. })
+    }
+
+    /// Whether it is known who is told of an error. The page cache of a block device stands between
+    /// a program and the errors of the disk below: acknowledged writes were lost there, and by whom
+    /// is not found out yet.
+    pub fn tells_errors(self) -> bool {
+        self != Way::Loop { direct: false }
+    }
+
+    /// Why it cannot be tried here, if it cannot.
+    pub fn missing(self) -> Option<&'static str> {
+        let is_missing = self.is_block() && !Path::new("/dev/loop-control").exists();
+        is_missing.then_some("there are no loop devices")
     }
 
     /// iopace over a recorder with an image.
     pub(super) fn bench(self) -> io::Result<Bench> {
         let tree = super::tree();
         match self {
-            Way::Mount { over, .. } => Bench::mounted_with(&tree, over),
+            Way::Mount { over, .. } | Way::Mapped(over) => Bench::mounted_with(&tree, over),
             Way::Nbd { direct, uring } => served(&tree, direct, uring),
             Way::Image => served(&tree, false, true),
+            Way::Loop { .. } => {
+                let mut bench = served(&tree, false, true)?;
+                bench.attach()?;
+                Ok(bench)
+            }
         }
     }
 
@@ -75,15 +115,17 @@ impl Way {
                 let wanted = Wanted { structured: true, ..Wanted::default() };
                 Ok(Box::new(Client::connect(stream, "disk", wanted)?))
             }
-            Way::Mount { direct, .. } => file(&bench.at.join(IMAGE), direct),
-            Way::Image => file(&bench.folder().join("images/disk"), false),
+            Way::Mount { direct, .. } => Ok(Box::new(file(&bench.at.join(IMAGE), direct)?)),
+            Way::Mapped(_) => Ok(Box::new(Mapped::new(&file(&bench.at.join(IMAGE), false)?)?)),
+            Way::Image => Ok(Box::new(file(&bench.folder().join("images/disk"), false)?)),
+            Way::Loop { direct } => Ok(Box::new(Block::new(file(&bench.at, direct)?))),
         }
     }
 }
 
-fn file(path: &Path, direct: bool) -> io::Result<Box<dyn Disk>> {
+fn file(path: &Path, direct: bool) -> io::Result<File> {
     let flags = if direct { libc::O_DIRECT } else { 0 };
-    Ok(Box::new(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?))
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
 fn served(tree: &Shared, direct: bool, uring: bool) -> io::Result<Bench> {
@@ -137,7 +179,10 @@ pub trait Disk {
 }
 
 fn said(failure: Failure) -> io::Error {
-    io::Error::other(failure.to_string())
+    match failure {
+        Failure::Refused(NbdError::Io) => io::Error::from_raw_os_error(libc::EIO),
+        failure => io::Error::other(failure.to_string()),
+    }
 }
 
 fn flags(fua: bool) -> u16 {
@@ -195,7 +240,9 @@ impl fmt::Display for Way {
                 write!(f, "NBD, {}, {}", cache(direct), if *uring { "io_uring" } else { "threads" })
             }
             Way::Mount { over, direct } => write!(f, "mounted {over:?}, {}", cache(direct)),
+            Way::Mapped(over) => write!(f, "mounted {over:?}, mapped"),
             Way::Image => f.write_str("export as a file"),
+            Way::Loop { direct } => write!(f, "loop device, {}", cache(direct)),
         }
     }
 }

@@ -1,0 +1,233 @@
+//! The requests of all clients, and what each sector of the image may hold after a cut.
+
+use super::{CLIENTS, REGION, SIZE};
+use crate::node::SECTOR;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+/// The content that a request leaves in its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// This write; 0 is the beginning, and zeroes.
+    Write(u64),
+    /// Anything that was there before, or zeroes: trimming is advice.
+    Trimmed,
+}
+
+/// A request that changes sectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    pub(super) client: u64,
+    pub(super) sectors: (u64, u64),
+    pub(super) content: Content,
+    /// Events that had arrived at the disk when it began.
+    pub(super) begin: usize,
+    /// From which moment on it is durable; never, if that is not known.
+    pub(super) durable: usize,
+    /// Its reply, in the order of all requests and replies.
+    pub(super) replied: u64,
+    /// The client was told that it failed: it may be there, and no flush covers it.
+    pub(super) has_failed: bool,
+}
+
+/// A flush that was answered: its client, its beginning and end in the order of all, and the moment
+/// when it was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    pub(super) client: u64,
+    pub(super) asked: u64,
+    pub(super) replied: u64,
+    pub(super) durable: usize,
+    /// The client was told that something of what it had written before is lost.
+    pub(super) has_failed: bool,
+}
+
+/// All of a run.
+#[derive(Default)]
+pub(super) struct History {
+    done: Mutex<Vec<Done>>,
+    flushes: Mutex<Vec<Flush>>,
+    order: AtomicU64,
+}
+
+fn push<T>(all: &Mutex<Vec<T>>, one: T) {
+    all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+}
+
+impl History {
+    /// The next number in the order of all.
+    pub(super) fn next(&self) -> u64 {
+        self.order.fetch_add(1, SeqCst)
+    }
+
+    /// A change was answered.
+    pub(super) fn done(&self, done: Done) {
+        push(&self.done, done);
+    }
+
+    /// A flush was answered.
+    pub(super) fn flushed(&self, flush: Flush) {
+        push(&self.flushes, flush);
+    }
+
+    /// The requests of each sector in their order, with the moments from which each is durable. An
+    /// error at a flush says that anything written before may be lost, to its client, who expects
+    /// no later flush to bring it back; to all, if `is_told_to_all`: on a block device the kernel
+    /// tells whoever flushes first.
+    pub(super) fn by_sector(self, is_told_to_all: bool) -> Vec<Vec<Done>> {
+        let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let flushes = self.flushes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|done| done.replied);
+        let mut sectors = vec![Vec::new(); (CLIENTS * REGION) as usize];
+        for mut one in done {
+            let told = |flush: &Flush| {
+                flushes.iter().any(|told| {
+                    let is_ours =
+                        is_told_to_all || [one.client, flush.client].contains(&told.client);
+                    let is_between = one.replied < told.replied && told.asked < flush.replied;
+                    told.has_failed && is_ours && is_between
+                })
+            };
+            let covers = |flush: &&Flush| {
+                !flush.has_failed && !one.has_failed && one.replied < flush.asked && !told(flush)
+            };
+            let flushed = flushes.iter().filter(covers).map(|flush| flush.durable).min();
+            one.durable = one.durable.min(flushed.unwrap_or(usize::MAX));
+            for sector in one.sectors.0..one.sectors.1 {
+                sectors[sector as usize].push(one);
+            }
+        }
+        sectors
+    }
+}
+
+/// The mark of a piece of a sector.
+fn mark(sector: u64, at: usize) -> u64 {
+    sector << 16 | at as u64
+}
+
+/// The content of a sector by that write.
+pub(super) fn stamp(sector: u64, write: u64, into: &mut [u8]) {
+    for (at, piece) in into.chunks_exact_mut(16).enumerate() {
+        piece[..8].copy_from_slice(&mark(sector, at).to_le_bytes());
+        piece[8..].copy_from_slice(&write.to_le_bytes());
+    }
+}
+
+/// Of which writes a sector is: one, but of a mapping any that are in it; an error if it is of
+/// none, or of another sector.
+fn read_stamp(sector: u64, data: &[u8], is_mapped: bool) -> Result<Vec<u64>, String> {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let mut writes = Vec::new();
+    for (at, piece) in data.chunks_exact(16).enumerate() {
+        let (found, write) = (word(&piece[..8]), word(&piece[8..]));
+        // Zeroes have no mark. A mapping is written word by word, the mark first.
+        let is_marked = found == if write > 0 { mark(sector, at) } else { 0 };
+        let is_torn = is_mapped && [0, mark(sector, at)].contains(&found);
+        if !(is_marked || is_torn) {
+            return Err(format!("sector {sector} is garbage"));
+        }
+        if writes.last() != Some(&write) {
+            writes.push(write);
+        }
+    }
+    if writes.len() > 1 && !is_mapped {
+        return Err(format!("sector {sector} is garbage of writes {writes:?}"));
+    }
+    Ok(writes)
+}
+
+/// Whether the image after a cut at a moment holds what was promised.
+pub(super) fn check(
+    data: &[u8],
+    sectors: &[Vec<Done>],
+    moment: usize,
+    is_mapped: bool,
+) -> Result<(), String> {
+    if data.len() != SIZE {
+        return Err(format!("the image has {} bytes", data.len()));
+    }
+    for (sector, (requests, data)) in sectors.iter().zip(data.chunks_exact(SECTOR)).enumerate() {
+        for found in read_stamp(sector as u64, data, is_mapped)? {
+            if let Some(promised) = broken(found, requests, moment) {
+                return Err(format!(
+                    "sector {sector} is of write {found}, but request {promised} was durable"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The promised request that a sector should be of, if it may not be of write `found`.
+fn broken(found: u64, requests: &[Done], moment: usize) -> Option<u64> {
+    let begun = requests.iter().rposition(|one| one.begin <= moment);
+    let mut is_trimmed = false;
+    for one in requests[..begun.map_or(0, |last| last + 1)].iter().rev() {
+        is_trimmed |= one.content == Content::Trimmed;
+        if one.content == Content::Write(found) {
+            return None;
+        }
+        if one.durable <= moment && one.content != Content::Trimmed {
+            // A trim behind the promised write: zeroes, or what was there before.
+            return (found > 0 || !is_trimmed).then_some(one.replied);
+        }
+    }
+    (found > 0).then_some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(client: u64, write: u64, replied: u64) -> Done {
+        let content = Content::Write(write);
+        let (sectors, durable) = ((0, 1), usize::MAX);
+        Done { client, sectors, content, begin: 0, durable, replied, has_failed: false }
+    }
+
+    fn flush(client: u64, (asked, replied): (u64, u64), durable: usize, has_failed: bool) -> Flush {
+        Flush { client, asked, replied, durable, has_failed }
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_answered_before_but_not_what_was_said_to_be_lost() {
+        let durable = |flushes: &[Flush], is_told_to_all| {
+            let history = History::default();
+            history.done(write(0, 4, 1));
+            flushes.iter().for_each(|flush| history.flushed(*flush));
+            history.by_sector(is_told_to_all)[0][0].durable
+        };
+        let (early, late) = (flush(1, (0, 3), 7, false), flush(1, (4, 5), 9, false));
+        assert_eq!(durable(&[early], false), usize::MAX);
+        assert_eq!(durable(&[early, late], false), 9, "by another client");
+        let told = flush(0, (2, 3), 8, true);
+        assert_eq!(durable(&[told, late], false), usize::MAX, "its client knows");
+        let other = flush(2, (2, 3), 8, true);
+        assert_eq!(
+            (durable(&[other, late], false), durable(&[other, late], true)),
+            (9, usize::MAX)
+        );
+        let told = flush(1, (2, 3), 8, true);
+        assert_eq!(durable(&[told, late], false), usize::MAX, "who flushed knows");
+        assert_eq!(durable(&[late, flush(0, (6, 7), 10, true)], false), 9, "promised before");
+    }
+
+    #[test]
+    fn an_older_write_is_broken_and_a_torn_one_only_in_a_mapping_allowed() {
+        let requests = [write(0, 4, 1), Done { durable: 5, ..write(0, 8, 2) }, write(0, 12, 3)];
+        assert_eq!(
+            [4, 8, 12, 0].map(|found| broken(found, &requests, 6).is_some()),
+            [true, false, false, true]
+        );
+        assert_eq!(broken(4, &requests, 4), None);
+        let (mut torn, mut later) = (vec![0; SECTOR], vec![0; SECTOR]);
+        stamp(3, 4, &mut torn);
+        stamp(3, 8, &mut later);
+        torn[256..].copy_from_slice(&later[256..]);
+        assert_eq!(read_stamp(3, &torn, true), Ok(vec![4, 8]));
+        assert!(read_stamp(3, &torn, false).is_err() && read_stamp(4, &torn, true).is_err());
+        assert_eq!(read_stamp(3, &later, false), Ok(vec![8]));
+        assert_eq!(read_stamp(3, &[0; SECTOR], false), Ok(vec![0]));
+    }
+}
