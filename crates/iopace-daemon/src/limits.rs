@@ -149,10 +149,9 @@ pub const EMULATED_CACHE_DEFAULT: Bytes = Bytes::from_mib(256);
 pub const FUSE_WRITE_BYTES_MAX: u32 = 1 << 20;
 
 /// Read-ahead and asynchronous direct requests that wait for an answer of a mount. What is beyond
-/// it waits in the kernel, in order of arrival and before any scheduler: so twice the 500 requests
-/// of two programs with deep queues, which with 64 shared a disk as if they had no groups. The
-/// kernel's own number is 12.
-pub const FUSE_BACKGROUND_MAX: u16 = 1024;
+/// it waits in the kernel, in order of arrival and before any scheduler: so many, that users who
+/// block theirs leave some (`iopace_fuse::limits`). An eighth of a device's table.
+pub const FUSE_BACKGROUND_MAX: u16 = 8192;
 
 /// Reads of a mount of so many bytes or more, of which nothing is cached below, bypass the page
 /// cache there. Half of what the kernel reads ahead by default (128 KiB): who reads in order comes

@@ -101,6 +101,10 @@ impl KernelConfig {
         }
     }
 
+    pub(crate) fn max_background(&self) -> usize {
+        usize::from(self.max_background)
+    }
+
     pub(crate) fn max_write(&self) -> usize {
         self.max_write as usize
     }
@@ -120,7 +124,8 @@ impl KernelConfig {
             max_readahead: self.max_readahead,
             flags: flags as u32,
             max_background: self.max_background,
-            congestion_threshold: (u32::from(self.max_background) * 3 / 4).max(1) as u16,
+            // From here on nothing is read ahead that nobody has asked for.
+            congestion_threshold: (u32::from(self.max_background) * 7 / 8).max(1) as u16,
             max_write: self.max_write,
             // Times have nanoseconds.
             time_gran: 1,

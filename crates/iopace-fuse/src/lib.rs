@@ -39,6 +39,7 @@ pub mod parse;
 mod reply;
 mod request;
 mod session;
+pub mod subordinate;
 mod turns;
 pub mod types;
 pub mod wire;

@@ -29,6 +29,16 @@ pub const QUEUED_USER_BYTES: usize = 16 << 20;
 /// The same of all users but root together; root's queue has its own bound of this size.
 pub const QUEUED_BYTES: usize = 128 << 20;
 
+/// Of the requests that the kernel lets nobody wait for (`max_background`), the reads and writes
+/// of one user that wait for a thread may be one part in so many of what those of others leave: the
+/// kernel holds up everybody's reading ahead when there are no more. With a quarter, eight users
+/// who block theirs leave a tenth. A request beyond that gets `EAGAIN`; a page that was
+/// to be read ahead is read when it is asked for.
+pub const BACKGROUND_PART: usize = 4;
+
+/// As many a user may have in any case: what his threads wait for.
+pub const BACKGROUND_USER_MIN: usize = 64;
+
 /// Bytes that a queued request counts besides its own: its place in the queue.
 pub const QUEUED_OVERHEAD: usize = 128;
 

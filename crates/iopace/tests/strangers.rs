@@ -124,3 +124,37 @@ fn a_name_with_escape_sequences_commands_no_terminal() {
     }
     drop(serving);
 }
+
+#[test]
+fn another_user_controls_no_daemon_and_is_asked_by_nobody_but_root() {
+    if !has_namespaces() {
+        return;
+    }
+    // The sockets are open to everybody: only the kernel's word tells the users apart.
+    let ran = shell(&format!(
+        "mkfifo -m 666 /run/told; exec 8<>/run/told; mkdir /tmp/root /tmp/user
+         chown {STRANGER} /tmp/user
+         serve() {{
+           setpriv --reuid $1 --clear-groups sh -c 'echo $$ >'$2'/pid
+             exec /proc/self/fd/9 serve --emulate null --size 1MiB \\
+               --socket '$2'/s --control '$2'/c 2>'$2'/log' >&8 &
+           while read -r line <&8; do case $line in stop:*) break;; esac; done
+           chmod 666 $2/c
+         }}
+         serve 0 /tmp/root; serve {STRANGER} /tmp/user
+         for uid in 0 {STRANGER} 65534; do for folder in /tmp/root /tmp/user; do
+           setpriv --reuid $uid --clear-groups /proc/self/fd/9 \\
+             sched status --format json --control $folder/c >/run/out 2>/run/error
+           echo $uid $folder $? $(grep -c '\"name\": \"null\"' /run/out) \\
+             $(grep -o 'is served by the user .*: only a daemon of your own' /run/error)
+         done; done
+         grep -c 'a control client of another user was turned away' /tmp/root/log
+         kill $(cat /tmp/root/pid /tmp/user/pid); wait; cat /tmp/root/log /run/error >&2"
+    ));
+    let theirs = "1 0 is served by the user 4242: only a daemon of your own";
+    let expected = format!(
+        "0 /tmp/root 0 1\n0 /tmp/user 0 1\n4242 /tmp/root 1 0\n4242 /tmp/user 0 1\n\
+         65534 /tmp/root 1 0\n65534 /tmp/user {theirs}\n2\n"
+    );
+    assert_eq!(ran.out, expected, "{ran:?}");
+}

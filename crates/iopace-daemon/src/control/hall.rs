@@ -20,6 +20,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use iopace_core::time::{Instant, Nanos};
+use iopace_fuse::subordinate::share_of;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -89,6 +90,7 @@ impl Halls {
 
     /// Counts a connection of that user; `None` if he has as many as he may.
     pub(super) fn admit(self: &Arc<Self>, uid: Option<u32>) -> Option<Admitted> {
+        let uid = if is_own(uid) { uid } else { uid.map(share_of) };
         let mut counts = self.counts();
         if is_own(uid) {
             if counts.own >= OF_OWN_MAX {

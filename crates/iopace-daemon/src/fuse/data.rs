@@ -6,6 +6,7 @@ use super::layout::Chunks;
 use super::regions::Region;
 use super::running::Late;
 use super::tree::inode::Inode;
+use super::tree::open_shares::OpenPlace;
 use crate::io::file::File;
 use crate::io::past_cache::{PastCache, has_room};
 use iopace_core::request::{GroupId, TaskId};
@@ -78,6 +79,8 @@ pub(crate) struct Opened {
     pub(crate) is_aside: bool,
     /// The same file, to be read past the page cache below; `None` if it is not to be.
     past_cache: OnceLock<Option<Arc<PastCache>>>,
+    /// Given back once it is closed: the last field.
+    _place: OpenPlace,
 }
 
 impl Opened {
@@ -85,14 +88,15 @@ impl Opened {
     /// page cache of the mount for as long as there is memory.
     pub(crate) fn new(
         file: File,
-        (inode, opener): (Arc<Inode>, u32),
+        (inode, opener, place): (Arc<Inode>, u32, OpenPlace),
         (durable, is_writable): (bool, bool),
         is_kept_above: bool,
     ) -> Arc<Opened> {
         let is_aside = inode.is_aside();
         let past_cache = if is_kept_above { OnceLock::new() } else { OnceLock::from(None) };
         let file = Arc::new(file);
-        Arc::new(Opened { file, inode, durable, is_writable, opener, is_aside, past_cache })
+        let _place = place;
+        Arc::new(Opened { file, inode, durable, is_writable, opener, is_aside, past_cache, _place })
     }
 
     /// The file for a read past the page cache below, if another page cache keeps what was read and

@@ -4,6 +4,7 @@
 
 use iopace_fuse::Turns;
 use iopace_fuse::limits::{OTHERS_THREADS, ROOT_THREADS, SPARE_THREADS, USER_THREADS};
+use iopace_fuse::subordinate::{look_again, share_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,6 +85,7 @@ impl State {
 impl Shares {
     /// Has a thread carry out what this user wants done. Without any thread this one does it.
     pub(crate) fn submit(&self, uid: u32, work: impl FnOnce() + Send + 'static) {
+        let uid = share_of(uid);
         let mut state = self.0.state();
         let may_begin = state.may_begin(uid);
         state.waiting.push(uid, Box::new(work), 1);
@@ -98,6 +100,7 @@ impl Shares {
             return self.0.changed.notify_one();
         }
         drop(state);
+        look_again();
         let shared = Arc::clone(&self.0);
         let started = thread::Builder::new().name("shares".into()).spawn(move || run(&shared));
         if let Err(error) = started {

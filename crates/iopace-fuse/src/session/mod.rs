@@ -153,7 +153,7 @@ impl<F: Filesystem> Session<F> {
         let shared = Shared {
             filesystem,
             device,
-            users: Arc::new(Users::new()),
+            users: Arc::new(Users::new(config.max_background())),
             live: Arc::default(),
             layout: config.layout(),
             buffer_bytes: (config.max_write() + HEAD_BYTES).max(BUFFER_BYTES_MIN),

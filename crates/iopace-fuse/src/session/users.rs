@@ -16,11 +16,14 @@
 //! only if as many other slots as its user may have were taken, and each of those ends later.
 
 use crate::device::Device;
+use crate::errno::Errno;
 use crate::limits::{
-    OTHERS_THREADS, QUEUED_BYTES, QUEUED_OVERHEAD, QUEUED_USER_BYTES, ROOT_THREADS, SLOTS,
-    SPARE_THREADS, USER_THREADS,
+    BACKGROUND_PART, BACKGROUND_USER_MIN, OTHERS_THREADS, QUEUED_BYTES, QUEUED_OVERHEAD,
+    QUEUED_USER_BYTES, ROOT_THREADS, SLOTS, SPARE_THREADS, USER_THREADS,
 };
+use crate::subordinate::share_of;
 use crate::turns::Turns;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +48,8 @@ pub(super) struct Parked {
     pub(super) unique: u64,
     /// It is never refused, however much waits, see `is_kept` of `worker.rs`.
     pub(super) is_kept: bool,
+    /// The kernel may ask it in nobody's name, of which it has a bound for all users together.
+    pub(super) is_background: bool,
     pub(super) bytes: Vec<u8>,
     /// It is answered through this.
     pub(super) device: Arc<Device>,
@@ -73,6 +78,10 @@ pub(super) enum Entered {
 pub(super) struct Users {
     threads: AtomicU64,
     slots: Vec<Slot>,
+    /// The user in whose share another one counts.
+    share_of: fn(u32) -> u32,
+    /// Most requests that the kernel sends without anybody who waits.
+    background_max: usize,
     parked_count: AtomicUsize,
     table: Mutex<Table>,
 }
@@ -84,6 +93,9 @@ struct Table {
     parked: Turns<Parked>,
     /// Bytes in the queues of all but root.
     others_bytes: usize,
+    /// Background requests in the queues, by user, and in all.
+    background: BTreeMap<u32, usize>,
+    background_count: usize,
     is_over: bool,
 }
 
@@ -96,12 +108,18 @@ fn idle(threads: u64) -> usize {
 }
 
 impl Users {
-    pub(super) fn new() -> Users {
+    pub(super) fn new(background_max: usize) -> Users {
+        Users::with_shares(background_max, share_of)
+    }
+
+    fn with_shares(background_max: usize, share_of: fn(u32) -> u32) -> Users {
         let slots = (0..SLOTS).map(|_| Slot::default()).collect();
         let table = Table { unused: (0..SLOTS).rev().collect(), ..Table::default() };
         Users {
             threads: AtomicU64::new(0),
             slots,
+            share_of,
+            background_max,
             parked_count: AtomicUsize::new(0),
             table: Mutex::new(table),
         }
@@ -126,6 +144,7 @@ impl Users {
 
     /// The thread of `slot` has received a request of this user.
     pub(super) fn enter(&self, slot: usize, uid: u32) -> Entered {
+        let uid = (self.share_of)(uid);
         self.slots[slot].0.store(u64::from(uid) + 1, SeqCst);
         let threads = self.threads.fetch_add(BUSY, SeqCst) + BUSY;
         // So few cannot be too many of one user.
@@ -154,16 +173,27 @@ impl Users {
     }
 
     /// The request that [`Users::enter`] did not let go on waits. `Ok(None)`: it does. `Ok(Some)`:
-    /// it may go on after all. `Err`: there is no room for it. Whoever is told `None` or `Err` has
-    /// no request any more.
-    pub(super) fn park(&self, slot: usize, parked: Parked) -> Result<Option<Parked>, Parked> {
+    /// it may go on after all. `Err`: there is no room for it, and what it gets. Whoever is told
+    /// `None` or `Err` has no request any more.
+    pub(super) fn park(
+        &self,
+        slot: usize,
+        mut parked: Parked,
+    ) -> Result<Option<Parked>, (Parked, Errno)> {
+        parked.uid = (self.share_of)(parked.uid);
         let mut table = self.table();
         self.parked_count.fetch_add(1, SeqCst);
         if self.may_enter(parked.uid) {
             self.parked_count.fetch_sub(1, SeqCst);
             return Ok(Some(parked));
         }
-        let result = if table.is_over { Err(parked) } else { table.push(parked) };
+        let result = match table.refusal(&parked, self.background_max) {
+            Some(errno) => Err((parked, errno)),
+            None => {
+                table.push(parked);
+                Ok(())
+            }
+        };
         if result.is_err() {
             self.parked_count.fetch_sub(1, SeqCst);
         }
@@ -239,34 +269,65 @@ impl Users {
 }
 
 impl Table {
-    fn push(&mut self, parked: Parked) -> Result<(), Parked> {
-        let (uid, cost) = (parked.uid, parked.cost());
+    /// Why there is no room for a request.
+    fn refusal(&self, parked: &Parked, background_max: usize) -> Option<Errno> {
+        let uid = parked.uid;
+        if self.is_over {
+            return Some(Errno::ENOMEM);
+        }
+        if parked.is_kept {
+            return None;
+        }
+        if parked.is_background && uid != ROOT {
+            let own = self.background.get(&uid).copied().unwrap_or_default();
+            let left = background_max.saturating_sub(self.background_count - own);
+            if own >= (left / BACKGROUND_PART).max(BACKGROUND_USER_MIN) {
+                return Some(Errno::EAGAIN);
+            }
+        }
         let others_bytes = if uid == ROOT { 0 } else { self.others_bytes };
         let own_max = if uid == ROOT { QUEUED_BYTES } else { QUEUED_USER_BYTES };
-        if let Some(own) = self.parked.cost(uid).filter(|_| !parked.is_kept)
-            && (own + cost > own_max || others_bytes + cost > QUEUED_BYTES)
-        {
-            return Err(parked);
-        }
+        let (own, cost) = (self.parked.cost(uid)?, parked.cost());
+        (own + cost > own_max || others_bytes + cost > QUEUED_BYTES).then_some(Errno::ENOMEM)
+    }
+
+    fn push(&mut self, parked: Parked) {
+        let (uid, cost) = (parked.uid, parked.cost());
         if uid != ROOT {
             self.others_bytes += cost;
         }
+        if parked.is_background {
+            *self.background.entry(uid).or_default() += 1;
+            self.background_count += 1;
+        }
         self.parked.push(uid, parked, cost);
-        Ok(())
+    }
+
+    /// A request has left its queue.
+    fn has_left(&mut self, uid: u32, parked: &Parked, cost: usize) {
+        if uid != ROOT {
+            self.others_bytes -= cost;
+        }
+        if parked.is_background {
+            self.background_count -= 1;
+            if let Some(own) = self.background.get_mut(&uid) {
+                *own -= 1;
+                if *own == 0 {
+                    self.background.remove(&uid);
+                }
+            }
+        }
     }
 
     fn next(&mut self, may: impl FnMut(u32) -> bool) -> Option<Parked> {
         let (uid, parked, cost) = self.parked.next(may)?;
-        if uid != ROOT {
-            self.others_bytes -= cost;
-        }
+        self.has_left(uid, &parked, cost);
         Some(parked)
     }
 
     fn take(&mut self, picks: impl Fn(&Parked) -> bool) -> Vec<Parked> {
         let taken = self.parked.take(picks);
-        let others = taken.iter().filter(|(uid, ..)| *uid != ROOT);
-        self.others_bytes -= others.map(|(.., cost)| cost).sum::<usize>();
+        taken.iter().for_each(|(uid, parked, cost)| self.has_left(*uid, parked, *cost));
         taken.into_iter().map(|(_, parked, _)| parked).collect()
     }
 }

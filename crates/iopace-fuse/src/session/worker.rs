@@ -9,8 +9,9 @@ use crate::filesystem::Filesystem;
 use crate::flags::WriteFlags;
 use crate::parse::{Layout, Malformed, Operation, parse};
 use crate::reply::Raw;
+use crate::subordinate::look_again;
 use crate::wire::input::InHeader;
-use crate::wire::opcode::{BATCH_FORGET, FORGET, INTERRUPT, RELEASE, RELEASEDIR, WRITE};
+use crate::wire::opcode::{BATCH_FORGET, FORGET, INTERRUPT, READ, RELEASE, RELEASEDIR, WRITE};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ fn is_kept(opcode: u32, bytes: &[u8], layout: Layout) -> bool {
 
 /// Starts one more thread, with a descriptor of its own if there is one for it.
 pub(super) fn start<F: Filesystem>(shared: &Arc<Shared<F>>) -> io::Result<()> {
+    look_again();
     let slot = shared.users.add_thread();
     let slot = slot.ok_or_else(|| io::Error::other("there are as many threads as may be"))?;
     shared.live.add();
@@ -116,14 +118,15 @@ impl<F: Filesystem> Worker<F> {
                     uid: header.uid,
                     unique: header.unique,
                     is_kept: is_kept(header.opcode, bytes, self.shared.layout),
+                    is_background: matches!(header.opcode, READ | WRITE),
                     bytes: bytes.to_vec(),
                     device: Arc::clone(&self.device),
                 };
                 match users.park(self.slot, parked) {
                     Ok(None) => return false,
                     Ok(Some(_)) => {}
-                    Err(parked) => {
-                        Raw::new(&parked.device, parked.unique).error(Errno::ENOMEM);
+                    Err((parked, errno)) => {
+                        Raw::new(&parked.device, parked.unique).error(errno);
                         return false;
                     }
                 }

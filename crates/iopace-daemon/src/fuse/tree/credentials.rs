@@ -155,6 +155,11 @@ pub(super) fn is_own(caller: Caller) -> bool {
     caller.uid == own().0
 }
 
+/// Whether this user is root or that of this process: whatever the process may have is his.
+pub(super) fn is_own_user(uid: u32) -> bool {
+    uid == 0 || uid == own().0
+}
+
 /// Sets the umask for what this thread creates next.
 pub(super) fn set_umask(umask: u32) {
     let umask = umask & 0o777;

@@ -118,11 +118,11 @@ impl Record {
 impl Tree {
     /// Opens a directory to list it.
     pub(super) fn open_directory(&self, from: Caller, id: INodeNo) -> io::Result<FileHandle> {
-        let inode = self.inode(id)?;
+        let (inode, place) = (self.inode(id)?, self.open_place(from)?);
         let open = || inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY);
         let file = self.act_for(from, &[&inode], open)?;
         let file = File::of_tree_unread(file, false).holding(&inode.hold);
-        let opened = Opened::new(file, (inode, from.uid), (false, false), false);
+        let opened = Opened::new(file, (inode, from.uid, place), (false, false), false);
         let listing = Arc::new(Listing { opened, place: Mutex::default() });
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(FileHandle(listings.insert(listing) as u64))

@@ -217,7 +217,12 @@ impl Inodes {
 
     /// Descriptors that this mount may have for inodes.
     pub(super) fn bound(&self) -> usize {
-        (self.bound / TREES.load(Relaxed).max(1)).max(BOUND_MIN)
+        self.part_of(self.bound).max(BOUND_MIN)
+    }
+
+    /// What each mount of this process may have of something.
+    pub(super) fn part_of(&self, all: usize) -> usize {
+        all / TREES.load(Relaxed).max(1)
     }
 
     /// Closes some descriptors if there are more than there may be.

@@ -28,6 +28,7 @@ mod locks;
 mod names;
 mod numbers;
 mod open;
+pub(crate) mod open_shares;
 mod replies;
 mod space;
 pub(crate) mod trim;
@@ -48,6 +49,7 @@ use inode::Inode;
 use known::Inodes;
 use locks::Locks;
 use open::OpenFiles;
+use open_shares::{OpenPlace, OpenShares};
 use slab::Slab;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -112,6 +114,7 @@ pub(crate) struct Tree {
     options: Options,
     inodes: Inodes,
     files: Arc<OpenFiles>,
+    open_shares: Arc<OpenShares>,
     listings: Mutex<Slab<Arc<Listing>>>,
     locks: Arc<Locks>,
     /// Whether what callers create can be made theirs.
@@ -153,6 +156,7 @@ impl Tree {
             options,
             inodes: Inodes::new(directory, trim::inodes_for(options.descriptors))?,
             files,
+            open_shares: Arc::default(),
             listings: Mutex::default(),
             locks,
             acts_for_others: credentials::may_act_for_others(),
@@ -196,6 +200,12 @@ impl Tree {
     /// must not make a program of it that runs as the daemon's user.
     fn mode_for(&self, from: Caller, mode: u32) -> u32 {
         if self.acts_for_others || credentials::is_own(from) { mode } else { mode & !0o6000 }
+    }
+
+    /// A place for one more open file of the caller.
+    fn open_place(&self, from: Caller) -> io::Result<OpenPlace> {
+        let descriptors = self.inodes.part_of(self.options.descriptors);
+        self.open_shares.place(from.uid, descriptors)
     }
 
     /// The inode with this number.

@@ -5,6 +5,7 @@ use super::credentials::set_umask;
 use super::forbids::Forbids;
 use super::inode::{Inode, descriptors};
 use super::names::{Entry, check};
+use super::open_shares::OpenPlace;
 use super::{Tree, refused};
 use crate::io::file::File as Real;
 use iopace_fuse::{FileHandle, FopenFlags, INodeNo, LockOwner, OpenFlags, WriteFlags};
@@ -51,6 +52,7 @@ impl Tree {
         if !inode.is_file() {
             return Err(refused(libc::ENXIO));
         }
+        let place = self.open_place(from)?;
         let asked = OFlags::from_bits_retain(flags.0.cast_unsigned());
         let kept = asked & KEPT;
         let file = if asked.bits() & FMODE_EXEC != 0 {
@@ -70,7 +72,7 @@ impl Tree {
             // Somebody past the mount may have changed it. Its data the kernel drops by itself.
             self.running.attributes_changed(inode.id);
         }
-        Ok(self.opened(from, file, inode, kept))
+        Ok(self.opened((from, place), file, inode, kept))
     }
 
     /// Creates a regular file in the name of the caller and opens it.
@@ -82,7 +84,7 @@ impl Tree {
         flags: i32,
     ) -> io::Result<(Entry, Handle)> {
         check(name)?;
-        let parent = self.inode(parent)?;
+        let (parent, place) = (self.inode(parent)?, self.open_place(from)?);
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let kept = asked & KEPT;
         let create = kept | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -106,11 +108,17 @@ impl Tree {
         let own = file.as_raw_fd().to_string();
         let path = rustix::fs::openat(descriptors()?, own, flags, Mode::empty())?;
         let entry = self.known(path, &parent)?;
-        let handle = self.opened(from, file, Arc::clone(&entry.inode), kept);
+        let handle = self.opened((from, place), file, Arc::clone(&entry.inode), kept);
         Ok((entry, handle))
     }
 
-    fn opened(&self, from: Caller, file: File, inode: Arc<Inode>, kept: OFlags) -> Handle {
+    fn opened(
+        &self,
+        (from, place): (Caller, OpenPlace),
+        file: File,
+        inode: Arc<Inode>,
+        kept: OFlags,
+    ) -> Handle {
         let direct = kept.contains(OFlags::DIRECT);
         let durable = kept.contains(OFlags::DSYNC);
         let mut flags = FopenFlags::empty();
@@ -125,7 +133,7 @@ impl Tree {
         let file = file.holding(&inode.hold);
         let is_kept_above = self.options.alone && !direct;
         let is_writable = kept.intersects(OFlags::WRONLY | OFlags::RDWR);
-        let owner = (inode, from.uid);
+        let owner = (inode, from.uid, place);
         let opened = Opened::new(file, owner, (durable, is_writable), is_kept_above);
         let mut files = self.files.lock();
         Handle { id: FileHandle(files.insert(opened) as u64), flags }

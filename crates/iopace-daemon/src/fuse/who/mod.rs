@@ -41,6 +41,7 @@ use facts::Facts;
 use iopace_core::group::tree::TreeError;
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::Instant;
+use iopace_fuse::subordinate::share_of;
 use rules::Traits;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -174,7 +175,7 @@ impl Who {
         });
         let newcomer =
             Newcomer { process: facts.process, parent: facts.parent, program: &facts.comm };
-        let wanted = Wanted { base: base.group(), below: &below, class, uid: key.1 };
+        let wanted = Wanted { base: base.group(), below: &below, class, uid: share_of(key.1) };
         self.groups.settle(&newcomer, &wanted, |claim| {
             self.cache.insert(key, Arc::clone(&facts), claim.clone(), now);
             Pays { task: facts.process.into(), is_kernel: facts.is_kernel(), claim }

@@ -11,7 +11,7 @@ fn device() -> Arc<Device> {
 
 fn parked(device: &Arc<Device>, uid: u32, unique: u64, len: usize) -> Parked {
     let device = Arc::clone(device);
-    Parked { uid, unique, is_kept: false, bytes: vec![0; len], device }
+    Parked { uid, unique, is_kept: false, is_background: false, bytes: vec![0; len], device }
 }
 
 /// Threads of this user enter until one has to wait; their slots.
@@ -30,7 +30,7 @@ fn fill(users: &Users, device: &Arc<Device>, uid: u32) -> Vec<usize> {
 
 #[test]
 fn each_user_has_a_bound_and_all_together_one_more() {
-    let (users, device) = (Users::new(), device());
+    let (users, device) = (Users::new(1024), device());
     let first = fill(&users, &device, 1000);
     assert_eq!(first.len(), USER_THREADS);
     assert_eq!(fill(&users, &device, ROOT).len(), ROOT_THREADS);
@@ -51,7 +51,7 @@ fn each_user_has_a_bound_and_all_together_one_more() {
 
 #[test]
 fn a_queue_takes_bounded_memory_and_always_one() {
-    let (users, device) = (Users::new(), device());
+    let (users, device) = (Users::new(1024), device());
     fill(&users, &device, 7);
     users.take(|_| true);
     let offer = |uid, unique, len| {
@@ -71,12 +71,59 @@ fn a_queue_takes_bounded_memory_and_always_one() {
     assert_eq!(users.table().others_bytes, 0);
 }
 
+#[test]
+fn subordinate_users_share_what_their_owner_may_have() {
+    let device = device();
+    let users = Users::with_shares(1024, |uid| if uid >= 100_000 { 1000 } else { uid });
+    let mut slots = fill(&users, &device, 100_000);
+    assert_eq!(slots.len(), USER_THREADS);
+    for uid in [100_001, 165_535, 1000] {
+        assert!(fill(&users, &device, uid).is_empty(), "{uid}");
+    }
+    assert_eq!(fill(&users, &device, 1001).len(), USER_THREADS, "somebody else");
+    // All four wait in one queue.
+    assert_eq!(users.table().parked.cost(1000), Some(4 * (1 + QUEUED_OVERHEAD)));
+    let slot = slots.pop().expect("one of them");
+    assert_eq!(users.next(slot).map(|parked| parked.uid), Some(1000));
+}
+
+#[test]
+fn reads_that_nobody_waits_for_leave_a_part_to_others() {
+    let (users, device) = (Users::new(1024), device());
+    let read = |uid, unique, is_kept| {
+        let slot = users.add_thread().expect("a slot");
+        assert_eq!(users.enter(slot, uid), Entered::Waits);
+        let one = Parked { is_background: true, is_kept, ..parked(&device, uid, unique, 1) };
+        let taken = users.park(slot, one);
+        users.remove_thread(slot);
+        taken.map(|went_on| assert!(went_on.is_none())).map_err(|(_, errno)| errno)
+    };
+    let fill_up = |uid| {
+        fill(&users, &device, uid);
+        (0..).find(|&number| read(uid, number, false).is_err()).expect("there is a bound")
+    };
+    // A quarter of what is left: 256 of 1024, 192 of 768, 144 of 576.
+    assert_eq!([7, 8, 9].map(fill_up), [256, 192, 144]);
+    assert_eq!(read(7, 0, false), Err(Errno::EAGAIN));
+    assert_eq!(read(7, 1, true), Ok(()), "write-back is never refused");
+    // Each may have some, whatever others have; and when they have left, as many as before.
+    assert_eq!([10, 11, 12, 13].map(fill_up), [107, 81, 64, 64]);
+    let before = users.counts().1;
+    let gone = users.take(|parked| parked.is_background).len();
+    assert_eq!(gone, 256 + 192 + 144 + 107 + 81 + 64 + 64 + 1);
+    assert_eq!(users.counts().1, before - gone);
+    let table = users.table();
+    assert_eq!((table.background_count, table.background.len()), (0, 0));
+    drop(table);
+    assert_eq!(read(7, 2, false), Ok(()));
+}
+
 /// Many threads at once: no user is ever above his bound, and nothing is left in a queue.
 #[test]
 fn nothing_is_left_waiting_whatever_the_order() {
     const THREADS: usize = 24;
     const ROUNDS: u64 = 400;
-    let (users, device) = (Users::new(), device());
+    let (users, device) = (Users::new(1024), device());
     let inside: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = |uid: u32| {

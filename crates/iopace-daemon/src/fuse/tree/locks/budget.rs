@@ -2,6 +2,7 @@
 
 use super::no_locks;
 use crate::limits::{LOCK_RANGES_ROOT_MAX, LOCK_RANGES_USER_MAX};
+use iopace_fuse::subordinate::share_of;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,7 @@ impl Budget {
 
     /// A place for one more owner.
     pub(super) fn place(self: &Arc<Self>, uid: u32) -> io::Result<Place> {
+        let uid = share_of(uid);
         let mut users = self.users();
         let all: usize = users.values().map(|count| count.owners).sum();
         let own = users.entry(uid).or_default();
