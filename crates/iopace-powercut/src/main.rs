@@ -122,7 +122,11 @@ fn loads(size: &Size, seed: u64, row: &mut impl FnMut(&str, Report)) -> io::Resu
             }
             let mut all = Report::default();
             for turn in 0..size.requests.1 {
-                all += load::run(way, size.requests.0, disorder, seed + turn)?;
+                match load::run(way, size.requests.0, disorder, seed + turn) {
+                    Ok(report) => all += report,
+                    Err(error) if disorder == Disorder::Errors => eprintln!("{way}: {error}"),
+                    Err(error) => return Err(error),
+                }
             }
             match disorder {
                 Disorder::Quiet(_) => row(&format!("random load, {way}"), all),

@@ -211,7 +211,8 @@ impl Disk for File {
     fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> io::Result<()> {
         let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         let written = rustix::io::pwritev2(&*self, &[IoSlice::new(data)], offset, flags)?;
-        if written == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        // The rest of a write that ended early is what failed.
+        if written == data.len() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EIO)) }
     }
 
     fn zero(&mut self, offset: u64, len: u64, fua: bool) -> io::Result<()> {
