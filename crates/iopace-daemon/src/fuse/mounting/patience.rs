@@ -73,7 +73,9 @@ mod tests {
                     rustix::thread::sched_setaffinity(None, &one).expect("allowed");
                     let patience = Patience::of_this_thread(Duration::ZERO);
                     let waited = |patience: &Patience| in_line(patience.thread) - patience.in_line;
-                    while waited(&patience) < IN_LINE && !is_over.load(Ordering::Relaxed) {}
+                    while waited(&patience) < IN_LINE && !is_over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
                     if !is_over.swap(true, Ordering::Relaxed) {
                         let longer = Patience { lasts: clock::elapsed(patience.since), ..patience };
                         assert!(longer.left() > Duration::ZERO, "{longer:?}");
