@@ -1,23 +1,19 @@
 //! Users who block what they ask for: a file system of theirs that has stopped, leases that they do
 //! not give back. Only they themselves wait for it.
 
-use crate::{CUT, Mounted, wait_for};
-use iopace_fuse::limits::USER_THREADS;
-use iopace_fuse::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags, spawn_mount,
-};
+mod stopped;
+
+use crate::{Mounted, wait_for};
+use iopace_daemon::limits::FUSE_BACKGROUND_MAX;
+use iopace_fuse::limits::{BACKGROUND_PART, USER_THREADS};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use stopped::Opener;
 
 /// Calls of each of the two strangers.
 const CALLS: usize = 100;
@@ -25,180 +21,6 @@ const CALLS: usize = 100;
 const STOPPED: u32 = 1001;
 const OTHER: u32 = 1002;
 const LEASING: u32 = 1003;
-
-/// Requests that are not answered, each with what fails it; `None` once all of them are.
-type Kept = Arc<Mutex<Option<Vec<Box<dyn FnOnce() + Send>>>>>;
-
-/// A file system that has stopped: names that begin with `l` are not found for ever, files of other
-/// names can be opened, and nothing can be done with them.
-struct Stopped(Kept);
-
-impl Stopped {
-    fn keep(&self, fail: impl FnOnce() + Send + 'static) {
-        let mut kept = self.0.lock().expect("whole");
-        match kept.as_mut() {
-            Some(kept) => kept.push(Box::new(fail)),
-            None => {
-                drop(kept);
-                fail();
-            }
-        }
-    }
-}
-
-fn attributes(ino: INodeNo) -> FileAttr {
-    let time = SystemTime::UNIX_EPOCH;
-    let is_root = ino.0 == 1;
-    FileAttr {
-        ino,
-        size: if is_root { 0 } else { 1 << 20 },
-        blocks: 0,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-        perm: 0o777,
-        nlink: 2,
-        uid: STOPPED,
-        gid: STOPPED,
-        rdev: 0,
-        blksize: 4096,
-    }
-}
-
-impl Filesystem for Stopped {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Else only one lookup comes at a time.
-        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
-        Ok(())
-    }
-
-    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let number = name.to_str().and_then(|name| name.strip_prefix('f')?.parse::<u64>().ok());
-        match number {
-            Some(number) => {
-                let attr = attributes(INodeNo(100 + number));
-                reply.entry(&Duration::from_secs(60), &attr, Generation(0));
-            }
-            None => self.keep(|| reply.error(Errno::ENOENT)),
-        }
-    }
-
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&Duration::from_secs(60), &attributes(ino));
-    }
-
-    fn setattr(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: Option<u32>,
-        _: Option<u32>,
-        _: Option<u32>,
-        _: Option<u64>,
-        _: Option<TimeOrNow>,
-        _: Option<TimeOrNow>,
-        _: Option<SystemTime>,
-        _: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
-        self.keep(|| reply.error(Errno::EIO));
-    }
-
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::empty());
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        self.keep(|| reply.error(Errno::EIO));
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        self.keep(|| reply.error(Errno::EIO));
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.keep(|| reply.error(Errno::EIO));
-    }
-
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.keep(|| reply.error(Errno::EIO));
-    }
-}
-
-/// Answers what it has kept, and everything from now on; when it goes, too.
-struct Opener {
-    kept: Kept,
-    session: Option<BackgroundSession>,
-    /// Tells the watchdog, when it goes, that the test is over.
-    _watch: mpsc::Sender<()>,
-}
-
-fn fail_all(kept: &Kept) {
-    let kept = kept.lock().expect("whole").take();
-    kept.into_iter().flatten().for_each(|fail| fail());
-}
-
-impl Opener {
-    fn mount(at: &Path) -> Opener {
-        let kept: Kept = Arc::new(Mutex::new(Some(Vec::new())));
-        let config = Config { allow_other: true, user: Some(STOPPED), ..Config::default() };
-        let session = spawn_mount(Stopped(Arc::clone(&kept)), at, &config);
-        let (watch, over) = mpsc::channel::<()>();
-        let session = Some(session.expect("it mounts"));
-        let opener = Opener { kept, session, _watch: watch };
-        // Threads of this process that wait for it could not be ended otherwise.
-        let own = Arc::clone(&opener.kept);
-        thread::spawn(move || {
-            while over.recv_timeout(CUT) == Err(mpsc::RecvTimeoutError::Timeout) {
-                fail_all(&own);
-            }
-        });
-        opener
-    }
-
-    fn open(&self) {
-        fail_all(&self.kept);
-    }
-
-    /// Stops again.
-    fn stop(&self) {
-        *self.kept.lock().expect("whole") = Some(Vec::new());
-    }
-
-    /// How many requests it keeps.
-    fn count(&self) -> usize {
-        self.kept.lock().expect("whole").as_ref().map_or(0, Vec::len)
-    }
-}
-
-impl Drop for Opener {
-    fn drop(&mut self) {
-        self.open();
-        drop(self.session.take());
-    }
-}
 
 /// Programs that are ended when they go, also when the test has failed.
 struct Programs(Vec<Child>);
@@ -236,15 +58,39 @@ fn lease(folder: &Path) -> Option<Programs> {
                 \tfcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
                 print('ready', flush=True)\n\
                 sys.stdin.read()\n";
+    user_program(LEASING, text, folder, CALLS)
+}
+
+/// A Python program of that user that has said that it is ready; none if there is no Python.
+fn user_program(uid: u32, text: &str, folder: &Path, count: usize) -> Option<Programs> {
     let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", text]).arg(folder).arg(CALLS.to_string());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).uid(LEASING).gid(LEASING);
+    command.args(["-c", text]).arg(folder).arg(count.to_string());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).uid(uid).gid(uid);
     let mut child = command.spawn().ok()?;
     let mut line = String::new();
     let output = child.stdout.take().expect("piped");
     BufReader::new(output).read_line(&mut line).expect("it says something");
     let program = Programs(vec![child]);
     (line == "ready\n").then_some(program)
+}
+
+/// Pages of which no more than this many wait: a quarter of what the kernel sends without anybody
+/// who waits, and it has [`READ_AHEAD`] to send.
+const READ_AHEAD_KEPT: usize = FUSE_BACKGROUND_MAX as usize / BACKGROUND_PART;
+const READ_AHEAD: usize = READ_AHEAD_KEPT + 512;
+
+/// A program of him who has stopped that has had pages of his files read ahead.
+fn read_ahead(folder: &Path) -> Option<Programs> {
+    let text = "import os,sys\n\
+                count = int(sys.argv[2])\n\
+                name = sys.argv[1] + '/f'\n\
+                files = [os.open(name + str(i), os.O_RDONLY) for i in range(count // 256 + 1)]\n\
+                for i in range(count):\n\
+                \tat = i % 256 * 4096\n\
+                \tos.posix_fadvise(files[i // 256], at, 4096, os.POSIX_FADV_WILLNEED)\n\
+                print('ready', flush=True)\n\
+                sys.stdin.read()\n";
+    user_program(STOPPED, text, folder, READ_AHEAD)
 }
 
 /// Another user and root read a file.
@@ -256,6 +102,31 @@ fn others_go_on(mounted: &Mounted) {
     }
 }
 
+/// A user whose files have stopped reads as far ahead as he may; others go on.
+fn read_ahead_beside(mounted: &Mounted, stopped: &Opener) {
+    let waiting = || mounted.daemon().mounts().reports()[0].waiting_count;
+    let others = [0, OTHER].map(|uid| {
+        let path = mounted.at(&format!("ahead{uid}"));
+        (uid, shell(uid, "cat \"$1\"", &path, ""))
+    });
+    stopped.stop();
+    let mut ahead = read_ahead(&mounted.at("stopped"));
+    if ahead.is_some() {
+        wait_for("pages to be read ahead", || waiting() == READ_AHEAD_KEPT);
+        for (uid, mut other) in others {
+            drop(other.0[0].stdin.take());
+            other.wait("what another user reads in order");
+            assert!(other.0[0].wait().expect("ended").success(), "user {uid}");
+        }
+    } else {
+        println!("skipped in part: reading ahead needs python3");
+    }
+    ahead.iter_mut().for_each(Programs::kill);
+    stopped.open();
+    ahead.iter_mut().for_each(|ahead| ahead.wait("him who has read ahead"));
+    wait_for("the end of what was read ahead", || waiting() == 0);
+}
+
 #[test]
 fn a_stranger_stops_only_himself() {
     let mut stopped = None;
@@ -263,6 +134,9 @@ fn a_stranger_stops_only_himself() {
         let folder = below.parent().expect("a folder");
         fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("set");
         fs::write(below.join("other"), "read").expect("written");
+        for uid in [0, OTHER] {
+            fs::write(below.join(format!("ahead{uid}")), vec![1; 1 << 20]).expect("written");
+        }
         for (name, uid) in [("stopped", STOPPED), ("leases", LEASING)] {
             fs::create_dir(below.join(name)).expect("made");
             chown(below.join(name), Some(uid), Some(uid)).expect("given");
@@ -303,8 +177,20 @@ fn a_stranger_stops_only_himself() {
     let mut again = Programs(vec![as_user(STOPPED, "cat", &[mounted.at("other").as_os_str()])]);
     again.wait("a call of him who has stopped no more");
     assert!(again.0[0].wait().expect("ended").success());
+    read_ahead_beside(&mounted, &stopped);
     drop(mounted);
     drop(stopped);
+}
+
+/// A shell of that user which begins when its input ends. It is to be started while the file system
+/// answers: a child has the descriptors of this process, which the daemon is a part of, and closes
+/// them before it becomes another program.
+fn shell(uid: u32, script: &str, path: &Path, each: &str) -> Programs {
+    let script = format!("read go; {script}");
+    let words = ["-c".as_ref(), script.as_ref(), "sh".as_ref(), path.as_os_str(), each.as_ref()];
+    let mut command = Command::new("sh");
+    command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::piped());
+    Programs(vec![command.uid(uid).gid(uid).spawn().expect("it starts")])
 }
 
 /// Programs that use a file of a file system that has stopped, `$1`, and in what way.
@@ -343,16 +229,6 @@ fn a_stranger_whose_files_have_stopped_stops_only_himself() {
     };
     let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
     let stopped = stopped.expect("prepared");
-    // All are started while it answers: a child has the descriptors of this process, which the
-    // daemon is a part of, and closes them before it becomes another program.
-    let shell = |uid, script: &str, path: &Path, each: &str| {
-        let script = format!("read go; {script}");
-        let words =
-            ["-c".as_ref(), script.as_ref(), "sh".as_ref(), path.as_os_str(), each.as_ref()];
-        let mut command = Command::new("sh");
-        command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::piped());
-        Programs(vec![command.uid(uid).gid(uid).spawn().expect("it starts")])
-    };
     let go = |programs: &mut Programs| drop(programs.0[0].stdin.take());
     let all = format!("for n in $(seq {USERS}); do sh -c \"$2\" sh \"$1/f$n\" & done; wait");
     for (what, each) in USES {
