@@ -7,8 +7,9 @@ Root only, as most rows go through a mount. A row is a fixed amount of work. Eac
 row once with either build, and the order changes from round to round. Ratios are the median of the
 old build over that of the new one, so less than 1 is slower now; in brackets the least and largest
 ratio of one round. Processor time is that of the daemon alone. System calls and page faults of the
-daemon are counted by perf (where there is one) in a round that is not timed: they hardly depend on
-what else the machine does. TMPDIR says on which file system.
+daemon are counted by perf (where there is one) in a round that is not timed: those of a mount hardly
+depend on what else the machine does, those of NBD do, with the size of batches. TMPDIR says on
+which file system.
 """
 
 import argparse
