@@ -71,6 +71,8 @@ impl Daemon {
     /// # Errors
     /// What was asked, what is wrong and what would be right; nothing is left behind then.
     pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
+        // Before there is a mount, which may be over `/etc`.
+        iopace_fuse::subordinate::look_again();
         let mut prepared = mounts::prepare(&config)?;
         let shown = image::prepare(&config)?;
         make_room_for(config.connections_max);

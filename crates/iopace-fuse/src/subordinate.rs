@@ -15,15 +15,22 @@
 //!
 //! Ranges that come from elsewhere (`subid:` in `nsswitch.conf`) are not known: asking may block.
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
 
-const RANGES: &str = "/etc/subuid";
-const USERS: &str = "/etc/passwd";
+/// The folder of both files, as it was when it was looked at first: a mount over it would have to
+/// answer what it needs to begin.
+static ETC: LazyLock<rustix::io::Result<OwnedFd>> = LazyLock::new(|| {
+    rustix::fs::open("/etc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+});
+
+const RANGES: &str = "subuid";
+const USERS: &str = "passwd";
 
 /// More is not read of either: some hundred thousand users.
 const BYTES_MAX: u64 = 16 << 20;
@@ -41,7 +48,7 @@ static SEEN: Mutex<Option<[Stamp; 2]>> = Mutex::new(None);
 
 /// Device, inode, size and time of the last change; `None` of a file that is not there, or that
 /// others than root may write.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+type Stamp = Option<(u64, u64, i64, (i64, u64))>;
 
 /// The user whose share this one's requests count in.
 pub fn share_of(uid: u32) -> u32 {
@@ -59,34 +66,44 @@ pub fn look_again() {
     if *seen == Some(now) {
         return;
     }
+    let text = |name, stamp: Stamp| stamp.map_or_else(|| Ok(String::new()), |_| read(name));
+    let (ranges, users) = match (text(RANGES, now[0]), text(USERS, now[1])) {
+        (Ok(ranges), Ok(users)) => (ranges, users),
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::warn!(%error, "/etc/subuid or /etc/passwd: kept as they were read before");
+            return;
+        }
+    };
     *seen = Some(now);
-    let text = |path, stamp: Stamp| stamp.map_or_else(String::new, |_| read(path));
-    let found = Subordinates::parse(&text(RANGES, now[0]), &text(USERS, now[1]));
+    let found = Subordinates::parse(&ranges, &users);
     let first = found.ranges.first().map_or(u32::MAX, |range| range.first);
     *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = found;
     FIRST.store(first, Relaxed);
 }
 
-fn stamp(path: &str) -> Stamp {
-    let file = fs::metadata(path).ok()?;
-    let is_roots = file.is_file() && file.uid() == ROOT && file.mode() & 0o022 == 0;
-    let of = (file.dev(), file.ino(), file.size(), file.ctime(), file.ctime_nsec());
-    is_roots.then_some(of)
+fn stamp(name: &str) -> Stamp {
+    let etc = ETC.as_ref().ok()?;
+    let file = rustix::fs::statat(etc, name, AtFlags::empty()).ok()?;
+    let is_file = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
+    let is_roots = is_file && file.st_uid == ROOT && file.st_mode & 0o022 == 0;
+    let changed = (file.st_ctime, file.st_ctime_nsec);
+    is_roots.then_some((file.st_dev, file.st_ino, file.st_size, changed))
 }
 
-fn read(path: &str) -> String {
+fn read(name: &str) -> io::Result<String> {
+    let etc = ETC.as_ref().map_err(|errno| io::Error::from(*errno))?;
+    let file = rustix::fs::openat(etc, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = Vec::new();
-    let done = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
-    if let Err(error) = done {
-        tracing::warn!(%error, path, "subordinate numbers of users are not known");
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    File::from(file).take(BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[derive(Debug)]
 struct Range {
     first: u32,
     last: u32,
+    /// The last number of this range and all before it.
+    most_last: u32,
     /// The user who has it; none if it counts in pieces.
     user: Option<u32>,
 }
@@ -117,10 +134,20 @@ impl Subordinates {
             let count = words.next()?.parse::<u32>().ok()?;
             let last = first.saturating_add(count.checked_sub(1)?);
             let user = names.get(name).copied().or_else(|| name.parse().ok());
-            Some(Range { first, last, user: user.filter(|user| *user != ROOT && name != "root") })
+            Some(Range {
+                first,
+                last,
+                most_last: last,
+                user: user.filter(|user| *user != ROOT && name != "root"),
+            })
         };
         let mut ranges: Vec<Range> = ranges.lines().filter_map(range).collect();
         ranges.sort_by_key(|range| range.first);
+        let mut most_last = 0;
+        for range in &mut ranges {
+            most_last = most_last.max(range.last);
+            range.most_last = most_last;
+        }
         let mut users: Vec<u32> = names.into_values().collect();
         users.sort_unstable();
         Subordinates { ranges, users }
@@ -128,10 +155,12 @@ impl Subordinates {
 
     pub(crate) fn share_of(&self, uid: u32) -> u32 {
         let before = self.ranges.partition_point(|range| range.first <= uid);
-        let range = self.ranges[..before].iter().rev().find(|range| uid <= range.last);
+        let mut near = self.ranges[..before].iter().rev().take_while(|one| uid <= one.most_last);
+        let range = near.find(|range| uid <= range.last);
         match range {
             Some(range) if self.users.binary_search(&uid).is_err() => {
-                range.user.unwrap_or_else(|| uid - (uid - range.first) % PIECE)
+                // Nobody shares with root.
+                range.user.unwrap_or_else(|| (uid - (uid - range.first) % PIECE).max(ROOT + 1))
             }
             _ => uid,
         }

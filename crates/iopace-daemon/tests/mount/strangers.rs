@@ -194,7 +194,7 @@ fn shell(uid: u32, script: &str, path: &Path, each: &str) -> Programs {
 }
 
 /// Programs that use a file of a file system that has stopped, `$1`, and in what way.
-const USES: [(&str, &str); 8] = [
+const USES: [(&str, &str); 9] = [
     ("direct reads", "dd if=$1 of=/dev/null bs=4k count=1 iflag=direct"),
     ("reads", "cat $1"),
     ("direct writes", "dd if=/dev/zero of=$1 bs=4k count=1 conv=notrunc oflag=direct"),
@@ -203,6 +203,8 @@ const USES: [(&str, &str); 8] = [
     ("truncates", "truncate -s 1 $1"),
     ("closes", "true 3<> $1"),
     ("descriptors that are let go", "true 3< $1"),
+    // A lock of the open file (`F_OFD_SETLK`, `F_RDLCK`), which goes with it.
+    ("locks", "perl -e 'fcntl(STDIN, 37, pack(\"ssx4qqlx4\", 0, 0, 0, 0, 0)) or die' < $1"),
 ];
 
 /// Programs of each kind: more than the device has at the disk at a time, and than root may have

@@ -56,8 +56,7 @@ const IN_NAMESPACE: CapabilitySet = CapabilitySet::CHOWN
 /// with all its groups; what takes an owner or a capability is refused.
 const UNKNOWN: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
-/// With these the further groups of a thread of the daemon decide nothing. It gives them up: most
-/// callers have none that count, and none need be set for them then.
+/// With these, further groups of the daemon decide nothing: most callers have none either.
 const NEEDS_NO_GROUPS: CapabilitySet =
     UNKNOWN.union(CapabilitySet::CHOWN).union(CapabilitySet::FSETID).union(CapabilitySet::SETGID);
 
@@ -121,7 +120,8 @@ pub(super) fn prepare_thread() -> io::Result<Daemon> {
     rustix::process::fchdir(descriptors()?)?;
     let sets = respect_quotas()?;
     if sets.effective.contains(NEEDS_NO_GROUPS) {
-        rustix::thread::set_thread_groups(&[])?;
+        // Where a user namespace denies that, they stay.
+        let _ = rustix::thread::set_thread_groups(&[]);
     }
     let daemon = Daemon { sets, groups: rustix::process::getgroups()?.into() };
     PREPARED.set(Some(daemon.clone()));

@@ -274,7 +274,7 @@ impl Filesystem for Served {
         _: ReleaseFlags,
         reply: ReplyEmpty,
     ) {
-        self.0.release(handle);
+        self.0.release_by_opener(handle);
         reply.ok();
     }
 

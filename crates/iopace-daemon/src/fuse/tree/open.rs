@@ -161,6 +161,23 @@ impl Tree {
         close(opened.file.std().try_clone()?)
     }
 
+    /// Nothing has it open any more, and the kernel asks in nobody's name. Where a user serves the
+    /// file system below, that goes on in a thread of him who had it open: its locks and its
+    /// descriptors go, which whoever serves it may hold up.
+    pub(super) fn release_by_opener(self: &Arc<Self>, handle: FileHandle) {
+        match self.file(handle) {
+            Ok(opened) if opened.is_aside => {
+                let tree = Arc::downgrade(self);
+                self.running.carry_out(opened.opener, move || {
+                    if let Some(tree) = tree.upgrade() {
+                        tree.release(handle);
+                    }
+                });
+            }
+            _ => self.release(handle),
+        }
+    }
+
     /// Nothing has it open any more.
     pub(super) fn release(&self, handle: FileHandle) {
         // Before another one can get its number.

@@ -249,13 +249,11 @@ pub(super) fn outside(is_guarded: bool, range: &Range) -> impl Iterator<Item = (
 pub(super) fn database(index: &Opened, open: &[Arc<Opened>]) -> impl Iterator<Item = u64> {
     let path = path_of(index).unwrap_or_default();
     let base = path.strip_suffix(INDEX).map(<[u8]>::to_vec);
-    let device = index.inode.device;
     let belongs = move |file: &&Arc<Opened>| {
         let (Some(base), Some(path)) = (&base, path_of(file)) else { return false };
         path.strip_prefix(&base[..]).is_some_and(|rest| [b"", LOG].contains(&rest))
     };
-    let on_device = open.iter().filter(move |file| file.inode.device == device);
-    on_device.filter(belongs).map(|file| file.inode.id())
+    open.iter().filter(belongs).map(|file| file.inode.id())
 }
 
 /// Says who was refused memory, and because of whom: not more often than a reader of logs likes.

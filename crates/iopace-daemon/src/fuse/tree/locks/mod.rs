@@ -110,8 +110,11 @@ impl Locks {
         running.carry_out(wish.uid, move || {
             tells.changed_below(file.inode.id());
             if news == News::Database {
+                // Whoever lets go of an open file last closes it: not those that a user serves.
+                let device = file.inode.device;
+                let is_near = |one: &&Arc<Opened>| one.inode.device == device && !one.is_aside;
                 let all: Vec<Arc<Opened>> =
-                    files.lock().iter().map(|(_, file)| Arc::clone(file)).collect();
+                    files.lock().iter().map(|(_, one)| one).filter(is_near).cloned().collect();
                 memory::database(&file, &all).for_each(|id| tells.changed_below(id));
             }
             if let Some(change) = change {

@@ -9,6 +9,7 @@
 use super::file::Blocker;
 use super::{Wish, errno, no_locks};
 use crate::limits::{LOCK_WAITERS_ROOT_MAX, LOCK_WAITERS_USER_MAX};
+use iopace_fuse::subordinate::share_of;
 use iopace_fuse::{Errno, ReplyEmpty};
 use std::collections::HashMap;
 use std::io;
@@ -197,7 +198,7 @@ impl Waiters {
         if table.is_over {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
-        let uid = wish.uid;
+        let uid = share_of(wish.uid);
         let max = if uid == ROOT { LOCK_WAITERS_ROOT_MAX } else { LOCK_WAITERS_USER_MAX };
         if table.users.get(&uid).is_some_and(|count| *count >= max) {
             return Err(no_locks());
