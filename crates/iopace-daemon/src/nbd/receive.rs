@@ -3,13 +3,14 @@
 use super::connection::Connection;
 use crate::clock;
 use iopace_core::time::Instant;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
 use std::io;
+use std::time::Duration;
 
 /// A thread that waits for the data of a write looks so often whether others wait for its memory.
-const PAYLOAD_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+const PAYLOAD_LOOK: Duration = Duration::from_millis(500);
 
 /// Why a session ended; all of them are ordinary.
 #[derive(Debug)]
@@ -20,43 +21,81 @@ pub(super) enum End {
     Refused(String),
 }
 
-/// Waits for more of a write, for which memory is held: after `due` not while others wait for that.
+/// How long one wait for a client's bytes lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Until the handshake has to be over.
+    Handshake,
+    /// For ever.
+    Requests,
+    /// So long at most that a look at the memory for its data is never late.
+    Data,
+}
+
+impl Waits {
+    /// Makes the socket's waits last so long; they stay like that for the writes that follow.
+    pub(super) fn data(&mut self, connection: &Connection) {
+        if *self != Waits::Data {
+            *self = Waits::Data;
+            set(connection, Some(PAYLOAD_LOOK));
+        }
+    }
+
+    /// As the handshake is over.
+    pub(super) fn requests(&mut self, connection: &Connection) {
+        *self = Waits::Requests;
+        set(connection, None);
+    }
+
+    /// So much is left for the handshake.
+    pub(super) fn handshake(self, connection: &Connection, left: Duration) {
+        set(connection, Some(left));
+    }
+
+    /// Waits for the client's next bytes.
+    pub(super) fn receive(
+        &mut self,
+        connection: &Connection,
+        space: &mut [u8],
+    ) -> Result<usize, End> {
+        loop {
+            match recv(connection.socket(), &mut *space, RecvFlags::empty()) {
+                Ok((0, _)) => return Err(End::Closed),
+                Ok((count, _)) => return Ok(count),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if *self == Waits::Handshake => {
+                    return Err(End::Refused("the handshake took too long".into()));
+                }
+                Err(Errno::AGAIN) => self.requests(connection),
+                Err(error) => return Err(End::Refused(io::Error::from(error).to_string())),
+            }
+        }
+    }
+}
+
+fn set(connection: &Connection, limit: Option<Duration>) {
+    let _ = set_socket_timeout(connection.socket(), Timeout::Recv, limit);
+}
+
+/// Waits for what is left of a write, for which memory is held: after `due` not while others wait
+/// for that. How many bytes came: fewer than asked for if the socket's wait was over.
 pub(super) fn receive_payload(
     connection: &Connection,
     space: &mut [u8],
     due: Instant,
 ) -> Result<usize, End> {
     loop {
-        match recv(connection.socket(), &mut *space, RecvFlags::DONTWAIT) {
-            Err(Errno::AGAIN) => {}
-            Ok((0, _)) => return Err(End::Closed),
-            Ok((count, _)) => return Ok(count),
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(End::Refused(io::Error::from(error).to_string())),
-        }
-        if clock::until(due).is_none_or(|left| left.is_zero()) && connection.is_memory_wanted() {
+        let is_due = clock::until(due).is_none_or(|left| left.is_zero());
+        if is_due && connection.is_memory_wanted() {
             let why = "the data of a write did not come while others waited for memory";
             return Err(End::Refused(why.into()));
         }
-        let mut socket = [PollFd::from_borrowed_fd(connection.socket(), PollFlags::IN)];
-        let _ = poll(&mut socket, Some(&PAYLOAD_LOOK));
-    }
-}
-
-/// Waits for the client's next bytes.
-pub(super) fn receive(connection: &Connection, space: &mut [u8]) -> Result<usize, End> {
-    loop {
-        match recv(connection.socket(), &mut *space, RecvFlags::empty()) {
+        // One call for all of it: it ends early only with the socket's wait.
+        match recv(connection.socket(), &mut *space, RecvFlags::WAITALL) {
             Ok((0, _)) => return Err(End::Closed),
             Ok((count, _)) => return Ok(count),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                return Err(End::Refused("the handshake took too long".into()));
-            }
-            Err(error) => {
-                let error = io::Error::from(error);
-                return Err(End::Refused(error.to_string()));
-            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(End::Refused(io::Error::from(error).to_string())),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::connection::{Connection, Data};
 use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
 use super::pieces::{PIECE_BYTES, pieces};
-use super::receive::{End, receive, receive_payload};
+use super::receive::{End, Waits, receive_payload};
 use super::reply::{Ticket, Whole};
 use super::spin::Spin;
 use super::view::View;
@@ -46,6 +46,7 @@ pub(super) struct Session {
     /// Room for small reads from the page cache.
     scratch: Buffer,
     spin: Spin,
+    waits: Waits,
     /// The group that the client named last, as in `disk@/vms/web`.
     named: Cell<Option<String>>,
 }
@@ -54,8 +55,8 @@ impl Session {
     pub(super) fn new(daemon: Arc<Daemon>, connection: Arc<Connection>) -> Session {
         let server = Server::new(iopace_nbd::ServerConfig::default());
         let (batch, scratch, spin) = (Vec::new(), Buffer::default(), Spin::default());
-        let (opened, named) = (None, Cell::default());
-        Session { daemon, connection, server, opened, batch, scratch, spin, named }
+        let (opened, waits, named) = (None, Waits::Handshake, Cell::default());
+        Session { daemon, connection, server, opened, batch, scratch, spin, waits, named }
     }
 
     /// Serves the client until it goes; its requests in flight are waited for.
@@ -114,9 +115,7 @@ impl Session {
             if left.is_zero() {
                 return Err(End::Refused("the handshake took too long".into()));
             }
-            let socket = self.connection.socket();
-            let kind = rustix::net::sockopt::Timeout::Recv;
-            let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, Some(left));
+            self.waits.handshake(&self.connection, left);
         }
         let space = self.server.recv_space();
         // A client that still waits for us may well have nothing more to ask.
@@ -125,7 +124,7 @@ impl Session {
             Some(count) => count,
             None => {
                 let begin = clock::now();
-                let count = receive(&self.connection, space)?;
+                let count = self.waits.receive(&self.connection, space)?;
                 self.spin.slept(clock::now().since(begin));
                 count
             }
@@ -142,9 +141,7 @@ impl Session {
     }
 
     fn open(&mut self, opened: iopace_nbd::Opened) -> Result<(), End> {
-        let socket = self.connection.socket();
-        let kind = rustix::net::sockopt::Timeout::Recv;
-        let _ = rustix::net::sockopt::set_socket_timeout(socket, kind, None);
+        self.waits.requests(&self.connection);
         let device = Arc::clone(self.daemon.export_device(opened.export));
         let (name, number) = (&device.info().name, self.connection.number());
         let named = self.named.take();
@@ -294,6 +291,7 @@ impl Session {
         if have < len {
             self.submit_batch();
             self.connection.send();
+            self.waits.data(&self.connection);
         }
         let due = STUCK_CLIENT + Duration::from_secs(len as u64 / PAYLOAD_BYTES_S_MIN);
         let due = clock::now() + Nanos(u64::try_from(due.as_nanos()).expect("minutes"));

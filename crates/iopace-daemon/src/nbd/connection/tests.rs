@@ -1,8 +1,10 @@
 //! Who waits for room is told of it, whoever makes it.
 
+use super::super::receive::{End, Waits, receive_payload};
 use super::*;
+use crate::clock;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -71,4 +73,30 @@ fn a_reply_that_comes_when_a_full_socket_was_just_drained_is_sent() {
     let mut all = [0; 6];
     client.read_exact(&mut all).expect("both come");
     assert_eq!(&all, b"onetwo");
+}
+
+#[test]
+fn a_write_whose_data_is_late_goes_on_until_others_wait_for_its_memory() {
+    let (connection, mut client) = connection();
+    let memory = Arc::clone(&connection.memory);
+    let (long_ago, all) = (clock::now(), memory.free_bytes());
+    let (mut waits, mut space) = (Waits::Handshake, [0; 16]);
+    waits.data(&connection);
+    client.write_all(b"some").expect("room");
+    let have = receive_payload(&connection, &mut space, long_ago).expect("nobody minds");
+    assert_eq!(&space[..have], b"some");
+    memory.take(all);
+    thread::scope(|scope| {
+        scope.spawn(|| memory.take(1));
+        while !memory.is_wanted() {
+            thread::yield_now();
+        }
+        client.write_all(b"more").expect("room");
+        let end = receive_payload(&connection, &mut space[have..], long_ago);
+        assert!(matches!(end, Err(End::Refused(_))), "{end:?}");
+        memory.give(all);
+    });
+    // The next requests are waited for without an end, whatever the socket was told before.
+    waits.requests(&connection);
+    assert_eq!(waits.receive(&connection, &mut space).expect("what was left"), 4);
 }
