@@ -80,16 +80,16 @@ use memory::Memory;
 use crate::admit::{self, Admission};
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
-use crate::ledger::{Ledger, State};
-use crate::limits::SCHEDULER_STALL;
+use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
 use crate::request::RequestId;
 use crate::sched::Algorithm;
-use crate::sched::guard::{Guard, Popped};
+use crate::sched::guard::Guard;
 use crate::shadow::Shadow;
 use crate::stats::DeviceStats;
+use crate::table::{State, Table};
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
-use crate::verdict::Reason;
+use crate::verdict::{Pop, Reason};
 use crate::window::{self, Window};
 use std::collections::VecDeque;
 
@@ -101,7 +101,7 @@ pub struct Engine {
     /// Whether all outputs of the last input were taken.
     drained: bool,
     outputs: VecDeque<Output>,
-    ledger: Ledger,
+    table: Table,
     memory: Memory,
     admit: Box<dyn Admission>,
     slots: admit::Mode,
@@ -122,6 +122,8 @@ pub struct Engine {
     epoch: u64,
     /// Since when work was held back on an idle device.
     held_since: Option<Instant>,
+    /// When it is looked at next whether the scheduler has lost a request.
+    audit_at: Instant,
     /// Why nothing more started after the last drain.
     reason: Reason,
     accounting: Accounting,
@@ -141,7 +143,7 @@ impl Engine {
             now: Instant::ZERO,
             drained: true,
             outputs: VecDeque::new(),
-            ledger: Ledger::default(),
+            table: Table::default(),
             memory: Memory::new(
                 config.pace,
                 config.memory,
@@ -161,6 +163,7 @@ impl Engine {
             inserted: false,
             epoch: 0,
             held_since: None,
+            audit_at: Instant::ZERO + SCHEDULER_FORGETS,
             reason: Reason::Idle,
             accounting: Accounting::new(config.accounting),
             stats: DeviceStats::default(),
@@ -237,22 +240,22 @@ impl Engine {
         if let Some(id) = self.barriers.pop_front() {
             return Some(Dispatch::Start(id));
         }
-        let fault = match self.sched.pop(self.now) {
-            Ok(Popped::Ready(id)) if self.is_queued(id) => return Some(Dispatch::Start(id)),
-            Ok(Popped::Ready(_)) => Fault::Invented,
-            Ok(Popped::At(at, reason)) => match self.held_back(at) {
+        let fault = match self.sched.pop(self.now, &self.table) {
+            Ok(Pop::Ready(id)) if self.table.is_queued(id) => return Some(Dispatch::Start(id)),
+            Ok(Pop::Ready(_)) => Fault::Invented,
+            Ok(Pop::At(at, reason)) => match self.held_back(at) {
                 Some(at) => return Some(Dispatch::Wait(at, reason)),
                 None => Fault::Stalled,
             },
-            Ok(Popped::Empty) if self.ledger.count(State::Queued) == 0 => {
-                let reason = match (self.ledger.count(State::Waiting), in_flight) {
+            Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
+                let reason = match (self.table.count(State::Waiting), in_flight) {
                     (0, 0) => self.memory_reason(),
                     (0, _) => Reason::Disk,
                     _ => self.admit_again.1,
                 };
                 return Some(Dispatch::Wait(Instant::NEVER, reason));
             }
-            Ok(Popped::Empty) => Fault::Forgot,
+            Ok(Pop::Empty) => Fault::Forgot,
             Err(fault) => fault,
         };
         self.fail_over(fault);
@@ -264,22 +267,22 @@ impl Engine {
     /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
     /// its wait was for a limit.
     fn admitted(&mut self, id: RequestId, reserved: bool, budget: Nanos) {
-        let entry = self.ledger.get(id).expect("who is admitted exists");
+        let entry = self.table.entry(id).expect("who is admitted exists");
         if entry.is_nothing_for_the_disk() {
             return self.end_admitted(id, budget);
         }
         let stand = entry.stand();
-        let entry = self.ledger.advance(id, stand);
+        let entry = self.table.advance(id, stand);
         entry.admitted = self.now;
         entry.budget = budget;
-        entry.queued = self.accounting.queued(entry.task);
-        entry.reserved = reserved;
+        entry.queued = self.accounting.queued(entry.request.account);
+        entry.request.reserved = reserved;
+        let run = entry.run.as_ref().map(|run| (run.owner.group, run.extent.len()));
         if stand == State::Held {
             return self.barriers.push_back(id);
         }
-        let is_pushed = self.sched.push(self.now, || entry.token(id));
-        if let Some(run) = &entry.run {
-            let run = (run.owner.group, run.extent.len());
+        let is_pushed = self.sched.push(self.now, id, &self.table);
+        if let Some(run) = run {
             self.unpark(id, run);
         }
         if let Err(fault) = is_pushed {
@@ -289,15 +292,10 @@ impl Engine {
 
     // Stage 3: sched.
 
-    /// Whether the scheduler has it: what it pops is checked.
-    fn is_queued(&self, id: RequestId) -> bool {
-        self.ledger.get(id).is_some_and(|entry| entry.state == State::Queued)
-    }
-
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
     fn held_back(&mut self, at: Instant) -> Option<Instant> {
         let at = at.max(self.now + Nanos(1));
-        if self.ledger.count(State::Queued) == 0 || self.in_flight() > 0 {
+        if self.table.count(State::Queued) == 0 || self.in_flight() > 0 {
             self.held_since = None;
             return Some(at);
         }
@@ -321,13 +319,13 @@ impl Engine {
         self.drained = false;
     }
 
-    /// Ends a drain: checks the laws and says when to come back; `None` if the scheduler failed.
+    /// Ends a drain: checks the laws and says when to come back; `None` if the scheduler has been
+    /// made anew.
     fn wait(&mut self, at: Instant, reason: Reason) -> Option<Instant> {
-        if self.sched.len() != self.ledger.count(State::Queued) {
-            self.fail_over(Fault::Forgot);
+        if self.now >= self.audit_at && self.audit() {
             return None;
         }
-        self.ledger.check_conserved();
+        self.table.check_conserved();
         self.drained = true;
         self.reason = reason;
         Some(at.min(self.admit_again.0).min(self.targets.next()).min(self.memory.next(self.now)))

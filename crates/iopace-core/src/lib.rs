@@ -34,8 +34,7 @@ pub mod verdict;
 
 pub mod limits;
 pub mod stats;
+pub mod table;
 pub mod time;
 pub mod trace;
 pub mod units;
-
-mod ledger;

@@ -43,6 +43,13 @@ pub const FRONTEND_REQUESTS_MAX: usize = DEVICE_REQUESTS_MAX - WRITE_BACK_REQUES
 /// that was not scheduled; far below the 30 s after which Linux calls a request lost.
 pub const SCHEDULER_STALL: Nanos = Nanos::from_millis(1_000);
 
+/// After how long in a scheduler a request is taken for lost while others are served; then the
+/// scheduler is made anew with all that is queued.
+///
+/// The longest legal queue (`NR_REQUESTS_MAX`) takes a disk of 100 requests a second half of it;
+/// a starved request (`elevator` has no bound) is served then, too.
+pub const SCHEDULER_FORGETS: Nanos = Nanos::from_secs(600);
+
 /// Longest state dump of a failed scheduler, in bytes: enough for its head and some hundred
 /// requests, small enough for a log line collector.
 pub const STATE_DUMP_BYTES_MAX: usize = 64 * 1024;

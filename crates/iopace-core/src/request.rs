@@ -1,8 +1,8 @@
 //! One I/O from a frontend, and what becomes of it.
 //!
-//! Inside the engine a request is a token: [`Request`] is neither `Clone` nor `Copy`, and in builds
-//! with debug assertions dropping one that nobody finished panics. So "lost" and "done twice" are
-//! type errors or crashes in tests, not silent hangs.
+//! Inside the engine a request is a slot of the table ([`crate::table`]), and everybody else holds
+//! its name: a [`RequestId`] tells a slot that is used again from its former holder, so what is
+//! lost or done twice is found out by the table.
 
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -56,9 +56,9 @@ impl GroupId {
 /// The engine's name for one request: unique for the life of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId {
-    /// Place in the engine's table.
+    /// Its slot in the engine's table.
     pub(crate) slot: u32,
-    /// Arrival number; tells a reused place from its former holder.
+    /// Arrival number; tells a slot that is used again from its former holder.
     pub(crate) sequence: u64,
 }
 
@@ -181,112 +181,6 @@ impl Submit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag(pub u64);
 
-/// A request on its way through the engine: a token that a scheduler holds and must give back.
-#[must_use = "a request must be finished"]
-pub struct Request {
-    id: RequestId,
-    submit: Submit,
-    arrived: Instant,
-    reserved: bool,
-}
-
-impl Request {
-    /// A request token. Only the engine and tests of schedulers have a reason to make one.
-    pub fn new(id: RequestId, submit: Submit, arrived: Instant) -> Request {
-        Request { id, submit, arrived, reserved: false }
-    }
-
-    /// Marks it as one that a guarantee (`io.min`) pays for.
-    pub fn reserved(mut self, reserved: bool) -> Request {
-        self.reserved = reserved;
-        self
-    }
-
-    /// The engine's name for it.
-    pub fn id(&self) -> RequestId {
-        self.id
-    }
-
-    /// Who calls.
-    pub fn task(&self) -> TaskId {
-        self.submit.task
-    }
-
-    /// Who pays.
-    pub fn group(&self) -> GroupId {
-        self.submit.group
-    }
-
-    /// What to do.
-    pub fn op(&self) -> Op {
-        self.submit.op
-    }
-
-    /// Where.
-    pub fn extent(&self) -> Extent {
-        self.submit.extent
-    }
-
-    /// Whether a task waits for it.
-    pub fn is_sync(&self) -> bool {
-        self.submit.sync
-    }
-
-    /// Whether a guarantee (`io.min`) pays for it, so that it goes before what weights decide.
-    pub fn is_reserved(&self) -> bool {
-        self.reserved
-    }
-
-    /// When it arrived at the engine.
-    pub fn arrived(&self) -> Instant {
-        self.arrived
-    }
-
-    /// Which limits and guarantees count it, and with how many bytes ([`Submit::limit_bytes`]).
-    pub fn counts(&self) -> (Lane, Bytes) {
-        (Lane::of(self.submit.op), self.submit.limit_bytes())
-    }
-
-    /// The bytes it counts for in a service budget: its size for reads and writes; one 4 KiB block
-    /// for trim and write-zeroes, which move no data however large they are.
-    pub fn service_bytes(&self) -> Bytes {
-        match self.submit.op {
-            Op::Read | Op::Write | Op::Cache => self.submit.extent.len,
-            Op::Trim | Op::WriteZeroes => Bytes(4096),
-            Op::Flush => Bytes::ZERO,
-        }
-    }
-
-    /// Ends the token: the request is accounted for elsewhere.
-    pub(crate) fn retire(self) -> RequestId {
-        let id = self.id;
-        core::mem::forget(self);
-        id
-    }
-
-    /// Drops the token on purpose: the one named exception to "must be finished", for tests.
-    pub fn abandon(self) {
-        core::mem::forget(self);
-    }
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Submit { task, group, op, extent, .. } = self.submit;
-        write!(f, "#{} {op:?} {extent} {task:?} {group:?}", self.id.sequence)
-    }
-}
-
-#[cfg(debug_assertions)]
-impl Drop for Request {
-    fn drop(&mut self) {
-        // While a panic unwinds, the engine recovers the request from its own table.
-        if !std::thread::panicking() {
-            panic!("request dropped unfinished: {self:?}");
-        }
-    }
-}
-
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -337,25 +231,6 @@ pub struct Done {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn submit() -> Submit {
-        Submit {
-            tag: Tag(7),
-            task: TaskId(1),
-            group: GroupId::ROOT,
-            op: Op::Read,
-            extent: Extent::new(Bytes(0), Bytes(4096)).expect("small"),
-            fua: false,
-            sync: true,
-        }
-    }
-
-    #[test]
-    #[cfg(debug_assertions)]
-    #[should_panic(expected = "request dropped unfinished")]
-    fn dropping_an_unfinished_request_panics() {
-        drop(Request::new(RequestId::forge(1), submit(), Instant::ZERO));
-    }
 
     #[test]
     fn an_extent_cannot_wrap() {

@@ -1,6 +1,6 @@
 //! What a stage answers. A wait cannot be expressed without a [`Reason`].
 
-use crate::request::Request;
+use crate::request::RequestId;
 use crate::time::Instant;
 
 /// Why a request is not further yet. Each stage has its own reasons.
@@ -72,10 +72,10 @@ pub enum Verdict {
 }
 
 /// The answer of a scheduler that is asked for the next request.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Pop {
     /// This one goes to the device now. It cannot be taken back.
-    Ready(Request),
+    Ready(RequestId),
     /// Something is queued, but not now: ask again at the instant, or after the next push or
     /// completion ([`Instant::NEVER`]: only then).
     At(Instant, Reason),

@@ -8,8 +8,9 @@ mod support;
 
 use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
-use iopace_core::request::{Extent, GroupId, Op, Request, Submit, Tag, TaskId};
+use iopace_core::request::{Extent, GroupId, Op, RequestId, Submit, Tag, TaskId};
 use iopace_core::sched::{Algorithm, REGISTRY, Scheduler};
+use iopace_core::table::Table;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Pop;
@@ -53,20 +54,12 @@ fn whatever_happens_to_groups_nothing_is_lost_and_no_limit_broken() {
 struct Alone(Box<dyn Scheduler>);
 
 impl Scheduler for Alone {
-    fn push(&mut self, now: Instant, request: Request) {
-        self.0.push(now, request);
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        self.0.push(now, id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
-        self.0.pop(now)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.0.drain(into);
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
+        self.0.pop(now, table)
     }
 
     fn set_group(&mut self, _now: Instant, id: GroupId, _parent: GroupId, _settings: &Settings) {

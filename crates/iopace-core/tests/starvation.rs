@@ -4,8 +4,9 @@
 
 mod support;
 
-use iopace_core::request::{Done, Extent, GroupId, Op, Request, RequestId, Submit, Tag, TaskId};
+use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 use iopace_core::sched::{Algorithm, Params, REGISTRY, Scheduler};
+use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Pop;
@@ -58,54 +59,50 @@ fn bound(algorithm: &Algorithm, params: &Params) -> Nanos {
 
 /// How long the one waits. `change`: parameters that come into force after 20 requests.
 fn wait(scheduler: &mut dyn Scheduler, cast: Cast, change: &Params, seed: u64) -> Nanos {
-    let (mut now, mut sequence, mut random) = (Instant(0), 0, Random(seed));
-    let mut push = |scheduler: &mut dyn Scheduler, now, task, op, offset| {
+    let (mut now, mut table, mut random) = (Instant(0), Table::default(), Random(seed));
+    let push = |scheduler: &mut dyn Scheduler, table: &mut Table, now, task, op, offset| {
         let extent = Extent::new(Bytes(offset), Bytes(65_536)).expect("small");
-        let (tag, group) = (Tag(sequence), GroupId::ROOT);
+        let (tag, group) = (Tag(0), GroupId::ROOT);
         let submit = Submit { tag, task, group, op, extent, fua: false, sync: true };
-        scheduler.push(now, Request::new(RequestId::forge(sequence), submit, now));
-        sequence += 1;
-        sequence - 1
+        let id = table.queue(now, submit);
+        scheduler.push(now, id, table);
+        id
     };
     let mut position = 1 << 40;
     let mut one = None;
     for served in 0.. {
-        while (scheduler.len() as u64) < STREAM_LEN + u64::from(one.is_some()) {
+        while (table.queued_count() as u64) < STREAM_LEN + u64::from(one.is_some()) {
             let task = TaskId(random.below(cast.tasks));
-            push(scheduler, now, task, cast.stream, position);
+            push(scheduler, &mut table, now, task, cast.stream, position);
             position += 65_536;
         }
         if served == 10 {
             // Behind the head, where C-LOOK does not come as long as there is something ahead.
-            one = Some((push(scheduler, now, cast.one.0, cast.one.1, 0), now));
+            one = Some((push(scheduler, &mut table, now, cast.one.0, cast.one.1, 0), now));
         }
         if served == 20 {
-            scheduler.configure(change);
+            scheduler.configure(change, &table);
         }
-        let request = loop {
-            match scheduler.pop(now) {
-                Pop::Ready(request) => break request,
+        let id = loop {
+            match scheduler.pop(now, &table) {
+                Pop::Ready(id) => break id,
                 Pop::At(at, reason) => {
                     assert_ne!(at, Instant::NEVER, "nothing is in flight: {reason:?}");
                     now = at.max(now + Nanos(1));
                 }
-                Pop::Empty => panic!("it holds {} requests", scheduler.len()),
+                Pop::Empty => panic!("it holds {} requests", table.queued_count()),
             }
         };
-        let (id, task, op, extent) = (request.id(), request.task(), request.op(), request.extent());
-        let waited = one.map(|(sequence, since)| (id.sequence() == sequence, now.since(since)));
-        request.abandon();
+        let waited = one.map(|(one, since)| (id == one, now.since(since)));
+        let done = table[id].done(id, now, true);
+        table.end(id);
         if let Some((is_one, waited)) = waited
             && (is_one || waited > PATIENCE)
         {
             return waited;
         }
-        let started = now;
         now = now + Nanos(1_000_000 + random.below(SERVICE_MAX.0 - 1_000_000));
-        scheduler.on_done(
-            now,
-            &Done { id, task, group: GroupId::ROOT, op, extent, started, sync: true, ok: true },
-        );
+        scheduler.on_done(now, &done);
     }
     unreachable!("it waits at most for PATIENCE")
 }
@@ -126,11 +123,7 @@ fn casts() -> Vec<Cast> {
 /// The wait in a scheduler with parameters `before`, then `after`.
 fn wait_in(algorithm: &Algorithm, before: &Params, after: &Params, cast: Cast, seed: u64) -> Nanos {
     let mut scheduler = (algorithm.build)(before);
-    let waited = wait(&mut *scheduler, cast, after, seed);
-    let mut left = Vec::new();
-    scheduler.drain(&mut left);
-    left.into_iter().for_each(Request::abandon);
-    waited
+    wait(&mut *scheduler, cast, after, seed)
 }
 
 #[test]

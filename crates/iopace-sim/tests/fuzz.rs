@@ -2,8 +2,9 @@
 //!
 //! `IOPACE_FUZZ_RUNS=2000` tries so many scenarios.
 
-use iopace_core::request::Request;
+use iopace_core::request::RequestId;
 use iopace_core::sched::{Algorithm, Scheduler};
+use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::verdict::Pop;
 use iopace_sim::fuzz::{FOUND_MAX, Outcome, search, trial};
@@ -24,23 +25,15 @@ fn random_scenarios_hold() {
 
 /// Serves the latest first: with enough asking, the first waits for ever.
 #[derive(Debug, Default)]
-struct Unfair(Vec<Request>);
+struct Unfair(Vec<RequestId>);
 
 impl Scheduler for Unfair {
-    fn push(&mut self, _now: Instant, request: Request) {
-        self.0.push(request);
+    fn push(&mut self, _now: Instant, id: RequestId, _table: &Table) {
+        self.0.push(id);
     }
 
-    fn pop(&mut self, _now: Instant) -> Pop {
+    fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
         self.0.pop().map_or(Pop::Empty, Pop::Ready)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        into.append(&mut self.0);
     }
 }
 
@@ -49,26 +42,16 @@ impl Scheduler for Unfair {
 struct Forgetful(Unfair, u64);
 
 impl Scheduler for Forgetful {
-    fn push(&mut self, now: Instant, request: Request) {
-        self.0.push(now, request);
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        self.0.push(now, id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
         self.1 += 1;
-        if self.1.is_multiple_of(100)
-            && let Pop::Ready(request) = self.0.pop(now)
-        {
-            request.abandon();
+        if self.1.is_multiple_of(100) {
+            _ = self.0.pop(now, table);
         }
-        self.0.pop(now)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.0.drain(into);
+        self.0.pop(now, table)
     }
 }
 

@@ -65,7 +65,7 @@ pub static VERSIONS: Check = Check {
 /// The check of policies.
 pub static POLICIES: Check = Check {
     name: "policy-layers",
-    rule: "a policy uses neither another policy nor the engine nor the ledger",
+    rule: "a policy uses neither another policy nor the engine",
     run: uses,
     bad: || vec![(RR, format!("use super::{{Scheduler, fifo}};\n{IMPL}")), (FIFO, IMPL.into())],
     good: || {
@@ -179,9 +179,8 @@ fn uses(context: &mut Context<'_>) {
     let tree = context.tree;
     for (file, source) in policies(tree) {
         let others: Vec<&str> = policies(tree).map(|(other, _)| other.stem()).collect();
-        let forbidden = |word: &str| {
-            word == "engine" || word == "ledger" || (word != file.stem() && others.contains(&word))
-        };
+        let forbidden =
+            |word: &str| word == "engine" || (word != file.stem() && others.contains(&word));
         for at in (0..source.tokens.len()).filter(|&at| !source.is_test(at)) {
             let is_path = source.matches(at + 1, &[":", ":"])
                 || (at > 1 && source.matches(at - 2, &[":", ":"]));

@@ -13,9 +13,9 @@
 //! of that time gone; its share of `window` is too large by at most this part, and never larger
 //! than the time that it was queued with a full window.
 
-use crate::ledger::{Entry, Queued};
 use crate::request::{GroupId, StageTimes, TaskId};
 use crate::stats::{Finished, TaskAccount, TaskPlace, Tasks};
+use crate::table::{Entry, Queued};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
@@ -67,7 +67,8 @@ impl Accounting {
     pub(super) fn started(&mut self, entry: &mut Entry) {
         let since_last = self.full.saturating_sub(self.last_start);
         self.last_start = self.full;
-        let own = if self.is_on { self.tasks.started(entry.task, since_last) } else { self.full };
+        let place = entry.request.account;
+        let own = if self.is_on { self.tasks.started(place, since_last) } else { self.full };
         let mark = entry.queued;
         entry.queued = Queued {
             full: self.full.saturating_sub(mark.full),

@@ -2,9 +2,9 @@
 
 use super::{Engine, Finish, Output};
 use crate::admit::Admit;
-use crate::ledger::State;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::request::{Op, Outcome, RequestId, Submit};
+use crate::table::State;
 use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
 
@@ -12,7 +12,7 @@ impl Engine {
     /// A request comes.
     pub(super) fn submitted(&mut self, submit: Submit) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
-            self.ledger.refuse();
+            self.table.refuse();
             let Submit { tag, task, op, extent, .. } = submit;
             return self.refuse(tag, task, op, extent);
         }
@@ -28,7 +28,7 @@ impl Engine {
     /// Moves on whatever may go on now.
     #[inline]
     pub(super) fn admit_waiting(&mut self) {
-        if self.ledger.count(State::Waiting) == 0 {
+        if self.table.count(State::Waiting) == 0 {
             self.admit_again = (Instant::NEVER, Reason::Idle);
             return;
         }
@@ -62,15 +62,15 @@ impl Engine {
     #[cold]
     pub(super) fn end_admitted(&mut self, id: RequestId, budget: Nanos) {
         let now = self.now;
-        let entry = self.ledger.advance(id, State::Waiting);
+        let entry = self.table.advance(id, State::Waiting);
         (entry.admitted, entry.started, entry.budget) = (now, now, budget);
-        let entry = *self.ledger.leave(id, State::Waiting);
+        let entry = *self.table.leave(id, State::Waiting);
         let times = entry.times(now);
-        let Submit { tag, task, group, op, extent, sync, .. } = entry.submit;
+        let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync);
         let outcome = Outcome::Ok;
         self.groups.started(now, group, sync);
-        self.count(&entry.submit, entry.task, outcome, &times);
+        self.count(&entry.request.submit, entry.request.account, outcome, &times);
         self.followed(id, &times);
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         self.forget_if_dead(group);

@@ -1,14 +1,14 @@
 //! Stage 4: requests to the device and back.
 
 use super::{Engine, Finish, Output, Start};
-use crate::ledger::{Entry, State};
-use crate::request::{DiskError, Done, Op, Outcome, RequestId, StageTimes, Submit};
+use crate::request::{DiskError, Op, Outcome, RequestId, StageTimes, Submit};
 use crate::stats::{Finished, TaskPlace};
+use crate::table::{Entry, State};
 use crate::window;
 
 impl Engine {
     pub(super) fn in_flight(&self) -> u32 {
-        u32::try_from(self.ledger.count(State::InFlight)).expect("bounded by NR_REQUESTS_MAX")
+        u32::try_from(self.table.count(State::InFlight)).expect("bounded by NR_REQUESTS_MAX")
     }
 
     /// A request leaves for the device.
@@ -16,13 +16,13 @@ impl Engine {
         let (now, epoch) = (self.now, self.epoch);
         self.held_since = None;
         let beside = self.in_flight() + 1;
-        let entry = self.ledger.advance(id, State::InFlight);
+        let entry = self.table.advance(id, State::InFlight);
         entry.beside = beside;
         entry.started = now;
         self.accounting.started(entry);
         entry.epoch = epoch;
         let write_back = entry.run.is_some();
-        let Submit { tag, task, group, op, extent, fua, sync } = entry.submit;
+        let Submit { tag, task, group, op, extent, fua, sync } = entry.request.submit;
         self.groups.started(now, group, sync);
         self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
         if sync && op != Op::Flush {
@@ -33,21 +33,22 @@ impl Engine {
 
     /// The device has finished a request.
     pub(super) fn completed(&mut self, id: RequestId, outcome: Outcome) {
-        let entry = self.ledger.leave(id, State::InFlight);
+        let entry = self.table.leave(id, State::InFlight);
         let times = entry.times(self.now);
-        let Entry { submit, started, epoch, run, task: account, written, .. } = *entry;
+        let Entry { request, started, epoch, run, written, .. } = *entry;
+        let submit = request.submit;
         let Submit { tag, task, group, op, extent, sync, .. } = submit;
         // A flush whose write-back failed has not made everything durable.
         let lost = written.1 && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
         let ok = outcome == Outcome::Ok;
         self.admit.release(self.now, group, sync);
-        self.count(&submit, account, outcome, &times);
+        self.count(&submit, request.account, outcome, &times);
         self.followed(id, &times);
         if sync {
             self.targets.finished(&self.groups, group, times.total());
         }
-        let done = Done { id, task, group, op, extent, started, sync, ok };
+        let done = request.done(id, started, ok);
         self.window.on_done(self.now, &done);
         match run {
             Some(run) => self.written_back(&run, ok),

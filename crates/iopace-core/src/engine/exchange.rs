@@ -1,10 +1,14 @@
 //! Exchanges of schedulers on a live device, on purpose and because one failed.
 
 use super::{ControlError, Engine, Output};
-use crate::ledger::State;
-use crate::request::{Request, RequestId};
+use crate::limits::SCHEDULER_FORGETS;
 use crate::sched::{Algorithm, Params, fifo, guard::Guard};
+use crate::table::{Entry, State};
+use crate::time::Nanos;
 use crate::trace::{Event, Fault};
+
+/// It is looked for requests that the scheduler has lost after this long again.
+const AUDIT_AFTER: Nanos = Nanos(SCHEDULER_FORGETS.0 / 10);
 
 impl Engine {
     pub(super) fn configure(
@@ -15,13 +19,13 @@ impl Engine {
         if !std::ptr::eq(to, self.sched.algorithm) {
             return self.exchange(to, params, true);
         }
-        if let Err(fault) = self.sched.configure(params) {
+        if let Err(fault) = self.sched.configure(params, &self.table) {
             self.fail_over(fault);
         }
         Ok(())
     }
 
-    /// Drains the old scheduler into a new one, between two requests.
+    /// Puts a new scheduler in the place of the old one, between two requests.
     pub(super) fn exchange(
         &mut self,
         to: &'static Algorithm,
@@ -32,33 +36,15 @@ impl Engine {
         let build = std::panic::AssertUnwindSafe(|| Guard::new(to, params, rotational));
         let new =
             std::panic::catch_unwind(build).map_err(|_| ControlError::BuildFailed(to.name))?;
-        if let Err(fault) = self.check_drain() {
-            self.fail_over(fault);
-        }
         self.replace(new);
         self.inserted = inserted;
         Ok(())
     }
 
-    /// Empties the scheduler and checks what it hands back against the ledger.
-    fn check_drain(&mut self) -> Result<(), Fault> {
-        let tokens = self.sched.drain()?;
-        let mut ids: Vec<RequestId> = tokens.into_iter().map(Request::retire).collect();
-        ids.sort_unstable_by_key(|id| id.sequence);
-        ids.dedup();
-        if !ids.iter().all(|id| self.is_queued(*id)) {
-            return Err(Fault::Invented);
-        }
-        if ids.len() != self.ledger.count(State::Queued) {
-            return Err(Fault::Forgot);
-        }
-        Ok(())
-    }
-
-    /// Puts `new` in the place of an empty (or failed) scheduler, with all that is queued.
+    /// Puts `new` in the place of the present scheduler, with all that is queued.
     fn replace(&mut self, new: Guard) {
         let (from, to) = (self.sched.algorithm.name, new.algorithm.name);
-        let moved_count = self.ledger.count(State::Queued);
+        let moved_count = self.table.count(State::Queued);
         self.sched = new;
         self.epoch += 1;
         self.held_since = None;
@@ -73,16 +59,33 @@ impl Engine {
 
     /// Gives everything that is queued to the present scheduler, in arrival order.
     fn push_all_queued(&mut self) {
-        let mut tokens = self.ledger.queued_tokens().into_iter();
-        while let Some(token) = tokens.next() {
-            if let Err(fault) = self.sched.push(self.now, || token) {
-                tokens.for_each(Request::abandon);
+        for id in self.table.queued() {
+            if let Err(fault) = self.sched.push(self.now, id, &self.table) {
                 return self.fail_over(fault);
             }
         }
     }
 
-    /// Replaces a scheduler that cannot be trusted by fifo; the ledger says what it had.
+    /// Makes the scheduler anew, with all that is queued, if a request has been in it for
+    /// [`SCHEDULER_FORGETS`]: it may have been lost, which a scheduler that always has others to
+    /// serve does not show. True if it was.
+    #[cold]
+    pub(super) fn audit(&mut self) -> bool {
+        self.audit_at = self.now + AUDIT_AFTER;
+        let is_old = |entry: &Entry| {
+            entry.state() == State::Queued && self.now.since(entry.admitted) >= SCHEDULER_FORGETS
+        };
+        if !self.table.entries().any(is_old) {
+            return false;
+        }
+        let (algorithm, params) = (self.sched.algorithm, self.sched.params.clone());
+        if self.exchange(algorithm, params, self.inserted).is_err() {
+            self.fail_over(Fault::Panicked);
+        }
+        true
+    }
+
+    /// Replaces a scheduler that cannot be trusted by fifo; the table says what it had.
     #[cold]
     pub(super) fn fail_over(&mut self, fault: Fault) {
         assert!(
@@ -93,7 +96,7 @@ impl Engine {
         let event = Event::SchedulerFailed {
             name: self.sched.algorithm.name,
             fault,
-            recovered_count: self.ledger.count(State::Queued),
+            recovered_count: self.table.count(State::Queued),
             dump: self.sched.dump(),
         };
         self.outputs.push_back(Output::Event(Box::new(event)));

@@ -110,7 +110,7 @@ impl Memory {
         self.flusher.has_dirty(group)
     }
 
-    /// Everything that is not in the ledger yet.
+    /// Everything that is not in the request table yet.
     pub(super) fn live_count(&self) -> usize {
         self.door.live_count() + self.syncing.len() + self.syncing_parts.len()
     }

@@ -61,8 +61,7 @@ impl Engine {
 
     /// A run of the group has been put into line; `is_closed`: a limit is used up.
     pub(super) fn stands(&mut self, group: GroupId, id: RequestId, size: Bytes, is_closed: bool) {
-        if is_closed && self.ledger.is_waiting(id) && !self.memory.parked.runs.contains_key(&group)
-        {
+        if is_closed && self.table.is_waiting(id) && !self.memory.parked.runs.contains_key(&group) {
             self.memory.parked.runs.insert(group, id);
             return;
         }
@@ -72,7 +71,7 @@ impl Engine {
 
     /// The same of what a small sync waits for: a group has one of them, too.
     pub(super) fn stands_urgent(&mut self, group: GroupId, id: RequestId) {
-        if self.ledger.is_waiting(id) && self.admit.is_closed(self.now, group, Lane::WriteBack) {
+        if self.table.is_waiting(id) && self.admit.is_closed(self.now, group, Lane::WriteBack) {
             self.memory.parked.urgent.insert(group, id);
         }
     }

@@ -4,9 +4,9 @@ use super::door::Buffered;
 use super::{Config, Control, Engine, Output};
 use crate::flush::Run;
 use crate::group::Settings;
-use crate::ledger::Entry;
 use crate::request::{Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::shadow::{Ended, PANICKED, Plan, Served, Shadow, View};
+use crate::table::Entry;
 use crate::time::Instant;
 use crate::trace::Event;
 use crate::units::Bytes;
@@ -152,7 +152,7 @@ impl Engine {
     #[inline]
     pub(super) fn followed(&mut self, id: RequestId, times: &StageTimes) {
         if self.shadow.is_some() {
-            let entry = *self.ledger.left(id);
+            let entry = *self.table.left(id);
             self.followed_on(&entry, times);
         }
     }
@@ -160,7 +160,7 @@ impl Engine {
     #[inline(never)]
     fn followed_on(&mut self, entry: &Entry, times: &StageTimes) {
         let Some(shadow) = &mut self.shadow else { return };
-        let (op, mut size) = (entry.submit.op, entry.submit.extent.len());
+        let (op, mut size) = (entry.request.submit.op, entry.request.submit.extent.len());
         if let Some(Run { extent, .. }) = &entry.run {
             size = extent.len();
         }
@@ -172,7 +172,7 @@ impl Engine {
             served = measured.done(self.now, entry.started, (op, size), is_write_back);
             served.beside = entry.beside;
         }
-        shadow.ended(entry.followed, &entry.submit, Ended { times: *times, served });
+        shadow.ended(entry.followed, &entry.request.submit, Ended { times: *times, served });
     }
 
     /// A buffered write has ended.

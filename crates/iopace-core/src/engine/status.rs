@@ -1,10 +1,10 @@
 //! The device as it stands, to be looked at.
 
 use super::{Engine, Status};
-use crate::ledger::State;
 use crate::pace::{self, Dirty};
 use crate::request::GroupId;
 use crate::stats::{DeviceStats, Histogram, TaskAccount};
+use crate::table::State;
 use crate::time::Instant;
 use crate::window;
 use core::ops::Range;
@@ -17,10 +17,10 @@ impl Engine {
             inserted: self.inserted,
             params: self.sched.params.clone(),
             counters: self.sched.counters(),
-            waiting_count: self.ledger.count(State::Waiting),
-            queued_count: self.ledger.count(State::Queued) + self.ledger.count(State::Held),
-            in_flight_count: self.ledger.count(State::InFlight),
-            totals_count: self.ledger.totals(),
+            waiting_count: self.table.count(State::Waiting),
+            queued_count: self.table.count(State::Queued) + self.table.count(State::Held),
+            in_flight_count: self.table.count(State::InFlight),
+            totals_count: self.table.totals(),
             nr_requests: self.admit.slots().0,
             window_depth: self.window.depth(),
             window: self.window_policy,
@@ -60,7 +60,7 @@ impl Engine {
 
     /// Requests and buffered writes that came and have not ended.
     pub fn live_count(&self) -> usize {
-        self.ledger.live() + self.memory.live_count()
+        self.table.live() + self.memory.live_count()
     }
 
     /// Dirty memory of the device, and of a group alone.

@@ -7,11 +7,13 @@ mod totals;
 use super::*;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::pace::Thresholds;
-use crate::request::{DiskError, Extent, GroupId, Op, Outcome, Request, Submit, Tag, TaskId};
+use crate::request::{DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
 use crate::sched::{self, Scheduler, fifo};
+use crate::table::Table;
 use crate::trace::Event;
 use crate::units::Bytes;
 use crate::verdict::Pop;
+use std::collections::BTreeSet;
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {
     let len = if op == Op::Flush { 0 } else { 4096 };
@@ -78,35 +80,22 @@ struct Rogue {
 }
 
 impl Scheduler for Rogue {
-    fn push(&mut self, now: Instant, request: Request) {
-        assert!(self.fault != Fault::Panicked || request.id().sequence() < 5, "rogue");
-        self.inner.push(now, request);
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        assert!(self.fault != Fault::Panicked || id.sequence() < 5, "rogue");
+        self.inner.push(now, id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
         self.pops += 1;
         match (self.fault, self.pops > 3) {
             (Fault::Stalled, true) => Pop::At(Instant::NEVER, Reason::Turn),
-            (Fault::Invented, true) => {
-                let forged = submit(99, Op::Write, 0);
-                Pop::Ready(Request::new(RequestId::forge(99), forged, now))
-            }
+            (Fault::Invented, true) => Pop::Ready(RequestId::forge(99)),
             (Fault::Forgot, true) => {
-                if let Pop::Ready(request) = self.inner.pop(now) {
-                    request.abandon();
-                }
-                self.inner.pop(now)
+                _ = self.inner.pop(now, table);
+                self.inner.pop(now, table)
             }
-            _ => self.inner.pop(now),
+            _ => self.inner.pop(now, table),
         }
-    }
-
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.inner.drain(into);
     }
 }
 
@@ -185,6 +174,29 @@ fn p1_and_p4_a_failed_scheduler_is_replaced_and_nothing_is_lost() {
         assert_eq!(engine.status().algorithm.name, "fifo");
         assert_eq!(engine.stats().failed_over_count, 1);
     }
+}
+
+#[test]
+fn p4_what_is_lost_is_found_also_while_there_is_always_more() {
+    let mut engine = Engine::new(config(&fifo::ALGORITHM, 2_048, 1));
+    let insert = Control::Insert(&FORGETS, FORGETS.defaults());
+    engine.control(Instant(0), insert).expect("none is inserted");
+    let mut flying = VecDeque::from(drain(&mut engine, Instant(0)).starts);
+    let (mut finished, mut tag) = (BTreeSet::new(), 0);
+    // There are always others, one a second is served, and from the fourth on one of two is lost.
+    for second in 0..700 {
+        let now = second * 1_000_000_000;
+        while engine.live_count() < 32 + second as usize {
+            flying.extend(send(&mut engine, now, submit(tag, Op::Read, tag << 12)).starts);
+            tag += 1;
+        }
+        let Some(start) = flying.pop_front() else { panic!("nothing is at the disk") };
+        finished.insert(start.tag.0);
+        flying.extend(done(&mut engine, now, &start).starts);
+    }
+    let first = (0..).find(|tag| !finished.contains(tag)).expect("not all");
+    assert!(first > 4, "the first that was lost is served in the end: {first}");
+    assert!(engine.stats().exchanged_count > 1, "by a scheduler made anew");
 }
 
 #[test]

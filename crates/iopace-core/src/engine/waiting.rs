@@ -2,8 +2,8 @@
 
 use super::Engine;
 use super::door::Stand;
-use crate::ledger::{Entry, State};
 use crate::request::{GroupId, Lane};
+use crate::table::{Entry, State};
 use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
 
@@ -106,7 +106,7 @@ impl Engine {
     /// turn it is next shows only when there is room again.
     pub fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
         into.clear();
-        for entry in self.ledger.entries() {
+        for entry in self.table.entries() {
             self.add_request(now, entry, into);
         }
         for write in self.memory.door.entries() {
@@ -134,12 +134,12 @@ impl Engine {
     }
 
     fn add_request(&self, now: Instant, entry: &Entry, into: &mut WaitingNow) {
-        let group = entry.submit.group;
-        let age = now.since(entry.arrived) + entry.written.0;
-        match entry.state {
+        let group = entry.request.submit.group;
+        let age = now.since(entry.request.arrived()) + entry.written.0;
+        match entry.state() {
             State::Waiting => {
                 let is_write_back = entry.run.is_some();
-                let lane = Lane::of(entry.submit.op);
+                let lane = Lane::of(entry.request.submit.op);
                 let lane = if is_write_back { Lane::WriteBack } else { lane };
                 into.line(group, age).waiting[lane as usize] += 1;
             }

@@ -4,9 +4,9 @@ use super::memory::{Memory, Syncing, piece};
 use super::{Engine, Output};
 use crate::admit::Ask;
 use crate::flush::{PAGE, Run};
-use crate::ledger::Entry;
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
 use crate::request::{Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
+use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Verdict;
@@ -252,10 +252,10 @@ impl Engine {
             // What it covers is clean: from here on it has no size.
             submit.extent = Extent::EMPTY;
         }
-        let (id, entry) = self.ledger.enter(self.now, submit);
+        let (id, entry) = self.table.enter(self.now, submit);
         fill(entry);
         let is_write_back = entry.run.is_some();
-        entry.task = self.accounting.arrived(self.now, submit.task, submit.group);
+        entry.request.account = self.accounting.arrived(self.now, submit.task, submit.group);
         self.groups.arrived(self.now, submit.group, submit.sync);
         let ask = match is_write_back {
             true => Ask { lane: Lane::WriteBack, ..Ask::new(id, &submit) },

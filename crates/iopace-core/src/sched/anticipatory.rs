@@ -44,11 +44,12 @@
 //! FreeBSD gsched_as: the batch of 8 MiB.
 
 use super::ordered::Ordered;
-use super::sorted::{Sorted, by_arrival};
+use super::sorted::Sorted;
 use super::tasks::TaskStats;
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
 use crate::limits::TASKS_MAX;
-use crate::request::{Done, Request, TaskId};
+use crate::request::{Done, RequestId, TaskId};
+use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -165,8 +166,8 @@ impl Batch {
 pub struct Anticipatory {
     config: Config,
     sorted: Sorted,
-    /// By arrival: when, whose, and where.
-    fifo: Ordered<u64, (Instant, TaskId, Bytes)>,
+    /// By arrival number: the slot in the table.
+    fifo: Ordered<u64, u32>,
     tasks: BTreeMap<TaskId, Task>,
     batch: Option<Batch>,
     in_flight: u32,
@@ -196,37 +197,40 @@ impl Anticipatory {
         }
     }
 
+    /// When the oldest request arrived.
+    fn oldest(&self, table: &Table) -> Option<Instant> {
+        self.fifo.first().map(|first| table[name(first)].arrived())
+    }
+
     /// Whether the oldest request has waited too long.
-    fn has_expired(&self, now: Instant) -> bool {
-        let oldest = self.fifo.first();
-        now >= self.next_expiry
-            && oldest.is_some_and(|(_, (arrived, ..))| now.since(arrived) > self.config.expire)
+    fn has_expired(&self, now: Instant, table: &Table) -> bool {
+        let is_old = |arrived| now.since(arrived) > self.config.expire;
+        now >= self.next_expiry && self.oldest(table).is_some_and(is_old)
     }
 
     /// When the oldest request will have waited too long.
-    fn expires_at(&self) -> Instant {
-        let oldest = self.fifo.first();
-        oldest.map_or(Instant::NEVER, |(_, (arrived, ..))| {
-            (arrived + self.config.expire + Nanos(1)).max(self.next_expiry)
-        })
+    fn expires_at(&self, table: &Table) -> Instant {
+        let expires =
+            |arrived: Instant| (arrived + self.config.expire + Nanos(1)).max(self.next_expiry);
+        self.oldest(table).map_or(Instant::NEVER, expires)
     }
 
     /// Whether the next request in order is nearer than what the task in service usually asks for.
     fn is_nearer(&self, task: TaskId) -> bool {
         let Some(next) = self.sorted.peek() else { return false };
-        let distance = self.sorted.position().distance(next.extent().offset());
+        let distance = self.sorted.position().distance(next);
         let seek = self.tasks.get(&task).and_then(|task| task.stats.seek());
         distance <= seek.unwrap_or(CLOSE)
     }
 
     /// Keeps the disk for the task in service, or ends the wait.
-    fn wait(&mut self, now: Instant) -> Option<Pop> {
+    fn wait(&mut self, now: Instant, table: &Table) -> Option<Pop> {
         let batch = self.batch.as_ref()?;
         let (task, until) = (batch.task, batch.waiting_until?);
         let until = until.min(batch.since + self.config.batch_time);
-        let is_broken = self.has_expired(now) || self.is_nearer(task);
+        let is_broken = self.has_expired(now, table) || self.is_nearer(task);
         if !is_broken && now < until {
-            return Some(Pop::At(until.min(self.expires_at()), Reason::Anticipation));
+            return Some(Pop::At(until.min(self.expires_at(table)), Reason::Anticipation));
         }
         if is_broken {
             self.wait_broken_count += 1;
@@ -239,15 +243,15 @@ impl Anticipatory {
 
     /// The key of the request that goes next out of order: one that is too old, or one of another
     /// task when the one in service has had its batch.
-    fn out_of_order(&mut self, now: Instant) -> Option<(Bytes, u64)> {
-        let key = |(sequence, entry): (u64, (Instant, TaskId, Bytes))| (entry.2, sequence);
-        if self.has_expired(now) {
+    fn out_of_order(&mut self, now: Instant, table: &Table) -> Option<(Bytes, u64)> {
+        let key = |entry| (table[name(entry)].extent().offset(), entry.0);
+        if self.has_expired(now, table) {
             self.next_expiry = now + self.config.expire;
             return self.fifo.first().map(key);
         }
         let config = self.config;
         let batch = self.batch.as_mut().filter(|batch| batch.is_over(now, &config))?;
-        let next = self.fifo.iter().find(|(_, entry)| entry.1 != batch.task).map(key);
+        let next = self.fifo.iter().find(|entry| table[name(*entry)].task() != batch.task).map(key);
         if next.is_none() {
             // Nobody else waits: a new batch, so that the search is not repeated for each request.
             (batch.bytes, batch.since) = (Bytes::ZERO, now);
@@ -257,7 +261,6 @@ impl Anticipatory {
 
     /// Books a request that goes to the disk.
     fn serve(&mut self, now: Instant, request: &Request) {
-        self.fifo.remove(&request.id().sequence());
         self.in_flight += 1;
         let task = request.task();
         if let Some(known) = self.tasks.get_mut(&task) {
@@ -297,38 +300,44 @@ impl Anticipatory {
     }
 }
 
+/// The name of the request with that arrival number in that slot.
+fn name((sequence, slot): (u64, u32)) -> RequestId {
+    RequestId { slot, sequence }
+}
+
 impl Scheduler for Anticipatory {
-    fn push(&mut self, now: Instant, request: Request) {
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         self.forget(now);
-        let (task, extent) = (request.task(), request.extent());
+        let request = &table[id];
+        let task = request.task();
         let known = self.tasks.entry(task).or_default();
         let is_alone = known.queued == 0 && known.in_flight == 0;
         let think_max = self.config.antic.times(2);
-        known.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
+        known.stats.submits(now, request.extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
         known.queued += 1;
         if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == task) {
             let was_waited_for = batch.waiting_until.take().is_some();
             self.wait_hit_count += u64::from(was_waited_for);
         }
-        let entry = (request.arrived(), task, extent.offset());
-        self.fifo.insert(request.id().sequence(), entry);
-        self.sorted.push(request);
+        self.fifo.insert(id.sequence(), id.slot);
+        self.sorted.push(id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
         if self.sorted.is_empty() {
             return Pop::Empty;
         }
-        if let Some(wait) = self.wait(now) {
+        if let Some(wait) = self.wait(now, table) {
             return wait;
         }
-        let request = match self.out_of_order(now) {
-            Some((offset, sequence)) => self.sorted.take(offset, sequence),
-            None => self.sorted.pop(),
+        let next = match self.out_of_order(now, table) {
+            Some(key) => self.sorted.take(key, table),
+            None => self.sorted.pop(table),
         };
-        let Some(request) = request else { return Pop::Empty };
-        self.serve(now, &request);
-        Pop::Ready(request)
+        let Some(id) = next else { return Pop::Empty };
+        self.fifo.remove(&id.sequence());
+        self.serve(now, &table[id]);
+        Pop::Ready(id)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
@@ -344,19 +353,7 @@ impl Scheduler for Anticipatory {
         }
     }
 
-    fn len(&self) -> usize {
-        self.sorted.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.sorted.drain(into);
-        by_arrival(into);
-        self.fifo.clear();
-        self.tasks.values_mut().for_each(|task| task.queued = 0);
-        self.batch = None;
-    }
-
-    fn configure(&mut self, params: &Params) {
+    fn configure(&mut self, params: &Params, _table: &Table) {
         self.config = Config::new(params);
     }
 

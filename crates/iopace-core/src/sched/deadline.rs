@@ -32,9 +32,10 @@
 //! least, which is one batch of each in turn.
 
 use super::ordered::Ordered;
-use super::sorted::{Sorted, by_arrival};
+use super::sorted::Sorted;
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
-use crate::request::Request;
+use crate::request::RequestId;
+use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
@@ -125,32 +126,42 @@ impl Deadline {
             batches_count: 0,
             expired_count: 0,
         };
-        deadline.configure(params);
+        deadline.set(params);
         deadline
     }
 
+    fn set(&mut self, params: &Params) {
+        self.expire = [Nanos::from_millis(params.get(0)), Nanos::from_millis(params.get(1))];
+        self.fifo_batch = params.get(2);
+        self.writes_starved = params.get(3);
+    }
+
     /// Takes a request out of both queues of its direction.
-    fn take(&mut self, direction: usize, from: Option<(Bytes, u64)>) -> Option<Request> {
+    fn take(
+        &mut self,
+        direction: usize,
+        from: Option<(Bytes, u64)>,
+        table: &Table,
+    ) -> Option<RequestId> {
         let Direction { sorted, fifo } = &mut self.directions[direction];
-        let request = match from {
-            Some((offset, sequence)) => sorted.take(offset, sequence),
-            None => sorted.pop(),
+        let id = match from {
+            Some(key) => sorted.take(key, table),
+            None => sorted.pop(table),
         }?;
-        fifo.remove(&request.id().sequence());
-        Some(request)
+        fifo.remove(&id.sequence());
+        Some(id)
     }
 
     /// The next of the batch under way: above the head, as going back would not be sequential.
-    fn go_on(&mut self) -> Option<Request> {
+    fn go_on(&mut self, table: &Table) -> Option<RequestId> {
         let (direction, served) = self.batch;
         let sorted = &self.directions[direction].sorted;
-        let is_above =
-            sorted.peek().is_some_and(|next| next.extent().offset() >= sorted.position());
+        let is_above = sorted.peek().is_some_and(|offset| offset >= sorted.position());
         if served >= self.fifo_batch || !is_above {
             return None;
         }
         self.batch.1 += 1;
-        self.take(direction, None)
+        self.take(direction, None, table)
     }
 
     /// The direction of the next batch.
@@ -165,7 +176,7 @@ impl Deadline {
         WRITE
     }
 
-    fn begin(&mut self, now: Instant) -> Option<Request> {
+    fn begin(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         let direction = self.choose();
         let oldest = self.directions[direction].fifo.first();
         let expired = oldest.filter(|(_, (deadline, _))| *deadline <= now);
@@ -173,43 +184,30 @@ impl Deadline {
         self.expired_count += u64::from(from.is_some());
         self.batches_count += 1;
         self.batch = (direction, 1);
-        self.take(direction, from)
+        self.take(direction, from, table)
     }
 }
 
 impl Scheduler for Deadline {
-    fn push(&mut self, now: Instant, request: Request) {
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        let request = &table[id];
         let index = if request.op().is_write() { WRITE } else { READ };
         let deadline = now.min(request.arrived()) + self.expire[index];
-        let entry = (deadline, request.extent().offset());
-        self.directions[index].fifo.insert(request.id().sequence(), entry);
-        self.directions[index].sorted.push(request);
+        let Direction { sorted, fifo } = &mut self.directions[index];
+        fifo.insert(id.sequence(), (deadline, request.extent().offset()));
+        sorted.push(id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
-        if self.is_empty() {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
+        if self.directions.iter().all(|direction| direction.sorted.is_empty()) {
             return Pop::Empty;
         }
-        let next = self.go_on().or_else(|| self.begin(now));
+        let next = self.go_on(table).or_else(|| self.begin(now, table));
         next.map_or(Pop::Empty, Pop::Ready)
     }
 
-    fn len(&self) -> usize {
-        self.directions.iter().map(|direction| direction.sorted.len()).sum()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        for direction in &mut self.directions {
-            direction.sorted.drain(into);
-            direction.fifo.clear();
-        }
-        by_arrival(into);
-    }
-
-    fn configure(&mut self, params: &Params) {
-        self.expire = [Nanos::from_millis(params.get(0)), Nanos::from_millis(params.get(1))];
-        self.fifo_batch = params.get(2);
-        self.writes_starved = params.get(3);
+    fn configure(&mut self, params: &Params, _table: &Table) {
+        self.set(params);
     }
 
     fn counters(&self, into: &mut Vec<u64>) {

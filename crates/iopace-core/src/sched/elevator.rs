@@ -29,9 +29,10 @@
 //! # Sources
 //! FreeBSD `bioq_disksort` (subr_disk.c); the order of each queue in gsched_rr.
 
-use super::sorted::{Sorted, by_arrival};
+use super::sorted::Sorted;
 use super::{Algorithm, Scheduler};
-use crate::request::Request;
+use crate::request::RequestId;
+use crate::table::Table;
 use crate::time::Instant;
 use crate::verdict::Pop;
 
@@ -49,87 +50,93 @@ pub static ALGORITHM: Algorithm = Algorithm {
 pub struct Elevator(Sorted);
 
 impl Scheduler for Elevator {
-    fn push(&mut self, _now: Instant, request: Request) {
-        self.0.push(request);
+    fn push(&mut self, _now: Instant, id: RequestId, table: &Table) {
+        self.0.push(id, table);
     }
 
-    fn pop(&mut self, _now: Instant) -> Pop {
-        self.0.pop().map_or(Pop::Empty, Pop::Ready)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.0.drain(into);
-        by_arrival(into);
+    fn pop(&mut self, _now: Instant, table: &Table) -> Pop {
+        self.0.pop(table).map_or(Pop::Empty, Pop::Ready)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Extent, GroupId, Op, RequestId, Submit, Tag, TaskId};
+    use crate::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
     use crate::units::Bytes;
 
-    fn push(elevator: &mut Elevator, sequence: u64, offset: u64) {
-        let submit = Submit {
-            tag: Tag(sequence),
-            task: TaskId(0),
-            group: GroupId::ROOT,
-            op: Op::Read,
-            extent: Extent::new(Bytes(offset), Bytes(10)).expect("small"),
-            fua: false,
-            sync: true,
-        };
-        elevator
-            .push(Instant::ZERO, Request::new(RequestId::forge(sequence), submit, Instant::ZERO));
+    #[derive(Default)]
+    struct Bench {
+        elevator: Elevator,
+        table: Table,
     }
 
-    fn pop(elevator: &mut Elevator) -> Option<(u64, u64)> {
-        match elevator.pop(Instant::ZERO) {
-            Pop::Ready(request) => {
-                let at = (request.extent().offset().get(), request.id().sequence());
-                request.abandon();
-                Some(at)
+    impl Bench {
+        /// A request at that offset, named by a tag.
+        fn enter(&mut self, tag: u64, offset: u64) -> RequestId {
+            let submit = Submit {
+                tag: Tag(tag),
+                task: TaskId(0),
+                group: GroupId::ROOT,
+                op: Op::Read,
+                extent: Extent::new(Bytes(offset), Bytes(10)).expect("small"),
+                fua: false,
+                sync: true,
+            };
+            self.table.queue(Instant::ZERO, submit)
+        }
+
+        fn push(&mut self, tag: u64, offset: u64) {
+            let id = self.enter(tag, offset);
+            self.elevator.push(Instant::ZERO, id, &self.table);
+        }
+
+        /// Offset and tag of the next.
+        fn pop(&mut self) -> Option<(u64, u64)> {
+            match self.elevator.pop(Instant::ZERO, &self.table) {
+                Pop::Ready(id) => {
+                    let submit = self.table[id].submit;
+                    self.table.end(id);
+                    Some((submit.extent.offset().get(), submit.tag.0))
+                }
+                Pop::At(..) => panic!("it never waits"),
+                Pop::Empty => None,
             }
-            Pop::At(..) => panic!("it never waits"),
-            Pop::Empty => None,
         }
     }
 
     #[test]
     fn p1_upwards_from_the_head_then_around() {
-        let mut elevator = Elevator::default();
-        for (sequence, offset) in [(0, 500), (1, 100), (2, 900), (3, 110)] {
-            push(&mut elevator, sequence, offset);
+        let mut bench = Bench::default();
+        for (tag, offset) in [(0, 500), (1, 100), (2, 900), (3, 110)] {
+            bench.push(tag, offset);
         }
-        assert_eq!(pop(&mut elevator), Some((100, 1)));
-        assert_eq!(pop(&mut elevator), Some((110, 3)));
-        push(&mut elevator, 4, 50);
-        push(&mut elevator, 5, 200);
-        let rest: Vec<u64> = std::iter::from_fn(|| pop(&mut elevator).map(|at| at.0)).collect();
+        assert_eq!(bench.pop(), Some((100, 1)));
+        assert_eq!(bench.pop(), Some((110, 3)));
+        bench.push(4, 50);
+        bench.push(5, 200);
+        let rest: Vec<u64> = std::iter::from_fn(|| bench.pop().map(|at| at.0)).collect();
         assert_eq!(rest, [200, 500, 900, 50]);
     }
 
     #[test]
     fn p2_equal_offsets_keep_their_order() {
-        let mut elevator = Elevator::default();
-        for sequence in [3, 1, 2] {
-            push(&mut elevator, sequence, 700);
+        let mut bench = Bench::default();
+        let [one, two, three] = [1, 2, 3].map(|tag| bench.enter(tag, 700));
+        for id in [three, one, two] {
+            bench.elevator.push(Instant::ZERO, id, &bench.table);
         }
-        assert_eq!(pop(&mut elevator), Some((700, 1)));
-        let rest: Vec<u64> = std::iter::from_fn(|| pop(&mut elevator).map(|at| at.1)).collect();
+        assert_eq!(bench.pop(), Some((700, 1)));
+        let rest: Vec<u64> = std::iter::from_fn(|| bench.pop().map(|at| at.1)).collect();
         assert_eq!(rest, [2, 3]);
     }
 
     #[test]
     fn p3_it_is_work_conserving() {
-        let mut elevator = Elevator::default();
-        for sequence in 0..100 {
-            push(&mut elevator, sequence, sequence * 7919 % 1000);
+        let mut bench = Bench::default();
+        for tag in 0..100 {
+            bench.push(tag, tag * 7919 % 1000);
         }
-        assert_eq!(std::iter::from_fn(|| pop(&mut elevator)).count(), 100);
+        assert_eq!(std::iter::from_fn(|| bench.pop()).count(), 100);
     }
 }

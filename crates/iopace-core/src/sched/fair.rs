@@ -75,11 +75,10 @@
 //! eligible virtual deadline first" (1995), and Linux kernel/sched/fair.c since 6.6 (lag on a new
 //! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
 
-use super::ordered::Ordered;
-use super::sorted::by_arrival;
 use super::{Algorithm, CounterSpec, Params, Scheduler};
 use crate::group::Settings;
-use crate::request::{Done, GroupId, Request};
+use crate::request::{Done, GroupId, RequestId};
+use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
@@ -87,7 +86,7 @@ use config::{Config, PARAMS};
 use cost::{BUSY_MAX, Kind, Model};
 use forest::Forest;
 use guarantee::Guarantees;
-use queue::Table;
+use queue::Links;
 use roster::{Roster, Task};
 use service::Service;
 use std::collections::VecDeque;
@@ -125,9 +124,11 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 /// than the share would otherwise leave a debt without end. Four quanta of the largest size.
 const AHEAD_MAX: Nanos = Nanos::from_secs(2);
 
-/// A request at the device.
-#[derive(Clone, Copy, Debug)]
+/// What was at the device from a slot of the engine's table, or is.
+#[derive(Clone, Copy, Debug, Default)]
 struct Flying {
+    /// Its arrival number, and one more.
+    number: u64,
     task: u32,
     kind: Kind,
     /// What was charged for it, in ns.
@@ -139,15 +140,16 @@ struct Flying {
 pub struct Fair {
     config: Config,
     forest: Forest,
-    table: Table,
+    links: Links,
     roster: Roster,
     /// Requests that a guarantee pays for, with their tasks.
-    reserved: VecDeque<(Request, u32)>,
+    reserved: VecDeque<(RequestId, u32)>,
     guarantees: Guarantees,
-    /// By arrival number.
-    flying: Ordered<u64, Flying>,
+    /// By slot of the engine's table.
+    flying: Vec<Flying>,
+    flying_count: usize,
     /// The one at the device, if it has been alone there since it started.
-    alone: Option<u64>,
+    alone: Option<RequestId>,
     model: Model,
     /// Sixteen times the mean cost of a request, in ns.
     mean: u64,
@@ -169,11 +171,12 @@ impl Fair {
         Fair {
             config: Config::new(params),
             forest: Forest::new(),
-            table: Table::default(),
+            links: Links::default(),
             roster: Roster::default(),
             reserved: VecDeque::new(),
             guarantees: Guarantees::default(),
-            flying: Ordered::default(),
+            flying: Vec::new(),
+            flying_count: 0,
             alone: None,
             model: Model::new(),
             mean: 0,
@@ -206,35 +209,46 @@ impl Fair {
     }
 
     /// Books a request that goes to the device.
-    fn starts(&mut self, now: Instant, task: u32, request: Request, is_owed: bool) -> Pop {
-        let kind = self.model.starts(&request);
+    fn starts(&mut self, now: Instant, task: u32, id: RequestId, table: &Table, owed: bool) -> Pop {
+        let request = &table[id];
+        let kind = self.model.starts(request);
         let cost = self.model.cost(kind);
         self.mean = self.mean - self.mean / 16 + cost;
         if !self.guarantees.is_empty() {
-            self.guarantees.serve(now, &request, |id| self.forest.parent_of(id));
+            self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
         }
-        let ahead = (request.is_reserved() || is_owed).then_some(AHEAD_MAX.0);
+        let ahead = (request.is_reserved() || owed).then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
         let Task { node, line, .. } = self.roster.get_mut(task);
         line.in_flight += 1;
         self.forest.start(now, *node, charge, line.is_empty());
-        let sequence = request.id().sequence();
-        self.alone = self.flying.is_empty().then_some(sequence);
-        if self.flying.is_empty() {
-            self.busy_since = now;
-        }
-        self.flying.insert(sequence, Flying { task, kind, cost });
-        self.len -= 1;
         if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
             service.used += charge.cost;
             service.bytes += request.service_bytes();
         }
-        Pop::Ready(request)
+        self.flies(now, id, Flying { number: id.sequence() + 1, task, kind, cost });
+        Pop::Ready(id)
+    }
+
+    /// A request is at the device.
+    fn flies(&mut self, now: Instant, id: RequestId, flying: Flying) {
+        self.alone = (self.flying_count == 0).then_some(id);
+        if self.flying_count == 0 {
+            self.busy_since = now;
+        }
+        let at = id.slot as usize;
+        if at >= self.flying.len() {
+            self.flying.resize(at + 1, Flying::default());
+        }
+        self.flying[at] = flying;
+        self.flying_count += 1;
+        self.len -= 1;
     }
 }
 
 impl Scheduler for Fair {
-    fn push(&mut self, now: Instant, request: Request) {
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        let request = &table[id];
         let key = (request.group(), request.task());
         self.roster.pinned = self.service.as_ref().map(|service| service.task);
         let task = self.roster.enter(&mut self.forest, now, key);
@@ -246,10 +260,10 @@ impl Scheduler for Fair {
         self.busy_tasks += usize::from(is_unused);
         if request.is_reserved() {
             line.reserved += 1;
-            self.reserved.push_back((request, task));
+            self.reserved.push_back((id, task));
         } else {
             let is_first = line.is_empty();
-            self.table.push(line, request, self.model.has_head());
+            self.links.push(line, id, table, self.model.has_head());
             if is_first {
                 let (node, slot) = (*node, self.slot());
                 self.forest.activate(now, node, slot);
@@ -262,18 +276,18 @@ impl Scheduler for Fair {
         }
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
-        if let Some((request, task)) = self.reserved.pop_front() {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
+        if let Some((id, task)) = self.reserved.pop_front() {
             self.roster.get_mut(task).line.reserved -= 1;
             self.reserved_count += 1;
-            return self.starts(now, task, request, true);
+            return self.starts(now, task, id, table, true);
         }
         if self.len == 0 {
             return Pop::Empty;
         }
-        if let Some((task, request)) = self.serve_owed(now) {
+        if let Some((task, id)) = self.serve_owed(now, table) {
             self.reserved_count += 1;
-            return self.starts(now, task, request, true);
+            return self.starts(now, task, id, table, true);
         }
         if self.is_used_up() && !self.goes_on(now) {
             self.service = None;
@@ -282,27 +296,31 @@ impl Scheduler for Fair {
         let starve = self.config.idle_starve;
         let keeps = served.is_some_and(|node| !self.forest.is_overruled(now, node, starve));
         if keeps {
-            if let Some((task, request)) = self.serve(now) {
-                return self.starts(now, task, request, false);
+            if let Some((task, id)) = self.serve(now, table) {
+                return self.starts(now, task, id, table, false);
             }
             if let Some(hold) = self.hold(now) {
                 return hold;
             }
         }
-        match self.choose(now) {
-            Some((task, request)) => self.starts(now, task, request, false),
+        match self.choose(now, table) {
+            Some((task, id)) => self.starts(now, task, id, table, false),
             None => Pop::Empty,
         }
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
-        let sequence = done.id.sequence();
-        let Some(Flying { task, kind, cost }) = self.flying.remove(&sequence) else { return };
+        let Some(flying) = self.flying.get_mut(done.id.slot as usize) else { return };
+        if flying.number != done.id.sequence() + 1 {
+            return;
+        }
+        let Flying { task, kind, cost, .. } = std::mem::take(flying);
+        self.flying_count -= 1;
         let busy = now.since(self.busy_since);
         self.busy_since = now;
-        let in_flight = u32::try_from(self.flying.len()).unwrap_or(u32::MAX);
+        let in_flight = u32::try_from(self.flying_count).unwrap_or(u32::MAX);
         self.model.done(kind, busy, in_flight, done.ok);
-        if self.alone.take_if(|alone| *alone == sequence).is_some() && done.ok {
+        if self.alone.take_if(|alone| *alone == done.id).is_some() && done.ok {
             let truth = busy.min(BUSY_MAX).0.cast_signed();
             self.correct(task, truth - cost.cast_signed());
         }
@@ -321,26 +339,7 @@ impl Scheduler for Fair {
         self.model.set_rotational(is_rotational);
     }
 
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        for Task { node, line, .. } in self.roster.queued_mut() {
-            self.table.drain(line, into);
-            self.forest.deactivate(*node);
-        }
-        for (request, task) in self.reserved.drain(..) {
-            self.roster.get_mut(task).line.reserved -= 1;
-            into.push(request);
-        }
-        by_arrival(into);
-        self.busy_tasks = self.roster.flying_count();
-        self.service = None;
-        self.len = 0;
-    }
-
-    fn configure(&mut self, params: &Params) {
+    fn configure(&mut self, params: &Params, _table: &Table) {
         self.config = Config::new(params);
     }
 

@@ -19,7 +19,8 @@
 //! Linux `noop`/`none`; NetBSD `bufq_fcfs`.
 
 use super::{Algorithm, Scheduler};
-use crate::request::Request;
+use crate::request::RequestId;
+use crate::table::Table;
 use crate::time::Instant;
 use crate::verdict::Pop;
 use std::collections::VecDeque;
@@ -35,23 +36,15 @@ pub static ALGORITHM: Algorithm = Algorithm {
 
 /// The queue.
 #[derive(Debug, Default)]
-pub struct Fifo(VecDeque<Request>);
+pub struct Fifo(VecDeque<RequestId>);
 
 impl Scheduler for Fifo {
-    fn push(&mut self, _now: Instant, request: Request) {
-        self.0.push_back(request);
+    fn push(&mut self, _now: Instant, id: RequestId, _table: &Table) {
+        self.0.push_back(id);
     }
 
-    fn pop(&mut self, _now: Instant) -> Pop {
+    fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
         self.0.pop_front().map_or(Pop::Empty, Pop::Ready)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        into.extend(self.0.drain(..));
     }
 }
 

@@ -5,21 +5,12 @@
 use super::{Algorithm, Params, Scheduler, fifo::Fifo};
 use crate::group::Settings;
 use crate::limits::STATE_DUMP_BYTES_MAX;
-use crate::request::{Done, GroupId, Request, RequestId};
+use crate::request::{Done, GroupId, RequestId};
+use crate::table::Table;
 use crate::time::Instant;
 use crate::trace::Fault;
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Pop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// What a scheduler answered; the token that it gave back has been taken from it.
-pub(crate) enum Popped {
-    /// It gave this request back.
-    Ready(RequestId),
-    /// It holds something back.
-    At(Instant, Reason),
-    /// It says that it has nothing.
-    Empty,
-}
 
 /// A running scheduler with its algorithm and parameters.
 #[derive(Debug)]
@@ -45,20 +36,12 @@ impl Guard {
         Guard { algorithm, params, rotational, scheduler }
     }
 
-    pub(crate) fn push(
-        &mut self,
-        now: Instant,
-        token: impl FnOnce() -> Request,
-    ) -> Result<(), Fault> {
-        self.fenced(|scheduler| scheduler.push(now, token()))
+    pub(crate) fn push(&mut self, now: Instant, id: RequestId, table: &Table) -> Result<(), Fault> {
+        self.fenced(|scheduler| scheduler.push(now, id, table))
     }
 
-    pub(crate) fn pop(&mut self, now: Instant) -> Result<Popped, Fault> {
-        self.fenced(|scheduler| match scheduler.pop(now) {
-            Pop::Ready(request) => Popped::Ready(request.retire()),
-            Pop::At(at, reason) => Popped::At(at, reason),
-            Pop::Empty => Popped::Empty,
-        })
+    pub(crate) fn pop(&mut self, now: Instant, table: &Table) -> Result<Pop, Fault> {
+        self.fenced(|scheduler| scheduler.pop(now, table))
     }
 
     pub(crate) fn on_done(&mut self, now: Instant, done: &Done) -> Result<(), Fault> {
@@ -79,25 +62,10 @@ impl Guard {
         self.fenced(|scheduler| scheduler.remove_group(id))
     }
 
-    pub(crate) fn configure(&mut self, params: Params) -> Result<(), Fault> {
+    pub(crate) fn configure(&mut self, params: Params, table: &Table) -> Result<(), Fault> {
         self.params = params;
-        let params = &self.params;
-        let scheduler = &mut self.scheduler;
-        catch_unwind(AssertUnwindSafe(|| scheduler.configure(params))).map_err(|_| Fault::Panicked)
-    }
-
-    /// All that it holds, in the order it gives.
-    pub(crate) fn drain(&mut self) -> Result<Vec<Request>, Fault> {
-        self.fenced(|scheduler| {
-            let mut requests = Vec::with_capacity(scheduler.len());
-            scheduler.drain(&mut requests);
-            requests
-        })
-    }
-
-    /// How many requests it says that it holds.
-    pub(crate) fn len(&self) -> usize {
-        catch_unwind(AssertUnwindSafe(|| self.scheduler.len())).unwrap_or(usize::MAX)
+        let params = self.params.clone();
+        self.fenced(|scheduler| scheduler.configure(&params, table))
     }
 
     /// Its counters' values; empty if it panics over them.
@@ -130,15 +98,9 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// Ends a scheduler. What it still holds is void: either the engine has it in its ledger (the
-    /// scheduler failed) or the engine itself ends. A scheduler that cannot even be drained is
-    /// leaked, not dropped, as its state is broken; that happens at most once per scheduler.
+    /// Ends a scheduler. It may have failed, so its end is fenced, too.
     fn drop(&mut self) {
-        if let Ok(tokens) = self.drain() {
-            tokens.into_iter().for_each(Request::abandon);
-        }
-        if self.len() != 0 {
-            std::mem::forget(std::mem::replace(&mut self.scheduler, Box::new(Fifo::default())));
-        }
+        let scheduler = std::mem::replace(&mut self.scheduler, Box::new(Fifo::default()));
+        _ = catch_unwind(AssertUnwindSafe(|| drop(scheduler)));
     }
 }

@@ -5,7 +5,8 @@
 //! it.
 
 use crate::group::Settings;
-use crate::request::{Done, GroupId, Request};
+use crate::request::{Done, GroupId, RequestId};
+use crate::table::Table;
 use crate::time::Instant;
 use crate::verdict::Pop;
 use core::fmt;
@@ -29,21 +30,16 @@ pub use registry::{Algorithm, CounterSpec, REGISTRY, find};
 /// An ordering algorithm for the requests of one device.
 ///
 /// The engine calls it under one lock with time as an argument; it has no clock and must not block.
-/// What it is given it must give back, exactly once, by `pop` or `drain`. The smallest legal one is
-/// [`fifo::Fifo`].
+/// It holds names of requests, which are in the engine's table, and must give back what it is
+/// given, exactly once, by `pop`. When it is exchanged, the engine gives what is queued to the next
+/// one, and drops it. The smallest legal one is [`fifo::Fifo`].
 pub trait Scheduler: fmt::Debug + Send {
-    /// Takes a request into the queue.
-    fn push(&mut self, now: Instant, request: Request);
+    /// Takes a request of the table into the queue.
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table);
 
     /// The next request for the device, or when and why to ask again. Asked only while the window
     /// has room; a popped request starts at once.
-    fn pop(&mut self, now: Instant) -> Pop;
-
-    /// How many requests it holds.
-    fn len(&self) -> usize;
-
-    /// Hands back all that it holds, in arrival order, and forgets it.
-    fn drain(&mut self, into: &mut Vec<Request>);
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop;
 
     /// Whether the disk has a head; told once, before the first request, where it is known.
     fn set_rotational(&mut self, _is_rotational: bool) {}
@@ -52,7 +48,7 @@ pub trait Scheduler: fmt::Debug + Send {
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
 
     /// Takes over new parameters, already checked against the algorithm's specs, at once.
-    fn configure(&mut self, _params: &Params) {}
+    fn configure(&mut self, _params: &Params, _table: &Table) {}
 
     /// Appends its counters' values in the order of the algorithm's `counters`.
     fn counters(&self, _into: &mut Vec<u64>) {}
@@ -63,9 +59,4 @@ pub trait Scheduler: fmt::Debug + Send {
 
     /// The group is gone: it has no request here and none at the disk.
     fn remove_group(&mut self, _id: GroupId) {}
-
-    /// Whether it holds nothing.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }

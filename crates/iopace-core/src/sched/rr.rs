@@ -57,11 +57,12 @@
 //! FreeBSD gsched_rr (gs_rr.c): parameters, bounds, defaults, counters, the statistics' 1/8 weight;
 //! "deceptive idleness": Iyer and Druschel, SOSP 2001.
 
-use super::sorted::{Sorted, by_arrival};
+use super::sorted::Sorted;
 use super::tasks::TaskStats;
 use super::{Algorithm, CounterSpec, Params, Scheduler};
 use crate::limits::TASKS_MAX;
-use crate::request::{Done, Request, TaskId};
+use crate::request::{Done, RequestId, TaskId};
+use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -111,18 +112,23 @@ struct Queue {
 
 impl Queue {
     /// Its next request: the nearest, or one that was passed over for too long.
-    fn next(&mut self, now: Instant) -> Option<Request> {
+    fn next(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         if now >= self.ages_at
-            && let Some(oldest) = self.requests.oldest()
+            && let Some(id) = self.requests.oldest()
         {
+            let oldest = &table[id];
             let due = oldest.arrived() + PASSED_OVER_MAX;
-            let key = (oldest.extent().offset(), oldest.id().sequence());
             self.ages_at = due.max(now + AGES_AGAIN);
             if due <= now {
-                return self.requests.take(key.0, key.1);
+                return self.requests.take((oldest.extent().offset(), id.sequence()), table);
             }
         }
-        self.requests.pop()
+        self.requests.pop(table)
+    }
+
+    /// Whether nothing of it is queued or at the disk.
+    fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.in_flight == 0
     }
 }
 
@@ -149,7 +155,7 @@ pub struct RoundRobin {
     turns: VecDeque<TaskId>,
     active: Option<Slice>,
     /// All requests while `bypass` is on, none else.
-    through: VecDeque<Request>,
+    through: VecDeque<RequestId>,
     len: usize,
     in_flight: u32,
     /// When idle tasks are looked for next, or at how many tasks.
@@ -215,33 +221,42 @@ impl RoundRobin {
         is_over
     }
 
-    /// The next request of the task in service, or `None` if it has none queued.
-    fn serve(&mut self, now: Instant) -> Option<Request> {
+    /// The next request of the task in service goes to the disk; `None` if it has none queued.
+    fn serve(&mut self, now: Instant, table: &Table) -> Option<Pop> {
         let slice = self.active.as_mut()?;
-        let request = self.tasks.get_mut(&slice.task)?.next(now)?;
-        slice.service += request.service_bytes();
-        Some(request)
-    }
-
-    /// Books a request that goes to the disk.
-    fn starts(&mut self, request: Request) -> Pop {
+        let queue = self.tasks.get_mut(&slice.task)?;
+        let id = queue.next(now, table)?;
+        queue.in_flight += 1;
+        slice.service += table[id].service_bytes();
         self.len -= 1;
         self.in_flight += 1;
+        Some(Pop::Ready(id))
+    }
+
+    /// Serves in order of arrival.
+    fn pass(&mut self, table: &Table) -> Option<Pop> {
+        let id = self.through.pop_front()?;
         // What waits in `through` is not seen as the task's: it may have been forgotten.
-        self.tasks.entry(request.task()).or_default().in_flight += 1;
-        Pop::Ready(request)
+        self.tasks.entry(table[id].task()).or_default().in_flight += 1;
+        self.len -= 1;
+        self.in_flight += 1;
+        Some(Pop::Ready(id))
     }
 
     /// Puts a request in its place.
-    fn queue(&mut self, request: Request) {
-        self.len += 1;
+    fn queue(&mut self, id: RequestId, table: &Table) {
         if self.config.bypass {
-            return self.through.push_back(request);
+            return self.through.push_back(id);
         }
-        let task = request.task();
+        let task = table[id].task();
         let queue = self.tasks.entry(task).or_default();
         let was_empty = queue.requests.is_empty();
-        queue.requests.push(request);
+        queue.requests.push(id, table);
+        self.takes_turn(task, was_empty);
+    }
+
+    /// A task has one more request; `was_empty`: and had none.
+    fn takes_turn(&mut self, task: TaskId, was_empty: bool) {
         match &mut self.active {
             Some(slice) if slice.task == task => {
                 let was_waited_for = slice.waiting_until.take().is_some();
@@ -250,6 +265,19 @@ impl RoundRobin {
             _ if was_empty => self.turns.push_back(task),
             _ => {}
         }
+    }
+
+    /// Takes out all requests, in order of arrival.
+    fn take_all(&mut self) -> Vec<RequestId> {
+        let mut all: Vec<RequestId> = self.through.drain(..).collect();
+        for queue in self.tasks.values_mut() {
+            all.extend(queue.requests.ids());
+            queue.requests.clear();
+        }
+        all.sort_unstable_by_key(|id| id.sequence());
+        self.turns.clear();
+        self.active = None;
+        all
     }
 
     /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
@@ -261,8 +289,7 @@ impl RoundRobin {
         let active = self.active.as_ref().map(|slice| slice.task);
         self.tasks.retain(|task, queue| {
             let is_recent = !is_full && now.since(queue.stats.last_used()) < EXPIRE;
-            let is_busy = !queue.requests.is_empty() || queue.in_flight > 0;
-            is_recent || is_busy || active == Some(*task)
+            is_recent || !queue.is_idle() || active == Some(*task)
         });
         // More busy tasks than the limit: not a walk for each request.
         self.expiry_at = (now + EXPIRE, TASKS_MAX.max(self.tasks.len() * 2));
@@ -270,18 +297,26 @@ impl RoundRobin {
 }
 
 impl Scheduler for RoundRobin {
-    fn push(&mut self, now: Instant, request: Request) {
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         self.expire(now);
         let think_max = self.config.wait.times(2);
-        let queue = self.tasks.entry(request.task()).or_default();
-        let is_alone = queue.requests.is_empty() && queue.in_flight == 0;
-        queue.stats.submits(now, request.extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
-        self.queue(request);
+        let request = &table[id];
+        let (task, extent) = (request.task(), request.extent());
+        let queue = self.tasks.entry(task).or_default();
+        let is_alone = queue.is_idle();
+        queue.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
+        self.len += 1;
+        if self.config.bypass {
+            return self.through.push_back(id);
+        }
+        let was_empty = queue.requests.is_empty();
+        queue.requests.push(id, table);
+        self.takes_turn(task, was_empty);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
-        if let Some(request) = self.through.pop_front() {
-            return self.starts(request);
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
+        if let Some(next) = self.pass(table) {
+            return next;
         }
         if self.len == 0 {
             return Pop::Empty;
@@ -293,8 +328,8 @@ impl Scheduler for RoundRobin {
             self.release();
         }
         loop {
-            if let Some(request) = self.serve(now) {
-                return self.starts(request);
+            if let Some(next) = self.serve(now, table) {
+                return next;
             }
             if let Some(hold) = self.hold(now) {
                 return hold;
@@ -312,7 +347,7 @@ impl Scheduler for RoundRobin {
         let Some(queue) = self.tasks.get_mut(&done.task) else { return };
         queue.in_flight -= 1;
         queue.stats.done(now);
-        let is_idle = queue.requests.is_empty() && queue.in_flight == 0;
+        let is_idle = queue.is_idle();
         let Some(slice) = &mut self.active else { return };
         if slice.task != done.task {
             return;
@@ -327,28 +362,11 @@ impl Scheduler for RoundRobin {
         self.is_headless = !is_rotational;
     }
 
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        for queue in self.tasks.values_mut() {
-            queue.requests.drain(into);
-        }
-        into.extend(self.through.drain(..));
-        by_arrival(into);
-        self.turns.clear();
-        self.active = None;
-        self.len = 0;
-    }
-
-    fn configure(&mut self, params: &Params) {
+    fn configure(&mut self, params: &Params, table: &Table) {
         let was_bypass = self.config.bypass;
         self.config = Config::new(params);
         if self.config.bypass != was_bypass {
-            let mut all = Vec::with_capacity(self.len);
-            self.drain(&mut all);
-            all.into_iter().for_each(|request| self.queue(request));
+            self.take_all().into_iter().for_each(|id| self.queue(id, table));
         }
     }
 

@@ -7,70 +7,63 @@
 //! Source: FreeBSD `bioq_disksort` (subr_disk.c) gives the order; the tree is ours.
 
 use super::ordered::Ordered;
-use crate::request::Request;
+use crate::request::RequestId;
+use crate::table::Table;
 use crate::units::Bytes;
+
+/// Where a request is in the order: its offset, then its arrival number.
+pub(super) type Key = (Bytes, u64);
 
 /// Requests in C-LOOK order.
 #[derive(Debug, Default)]
 pub struct Sorted {
-    /// By offset, then by arrival: the place in the table.
-    by_offset: Ordered<(Bytes, u64), u32>,
-    /// The requests themselves, which do not move while others come and go.
-    table: Vec<Option<Request>>,
-    free: Vec<u32>,
+    /// The slot of each request in the table.
+    by_offset: Ordered<Key, u32>,
     /// Where the head is taken to be: the end of the last request.
     position: Bytes,
 }
 
+/// The name of the request with that key in that slot.
+fn name(((_, sequence), slot): (Key, u32)) -> RequestId {
+    RequestId { slot, sequence }
+}
+
 impl Sorted {
     /// Takes a request in.
-    pub fn push(&mut self, request: Request) {
-        let key = (request.extent().offset(), request.id().sequence());
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.table[place as usize] = Some(request);
-                place
-            }
-            None => {
-                self.table.push(Some(request));
-                self.table.len() as u32 - 1
-            }
-        };
-        let is_new = self.by_offset.insert(key, place);
+    pub fn push(&mut self, id: RequestId, table: &Table) {
+        let key = (table[id].extent().offset(), id.sequence());
+        let is_new = self.by_offset.insert(key, id.slot);
         debug_assert!(is_new, "one request twice");
     }
 
     /// The next request upwards from the head; from the lowest when there is none above.
-    pub fn pop(&mut self) -> Option<Request> {
-        let (_, place) = self.by_offset.take_around(&(self.position, 0))?;
-        self.lift(place)
+    pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
+        let id = name(self.by_offset.take_around(&(self.position, 0))?);
+        self.position = table[id].extent().end();
+        Some(id)
     }
 
-    /// What [`Sorted::pop`] would return.
-    pub fn peek(&self) -> Option<&Request> {
-        self.table[self.next()?.1 as usize].as_ref()
+    /// The offset of the request that [`Sorted::pop`] would return.
+    pub fn peek(&self) -> Option<Bytes> {
+        let next = self.by_offset.from(&(self.position, 0)).or_else(|| self.by_offset.first());
+        next.map(|((offset, _), _)| offset)
     }
 
-    fn next(&self) -> Option<((Bytes, u64), u32)> {
-        self.by_offset.from(&(self.position, 0)).or_else(|| self.by_offset.first())
-    }
-
-    /// Takes a certain request out.
-    pub fn take(&mut self, offset: Bytes, sequence: u64) -> Option<Request> {
-        let place = self.by_offset.remove(&(offset, sequence))?;
-        self.lift(place)
-    }
-
-    fn lift(&mut self, place: u32) -> Option<Request> {
-        self.free.push(place);
-        let request = self.table[place as usize].take()?;
-        self.position = request.extent().end();
-        Some(request)
+    /// Takes a certain request out, by offset and arrival number.
+    pub fn take(&mut self, key: (Bytes, u64), table: &Table) -> Option<RequestId> {
+        let id = name((key, self.by_offset.remove(&key)?));
+        self.position = table[id].extent().end();
+        Some(id)
     }
 
     /// The one that came first. O(n).
-    pub fn oldest(&self) -> Option<&Request> {
-        self.table.iter().flatten().min_by_key(|request| request.id().sequence())
+    pub fn oldest(&self) -> Option<RequestId> {
+        self.ids().min_by_key(|id| id.sequence())
+    }
+
+    /// All of them, in order of offset.
+    pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.by_offset.iter().map(name)
     }
 
     /// Where the head is taken to be.
@@ -78,27 +71,13 @@ impl Sorted {
         self.position
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.by_offset.len()
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.by_offset.is_empty()
     }
 
-    /// Moves all out, in order of offset.
-    pub fn drain(&mut self, into: &mut Vec<Request>) {
-        let places = self.by_offset.iter().map(|(_, place)| place as usize);
-        into.extend(places.filter_map(|place| self.table[place].take()));
+    /// Forgets all.
+    pub fn clear(&mut self) {
         self.by_offset.clear();
-        self.table.clear();
-        self.free.clear();
     }
-}
-
-/// Brings requests that a scheduler hands back into their order of arrival.
-pub fn by_arrival(requests: &mut [Request]) {
-    requests.sort_unstable_by_key(|request| request.id().sequence());
 }

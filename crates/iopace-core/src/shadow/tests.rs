@@ -5,7 +5,9 @@ mod world;
 use super::*;
 use crate::group::{Limits, Rates, Weight};
 use crate::limits::{SHADOW_GROUPS_STEP, SHADOW_OPEN_MAX};
+use crate::request::RequestId;
 use crate::sched::{self, Scheduler};
+use crate::table::Table;
 use core::num::NonZeroU64;
 use world::{Load, World, group_task};
 
@@ -150,19 +152,13 @@ fn p4_a_task_that_waits_is_delayed_by_its_own_requests() {
 struct Broken(sched::fifo::Fifo, u64);
 
 impl Scheduler for Broken {
-    fn push(&mut self, now: Instant, request: crate::request::Request) {
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         self.1 += 1;
         assert!(self.1 < 5, "broken");
-        self.0.push(now, request);
+        self.0.push(now, id, table);
     }
-    fn pop(&mut self, now: Instant) -> crate::verdict::Pop {
-        self.0.pop(now)
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn drain(&mut self, into: &mut Vec<crate::request::Request>) {
-        self.0.drain(into);
+    fn pop(&mut self, now: Instant, table: &Table) -> crate::verdict::Pop {
+        self.0.pop(now, table)
     }
 }
 

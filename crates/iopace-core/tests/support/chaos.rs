@@ -2,57 +2,62 @@
 //! broken ones that the suite must catch.
 
 use super::{Random, forged};
-use iopace_core::request::{Done, Extent, GroupId, Op, Request, RequestId, Submit, Tag, TaskId};
+use iopace_core::request::{Done, RequestId};
 use iopace_core::sched::{Algorithm, Params, REGISTRY, Scheduler};
+use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Fault;
-use iopace_core::units::Bytes;
 use iopace_core::verdict::{Pop, Reason};
+use std::collections::BTreeSet;
 
-/// Wraps a scheduler: holds it back for bounded times, drains it and gives everything back in its
-/// order or in another, and changes its parameters at random within their bounds.
+/// Wraps a scheduler: holds it back for bounded times, makes it anew with everything that it holds,
+/// in its order or in another, and changes its parameters at random within their bounds.
 #[derive(Debug)]
 pub struct Chaos {
     inner: Box<dyn Scheduler>,
     algorithm: &'static Algorithm,
+    params: Params,
     random: Random,
     held_until: Instant,
-    /// Whether what it holds was given to it out of order.
-    is_shuffled: bool,
+    /// What it holds, in the order in which it was given to it.
+    held: Vec<RequestId>,
+    /// What it has popped and is not done.
+    popped: BTreeSet<RequestId>,
 }
 
 impl Chaos {
     fn new(algorithm: &'static Algorithm) -> Chaos {
-        let inner = (algorithm.build)(&algorithm.defaults());
+        let params = algorithm.defaults();
         Chaos {
-            inner,
+            inner: (algorithm.build)(&params),
             algorithm,
+            params,
             random: Random(99),
             held_until: Instant::ZERO,
-            is_shuffled: false,
+            held: Vec::new(),
+            popped: BTreeSet::new(),
         }
     }
 
-    fn shake(&mut self, now: Instant) {
+    fn shake(&mut self, now: Instant, table: &Table) {
         match self.random.below(40) {
             0 => self.held_until = now + Nanos(self.random.below(20_000_000)),
-            1 => self.inner.configure(&params(self.algorithm, &mut self.random, u64::MAX)),
-            2 | 3 => self.refill(now),
+            1 => {
+                self.params = params(self.algorithm, &mut self.random, u64::MAX);
+                self.inner.configure(&self.params, table);
+            }
+            2 | 3 => self.refill(now, table),
             _ => {}
         }
     }
 
-    /// Drains it and gives all back, at times in another order.
-    fn refill(&mut self, now: Instant) {
-        let mut all = Vec::new();
-        self.inner.drain(&mut all);
-        let sequences: Vec<u64> = all.iter().map(|request| request.id().sequence()).collect();
-        assert!(self.is_shuffled || sequences.is_sorted(), "a drain is in order of arrival");
-        assert_eq!(self.inner.len(), 0, "a drain leaves nothing");
-        let by = self.random.below(all.len().max(1) as u64) as usize;
-        all.rotate_left(by);
-        self.is_shuffled |= by > 0;
-        all.into_iter().for_each(|request| self.inner.push(now, request));
+    /// Makes it anew and gives all back, at times in another order.
+    fn refill(&mut self, now: Instant, table: &Table) {
+        self.inner = (self.algorithm.build)(&self.params);
+        self.popped.clear();
+        let by = self.random.below(self.held.len().max(1) as u64) as usize;
+        self.held.rotate_left(by);
+        self.held.iter().for_each(|id| self.inner.push(now, *id, table));
     }
 }
 
@@ -68,29 +73,28 @@ pub fn params(algorithm: &Algorithm, random: &mut Random, times: u64) -> Params 
 }
 
 impl Scheduler for Chaos {
-    fn push(&mut self, now: Instant, request: Request) {
-        self.is_shuffled &= !self.inner.is_empty();
-        self.inner.push(now, request);
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        self.held.push(id);
+        self.inner.push(now, id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
-        self.shake(now);
-        if now < self.held_until && !self.inner.is_empty() {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
+        self.shake(now, table);
+        if now < self.held_until && !self.held.is_empty() {
             return Pop::At(self.held_until, Reason::Turn);
         }
-        self.inner.pop(now)
-    }
-
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.inner.drain(into);
+        let pop = self.inner.pop(now, table);
+        if let Pop::Ready(id) = pop {
+            self.held.retain(|held| *held != id);
+            self.popped.insert(id);
+        }
+        pop
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
-        self.inner.on_done(now, done);
+        if self.popped.remove(&done.id) {
+            self.inner.on_done(now, done);
+        }
     }
 }
 
@@ -140,16 +144,16 @@ enum Wrong {
 }
 
 impl Scheduler for Broken {
-    fn push(&mut self, now: Instant, request: Request) {
-        self.inner.push(now, request);
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        self.inner.push(now, id, table);
     }
 
-    fn pop(&mut self, now: Instant) -> Pop {
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
         self.pops += 1;
-        if self.pops % 1_000 != 999 || self.inner.is_empty() {
-            let pop = self.inner.pop(now);
-            if let Pop::Ready(request) = &pop {
-                self.last = Some(request.id());
+        if self.pops % 1_000 != 999 || table.queued_count() == 0 {
+            let pop = self.inner.pop(now, table);
+            if let Pop::Ready(id) = pop {
+                self.last = Some(id);
             }
             return pop;
         }
@@ -160,37 +164,13 @@ impl Scheduler for Broken {
                 Pop::At(Instant::NEVER, Reason::Turn)
             }
             Wrong::Loses => {
-                if let Pop::Ready(request) = self.inner.pop(now) {
-                    request.abandon();
-                }
-                self.inner.pop(now)
+                _ = self.inner.pop(now, table);
+                self.inner.pop(now, table)
             }
-            Wrong::Invents => Pop::Ready(made_up(forged(u64::MAX), now)),
-            Wrong::Repeats => Pop::Ready(made_up(self.last.expect("it popped before"), now)),
+            Wrong::Invents => Pop::Ready(forged(u64::MAX)),
+            Wrong::Repeats => Pop::Ready(self.last.expect("it popped before")),
         }
     }
-
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        self.inner.drain(into);
-    }
-}
-
-/// A request that nobody submitted.
-fn made_up(id: RequestId, now: Instant) -> Request {
-    let submit = Submit {
-        tag: Tag(0),
-        task: TaskId(0),
-        group: GroupId::ROOT,
-        op: Op::Write,
-        extent: Extent::new(Bytes(0), Bytes(512)).expect("small"),
-        fua: false,
-        sync: true,
-    };
-    Request::new(id, submit, now)
 }
 
 /// A broken scheduler for each thing that can be wrong, and what the engine calls it.
@@ -215,23 +195,15 @@ pub fn canaries() -> Vec<(&'static Algorithm, Fault)> {
 
 /// Serves the latest first, so that the first waits for ever.
 #[derive(Debug, Default)]
-struct Unfair(Vec<Request>);
+struct Unfair(Vec<RequestId>);
 
 impl Scheduler for Unfair {
-    fn push(&mut self, _now: Instant, request: Request) {
-        self.0.push(request);
+    fn push(&mut self, _now: Instant, id: RequestId, _table: &Table) {
+        self.0.push(id);
     }
 
-    fn pop(&mut self, _now: Instant) -> Pop {
+    fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
         self.0.pop().map_or(Pop::Empty, Pop::Ready)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn drain(&mut self, into: &mut Vec<Request>) {
-        into.append(&mut self.0);
     }
 }
 

@@ -350,7 +350,7 @@ fn without_accounting_everything_happens_at_the_same_time() {
 
 impl Engine {
     fn totals(&self) -> (u64, u64) {
-        self.ledger.totals()
+        self.table.totals()
     }
 
     fn tasks_count(&self) -> usize {

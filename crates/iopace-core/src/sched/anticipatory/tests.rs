@@ -1,11 +1,11 @@
 use super::*;
-use crate::request::{Extent, GroupId, Op, RequestId, Submit, Tag};
+use crate::request::{Extent, GroupId, Op, Submit, Tag};
 
 const MS: u64 = 1_000_000;
 
 struct Bench {
     sched: Anticipatory,
-    sequence: u64,
+    table: Table,
 }
 
 impl Bench {
@@ -14,7 +14,7 @@ impl Bench {
         for (name, value) in settings {
             params.set(name, *value).expect("legal");
         }
-        Bench { sched: Anticipatory::new(&params), sequence: 0 }
+        Bench { sched: Anticipatory::new(&params), table: Table::default() }
     }
 
     fn push(&mut self, now: u64, task: u64, offset: u64) {
@@ -23,7 +23,7 @@ impl Bench {
 
     fn push_as(&mut self, now: u64, task: u64, offset: u64, sync: bool) {
         let submit = Submit {
-            tag: Tag(self.sequence),
+            tag: Tag(0),
             task: TaskId(task),
             group: GroupId::ROOT,
             op: if sync { Op::Read } else { Op::Write },
@@ -31,30 +31,19 @@ impl Bench {
             fua: false,
             sync,
         };
-        let (id, now) = (RequestId::forge(self.sequence), Instant(now));
-        self.sequence += 1;
-        self.sched.push(now, Request::new(id, submit, now));
+        let now = Instant(now);
+        let id = self.table.queue(now, submit);
+        self.sched.push(now, id, &self.table);
     }
 
     /// Pops and completes at once; the task and offset, or when to come back.
     fn serve(&mut self, now: u64) -> Result<(u64, u64), Option<u64>> {
-        match self.sched.pop(Instant(now)) {
-            Pop::Ready(request) => {
-                let (id, task, op, extent) =
-                    (request.id(), request.task(), request.op(), request.extent());
-                request.abandon();
-                let done = Done {
-                    id,
-                    task,
-                    group: GroupId::ROOT,
-                    op,
-                    extent,
-                    started: Instant(now),
-                    sync: true,
-                    ok: true,
-                };
+        match self.sched.pop(Instant(now), &self.table) {
+            Pop::Ready(id) => {
+                let done = self.table[id].done(id, Instant(now), true);
+                self.table.end(id);
                 self.sched.on_done(Instant(now), &done);
-                Ok((task.0, extent.offset().get()))
+                Ok((done.task.0, done.extent.offset().get()))
             }
             Pop::At(at, reason) => {
                 assert_eq!(reason, Reason::Anticipation);
@@ -73,14 +62,6 @@ impl Bench {
             now += think;
         }
         now
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let mut left = Vec::new();
-        self.sched.drain(&mut left);
-        left.into_iter().for_each(Request::abandon);
     }
 }
 
@@ -171,17 +152,4 @@ fn p6_a_sequential_reader_keeps_the_disk_while_it_thinks() {
         now += MS;
         bench.push(now, 1, (1 << 40) + i * 131_072);
     }
-}
-
-#[test]
-fn a_drain_gives_everything_back_in_order_of_arrival() {
-    let mut bench = Bench::new(&[]);
-    for i in 0..20 {
-        bench.push(i, i % 3, i * 7_919_000 % 1_000_000);
-    }
-    let mut drained = Vec::new();
-    bench.sched.drain(&mut drained);
-    let order: Vec<u64> = drained.iter().map(|request| request.id().sequence()).collect();
-    assert_eq!(order, (0..20).collect::<Vec<_>>());
-    drained.into_iter().for_each(Request::abandon);
 }

@@ -28,7 +28,8 @@
 //! Linear model: Linux blk-iocost.c, whose built-in SATA flash (489/428 MB/s, 8 518/21 940 random
 //! IOPS) is the start. Coordinate descent is the method of Gauss and Seidel.
 
-use crate::request::{Op, Request};
+use crate::request::Op;
+use crate::table::Request;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -88,7 +89,7 @@ const RANDOM: usize = 1;
 const SLOPE: usize = 2;
 
 /// A kind of request: direction (0 reads, 1 writes) and whether it is random.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     direction: usize,
     place: usize,

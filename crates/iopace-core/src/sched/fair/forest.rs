@@ -144,7 +144,7 @@ impl Forest {
     }
 
     /// The task has nothing to do any more.
-    pub(super) fn deactivate(&mut self, mut index: Index) {
+    fn deactivate(&mut self, mut index: Index) {
         while index != ROOT && self.entities[index as usize].is_active() {
             let (tree, entities) = self.siblings(index);
             tree.leave(entities, index);

@@ -6,7 +6,8 @@
 
 use crate::group::Rates;
 use crate::group::rates::{Rate, guarantee_rates, set_rates};
-use crate::request::{GroupId, Request};
+use crate::request::GroupId;
+use crate::table::Request;
 use crate::time::{Instant, Nanos};
 use std::collections::BTreeMap;
 

@@ -1,31 +1,40 @@
 //! The queued requests, by task: in order of arrival, on a disk with a head by position.
 //!
-//! All requests are in one table; a task's form a doubly linked list through it in order of
-//! arrival, which costs no allocation. Those that come while the disk is known to have a head are
-//! also in their task's index by position (C-LOOK: upwards from the end of the task's last request,
-//! then from the lowest).
+//! A task's requests form a doubly linked list in order of arrival, through a column beside the
+//! engine's table: it has the neighbours of the request in each slot. Those that come while the
+//! disk is known to have a head are also in their task's index by position (C-LOOK: upwards from
+//! the end of the task's last request, then from the lowest).
 
-use crate::request::Request;
+use crate::request::RequestId;
 use crate::sched::tasks::TaskStats;
+use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use std::collections::BTreeMap;
 
-/// No place.
+/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// The age of a task's requests is looked at again after this long at the soonest, as serving by
 /// age costs a seek each (as in `rr`).
 const AGES_AGAIN: Nanos = Nanos::from_secs(1);
 
-/// A queued request and its neighbours by arrival.
-#[derive(Debug)]
-struct Slot {
-    request: Option<Request>,
+/// The request in a slot, and the slots of its neighbours by arrival.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    id: RequestId,
     before: u32,
     after: u32,
     is_indexed: bool,
 }
+
+/// What a link is before it is used.
+const UNUSED: Link = Link {
+    id: RequestId { slot: NONE, sequence: 0 },
+    before: NONE,
+    after: NONE,
+    is_indexed: false,
+};
 
 /// The requests of one task.
 #[derive(Debug)]
@@ -71,84 +80,72 @@ impl Line {
     }
 }
 
-/// All queued requests.
+/// All queued requests, by slot of the engine's table.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-}
+pub(super) struct Links(Vec<Link>);
 
-impl Table {
+impl Links {
     /// Takes a request in at the end of its task's line.
-    pub(super) fn push(&mut self, line: &mut Line, request: Request, is_indexed: bool) {
-        let key = (request.extent().offset(), request.id().sequence());
-        let slot = Slot { request: Some(request), before: line.last, after: NONE, is_indexed };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.slots[at as usize] = slot;
-                at
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
-        };
-        match line.last {
-            NONE => line.first = at,
-            last => self.slots[last as usize].after = at,
+    pub(super) fn push(&mut self, line: &mut Line, id: RequestId, table: &Table, is_indexed: bool) {
+        let at = id.slot as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, UNUSED);
         }
-        line.last = at;
+        self.0[at] = Link { id, before: line.last, after: NONE, is_indexed };
+        match line.last {
+            NONE => line.first = id.slot,
+            last => self.0[last as usize].after = id.slot,
+        }
+        line.last = id.slot;
         if is_indexed {
-            line.by_offset.insert(key, at);
+            line.by_offset.insert((table[id].extent().offset(), id.sequence()), id.slot);
         }
     }
 
     /// The task's next request: the nearest upwards, or the first to come if there is no index or
     /// others have gone before it for `expire`.
-    pub(super) fn pop(&mut self, line: &mut Line, now: Instant, expire: Nanos) -> Option<Request> {
-        let first = self.slots.get(line.first as usize)?;
+    pub(super) fn pop(
+        &mut self,
+        line: &mut Line,
+        now: Instant,
+        expire: Nanos,
+        table: &Table,
+    ) -> Option<RequestId> {
+        let first = self.0.get(line.first as usize)?;
         let mut at = line.first;
-        if first.is_indexed && !is_due(first, line, now, expire) {
+        if first.is_indexed && !is_due(table[first.id].arrived(), line, now, expire) {
             let above = line.by_offset.range((line.position, 0)..).next();
             at = above.or_else(|| line.by_offset.first_key_value()).map_or(at, |(_, &at)| at);
         }
-        self.take(line, at)
+        Some(self.take(line, at, table))
     }
 
-    fn take(&mut self, line: &mut Line, at: u32) -> Option<Request> {
-        let slot = &mut self.slots[at as usize];
-        let request = slot.request.take()?;
-        let Slot { before, after, is_indexed, .. } = *slot;
+    fn take(&mut self, line: &mut Line, at: u32, table: &Table) -> RequestId {
+        let Link { id, before, after, is_indexed } = self.0[at as usize];
         match before {
             NONE => line.first = after,
-            before => self.slots[before as usize].after = after,
+            before => self.0[before as usize].after = after,
         }
         match after {
             NONE => line.last = before,
-            after => self.slots[after as usize].before = before,
+            after => self.0[after as usize].before = before,
         }
+        let extent = table[id].extent();
         if is_indexed {
-            line.by_offset.remove(&(request.extent().offset(), request.id().sequence()));
+            line.by_offset.remove(&(extent.offset(), id.sequence()));
         }
-        line.position = request.extent().end();
-        self.free.push(at);
-        Some(request)
-    }
-
-    /// Moves out all requests of a task.
-    pub(super) fn drain(&mut self, line: &mut Line, into: &mut Vec<Request>) {
-        while line.first != NONE {
-            into.extend(self.take(line, line.first));
-        }
+        line.position = extent.end();
+        id
     }
 }
 
-/// Whether the first of the line has been passed over for `expire`; at most once a second.
-fn is_due(first: &Slot, line: &mut Line, now: Instant, expire: Nanos) -> bool {
-    let Some(request) = first.request.as_ref().filter(|_| now >= line.ages_at) else {
+/// Whether the first of the line, which came at `arrived`, has been passed over for `expire`; at
+/// most once a second.
+fn is_due(arrived: Instant, line: &mut Line, now: Instant, expire: Nanos) -> bool {
+    if now < line.ages_at {
         return false;
-    };
-    let due = request.arrived() + expire;
+    }
+    let due = arrived + expire;
     line.ages_at = due.max(now + AGES_AGAIN);
     due <= now
 }

@@ -55,16 +55,6 @@ impl Roster {
         &mut self.tasks[task as usize]
     }
 
-    /// How many tasks have requests at the device.
-    pub(super) fn flying_count(&self) -> usize {
-        self.tasks.iter().filter(|task| task.line.in_flight > 0).count()
-    }
-
-    /// All tasks that have queued requests.
-    pub(super) fn queued_mut(&mut self) -> impl Iterator<Item = &mut Task> {
-        self.tasks.iter_mut().filter(|task| !task.line.is_empty())
-    }
-
     /// The number of a task that has a request, made if there is none.
     ///
     /// Each call looks at one task and forgets it if it is idle, which keeps up with any number of

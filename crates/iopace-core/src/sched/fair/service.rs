@@ -1,7 +1,8 @@
 //! On a disk with a head: service in one go, and waiting for the next request of who has it.
 
 use super::Fair;
-use crate::request::Request;
+use crate::request::RequestId;
+use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -84,11 +85,11 @@ impl Fair {
     /// Whether some tasks have many requests: beside them one request at a time is lost in the
     /// device's queue, which is ordered by position alone.
     fn is_crowded(&self) -> bool {
-        self.len + self.flying.len() > 2 * self.busy_tasks
+        self.len + self.flying_count > 2 * self.busy_tasks
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
-    pub(super) fn serve_owed(&mut self, now: Instant) -> Option<(u32, Request)> {
+    pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<(u32, RequestId)> {
         if self.guarantees.is_empty() {
             return None;
         }
@@ -96,23 +97,27 @@ impl Fair {
             let Some(choice) = self.forest.next_below(id, now, self.config.idle_starve) else {
                 continue;
             };
-            let line = &mut self.roster.get_mut(choice.task).line;
-            let request = self.table.pop(line, now, self.config.expire)?;
-            self.guarantees.redeem(now, id, &request);
-            return Some((choice.task, request));
+            let next = self.next_of(choice.task, now, table)?;
+            self.guarantees.redeem(now, id, &table[next]);
+            return Some((choice.task, next));
         }
         None
     }
 
     /// The next request of the task in service.
-    pub(super) fn serve(&mut self, now: Instant) -> Option<(u32, Request)> {
+    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Option<(u32, RequestId)> {
         let task = self.service.as_ref()?.task;
+        self.next_of(task, now, table).map(|id| (task, id))
+    }
+
+    /// The next request of a task.
+    fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
         let line = &mut self.roster.get_mut(task).line;
-        self.table.pop(line, now, self.config.expire).map(|request| (task, request))
+        self.links.pop(line, now, self.config.expire, table)
     }
 
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
-    pub(super) fn choose(&mut self, now: Instant) -> Option<(u32, Request)> {
+    pub(super) fn choose(&mut self, now: Instant, table: &Table) -> Option<(u32, RequestId)> {
         let choice = self.forest.next(now, self.config.idle_starve)?;
         if choice.is_starved {
             self.idle_served_count += 1;
@@ -121,7 +126,6 @@ impl Fair {
             self.service = self.model.has_head().then_some(go);
             self.slots_count += u64::from(self.service.is_some());
         }
-        let line = &mut self.roster.get_mut(choice.task).line;
-        self.table.pop(line, now, self.config.expire).map(|request| (choice.task, request))
+        self.next_of(choice.task, now, table).map(|id| (choice.task, id))
     }
 }

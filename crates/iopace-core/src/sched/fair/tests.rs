@@ -221,23 +221,3 @@ fn p9_no_request_of_a_task_is_passed_over_for_ever() {
     let started = bench.started[&behind];
     assert!((8_000..=9_100).contains(&(started.0 / 1_000_000)), "{started:?}");
 }
-
-#[test]
-fn a_drain_gives_everything_back_in_order_of_arrival() {
-    let mut bench = Bench::new(Disk::Flash, 2, &[]);
-    bench.group(5, 4, &settings(7, Class::RealTime));
-    for task in 0..30u64 {
-        bench.push([5, 4, 0][task as usize % 3], task / 4, task % 5 == 0);
-    }
-    bench.dispatch();
-    let mut drained = Vec::new();
-    bench.fair.drain(&mut drained);
-    let order: Vec<u64> = drained.iter().map(|request| request.id().sequence()).collect();
-    assert!(order.is_sorted() && order.len() == 28, "{order:?}");
-    assert_eq!(bench.fair.len(), 0);
-    assert!(matches!(bench.fair.pop(bench.now), Pop::Empty));
-    // Given back again, with two still at the disk.
-    drained.into_iter().for_each(|request| bench.fair.push(Instant::ZERO, request));
-    bench.run(&mut [], TEN_SECONDS);
-    assert_eq!(bench.fair.len() + bench.flying(), 0);
-}

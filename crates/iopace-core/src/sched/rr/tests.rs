@@ -1,5 +1,5 @@
 use super::*;
-use crate::request::{Extent, GroupId, Op, RequestId, Submit, Tag};
+use crate::request::{Extent, GroupId, Op, Submit, Tag};
 
 /// A one-headed disk in a few lines: 8 ms to get to another place, 1 ms per request.
 const SEEK: Nanos = Nanos::from_millis(8);
@@ -41,6 +41,7 @@ struct Bench {
     rr: RoundRobin,
     now: Instant,
     head: u64,
+    table: Table,
     sequence: u64,
     /// Idle time while something was queued, the longest at a time.
     idle_max: Nanos,
@@ -52,7 +53,8 @@ impl Bench {
     fn new(settings: &[(&str, u64)]) -> Bench {
         let rr = RoundRobin::new(&params(settings));
         let (now, runs) = (Instant::ZERO, Vec::new());
-        Bench { rr, now, head: 0, sequence: 0, idle_max: Nanos::ZERO, runs }
+        let table = Table::default();
+        Bench { rr, now, head: 0, table, sequence: 0, idle_max: Nanos::ZERO, runs }
     }
 
     fn submit(&mut self, client: &mut Client) {
@@ -72,19 +74,18 @@ impl Bench {
             fua: false,
             sync: true,
         };
-        let id = RequestId::forge(self.sequence);
         self.sequence += 1;
-        self.rr.push(self.now, Request::new(id, submit, self.now));
+        let id = self.table.queue(self.now, submit);
+        self.rr.push(self.now, id, &self.table);
     }
 
     /// Serves one request, waiting if it has to, and says which.
     fn serve_next(&mut self, clients: &mut [Client]) -> u64 {
         loop {
-            match self.rr.pop(self.now) {
-                Pop::Ready(request) => {
-                    let sequence = request.id().sequence();
-                    self.serve(request, clients);
-                    return sequence;
+            match self.rr.pop(self.now, &self.table) {
+                Pop::Ready(id) => {
+                    self.serve(id, clients);
+                    return id.sequence();
                 }
                 Pop::At(at, _) => self.now = at,
                 Pop::Empty => panic!("something is queued"),
@@ -103,12 +104,12 @@ impl Bench {
             }
             let next_client = clients.iter().map(|client| client.next_at).min();
             let next_client = next_client.unwrap_or(Instant::NEVER);
-            match self.rr.pop(self.now) {
-                Pop::Ready(request) => {
+            match self.rr.pop(self.now, &self.table) {
+                Pop::Ready(id) => {
                     if let Some(since) = idle_since.take() {
                         self.idle_max = self.idle_max.max(self.now.since(since));
                     }
-                    self.serve(request, clients);
+                    self.serve(id, clients);
                 }
                 Pop::At(at, _) => {
                     idle_since.get_or_insert(self.now);
@@ -119,30 +120,19 @@ impl Bench {
         }
     }
 
-    fn serve(&mut self, request: Request, clients: &mut [Client]) {
+    fn serve(&mut self, id: RequestId, clients: &mut [Client]) {
+        let request = &self.table[id];
         let (task, extent) = (request.task(), request.extent());
+        let (wait, done) = (self.now.since(request.arrived()), request.done(id, self.now, true));
+        self.table.end(id);
         let near = self.head == extent.offset().get();
         let service = if near { TRANSFER } else { SEEK + TRANSFER };
-        let wait = self.now.since(request.arrived());
-        let started = self.now;
         self.head = extent.end().get();
         self.now = self.now + service;
         match self.runs.last_mut() {
             Some((last, length)) if *last == task => *length += service,
             _ => self.runs.push((task, service)),
         }
-        let id = request.id();
-        request.abandon();
-        let done = Done {
-            id,
-            task,
-            group: GroupId::ROOT,
-            op: Op::Read,
-            extent,
-            started,
-            sync: true,
-            ok: true,
-        };
         if let Some(client) = clients.iter_mut().find(|client| client.task == task) {
             client.served_count += 1;
             client.waits.push(wait);
@@ -152,14 +142,6 @@ impl Bench {
             }
         }
         self.rr.on_done(self.now, &done);
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let mut left = Vec::new();
-        self.rr.drain(&mut left);
-        left.into_iter().for_each(Request::abandon);
     }
 }
 
@@ -254,9 +236,8 @@ fn p7_with_bypass_requests_go_in_order_of_arrival() {
         }
     }
     for sequence in 0..9 {
-        let Pop::Ready(request) = bench.rr.pop(Instant::ZERO) else { panic!("held back") };
-        assert_eq!(request.id().sequence(), sequence);
-        request.abandon();
+        let Pop::Ready(id) = bench.rr.pop(Instant::ZERO, &bench.table) else { panic!("held back") };
+        assert_eq!(id.sequence(), sequence);
     }
 }
 
@@ -269,9 +250,8 @@ fn p8_a_disk_without_a_head_has_all_requests_of_the_task_in_service() {
         }
         (0..20).for_each(|place| bench.push(TaskId(1 + place / 10), place << 30));
         let mut first = 0;
-        while let Pop::Ready(request) = bench.rr.pop(Instant::ZERO) {
-            first += u64::from(request.task() == TaskId(1));
-            request.abandon();
+        while let Pop::Ready(id) = bench.rr.pop(Instant::ZERO, &bench.table) {
+            first += u64::from(bench.table[id].task() == TaskId(1));
         }
         (first, bench.rr.in_flight)
     };
@@ -309,7 +289,7 @@ fn what_came_during_bypass_goes_on_when_bypass_ends() {
     let mut bench = Bench::new(&[("bypass", 1)]);
     let mut clients = [client(1, 0, true), client(2, 0, true)];
     bench.push(TaskId(3), 7 << 40);
-    bench.rr.configure(&params(&[]));
+    bench.rr.configure(&params(&[]), &bench.table);
     for client in &mut clients {
         bench.submit(client);
         bench.submit(client);
@@ -324,11 +304,11 @@ fn what_was_queued_goes_in_order_of_arrival_when_bypass_begins() {
     for (task, offset) in [(2, 900), (1, 500), (2, 100), (3, 0), (1, 400)] {
         bench.push(TaskId(task), offset << 30);
     }
-    bench.rr.configure(&params(&[("bypass", 1)]));
+    bench.rr.configure(&params(&[("bypass", 1)]), &bench.table);
     bench.push(TaskId(1), 0);
     let order: Vec<u64> = (0..6).map(|_| bench.serve_next(&mut [])).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5]);
-    assert_eq!(bench.rr.len(), 0);
+    assert_eq!(bench.rr.len, 0);
 }
 
 #[test]
@@ -338,7 +318,7 @@ fn a_task_that_is_forgotten_while_its_request_passes_by_is_counted_all_the_same(
     // The disk is full for an hour; the next one's arrival has idle tasks forgotten.
     bench.now = Instant(3_600_000_000_000);
     bench.push(TaskId(2), 0);
-    let Pop::Ready(first) = bench.rr.pop(bench.now) else { panic!("held back") };
+    let Pop::Ready(first) = bench.rr.pop(bench.now, &bench.table) else { panic!("held back") };
     // The task comes again before its first request is done.
     bench.push(TaskId(1), 0);
     bench.serve(first, &mut []);
@@ -356,21 +336,4 @@ fn tasks_are_forgotten() {
         bench.run(&mut one, until);
     }
     assert!(bench.rr.tasks.len() <= 110, "{} tasks are remembered", bench.rr.tasks.len());
-}
-
-#[test]
-fn a_drain_gives_everything_back_in_order_of_arrival() {
-    let mut bench = Bench::new(&[]);
-    let mut clients = [client(3, 0, true), client(1, 0, false), client(2, 0, true)];
-    for _ in 0..4 {
-        for client in &mut clients {
-            bench.submit(client);
-        }
-    }
-    let mut drained = Vec::new();
-    bench.rr.drain(&mut drained);
-    let order: Vec<u64> = drained.iter().map(|request| request.id().sequence()).collect();
-    assert_eq!(order, (0..12).collect::<Vec<_>>());
-    assert_eq!(bench.rr.len(), 0);
-    drained.into_iter().for_each(Request::abandon);
 }

@@ -2,7 +2,8 @@
 
 use super::super::*;
 use crate::group::{Class, Weight};
-use crate::request::{Extent, Op, RequestId, Submit, Tag, TaskId};
+use crate::request::{Extent, Op, Submit, Tag, TaskId};
+use crate::table::State;
 use std::collections::BTreeMap;
 
 /// What a request costs.
@@ -90,6 +91,7 @@ struct Work {
 
 pub(super) struct Bench {
     pub(super) fair: Fair,
+    pub(super) table: Table,
     pub(super) now: Instant,
     disk: Disk,
     window: usize,
@@ -115,6 +117,7 @@ impl Bench {
         }
         Bench {
             fair: Fair::new(&params),
+            table: Table::default(),
             now: Instant::ZERO,
             disk,
             window: window as usize,
@@ -142,10 +145,6 @@ impl Bench {
     /// Requests of a group's own tasks that are done.
     pub(super) fn served(&self, group: u32) -> u64 {
         self.service.get(&GroupId(group)).map_or(0, |service| service.1)
-    }
-
-    pub(super) fn flying(&self) -> usize {
-        self.work.len()
     }
 
     /// Asserts that the groups had device time in these proportions, each to `permille`.
@@ -183,10 +182,10 @@ impl Bench {
         let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
         let tag = Tag(self.sequence);
         let submit = Submit { tag, task, group, op, extent, fua: false, sync: true };
-        let id = RequestId::forge(self.sequence);
         self.sequence += 1;
-        let request = Request::new(id, submit, self.now).reserved(is_reserved);
-        self.fair.push(self.now, request);
+        let id = self.table.queue(self.now, submit);
+        self.table.advance(id, State::Queued).request.reserved = is_reserved;
+        self.fair.push(self.now, id, &self.table);
         id.sequence()
     }
 
@@ -197,15 +196,15 @@ impl Bench {
         }
         while self.now < until {
             self.submit_due(clients);
-            let held = self.dispatch_for(clients);
+            let held = self.dispatch(clients);
             let due = clients.iter().flat_map(|client| client.due.iter().copied()).min();
             let done = self.first_done();
             let due = due.unwrap_or(Instant::NEVER);
             let next = held.min(due).min(done).min(until);
-            if next.is_never() || (self.work.is_empty() && self.fair.len() == 0 && due.is_never()) {
+            if next.is_never() || (self.work.is_empty() && self.fair.len == 0 && due.is_never()) {
                 return;
             }
-            if self.work.is_empty() && self.fair.len() > 0 {
+            if self.work.is_empty() && self.fair.len > 0 {
                 self.idle_total += next.since(self.now);
                 self.idle_max = self.idle_max.max(next.since(self.now));
             }
@@ -235,27 +234,24 @@ impl Bench {
         }
     }
 
-    pub(super) fn dispatch(&mut self) -> Instant {
-        self.dispatch_for(&mut [])
-    }
-
     /// Fills the window; until when nothing more comes.
-    fn dispatch_for(&mut self, clients: &mut [Client]) -> Instant {
+    fn dispatch(&mut self, clients: &mut [Client]) -> Instant {
         while self.work.len() < self.window {
-            let request = match self.fair.pop(self.now) {
-                Pop::Ready(request) => request,
+            let id = match self.fair.pop(self.now, &self.table) {
+                Pop::Ready(id) => id,
                 Pop::At(at, _) => {
                     assert!(at > self.now && !(at.is_never() && self.work.is_empty()));
                     return at;
                 }
                 Pop::Empty => {
-                    assert_eq!(self.fair.len(), 0, "it holds something");
+                    assert_eq!(self.fair.len, 0, "it holds something");
                     return Instant::NEVER;
                 }
             };
-            if self.by_hand.contains(&request.id().sequence()) {
-                self.started.insert(request.id().sequence(), self.now);
+            if self.by_hand.contains(&id.sequence()) {
+                self.started.insert(id.sequence(), self.now);
             }
+            let request = &self.table[id];
             let key = (request.group(), request.task());
             let waited = self.now.since(request.arrived());
             if let Some(client) = clients.iter_mut().find(|it| (it.group, it.task) == key) {
@@ -264,20 +260,17 @@ impl Bench {
                     client.first_wait = waited;
                 }
             }
-            self.start(request);
+            self.start(id);
         }
-        if self.fair.len() > 0 {
+        if self.fair.len > 0 {
             self.least_in_flight = self.least_in_flight.min(self.work.len());
         }
         Instant::NEVER
     }
 
-    fn start(&mut self, request: Request) {
-        let (id, task, group) = (request.id(), request.task(), request.group());
-        let (op, extent) = (request.op(), request.extent());
-        request.abandon();
-        let started = self.now;
-        let done = Done { id, task, group, op, extent, started, sync: true, ok: true };
+    fn start(&mut self, id: RequestId) {
+        let done = self.table[id].done(id, self.now, true);
+        let Done { op, extent, .. } = done;
         let is_near = self.head == extent.offset().get();
         self.head = extent.end().get();
         let cost = match self.disk {
@@ -330,6 +323,7 @@ impl Bench {
             {
                 *due = self.now + client.think;
             }
+            self.table.end(done.id);
             self.fair.on_done(self.now, &done);
         }
     }
@@ -341,13 +335,5 @@ impl Client {
         self.submitted <= u64::from(self.depth)
             && self.first_wait == Nanos::ZERO
             && self.due.iter().all(|due| due.is_never())
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let mut left = Vec::new();
-        self.fair.drain(&mut left);
-        left.into_iter().for_each(Request::abandon);
     }
 }

@@ -55,12 +55,10 @@ fn a_lost_command_teaches_nothing() {
     bench.run(&mut [client(1, 1).depth(2)], Instant(1_000_000_000));
     let before = bench.fair.mean;
     bench.push(1, 1, false);
-    let Pop::Ready(request) = bench.fair.pop(bench.now) else { panic!("held back") };
-    let (id, extent) = (request.id(), request.extent());
-    let (task, group, op, started) = (request.task(), request.group(), request.op(), bench.now);
-    request.abandon();
+    let Pop::Ready(id) = bench.fair.pop(bench.now, &bench.table) else { panic!("held back") };
+    let done = bench.table[id].done(id, bench.now, false);
+    bench.table.end(id);
     bench.now = bench.now + Nanos::from_secs(30);
-    let done = Done { id, task, group, op, extent, started, sync: true, ok: false };
     bench.fair.on_done(bench.now, &done);
     bench.push(1, 1, false);
     bench.run(&mut [], Instant(40_000_000_000));

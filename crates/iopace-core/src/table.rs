@@ -1,0 +1,392 @@
+//! The request table: every request of an engine, and the authority on where it stands.
+//!
+//! A request is a slot here from its arrival to its end. Schedulers hold names ([`RequestId`]) and
+//! look requests up; their queues are lists of names, or columns by slot. Whatever a scheduler
+//! loses, invents or takes down with it in a panic, the requests are recovered from here, in the
+//! order of their arrival.
+//!
+//! A slot is three cache lines: the first, [`Request`], has what every stage reads, the others
+//! what is needed once per request or for few of them.
+//!
+//! The conservation law, checked after every step in debug builds:
+//! `submitted = waiting + queued + held + in flight + finished`.
+
+use crate::flush::Run;
+use crate::request::{Done, Extent, GroupId, Lane, Op, RequestId, StageTimes, Submit, TaskId};
+use crate::stats::TaskPlace;
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+use core::fmt;
+use core::ops::Index;
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Waits for a slot of stage admit.
+    Waiting,
+    /// In the scheduler.
+    Queued,
+    /// A flush that has its slot and waits for the window; schedulers never see it.
+    Held,
+    /// At the device.
+    InFlight,
+}
+
+/// A request as schedulers see it: the first cache line of its slot.
+#[derive(Clone, Copy)]
+pub struct Request {
+    /// Its arrival number; [`VACANT`] while the slot is free.
+    sequence: u64,
+    pub(crate) submit: Submit,
+    arrived: Instant,
+    /// Its task's account, if there are accounts.
+    pub(crate) account: TaskPlace,
+    state: State,
+    /// Whether a guarantee pays for it.
+    pub(crate) reserved: bool,
+}
+
+const _: () = assert!(size_of::<Request>() <= 64);
+
+impl Request {
+    /// Who calls.
+    pub fn task(&self) -> TaskId {
+        self.submit.task
+    }
+
+    /// Who pays.
+    pub fn group(&self) -> GroupId {
+        self.submit.group
+    }
+
+    /// What to do.
+    pub fn op(&self) -> Op {
+        self.submit.op
+    }
+
+    /// Where.
+    pub fn extent(&self) -> Extent {
+        self.submit.extent
+    }
+
+    /// Whether a task waits for it.
+    pub fn is_sync(&self) -> bool {
+        self.submit.sync
+    }
+
+    /// Whether a guarantee (`io.min`) pays for it, so that it goes before what weights decide.
+    pub fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+
+    /// When it arrived at the engine.
+    pub fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// What schedulers and windows are told when it is done: it went to the device at `started`.
+    pub fn done(&self, id: RequestId, started: Instant, ok: bool) -> Done {
+        let Submit { task, group, op, extent, sync, .. } = self.submit;
+        Done { id, task, group, op, extent, started, sync, ok }
+    }
+
+    /// Which limits and guarantees count it, and with how many bytes ([`Submit::limit_bytes`]).
+    pub fn counts(&self) -> (Lane, Bytes) {
+        (Lane::of(self.submit.op), self.submit.limit_bytes())
+    }
+
+    /// The bytes it counts for in a service budget: its size for reads and writes; one 4 KiB block
+    /// for trim and write-zeroes, which move no data however large they are.
+    pub fn service_bytes(&self) -> Bytes {
+        match self.submit.op {
+            Op::Read | Op::Write | Op::Cache => self.submit.extent.len(),
+            Op::Trim | Op::WriteZeroes => Bytes(4096),
+            Op::Flush => Bytes::ZERO,
+        }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Submit { task, group, op, extent, .. } = self.submit;
+        write!(f, "#{} {op:?} {extent} {task:?} {group:?}", self.sequence)
+    }
+}
+
+/// A slot: it is filled in and read where it is.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    pub(crate) request: Request,
+    pub(crate) admitted: Instant,
+    pub(crate) started: Instant,
+    /// How much of the time until admission was for a limit.
+    pub(crate) budget: Nanos,
+    /// Readings of the clocks of queued time at admission, then what has passed on them at start.
+    pub(crate) queued: Queued,
+    /// Which scheduler popped it.
+    pub(crate) epoch: u64,
+    /// The pages that it writes back, if it does.
+    pub(crate) run: Option<Run>,
+    /// For how long it had to wait for write-back, before it arrived here, and whether that failed:
+    /// flushes only.
+    pub(crate) written: (Nanos, bool),
+    /// Its number in the shadow's line; 0 for none.
+    pub(crate) followed: u64,
+    /// How many the device had when it started, with itself.
+    pub(crate) beside: u32,
+}
+
+/// Readings of the engine's clocks of queued time, or what has passed on them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Queued {
+    /// The window was full.
+    pub(crate) full: Nanos,
+    /// The window was full until a request of the same task started.
+    pub(crate) own: Nanos,
+    /// A task was anticipated.
+    pub(crate) anticipation: Nanos,
+}
+
+impl Entry {
+    fn new(sequence: u64, now: Instant, submit: Submit) -> Entry {
+        let (account, state, reserved) = (TaskPlace::default(), State::Waiting, false);
+        Entry {
+            request: Request { sequence, submit, arrived: now, account, state, reserved },
+            admitted: now,
+            started: now,
+            budget: Nanos::ZERO,
+            queued: Queued::default(),
+            epoch: 0,
+            run: None,
+            written: (Nanos::ZERO, false),
+            followed: 0,
+            beside: 0,
+        }
+    }
+
+    /// Where it stands.
+    pub(crate) fn state(&self) -> State {
+        self.request.state
+    }
+
+    /// Where it stands with its slot: in the scheduler, or, if it is a flush, held.
+    #[inline]
+    pub(crate) fn stand(&self) -> State {
+        if self.request.submit.op == Op::Flush { State::Held } else { State::Queued }
+    }
+
+    /// Whether it moves no bytes and is no flush: an operation that only limits count.
+    #[inline]
+    pub(crate) fn is_nothing_for_the_disk(&self) -> bool {
+        let Submit { op, extent, .. } = self.request.submit;
+        extent.is_empty() && op != Op::Flush && self.run.is_none()
+    }
+
+    /// Time by reason if it finishes at `now`; the parts sum to the total exactly.
+    pub(crate) fn times(&self, now: Instant) -> StageTimes {
+        let queued = self.started.since(self.admitted);
+        let window = self.queued.own.min(self.queued.full).min(queued);
+        let rest = queued.saturating_sub(window);
+        let anticipation = self.queued.anticipation.min(rest);
+        let admit = self.admitted.since(self.request.arrived);
+        let budget = self.budget.min(admit);
+        StageTimes {
+            slot: admit.saturating_sub(budget),
+            budget,
+            turn: rest.saturating_sub(anticipation),
+            anticipation,
+            window,
+            // Waiting for write-back is waiting for the disk.
+            disk: now.since(self.started) + self.written.0,
+            ..StageTimes::default()
+        }
+    }
+}
+
+/// The arrival number of a slot without a request.
+const VACANT: u64 = u64::MAX;
+
+/// Release builds look at the conservation law once for so many requests.
+const CHECKED_EVERY: u64 = 64;
+
+/// All requests that exist in an engine.
+#[derive(Debug, Default)]
+pub struct Table {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    submitted_count: u64,
+    finished_count: u64,
+    /// How many stand where, by `State as usize`.
+    counts: [u64; 4],
+}
+
+impl Table {
+    /// Puts a request into the table as one that is in the scheduler: for tests of schedulers
+    /// outside an engine.
+    pub fn queue(&mut self, now: Instant, submit: Submit) -> RequestId {
+        let id = self.enter(now, submit).0;
+        self.advance(id, State::Queued);
+        id
+    }
+
+    /// Ends a request that was put in by [`Table::queue`].
+    pub fn end(&mut self, id: RequestId) {
+        self.leave(id, State::Queued);
+    }
+
+    /// How many requests are in the scheduler.
+    pub fn queued_count(&self) -> usize {
+        self.count(State::Queued)
+    }
+
+    /// The request, or `None` if it has ended or never was.
+    #[inline]
+    pub fn get(&self, id: RequestId) -> Option<&Request> {
+        self.entry(id).map(|entry| &entry.request)
+    }
+
+    /// Takes a new request in; it waits for a slot of stage admit.
+    #[inline]
+    pub(crate) fn enter(&mut self, now: Instant, submit: Submit) -> (RequestId, &mut Entry) {
+        let sequence = self.submitted_count;
+        self.submitted_count += 1;
+        self.counts[State::Waiting as usize] += 1;
+        let entry = Entry::new(sequence, now, submit);
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.entries[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.entries.push(entry);
+                u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
+            }
+        };
+        (RequestId { slot, sequence }, &mut self.entries[slot as usize])
+    }
+
+    /// Whether the request waits for a slot of stage admit.
+    pub(crate) fn is_waiting(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|request| request.state == State::Waiting)
+    }
+
+    /// Whether the request is in the scheduler.
+    #[inline]
+    pub(crate) fn is_queued(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|request| request.state == State::Queued)
+    }
+
+    /// A request that was refused: it exists only in the counts.
+    pub(crate) fn refuse(&mut self) {
+        self.submitted_count += 1;
+        self.finished_count += 1;
+    }
+
+    /// The entry, or `None` if no such request exists (any more).
+    #[inline]
+    pub(crate) fn entry(&self, id: RequestId) -> Option<&Entry> {
+        let entry = self.entries.get(id.slot as usize)?;
+        (entry.request.sequence == id.sequence).then_some(entry)
+    }
+
+    /// Moves a request on and gives its entry for the rest of the bookkeeping.
+    #[inline]
+    pub(crate) fn advance(&mut self, id: RequestId, to: State) -> &mut Entry {
+        let entry = &mut self.entries[id.slot as usize];
+        assert_eq!(entry.request.sequence, id.sequence, "a request of the past was moved");
+        self.counts[entry.request.state as usize] -= 1;
+        self.counts[to as usize] += 1;
+        entry.request.state = to;
+        entry
+    }
+
+    /// Takes a finished request out of where it stands. Its entry can be read until the next one
+    /// enters.
+    #[inline]
+    pub(crate) fn leave(&mut self, id: RequestId, from: State) -> &Entry {
+        let is_there = |request: &Request| request.sequence == id.sequence && request.state == from;
+        let entry = self.entries.get_mut(id.slot as usize);
+        let entry = entry.filter(|entry| is_there(&entry.request));
+        let entry = entry.unwrap_or_else(|| match from {
+            State::InFlight => panic!("completed {id:?}, which is not in flight"),
+            _ => panic!("ended {id:?}, which is not {from:?}"),
+        });
+        self.counts[from as usize] -= 1;
+        self.finished_count += 1;
+        entry.request.sequence = VACANT;
+        self.free.push(id.slot);
+        entry
+    }
+
+    /// The entry of a request that left last.
+    pub(crate) fn left(&self, id: RequestId) -> &Entry {
+        &self.entries[id.slot as usize]
+    }
+
+    /// All that is in the scheduler, in the order of arrival.
+    pub(crate) fn queued(&self) -> Vec<RequestId> {
+        let mut queued: Vec<RequestId> = (0u32..)
+            .zip(self.entries.iter().map(|entry| &entry.request))
+            .filter(|(_, request)| request.sequence != VACANT && request.state == State::Queued)
+            .map(|(slot, request)| RequestId { slot, sequence: request.sequence })
+            .collect();
+        queued.sort_unstable_by_key(|id| id.sequence);
+        queued
+    }
+
+    /// Everything that is not finished.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.request.sequence != VACANT)
+    }
+
+    /// How many requests stand there.
+    pub(crate) fn count(&self, state: State) -> usize {
+        self.counts[state as usize] as usize
+    }
+
+    /// How many requests exist: submitted and not finished.
+    pub(crate) fn live(&self) -> usize {
+        (self.submitted_count - self.finished_count) as usize
+    }
+
+    /// Submitted and finished since the beginning.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.submitted_count, self.finished_count)
+    }
+
+    /// Looks at the conservation law: after every step in debug builds, now and then in others, as
+    /// once broken it stays broken.
+    #[inline]
+    pub(crate) fn check_conserved(&self) {
+        if cfg!(debug_assertions) || self.finished_count.is_multiple_of(CHECKED_EVERY) {
+            self.assert_conserved();
+        }
+    }
+
+    #[inline(never)]
+    fn assert_conserved(&self) {
+        let standing: u64 = self.counts.iter().sum();
+        assert_eq!(
+            self.submitted_count,
+            standing + self.finished_count,
+            "conservation law: submitted = waiting + queued + held + in flight + finished"
+        );
+        assert_eq!(standing as usize, self.entries.len() - self.free.len());
+    }
+}
+
+impl Index<RequestId> for Table {
+    type Output = Request;
+
+    /// The request, which must not have ended.
+    #[inline]
+    fn index(&self, id: RequestId) -> &Request {
+        let request = &self.entries[id.slot as usize].request;
+        assert_eq!(request.sequence, id.sequence, "a request of the past");
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests;
