@@ -7,6 +7,7 @@ use iopace_daemon::daemon::Daemon;
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::client::Failure;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use support::{Running, emulated};
@@ -202,6 +203,33 @@ fn a_full_file_system_under_a_sparse_image_is_no_space() {
         client.write(0, &[3; 65_536], false).expect("and can be used");
         client.command(iopace_nbd::wire::CMD_TRIM, 0, 0, 4 << 20).expect("for the next");
     }
+}
+
+/// A disk makes a write as a whole or fails. A loop device over the exported file takes a write of
+/// which a part was made for done, and the rest would be lost without an error.
+#[test]
+fn a_write_of_an_exported_file_is_done_as_a_whole_or_fails() {
+    let Some(small) = Small::mount() else { return };
+    let image = small.0.path().join("disk.img");
+    fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("sparse");
+    let view = tempfile::tempdir().expect("a folder");
+    let _running = Running::start(path(&image), |config| {
+        config.fuse = Some(view.path().to_owned());
+    });
+    let file = fs::File::options().read(true).write(true).open(view.path().join("disk"));
+    let file = file.expect("opens");
+    // Some of these megabytes fit, and one of them in part.
+    let mut errors = 0;
+    for offset in (0..4u64 << 20).step_by(768 << 10) {
+        match file.write_at(&[3; 768 << 10], offset) {
+            Ok(written) => assert_eq!(written, 768 << 10, "at {offset}"),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors > 0, "the file system was full");
 }
 
 /// A loop device over a sparse image on a small file system; detached when it goes.

@@ -40,6 +40,9 @@ pub(crate) enum Reply {
     Data(ReplyData, Kept),
     /// To a write of so many bytes.
     Write(ReplyWrite, u32),
+    /// To a write of so many bytes of a disk. It is done as a whole or fails: a loop device takes a
+    /// write of which only a part was made for done (Linux 6.18, without direct I/O).
+    WholeWrite(ReplyWrite, u32),
     /// To a sync.
     Done(ReplyEmpty),
     /// To a request that went in pieces: each of them has this.
@@ -53,6 +56,7 @@ impl fmt::Debug for Reply {
         f.write_str(match self {
             Reply::Data(..) => "Data",
             Reply::Write(..) => "Write",
+            Reply::WholeWrite(..) => "WholeWrite",
             Reply::Done(_) => "Done",
             Reply::Piece(_) => "Piece",
             Reply::Operation(..) => "Operation",
@@ -64,7 +68,7 @@ impl Reply {
     fn error(self, errno: Errno) {
         match self {
             Reply::Data(reply, _) => reply.error(errno),
-            Reply::Write(reply, _) => reply.error(errno),
+            Reply::Write(reply, _) | Reply::WholeWrite(reply, _) => reply.error(errno),
             Reply::Done(reply) => reply.error(errno),
             Reply::Piece(whole) => whole.done(Err(errno)),
             Reply::Operation(operation, _) => operation(Err(errno)),
@@ -338,7 +342,9 @@ impl Ticket {
         let Some(reply) = self.waiting.take() else { return };
         match (outcome, reply) {
             (Outcome::Ok, Reply::Data(reply, _)) => reply.data(data.as_slice()),
-            (Outcome::Ok, Reply::Write(reply, size)) => reply.written(size),
+            (Outcome::Ok, Reply::Write(reply, size) | Reply::WholeWrite(reply, size)) => {
+                reply.written(size);
+            }
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
             (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),
             (Outcome::Ok, Reply::Operation(operation, _)) => operation(Ok(())),

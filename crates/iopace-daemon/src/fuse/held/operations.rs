@@ -78,7 +78,9 @@ impl Waiting {
         match &self.lock().reply {
             Some(Reply::Done(reply)) => reply.is_signalled(),
             Some(Reply::Piece(whole)) => whole.is_signalled(),
-            Some(Reply::Data(..) | Reply::Write(..) | Reply::Operation(..)) => true,
+            Some(
+                Reply::Data(..) | Reply::Write(..) | Reply::WholeWrite(..) | Reply::Operation(..),
+            ) => true,
             None => false,
         }
     }

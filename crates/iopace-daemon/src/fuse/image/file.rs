@@ -151,7 +151,7 @@ impl ImageFile {
             return reply.error(Errno::EINVAL);
         }
         let data = &data[..extent.len().get() as usize];
-        let ticket = self.hold(from, Reply::Write(reply, data.len() as u32));
+        let ticket = self.hold(from, Reply::WholeWrite(reply, data.len() as u32));
         self.submit(from, Op::Write, vec![(extent, ticket)], (Buffer::from(data), durable));
     }
 
