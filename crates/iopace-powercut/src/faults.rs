@@ -11,6 +11,28 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 
+/// The kind of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A write, which was made all the same if that is true.
+    Write(bool),
+    /// A write-back.
+    WriteBack,
+    /// A sync, because of an older failure of a write-back.
+    Told,
+}
+
+/// A call to which the disk answered with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Events that had arrived at the disk before.
+    pub moment: usize,
+    /// The open file; 0 if that is not known.
+    pub handle: u64,
+    /// Its kind.
+    pub kind: Kind,
+}
+
 /// Errors at random.
 #[derive(Debug, Default)]
 pub struct Faults {
@@ -18,8 +40,10 @@ pub struct Faults {
     pub one_in: u64,
     /// Errors are told to whoever asked only, and to no other open file: a kernel that forgets.
     pub forgets: bool,
+    /// Every other failure of a write-back is told to nobody: a disk that hides errors.
+    pub hides: bool,
     /// Calls that got an error.
-    pub told: u64,
+    pub failures: Vec<Failure>,
     random: Random,
     /// Failed write-backs of each file.
     failed: BTreeMap<NodeId, u64>,
@@ -38,8 +62,12 @@ impl Faults {
         if self.one_in == 0 || self.random.below(self.one_in) > 0 {
             return None;
         }
-        self.told += 1;
         Some(self.random.number())
+    }
+
+    /// A call got an error.
+    pub fn failed(&mut self, moment: usize, handle: u64, kind: Kind) {
+        self.failures.push(Failure { moment, handle, kind });
     }
 
     /// A file was opened: it is not told of what has failed before.
@@ -63,9 +91,7 @@ impl Faults {
     /// Whether a sync by way of `handle` has to tell of an older error.
     pub fn tells(&mut self, node: NodeId, handle: u64) -> bool {
         let failed = self.failed.get(&node).copied().unwrap_or(0);
-        let tells = self.seen.insert(handle, failed).is_some_and(|seen| seen < failed);
-        self.told += u64::from(tells);
-        tells
+        self.seen.insert(handle, failed).is_some_and(|seen| seen < failed)
     }
 }
 

@@ -10,8 +10,9 @@ mod history;
 mod mapped;
 
 use crate::bench::Bench;
-use crate::cut::{Choice, Cutter, Names};
-use crate::node::{Kind, NodeId, ROOT, Random, SECTOR};
+use crate::cut::{Choice, Cutter, Event, Names};
+use crate::faults::{self, Failure};
+use crate::node::{Change, Fill, Kind, NodeId, ROOT, Random, SECTOR};
 use crate::report::Report;
 use crate::tree::Broken;
 pub use disks::{Disk, Way};
@@ -37,6 +38,9 @@ pub const SIZE: usize = (CLIENTS * REGION) as usize * SECTOR;
 /// One of so many writes and syncs fails, where the disk has errors.
 const FAILS_ONE_IN: u64 = 25;
 
+/// The same of a disk that hides some of its errors.
+const HIDDEN_FAILS_ONE_IN: u64 = 8;
+
 /// The faults of the disk below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disorder {
@@ -44,6 +48,8 @@ pub enum Disorder {
     Quiet(Broken),
     /// Writes and syncs fail now and then, and it says so.
     Errors,
+    /// The same more often, but every other write-back that fails is answered as if it had not.
+    Hidden,
 }
 
 /// A request of a client: where it is, and how it goes.
@@ -73,7 +79,7 @@ fn change(
 ) -> io::Result<()> {
     let Asked { sectors, write, fua, .. } = *asked;
     let (offset, len) = (sectors.0 * SECTOR as u64, (sectors.1 - sectors.0) as usize * SECTOR);
-    let (begin, order) = (bench.tree.moment(), history.next());
+    let (begin, start) = (bench.tree.moment(), history.next());
     let (content, done) = if asked.is_zero {
         (Content::Write(0), disk.zero(offset, len as u64, fua))
     } else if asked.is_trim {
@@ -92,12 +98,21 @@ fn change(
     let moment = bench.tree.moment();
     let durable = if fua && !has_failed { moment } else { usize::MAX };
     let replied = history.next();
-    history.done(Done { client, sectors, content, begin, durable, replied, has_failed });
+    history.done(Done {
+        client,
+        sectors,
+        content,
+        begin,
+        durable,
+        asked: start,
+        replied,
+        has_failed,
+    });
     // A durable write syncs the same open file: it may have told of earlier writes. Before the
     // kernel clears a range of a block device it drops what it has of it in its page cache.
     let tells = fua && !way.is_nbd() || way.is_block() && (asked.is_zero || asked.is_trim);
     if has_failed && tells {
-        let (asked, replied) = (order, history.next());
+        let (asked, replied) = (start, history.next());
         history.flushed(Flush { client, asked, replied, durable: moment, has_failed });
     }
     Ok(())
@@ -113,11 +128,10 @@ fn flush(bench: &Bench, history: &History, client: u64, disk: &mut dyn Disk) -> 
 
 fn client(
     bench: &Bench,
-    way: Way,
+    (way, mut disk): (Way, Box<dyn Disk>),
     (number, requests): (u64, u64),
     (history, seed): (&History, u64),
 ) -> io::Result<()> {
-    let mut disk = way.open(bench)?;
     let mut random = Random(seed ^ number << 32);
     for request in 1..=requests {
         if random.below(24) == 0 {
@@ -184,16 +198,20 @@ fn exchange(bench: &Bench, stop: &AtomicBool, seed: u64) {
 /// The bench does not start, or a request fails that should not.
 pub fn run(way: Way, requests: u64, disorder: Disorder, seed: u64) -> io::Result<Report> {
     let bench = way.bench()?;
-    let disk = disks::image(&bench)?;
+    let image = disks::image(&bench)?;
+    // All connect before anything fails: one that comes later is not told of it.
+    let disks: io::Result<Vec<_>> = (0..CLIENTS).map(|_| way.open(&bench)).collect();
+    let disks = disks?;
     begin(&bench, disorder, seed);
     let (history, stop) = (History::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         let exchanger = scope.spawn(|| exchange(&bench, &stop, seed));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
+        let clients: Vec<_> = (0..)
+            .zip(disks)
+            .map(|(number, disk)| {
                 let (bench, history) = (&bench, &history);
                 let each = (number, requests / CLIENTS);
-                scope.spawn(move || client(bench, way, each, (history, seed)))
+                scope.spawn(move || client(bench, (way, disk), each, (history, seed)))
             })
             .collect();
         let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
@@ -201,7 +219,7 @@ pub fn run(way: Way, requests: u64, disorder: Disorder, seed: u64) -> io::Result
         let _ = exchanger.join();
         ended.into_iter().try_for_each(|end| end.unwrap_or(Err(io::ErrorKind::Other.into())))
     })?;
-    Ok(cut(&bench, way, (disk, history), seed))
+    Ok(cut(&bench, way, (image, history), seed))
 }
 
 /// One client writes, without a sync; another one, that writes nothing, flushes after each.
@@ -257,16 +275,29 @@ fn begin(bench: &Bench, disorder: Disorder, seed: u64) {
     match disorder {
         Disorder::Quiet(broken) => tree.broken = broken,
         Disorder::Errors => tree.faults.begin(FAILS_ONE_IN, seed),
+        Disorder::Hidden => {
+            tree.faults.hides = true;
+            tree.faults.begin(HIDDEN_FAILS_ONE_IN, seed);
+        }
     }
 }
 
 fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -> Report {
-    let sectors = history.by_sector(way.is_block());
-    let (base, events, told) = {
+    let (base, events, failures) = {
         let tree = bench.tree.lock();
-        (tree.base.clone(), tree.events.clone(), tree.faults.told)
+        (tree.base.clone(), tree.events.clone(), tree.faults.failures.clone())
     };
-    let mut report = Report { workloads: 1, errors: told, ..Report::default() };
+    // A page cache above iopace loses what could not be written as well.
+    let is_cached = way.is_block() || way.is_mapped();
+    let loses = |one: &&Failure| match one.kind {
+        faults::Kind::WriteBack => true,
+        faults::Kind::Write(_) => is_cached,
+        faults::Kind::Told => false,
+    };
+    let losses: Vec<usize> = failures.iter().filter(loses).map(|one| one.moment).collect();
+    let sectors = history.by_sector(way.is_block(), &losses);
+    let errors = failures.len() as u64;
+    let mut report = Report { workloads: 1, errors, ..Report::default() };
     let mut cutter = Cutter::new(base, Names::Apart);
     let mut random = Random(seed);
     for moment in 0..=events.len() {
@@ -278,12 +309,57 @@ fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -
             let state = cutter.state(&choice);
             let data = state.get(&disk).filter(|node| node.kind == Kind::File);
             let data = data.map_or(&[][..], |node| &node.data);
-            report.checked(check(data, &sectors, moment, way.is_mapped()), || {
+            let checked = check(data, &sectors, moment, way.is_mapped()).map_err(|missing| {
+                let range = (missing.since, moment);
+                let is_first = report.violations == 0;
+                let story = is_first.then(|| history.story(missing.sector, range));
+                let below = is_first.then(|| arrivals(missing.sector, range, &events, &failures));
+                missing.why + &story.unwrap_or_default() + &below.unwrap_or_default()
+            });
+            report.checked(checked, || {
                 format!("seed {seed}, cut after event {moment}, {} open", cutter.open_count())
             });
         }
     }
     report
+}
+
+/// The arrivals at the disk for a sector, the syncs and the failures there, in words.
+fn arrivals(
+    sector: u64,
+    (from, to): (usize, usize),
+    events: &[Event],
+    failures: &[Failure],
+) -> String {
+    let mut lines = Vec::new();
+    let range = (sector * SECTOR as u64, (sector + 1) * SECTOR as u64);
+    for (at, event) in events.iter().enumerate().take(to).skip(from) {
+        let text = match event {
+            Event::Change(Change::Fill { offset, fill, .. })
+                if *offset < range.1 && range.0 < offset + fill.len() =>
+            {
+                match fill {
+                    Fill::Data(data) => {
+                        let at = (range.0 - offset) as usize + 8;
+                        let word = data[at..at + 8].try_into().expect("eight bytes");
+                        format!("write {}", u64::from_le_bytes(word))
+                    }
+                    other => format!("{other:?}"),
+                }
+            }
+            Event::Sync(sync) => format!("sync of {:?}", sync.range),
+            Event::Lost(..) => "what is open is lost".into(),
+            _ => continue,
+        };
+        lines.push((at, text));
+    }
+    for Failure { moment, handle, kind } in failures {
+        if (from..=to).contains(moment) {
+            lines.push((*moment, format!("handle {handle} is told of {kind:?}")));
+        }
+    }
+    lines.sort();
+    lines.into_iter().map(|(at, text)| format!("\n    event {at}: {text}")).collect()
 }
 
 /// None, all, and some at random of each kind.

@@ -116,26 +116,15 @@ fn loads(size: &Size, seed: u64, row: &mut impl FnMut(&str, Report)) -> io::Resu
             continue;
         }
         for disorder in [Disorder::Quiet(Broken::Nothing), Disorder::Errors] {
-            if disorder == Disorder::Errors && !way.tells_errors() {
-                println!("| errors, {way} | skipped: not understood yet | | | |");
-                continue;
-            }
             let mut all = Report::default();
             for turn in 0..size.requests.1 {
-                match load::run(way, size.requests.0, disorder, seed + turn) {
-                    Ok(report) => all += report,
-                    Err(error) if disorder == Disorder::Errors => eprintln!("{way}: {error}"),
-                    Err(error) => return Err(error),
-                }
+                all += load::run(way, size.requests.0, disorder, seed + turn)?;
             }
-            match disorder {
-                Disorder::Quiet(_) => row(&format!("random load, {way}"), all),
-                // Not settled yet: it is shown, and not counted.
-                Disorder::Errors => {
-                    println!("{}", all.row(&format!("the same with {} errors, {way}", all.errors)));
-                    all.told.iter().for_each(|line| eprintln!("{way}: {line}"));
-                }
-            }
+            let name = match disorder {
+                Disorder::Errors => format!("the same with {} errors, {way}", all.errors),
+                _ => format!("random load, {way}"),
+            };
+            row(&name, all);
         }
         let crossed = load::run_crossed(way, size.crossed, Broken::Nothing, seed)?;
         row(&format!("flushed by another client, {way}"), crossed);

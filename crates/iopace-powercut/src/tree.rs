@@ -1,7 +1,7 @@
 //! The file system in memory: its nodes now, and the record of everything since a start.
 
 use crate::cut::{Event, Sync};
-use crate::faults::{Failed, Faults};
+use crate::faults::{self, Failed, Faults};
 use crate::node::{Change, Kind, Node, NodeId, Nodes, ROOT, Reach, apply};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -102,11 +102,16 @@ impl Tree {
     /// # Errors
     /// It failed.
     pub fn try_change(&mut self, change: Change) -> Result<(), Failed> {
-        let fails = self.faults.strike();
-        if fails.is_none_or(|number| number & 1 == 1) {
+        let Some(number) = self.faults.strike() else {
+            self.change(change);
+            return Ok(());
+        };
+        let is_made = number & 1 == 1;
+        self.faults.failed(self.events.len(), 0, faults::Kind::Write(is_made));
+        if is_made {
             self.change(change);
         }
-        fails.map_or(Ok(()), |_| Err(Failed))
+        Err(Failed)
     }
 
     /// A sync has arrived.
@@ -118,6 +123,7 @@ impl Tree {
             return Ok(());
         }
         if self.faults.tells(node, from.0) {
+            self.faults.failed(self.events.len(), from.0, faults::Kind::Told);
             return Err(Failed);
         }
         self.write_back(node, from.0)?;
@@ -136,7 +142,12 @@ impl Tree {
     /// Fails now and then.
     fn write_back(&mut self, node: NodeId, handle: u64) -> Result<(), Failed> {
         let Some(seed) = self.faults.strike() else { return Ok(()) };
+        if self.faults.hides && seed & 1 == 1 {
+            self.events.push(Event::Lost(node, seed));
+            return Ok(());
+        }
         self.faults.lost(node, handle);
+        self.faults.failed(self.events.len(), handle, faults::Kind::WriteBack);
         self.events.push(Event::Lost(node, seed));
         Err(Failed)
     }

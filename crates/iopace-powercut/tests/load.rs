@@ -47,6 +47,31 @@ fn a_flush_that_does_not_arrive_is_found() {
     }
 }
 
+/// A disk of which one write or sync in 25 fails, and says so.
+#[test]
+fn errors_at_random_lose_nothing_that_was_promised() {
+    let mut sum = Report::default();
+    let ways = ways();
+    for (seed, way) in (1..).zip(&ways) {
+        let report = run(*way, 160, Disorder::Errors, seed).expect("it runs");
+        assert!(report.violations == 0, "{way}: {report}");
+        sum += report;
+    }
+    assert!(ways.is_empty() || sum.errors >= 20, "{sum}");
+}
+
+/// The errors that are told do not excuse those that are not.
+#[test]
+fn an_error_that_is_hidden_among_others_is_found() {
+    let ways = ways();
+    // One of each kind: NBD, a mount, a loop device through the page cache and past it.
+    for way in ways.into_iter().enumerate().filter(|(at, _)| [3, 4, 10, 11].contains(at)) {
+        let mut runs = (1..=20).map(|seed| run(way.1, 160, Disorder::Hidden, seed));
+        let is_found = runs.any(|report| report.expect("it runs").violations > 0);
+        assert!(is_found, "{}: no hidden error is found in twenty runs", way.1);
+    }
+}
+
 /// The flush of one client fails, which another one hears of at his next. A kernel that tells of it
 /// only once has him believe his flush, and is found.
 #[test]

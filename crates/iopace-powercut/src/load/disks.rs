@@ -79,13 +79,6 @@ impl Way {
         matches!(self, Way::Loop { .. })
     }
 
-    /// Whether it is known who is told of an error. The page cache of a block device stands between
-    /// a program and the errors of the disk below: acknowledged writes were lost there, and by whom
-    /// is not found out yet.
-    pub fn tells_errors(self) -> bool {
-        self != Way::Loop { direct: false }
-    }
-
     /// Why it cannot be tried here, if it cannot.
     pub fn missing(self) -> Option<&'static str> {
         let is_missing = self.is_block() && !Path::new("/dev/loop-control").exists();
@@ -152,7 +145,7 @@ pub(super) fn image(bench: &Bench) -> io::Result<NodeId> {
 }
 
 /// The calls that clients make on an image.
-pub trait Disk {
+pub trait Disk: Send {
     /// Writes; durable when it returns, with `fua`.
     ///
     /// # Errors

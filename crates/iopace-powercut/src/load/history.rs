@@ -24,7 +24,9 @@ pub(super) struct Done {
     pub(super) begin: usize,
     /// From which moment on it is durable; never, if that is not known.
     pub(super) durable: usize,
-    /// Its reply, in the order of all requests and replies.
+    /// When it was asked for, in the order of all requests and replies.
+    pub(super) asked: u64,
+    /// Its reply.
     pub(super) replied: u64,
     /// The client was told that it failed: it may be there, and no flush covers it.
     pub(super) has_failed: bool,
@@ -54,6 +56,10 @@ fn push<T>(all: &Mutex<Vec<T>>, one: T) {
     all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
 }
 
+fn all<T: Clone>(all: &Mutex<Vec<T>>) -> Vec<T> {
+    all.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 impl History {
     /// The next number in the order of all.
     pub(super) fn next(&self) -> u64 {
@@ -71,26 +77,40 @@ impl History {
     }
 
     /// The requests of each sector in their order, with the moments from which each is durable. An
-    /// error at a flush says that anything written before may be lost, to its client, who expects
-    /// no later flush to bring it back; to all, if `is_told_to_all`: on a block device the kernel
-    /// tells whoever flushes first.
-    pub(super) fn by_sector(self, is_told_to_all: bool) -> Vec<Vec<Done>> {
-        let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let flushes = self.flushes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    /// error at a flush says to its client that what had arrived before the failure may be lost; no
+    /// later flush brings it back. On a block device it says so to all, if `is_told_to_all`: the
+    /// kernel tells whoever flushes first.
+    ///
+    /// What had arrived is not known to the client: a write that was under way when the error was
+    /// told may have been lost with the others. So it counts as lost if it began before one of the
+    /// `failures` (moments) that can be the reason of the error.
+    pub(super) fn by_sector(&self, is_told_to_all: bool, failures: &[usize]) -> Vec<Vec<Done>> {
+        let mut done = all(&self.done);
+        let flushes = all(&self.flushes);
         done.sort_by_key(|done| done.replied);
         let mut sectors = vec![Vec::new(); (CLIENTS * REGION) as usize];
         for mut one in done {
+            let is_lost = |told: &Flush| {
+                let from = failures.partition_point(|moment| *moment < one.begin);
+                let has_failed_since = failures.get(from).is_some_and(|at| *at <= told.durable);
+                told.has_failed && one.asked < told.replied && has_failed_since
+            };
             let told = |flush: &Flush| {
                 flushes.iter().any(|told| {
                     let is_ours =
                         is_told_to_all || [one.client, flush.client].contains(&told.client);
-                    let is_between = one.replied < told.replied && told.asked < flush.replied;
-                    told.has_failed && is_ours && is_between
+                    is_ours && is_lost(told) && told.asked < flush.replied
                 })
             };
             let covers = |flush: &&Flush| {
                 !flush.has_failed && !one.has_failed && one.replied < flush.asked && !told(flush)
             };
+            // There, a durable write is a write and a flush.
+            let Done { client, asked, replied, durable, .. } = one;
+            let own = Flush { client, asked, replied, durable, has_failed: false };
+            if is_told_to_all && told(&own) {
+                one.durable = usize::MAX;
+            }
             let flushed = flushes.iter().filter(covers).map(|flush| flush.durable).min();
             one.durable = one.durable.min(flushed.unwrap_or(usize::MAX));
             for sector in one.sectors.0..one.sectors.1 {
@@ -98,6 +118,30 @@ impl History {
             }
         }
         sectors
+    }
+
+    /// The requests for a sector and all flushes from one moment to another, in words.
+    pub(super) fn story(&self, sector: u64, (from, to): (usize, usize)) -> String {
+        let mut lines = Vec::new();
+        for one in all(&self.done) {
+            let Done { client, sectors, content, begin, asked, replied, has_failed, .. } = one;
+            if (sectors.0..sectors.1).contains(&sector) && (from..=to).contains(&begin) {
+                let how = if has_failed { "failed" } else { "done" };
+                let text = format!("client {client}, after event {begin}: {content:?} {how}");
+                lines.push((asked, replied, text));
+            }
+        }
+        for flush in all(&self.flushes) {
+            let Flush { client, asked, replied, durable, has_failed } = flush;
+            if (from..=to).contains(&durable) {
+                let how = if has_failed { "failed" } else { "done" };
+                let text = format!("client {client}, by event {durable}: flush {how}");
+                lines.push((asked, replied, text));
+            }
+        }
+        lines.sort();
+        let line = |(asked, replied, text)| format!("\n    {asked}..{replied}: {text}");
+        lines.into_iter().map(line).collect()
     }
 }
 
@@ -137,21 +181,34 @@ fn read_stamp(sector: u64, data: &[u8], is_mapped: bool) -> Result<Vec<u64>, Str
     Ok(writes)
 }
 
+/// A sector that is not as was promised.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub(super) sector: u64,
+    /// The moment when the request began that should be there.
+    pub(super) since: usize,
+    pub(super) why: String,
+}
+
 /// Whether the image after a cut at a moment holds what was promised.
 pub(super) fn check(
     data: &[u8],
     sectors: &[Vec<Done>],
     moment: usize,
     is_mapped: bool,
-) -> Result<(), String> {
+) -> Result<(), Missing> {
     if data.len() != SIZE {
-        return Err(format!("the image has {} bytes", data.len()));
+        let why = format!("the image has {} bytes", data.len());
+        return Err(Missing { sector: 0, since: 0, why });
     }
-    for (sector, (requests, data)) in sectors.iter().zip(data.chunks_exact(SECTOR)).enumerate() {
-        for found in read_stamp(sector as u64, data, is_mapped)? {
+    for (sector, (requests, data)) in (0..).zip(sectors.iter().zip(data.chunks_exact(SECTOR))) {
+        let missing = |since, why| Missing { sector, since, why };
+        for found in read_stamp(sector, data, is_mapped).map_err(|why| missing(0, why))? {
             if let Some(promised) = broken(found, requests, moment) {
-                return Err(format!(
-                    "sector {sector} is of write {found}, but request {promised} was durable"
+                let one = requests.iter().find(|one| one.replied == promised);
+                return Err(missing(
+                    one.map_or(0, |one| one.begin),
+                    format!("sector {sector} is of write {found}, but {promised} was durable"),
                 ));
             }
         }
@@ -182,22 +239,25 @@ mod tests {
 
     fn write(client: u64, write: u64, replied: u64) -> Done {
         let content = Content::Write(write);
-        let (sectors, durable) = ((0, 1), usize::MAX);
-        Done { client, sectors, content, begin: 0, durable, replied, has_failed: false }
+        let (sectors, durable, asked) = ((0, 1), usize::MAX, replied.saturating_sub(1));
+        Done { client, sectors, content, begin: 0, durable, asked, replied, has_failed: false }
     }
 
     fn flush(client: u64, (asked, replied): (u64, u64), durable: usize, has_failed: bool) -> Flush {
         Flush { client, asked, replied, durable, has_failed }
     }
 
+    /// From when on the write is durable.
+    fn durable(one: Done, flushes: &[Flush], is_told_to_all: bool, failures: &[usize]) -> usize {
+        let history = History::default();
+        history.done(one);
+        flushes.iter().for_each(|flush| history.flushed(*flush));
+        history.by_sector(is_told_to_all, failures)[0][0].durable
+    }
+
     #[test]
     fn a_flush_covers_what_was_answered_before_but_not_what_was_said_to_be_lost() {
-        let durable = |flushes: &[Flush], is_told_to_all| {
-            let history = History::default();
-            history.done(write(0, 4, 1));
-            flushes.iter().for_each(|flush| history.flushed(*flush));
-            history.by_sector(is_told_to_all)[0][0].durable
-        };
+        let durable = |flushes: &[Flush], to_all| durable(write(0, 4, 1), flushes, to_all, &[5]);
         let (early, late) = (flush(1, (0, 3), 7, false), flush(1, (4, 5), 9, false));
         assert_eq!(durable(&[early], false), usize::MAX);
         assert_eq!(durable(&[early, late], false), 9, "by another client");
@@ -211,6 +271,36 @@ mod tests {
         let told = flush(1, (2, 3), 8, true);
         assert_eq!(durable(&[told, late], false), usize::MAX, "who flushed knows");
         assert_eq!(durable(&[late, flush(0, (6, 7), 10, true)], false), 9, "promised before");
+    }
+
+    /// A write that is under way while a flush fails arrives at the disk before the failure and is
+    /// lost by it; it is answered later than the error is told.
+    #[test]
+    fn a_write_under_way_may_be_lost_by_a_failure_but_not_by_an_older_one() {
+        let one = Done { begin: 3, asked: 2, ..write(0, 4, 5) };
+        let (told, late) = (flush(1, (1, 4), 8, true), flush(1, (6, 7), 12, false));
+        let durable =
+            |flushes: &[Flush], failures: &[usize]| durable(one, flushes, false, failures);
+        assert_eq!(durable(&[told, late], &[6]), usize::MAX);
+        assert_eq!(durable(&[told, late], &[2]), 12, "the failure is older than the write");
+        assert_eq!(durable(&[told, late], &[9]), 12, "the error was told before the failure");
+        assert_eq!(durable(&[late], &[6]), 12, "nobody was told");
+        let unaware = flush(2, (6, 7), 12, false);
+        assert_eq!(durable(&[told, unaware], &[6]), 12, "neither of them was told");
+        let after = Done { asked: 5, replied: 6, ..one };
+        assert_eq!(self::durable(after, &[told, flush(1, (7, 8), 12, false)], false, &[6]), 12);
+    }
+
+    /// The kernel makes a durable write of a block device a write and a flush. The flush of another
+    /// client fails between both, and has the error.
+    #[test]
+    fn a_durable_write_of_a_block_device_may_be_lost_by_the_flush_of_another_client() {
+        let one = Done { begin: 7, asked: 33, durable: 16, ..write(0, 20, 73) };
+        let told = flush(3, (27, 71), 13, true);
+        assert_eq!(durable(one, &[told], true, &[11]), usize::MAX);
+        assert_eq!(durable(one, &[told], false, &[11]), 16, "no block device");
+        assert_eq!(durable(one, &[told], true, &[6]), 16, "the failure is older than the write");
+        assert_eq!(durable(one, &[], true, &[11]), 16, "nobody was told");
     }
 
     #[test]
