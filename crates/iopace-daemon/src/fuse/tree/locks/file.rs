@@ -180,10 +180,13 @@ impl State {
             }
             self.prepare(owner, is_write, wish, budget)?;
         }
-        let is_memory = is_write.is_some() && self.is_memory(wish, (start, end))?;
+        let memory = match is_write {
+            Some(_) => self.memory(wish, (start, end))?,
+            None => None,
+        };
         let mut news = self.news();
-        if is_memory {
-            match self.enter(wish, budget)? {
+        if let Some(byte) = memory {
+            match self.enter((wish, byte), budget)? {
                 Ok(entered) => news = entered,
                 Err(blocker) => return Ok(Tried::new(Some(blocker), false)),
             }
@@ -191,7 +194,7 @@ impl State {
         let Some(owner) = self.owners.get_mut(&owner) else {
             return Ok(Tried::new(None, false));
         };
-        if !is_memory && !below::set(&owner.file, kind, start, end)? {
+        if memory.is_none() && !below::set(&owner.file, kind, start, end)? {
             return Ok(Tried::new(Some(Blocker::Below), false));
         }
         let frees = match is_write {
@@ -227,7 +230,7 @@ impl State {
         wish: &Wish,
         budget: &Arc<Budget>,
     ) -> io::Result<()> {
-        let inode = &wish.file.inode;
+        let (inode, guarded) = (&wish.file.inode, self.guarded());
         if let Some(owner) = self.owners.get_mut(&id) {
             if !owner.place.may_have(owner.ranges.len() + 1) {
                 return Err(no_locks());
@@ -236,9 +239,8 @@ impl State {
                 // All that it has is shared: the new one can have it as well, before the old one
                 // lets it go.
                 let (file, is_writable) = open(inode, wish)?;
-                let is_guarded = self.guard.is_some();
                 for range in owner.ranges.iter() {
-                    for (start, end) in memory::outside(is_guarded, range) {
+                    for (start, end) in memory::outside(guarded, range) {
                         below::set(&file, libc::F_RDLCK, start, end)?;
                     }
                 }

@@ -2,11 +2,13 @@
 //!
 //! The kernel above keeps pages of its own for a file of the mount, and says nothing of mappings.
 //! SQLite in WAL mode maps its index (`NAME-shm`) and keeps a byte of it locked, shared, as long as
-//! it has it mapped (`UNIX_SHM_DMS` of os_unix.c). So while somebody above has that byte, a guard
-//! has it below, exclusively: several programs above share the index, and several below do, but
-//! never both sides. Whoever comes second is refused, and finds the file as the first has left it:
-//! the kernel writes dirty pages of a mapping before it tells of a closed descriptor, and all three
-//! files of the database are asked for anew when the guard begins.
+//! it has it mapped (`UNIX_SHM_DMS` of os_unix.c); LMDB does so with its table of readers
+//! (`mdb_env_share_locks` of mdb.c). So while somebody above has that byte, a guard has it below,
+//! exclusively: several programs above share the memory, and several below do, but never both
+//! sides. Whoever comes second is refused, or waits if it asked to, and finds the file as the first
+//! has left it: the kernel writes dirty pages of a mapping before it tells of a closed descriptor.
+//! All three files of a SQLite database are asked for anew when the guard begins; LMDB opens its
+//! data after that, and what is opened is asked for anew.
 //!
 //! A program above that can only read the file cannot keep those below out: it is refused while one
 //! of them has it, and has the byte shared below after that.
@@ -38,12 +40,15 @@ const INDEX: &[u8] = b"-shm";
 /// The suffix of the log itself.
 const LOG: &[u8] = b"-wal";
 
-/// The byte of the index that each of its users keeps locked: after 22 and 8 words of four bytes,
-/// and eight other locks.
-const INDEX_BYTE: u64 = (22 + 8) * 4 + 8;
-
-/// The same as a range.
-const BYTE: (u64, u64) = (INDEX_BYTE, INDEX_BYTE);
+/// How paths of files end by which programs share memory, and the byte that each of those keeps
+/// locked meanwhile.
+const SHARED: [(&[u8], u64); 3] = [
+    // After 22 and 8 words of four bytes, and eight other locks.
+    (INDEX, (22 + 8) * 4 + 8),
+    (b"/lock.mdb", 0),
+    // The same of a database that is a file, not a directory (`MDB_NOSUBDIR`).
+    (b".mdb-lock", 0),
+];
 
 /// The path of an open file, as the kernel has it now.
 fn path_of(file: &Opened) -> Option<Vec<u8>> {
@@ -53,29 +58,34 @@ fn path_of(file: &Opened) -> Option<Vec<u8>> {
     Some(path.strip_suffix(b" (deleted)").map(<[u8]>::to_vec).unwrap_or(path))
 }
 
-/// Whether a lock of that range says that its owner maps the file.
-fn is_mark(file: &Opened, range: (u64, u64)) -> bool {
-    range == BYTE && path_of(file).is_some_and(|path| path.ends_with(INDEX))
+/// The byte, if a lock of that range says that its owner maps the file.
+fn mark(file: &Opened, (start, end): (u64, u64)) -> Option<u64> {
+    if start != end || SHARED.iter().all(|(_, byte)| *byte != start) {
+        return None;
+    }
+    let path = path_of(file)?;
+    let is_mark = |(suffix, byte): &(&[u8], u64)| *byte == start && path.ends_with(suffix);
+    SHARED.iter().any(is_mark).then_some(start)
 }
 
 /// Whether a range has the byte in it.
-fn meets((start, end): (u64, u64)) -> bool {
-    (start..=end).contains(&INDEX_BYTE)
+fn meets((start, end): (u64, u64), byte: u64) -> bool {
+    (start..=end).contains(&byte)
 }
 
 /// A range in pieces: what is before the byte, the byte, and what is after it.
-fn pieces((start, end): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
-    let byte = INDEX_BYTE;
-    let before = (start, end.min(byte - 1));
-    let after = (start.max(byte + 1), end);
-    let all = [before, (start.max(byte), end.min(byte)), after];
-    all.into_iter().filter(|(start, end)| start <= end)
+fn pieces((start, end): (u64, u64), byte: u64) -> impl Iterator<Item = (u64, u64)> {
+    let before = byte.checked_sub(1).map(|last| (start, end.min(last)));
+    let rest = [(start.max(byte), end.min(byte)), (start.max(byte + 1), end)];
+    before.into_iter().chain(rest).filter(|(start, end)| start <= end)
 }
 
 /// Keeps those below from the memory of a file while somebody above has it.
 #[derive(Debug)]
 pub(super) struct Guard {
     file: File,
+    /// The byte that says who shares the memory.
+    byte: u64,
     /// Somebody above can write there: nobody below may have it.
     is_exclusive: bool,
     _place: Place,
@@ -86,15 +96,15 @@ fn kind(is_exclusive: bool) -> i32 {
 }
 
 /// Somebody below has the memory of a file, as far as can be told which process.
-fn holder(file: &File) -> io::Result<Option<Blocker>> {
-    let found = below::get(file, libc::F_WRLCK, INDEX_BYTE, INDEX_BYTE)?;
+fn holder(file: &File, byte: u64) -> io::Result<Option<Blocker>> {
+    let found = below::get(file, libc::F_WRLCK, byte, byte)?;
     Ok(found.map(|found| Blocker::Memory(found.pid)))
 }
 
 impl Guard {
     /// Begins to guard a file, if nobody below has its memory.
     fn begin(
-        inode: &Inode,
+        (inode, byte): (&Inode, u64),
         is_exclusive: bool,
         place: Place,
     ) -> io::Result<Result<Guard, Blocker>> {
@@ -102,8 +112,8 @@ impl Guard {
             Err(_) if !is_exclusive => inode.reopen(OFlags::RDONLY)?,
             other => other?,
         };
-        let mut guard = Guard { file, is_exclusive: false, _place: place };
-        if let Some(holder) = holder(&guard.file)? {
+        let mut guard = Guard { file, byte, is_exclusive: false, _place: place };
+        if let Some(holder) = holder(&guard.file, byte)? {
             return Ok(Err(holder));
         }
         let blocker = guard.set(is_exclusive)?;
@@ -111,8 +121,8 @@ impl Guard {
     }
 
     fn set(&mut self, is_exclusive: bool) -> io::Result<Option<Blocker>> {
-        if !below::set(&self.file, kind(is_exclusive), INDEX_BYTE, INDEX_BYTE)? {
-            return Ok(Some(holder(&self.file)?.unwrap_or(Blocker::Memory(0))));
+        if !below::set(&self.file, kind(is_exclusive), self.byte, self.byte)? {
+            return Ok(Some(holder(&self.file, self.byte)?.unwrap_or(Blocker::Memory(0))));
         }
         self.is_exclusive = is_exclusive;
         Ok(None)
@@ -133,7 +143,7 @@ impl Guard {
 
     /// The lock of somebody below that is in the way of one of that kind.
     fn in_the_way(&self, kind: i32) -> io::Result<Option<InTheWay>> {
-        below::get(&self.file, kind, INDEX_BYTE, INDEX_BYTE)
+        below::get(&self.file, kind, self.byte, self.byte)
     }
 
     /// Whether nobody below can have changed the file.
@@ -143,22 +153,29 @@ impl Guard {
 }
 
 impl State {
-    /// Whether a lock of this range is one that says that its owner shares memory by the file.
-    pub(super) fn is_memory(&self, wish: &Wish, range: (u64, u64)) -> io::Result<bool> {
-        let has = |own: &Owner| own.has_byte();
-        match self.guard {
-            Some(_) if !meets(range) => Ok(false),
-            Some(_) if range.0 == range.1 => Ok(true),
+    /// The byte that the guard has below, if there is one.
+    pub(super) fn guarded(&self) -> Option<u64> {
+        self.guard.as_ref().map(|guard| guard.byte)
+    }
+
+    /// The byte, if a lock of this range says that its owner shares memory by the file.
+    pub(super) fn memory(&self, wish: &Wish, range: (u64, u64)) -> io::Result<Option<u64>> {
+        let Some(byte) = self.guarded() else {
+            let has = |byte: u64| self.owners.values().any(|owner| owner.has(byte));
+            return Ok(mark(&wish.file, range).filter(|byte| !has(*byte)));
+        };
+        match meets(range, byte) {
+            true if range.0 == range.1 => Ok(Some(byte)),
             // The guard has a part of it below, and keeps it.
-            Some(_) => Err(no_locks()),
-            None => Ok(is_mark(&wish.file, range) && !self.owners.values().any(has)),
+            true => Err(no_locks()),
+            false => Ok(None),
         }
     }
 
     /// Lets an owner share the memory of the file, unless somebody below does.
     pub(super) fn enter(
         &mut self,
-        wish: &Wish,
+        (wish, byte): (&Wish, u64),
         budget: &Arc<Budget>,
     ) -> io::Result<Result<News, Blocker>> {
         let mode = rustix::fs::fcntl_getfl(wish.file.file.fd())? & OFlags::ACCMODE;
@@ -169,7 +186,7 @@ impl State {
                 return Ok(Err(blocker));
             }
         } else {
-            match Guard::begin(&wish.file.inode, writes, budget.place(wish.uid)?)? {
+            match Guard::begin((&wish.file.inode, byte), writes, budget.place(wish.uid)?)? {
                 Ok(guard) => self.guard = Some(guard),
                 Err(blocker) => return Ok(Err(blocker)),
             }
@@ -189,10 +206,11 @@ impl State {
     /// Eases the guard if nobody above can write any more, and ends it if nobody is left.
     pub(super) fn settle(&mut self) {
         let Some(guard) = &mut self.guard else { return };
+        let byte = guard.byte;
         for owner in self.owners.values_mut() {
-            owner.maps_to_write &= owner.has_byte();
+            owner.maps_to_write &= owner.has(byte);
         }
-        if !self.owners.values().any(Owner::has_byte) {
+        if !self.owners.values().any(|owner| owner.has(byte)) {
             self.guard = None;
         } else if !self.owners.values().any(|owner| owner.maps_to_write) {
             guard.ease();
@@ -203,12 +221,12 @@ impl State {
     pub(super) fn in_the_way(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
         let FileLock { start, end, .. } = wish.lock;
         let whole = (start, end);
-        if self.guard.is_none() || !meets(whole) {
+        let Some(byte) = self.guarded().filter(|byte| meets(whole, *byte)) else {
             return self.in_the_way_of(wish, whole);
-        }
-        for piece in pieces(whole) {
-            let found = match meets(piece) {
-                true => self.before_the_guard(wish)?,
+        };
+        for piece in pieces(whole, byte) {
+            let found = match meets(piece, byte) {
+                true => self.before_the_guard(wish, byte)?,
                 false => self.in_the_way_of(wish, piece)?,
             };
             if found.is_some() {
@@ -219,9 +237,9 @@ impl State {
     }
 
     /// The same for the byte that the guard has: another owner above, or somebody below.
-    fn before_the_guard(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
-        let (kind, byte) = (wish.lock.kind, BYTE);
-        let found = self.conflict(wish.lock.owner.0, byte, kind == libc::F_WRLCK);
+    fn before_the_guard(&self, wish: &Wish, byte: u64) -> io::Result<Option<InTheWay>> {
+        let kind = wish.lock.kind;
+        let found = self.conflict(wish.lock.owner.0, (byte, byte), kind == libc::F_WRLCK);
         if let Some((owner, Range { start, end, is_write, .. })) = found {
             let kind = if is_write { libc::F_WRLCK } else { libc::F_RDLCK };
             let pid = self.owners.get(&owner).map_or(0, |owner| owner.pid);
@@ -233,16 +251,17 @@ impl State {
 
 impl Owner {
     /// Whether it has the byte locked that says that it shares the memory of the file, or may.
-    fn has_byte(&self) -> bool {
-        self.ranges.iter().any(|range| meets((range.start, range.end)))
+    fn has(&self, byte: u64) -> bool {
+        self.ranges.iter().any(|range| meets((range.start, range.end), byte))
     }
 }
 
-/// The parts of a range that an owner's own open file has below: not the byte that the guard has.
-pub(super) fn outside(is_guarded: bool, range: &Range) -> impl Iterator<Item = (u64, u64)> {
+/// The parts of a range that an owner's own open file has below: not the byte that a guard has.
+pub(super) fn outside(guarded: Option<u64>, range: &Range) -> impl Iterator<Item = (u64, u64)> {
     let all = (range.start, range.end);
-    let pieces = pieces(all).filter(move |piece| is_guarded && !meets(*piece));
-    (!is_guarded).then_some(all).into_iter().chain(pieces)
+    let around = guarded.into_iter().flat_map(move |byte| pieces(all, byte));
+    let around = around.filter(move |piece| guarded.is_some_and(|byte| !meets(*piece, byte)));
+    guarded.is_none().then_some(all).into_iter().chain(around)
 }
 
 /// The files of the database to which an index belongs, of those that are open.
@@ -275,7 +294,7 @@ impl Refusals {
         let path = String::from_utf8_lossy(&path);
         tracing::warn!(
             "{}: refused to {}, as {} uses it past the mount: memory that both sides map is not \
-             one. All programs of a database in WAL mode have to come from one side",
+             one. All programs of a database in WAL mode, or of LMDB, have to come from one side",
             printable::name(&path),
             process(above),
             process(below),

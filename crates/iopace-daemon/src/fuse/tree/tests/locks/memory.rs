@@ -103,6 +103,38 @@ fn programs_above_share_an_index_and_those_below_are_kept_out() {
 }
 
 #[test]
+fn a_table_of_readers_is_for_one_side_and_who_waits_gets_it() {
+    const FIRST: (i64, i64) = (0, 1);
+    for mounted in both() {
+        std::fs::create_dir(mounted.mount.join("env")).unwrap();
+        for name in ["env/lock.mdb", "one.mdb-lock"] {
+            let (above, below) = index(&mounted, name);
+            let (one, two) = (User::new(&above), User::new(&above));
+            let other = User::new(&below);
+            // The first one has it alone for a moment, to make it; further ones take their part.
+            assert_eq!(one.set(F_WRLCK, FIRST), 0);
+            assert_eq!(two.set(F_WRLCK, FIRST), -libc::EAGAIN);
+            assert_eq!((one.set(F_RDLCK, FIRST), two.set(F_RDLCK, FIRST)), (0, 0));
+            assert_eq!(other.set(F_WRLCK, FIRST), -libc::EAGAIN);
+            other.0.process.begin(other.0.fd, POSIX_WAITS, F_RDLCK, FIRST);
+            // Each has a byte of its own as well, which is as ever.
+            assert_eq!((one.set(F_WRLCK, (7, 1)), two.set(F_WRLCK, (8, 1))), (0, 0));
+            one.end();
+            assert!(!other.0.process.has_answered(200));
+            two.end();
+            assert_eq!(other.0.process.answer().result, 0);
+            let late = User::new(&above);
+            assert_eq!(late.set(F_RDLCK, FIRST), -libc::EAGAIN);
+            other.end();
+            assert_eq!(late.set(F_WRLCK, FIRST), 0);
+        }
+        let (above, below) = index(&mounted, "env/lock.mdc");
+        let (one, other) = (User::new(&above), User::new(&below));
+        assert_eq!((one.set(F_RDLCK, FIRST), other.set(F_RDLCK, FIRST)), (0, 0));
+    }
+}
+
+#[test]
 fn an_index_that_is_shared_below_is_refused_above() {
     for mounted in both() {
         let (above, below) = index(&mounted, "db-shm");
