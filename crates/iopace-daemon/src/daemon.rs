@@ -52,6 +52,8 @@ pub struct Daemon {
     acceptors: Mutex<Vec<Acceptor>>,
     /// TCP addresses as they were really bound.
     addresses: Mutex<Vec<SocketAddr>>,
+    /// Sees changes of `/etc/subuid`, if something is mounted.
+    _subordinates: Option<iopace_fuse::subordinate::Watch>,
 }
 
 /// How a shutdown went.
@@ -92,6 +94,9 @@ impl Daemon {
         let groups = Arc::new(groups);
         let live = Live::start(&devices, Arc::clone(&groups)).map_err(StartError::Threads)?;
         let dirty = Manager::start(config.all_devices(), &devices).map_err(StartError::Threads)?;
+        let is_mount = !config.mounts.is_empty();
+        let subordinates = is_mount.then(iopace_fuse::subordinate::watch).transpose();
+        let subordinates = subordinates.map_err(StartError::Threads)?;
         let listen = config.listen.clone();
         let daemon = Arc::new(Daemon {
             config,
@@ -107,6 +112,7 @@ impl Daemon {
             images: Images::default(),
             connections: Mutex::default(),
             last_connection: AtomicU64::new(0),
+            _subordinates: subordinates,
             acceptors: Mutex::default(),
             addresses: Mutex::default(),
         });

@@ -20,14 +20,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
-
-/// The folder of both files, as it was when it was looked at first: a mount over it would have to
-/// answer what it needs to begin.
-static ETC: LazyLock<rustix::io::Result<OwnedFd>> = LazyLock::new(|| {
-    rustix::fs::open("/etc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-});
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
 
 const RANGES: &str = "subuid";
 const USERS: &str = "passwd";
@@ -40,11 +37,10 @@ const PIECE: u32 = 65_536;
 
 const ROOT: u32 = 0;
 
-/// The first number that is subordinate: all below share with nobody.
-static FIRST: AtomicU32 = AtomicU32::new(u32::MAX);
-static KNOWN: RwLock<Subordinates> = RwLock::new(Subordinates::none());
-/// What was read last, by which a change is seen.
-static SEEN: Mutex<Option<[Stamp; 2]>> = Mutex::new(None);
+/// How often the files are looked at while nobody starts a thread: two `stat` each time.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+static SYSTEM: Source = Source::new("/etc");
 
 /// Device, inode, size and time of the last change; `None` of a file that is not there, or that
 /// others than root may write.
@@ -52,50 +48,125 @@ type Stamp = Option<(u64, u64, i64, (i64, u64))>;
 
 /// The user whose share this one's requests count in.
 pub fn share_of(uid: u32) -> u32 {
-    if uid < FIRST.load(Relaxed) {
-        return uid;
-    }
-    KNOWN.read().unwrap_or_else(PoisonError::into_inner).share_of(uid)
+    SYSTEM.share_of(uid)
 }
 
 /// Reads the files if they have changed. Whoever starts a thread does so: nobody gets more threads
 /// than one may have without that.
 pub fn look_again() {
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = [stamp(RANGES), stamp(USERS)];
-    if *seen == Some(now) {
-        return;
+    SYSTEM.look_again();
+}
+
+/// Reads the files from now on when they have changed, within some seconds.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn watch() -> io::Result<Watch> {
+    Watch::start(&SYSTEM, LOOK_EVERY)
+}
+
+/// A thread that looks at the files as long as this is there. They may lie on a file system that
+/// does not answer, for which no other thread is to wait.
+#[derive(Debug)]
+pub struct Watch {
+    /// Closed when it goes.
+    _end: mpsc::SyncSender<()>,
+}
+
+impl Watch {
+    fn start(source: &'static Source, every: Duration) -> io::Result<Watch> {
+        let (end, ended) = mpsc::sync_channel(0);
+        thread::Builder::new().name("subuid".into()).spawn(move || {
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                source.look_again();
+            }
+        })?;
+        Ok(Watch { _end: end })
     }
-    let text = |name, stamp: Stamp| stamp.map_or_else(|| Ok(String::new()), |_| read(name));
-    let (ranges, users) = match (text(RANGES, now[0]), text(USERS, now[1])) {
-        (Ok(ranges), Ok(users)) => (ranges, users),
-        (Err(error), _) | (_, Err(error)) => {
-            tracing::warn!(%error, "/etc/subuid or /etc/passwd: kept as they were read before");
+}
+
+/// Both files in a folder, and what was found in them.
+#[derive(Debug)]
+struct Source {
+    path: &'static str,
+    /// The folder as it was when it was looked at first: a mount over it would have to answer what
+    /// it needs to begin.
+    folder: OnceLock<rustix::io::Result<OwnedFd>>,
+    /// The first number that is subordinate: all below share with nobody.
+    first: AtomicU32,
+    known: RwLock<Subordinates>,
+    /// What was read last, by which a change is seen.
+    seen: Mutex<Option<[Stamp; 2]>>,
+    /// That they cannot be read was said.
+    is_said: AtomicBool,
+}
+
+impl Source {
+    const fn new(path: &'static str) -> Source {
+        Source {
+            path,
+            folder: OnceLock::new(),
+            first: AtomicU32::new(u32::MAX),
+            known: RwLock::new(Subordinates::none()),
+            seen: Mutex::new(None),
+            is_said: AtomicBool::new(false),
+        }
+    }
+
+    fn folder(&self) -> Result<&OwnedFd, rustix::io::Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(self.path, flags, Mode::empty());
+        self.folder.get_or_init(open).as_ref().map_err(|errno| *errno)
+    }
+
+    fn share_of(&self, uid: u32) -> u32 {
+        if uid < self.first.load(Relaxed) {
+            return uid;
+        }
+        self.known.read().unwrap_or_else(PoisonError::into_inner).share_of(uid)
+    }
+
+    fn look_again(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = [self.stamp(RANGES), self.stamp(USERS)];
+        if *seen == Some(now) {
             return;
         }
-    };
-    *seen = Some(now);
-    let found = Subordinates::parse(&ranges, &users);
-    let first = found.ranges.first().map_or(u32::MAX, |range| range.first);
-    *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = found;
-    FIRST.store(first, Relaxed);
-}
+        let text =
+            |name, stamp: Stamp| stamp.map_or_else(|| Ok(String::new()), |_| self.read(name));
+        let (ranges, users) = match (text(RANGES, now[0]), text(USERS, now[1])) {
+            (Ok(ranges), Ok(users)) => (ranges, users),
+            (Err(error), _) | (_, Err(error)) => {
+                if !self.is_said.swap(true, Relaxed) {
+                    let kept = "kept as they were read before";
+                    tracing::warn!(%error, "/etc/subuid or /etc/passwd: {kept}");
+                }
+                return;
+            }
+        };
+        self.is_said.store(false, Relaxed);
+        *seen = Some(now);
+        let found = Subordinates::parse(&ranges, &users);
+        let first = found.ranges.first().map_or(u32::MAX, |range| range.first);
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = found;
+        self.first.store(first, Relaxed);
+    }
 
-fn stamp(name: &str) -> Stamp {
-    let etc = ETC.as_ref().ok()?;
-    let file = rustix::fs::statat(etc, name, AtFlags::empty()).ok()?;
-    let is_file = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
-    let is_roots = is_file && file.st_uid == ROOT && file.st_mode & 0o022 == 0;
-    let changed = (file.st_ctime, file.st_ctime_nsec);
-    is_roots.then_some((file.st_dev, file.st_ino, file.st_size, changed))
-}
+    fn stamp(&self, name: &str) -> Stamp {
+        let file = rustix::fs::statat(self.folder().ok()?, name, AtFlags::empty()).ok()?;
+        let is_file = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
+        let is_roots = is_file && file.st_uid == ROOT && file.st_mode & 0o022 == 0;
+        let changed = (file.st_ctime, file.st_ctime_nsec);
+        is_roots.then_some((file.st_dev, file.st_ino, file.st_size, changed))
+    }
 
-fn read(name: &str) -> io::Result<String> {
-    let etc = ETC.as_ref().map_err(|errno| io::Error::from(*errno))?;
-    let file = rustix::fs::openat(etc, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut bytes = Vec::new();
-    File::from(file).take(BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    fn read(&self, name: &str) -> io::Result<String> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self.folder()?, name, flags, Mode::empty())?;
+        let mut bytes = Vec::new();
+        File::from(file).take(BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 #[derive(Debug)]
@@ -214,6 +285,31 @@ mod tests {
         look_again();
         look_again();
         assert_eq!(share_of(ROOT), ROOT);
-        assert!(SEEN.lock().expect("whole").is_some());
+        assert!(SYSTEM.seen.lock().expect("whole").is_some());
+    }
+
+    #[test]
+    fn a_change_is_seen_though_nobody_starts_a_thread() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only files of root count");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().to_str().expect("text").to_owned();
+        let source: &Source = Box::leak(Box::new(Source::new(path.leak())));
+        let watch = Watch::start(source, Duration::from_millis(1)).expect("a thread");
+        let set = |name: &str, text: &str| {
+            std::fs::write(folder.path().join("new"), text).expect("written");
+            std::fs::rename(folder.path().join("new"), folder.path().join(name)).expect("named");
+        };
+        set("passwd", "anna:x:1001:1001::/:/bin/sh\n");
+        for (ranges, share) in [("anna:165536:65536\n", 1001), ("anna:300000:9\n", 165_536)] {
+            set("subuid", ranges);
+            // A test that is slow is ended by its runner.
+            while source.share_of(165_536) != share {
+                // SLEEP: the pause between two looks at the condition.
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        drop(watch);
     }
 }

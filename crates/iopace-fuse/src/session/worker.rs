@@ -33,6 +33,23 @@ fn is_kept(opcode: u32, bytes: &[u8], layout: Layout) -> bool {
     }
 }
 
+/// Whether the kernel may ask it without anybody who waits: pages are read ahead in requests that
+/// look like those that a program waits for, and so do direct reads and writes of asynchronous I/O.
+/// Any other write is waited for, but for write-back.
+fn is_background(opcode: u32, bytes: &[u8], layout: Layout) -> bool {
+    match opcode {
+        READ => true,
+        WRITE => parse(bytes, layout).is_ok_and(|parsed| match parsed.operation {
+            Operation::Write(write) => {
+                write.how.contains(WriteFlags::FUSE_WRITE_CACHE)
+                    || write.flags.0 & libc::O_DIRECT != 0
+            }
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
 /// Starts one more thread, with a descriptor of its own if there is one for it.
 pub(super) fn start<F: Filesystem>(shared: &Arc<Shared<F>>) -> io::Result<()> {
     look_again();
@@ -118,7 +135,7 @@ impl<F: Filesystem> Worker<F> {
                     uid: header.uid,
                     unique: header.unique,
                     is_kept: is_kept(header.opcode, bytes, self.shared.layout),
-                    is_background: matches!(header.opcode, READ | WRITE),
+                    is_background: is_background(header.opcode, bytes, self.shared.layout),
                     bytes: bytes.to_vec(),
                     device: Arc::clone(&self.device),
                 };
@@ -176,11 +193,17 @@ mod tests {
 
     /// A write as the kernel sends it: header, arguments with these flags, data.
     fn write(flags: u32) -> Vec<u8> {
+        write_by(flags, 0)
+    }
+
+    /// The same through a file that was opened so.
+    fn write_by(flags: u32, opened: i32) -> Vec<u8> {
         let mut bytes = vec![0; 80];
         bytes[..4].copy_from_slice(&84u32.to_ne_bytes());
         bytes[4..8].copy_from_slice(&WRITE.to_ne_bytes());
         bytes[56..60].copy_from_slice(&4u32.to_ne_bytes());
         bytes[60..64].copy_from_slice(&flags.to_ne_bytes());
+        bytes[72..76].copy_from_slice(&opened.to_ne_bytes());
         bytes.extend(*b"data");
         bytes
     }
@@ -193,5 +216,14 @@ mod tests {
         assert!(!kept(WRITE, &write(0)), "a caller that can be told");
         assert!(!kept(WRITE, b"no write") && !kept(LOOKUP, b""));
         assert!([RELEASE, RELEASEDIR, FORGET, BATCH_FORGET].iter().all(|&one| kept(one, b"")));
+    }
+
+    #[test]
+    fn a_buffered_write_is_waited_for() {
+        let is = |opcode, bytes: &[u8]| is_background(opcode, bytes, Layout::default());
+        assert!(!is(WRITE, &write_by(0, libc::O_RDWR | libc::O_APPEND)));
+        assert!(is(WRITE, &write_by(0, libc::O_WRONLY | libc::O_DIRECT)));
+        assert!(is(WRITE, &write(WriteFlags::FUSE_WRITE_CACHE.bits())) && is(READ, b""));
+        assert!(!is(LOOKUP, b"") && !is(WRITE, b"no write"));
     }
 }

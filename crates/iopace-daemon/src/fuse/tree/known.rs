@@ -56,6 +56,11 @@ const BOUND_MIN: usize = 16;
 /// The mounts of this process, among which the descriptors are divided.
 static TREES: AtomicUsize = AtomicUsize::new(0);
 
+/// What each mount of this process may have of something.
+pub(super) fn part_of(all: usize) -> usize {
+    all / TREES.load(Relaxed).max(1)
+}
+
 /// All inodes that the kernel knows, by their number in this mount.
 #[derive(Debug)]
 pub(super) struct Inodes {
@@ -220,9 +225,9 @@ impl Inodes {
         self.part_of(self.bound).max(BOUND_MIN)
     }
 
-    /// What each mount of this process may have of something.
+    /// As [`part_of`].
     pub(super) fn part_of(&self, all: usize) -> usize {
-        all / TREES.load(Relaxed).max(1)
+        part_of(all)
     }
 
     /// Closes some descriptors if there are more than there may be.

@@ -18,16 +18,23 @@ struct Count {
 /// The descriptors and ranges that the owners of a mount may take.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Owners of one user who is not root, and of all together.
-    owners_max: (usize, usize),
+    /// Descriptors of this process.
+    descriptors: usize,
+    /// What each of its mounts may have of something.
+    part_of: fn(usize) -> usize,
     users: Mutex<HashMap<u32, Count>>,
 }
 
 impl Budget {
-    /// This process may have so many descriptors.
-    pub(super) fn new(descriptors: usize) -> Budget {
-        let owners_max = ((descriptors / 16).max(16), (descriptors / 4).max(16));
-        Budget { owners_max, users: Mutex::default() }
+    /// This process may have so many descriptors, and its mounts such a part each.
+    pub(super) fn new(descriptors: usize, part_of: fn(usize) -> usize) -> Budget {
+        Budget { descriptors, part_of, users: Mutex::default() }
+    }
+
+    /// Owners of one user who is not root, and of all together, with as many mounts as there are.
+    fn owners_max(&self) -> (usize, usize) {
+        let part = (self.part_of)(self.descriptors);
+        ((part / 16).max(16), (part / 4).max(16))
     }
 
     fn users(&self) -> MutexGuard<'_, HashMap<u32, Count>> {
@@ -37,10 +44,11 @@ impl Budget {
     /// A place for one more owner.
     pub(super) fn place(self: &Arc<Self>, uid: u32) -> io::Result<Place> {
         let uid = share_of(uid);
+        let (own_max, all_max) = self.owners_max();
         let mut users = self.users();
         let all: usize = users.values().map(|count| count.owners).sum();
         let own = users.entry(uid).or_default();
-        if all >= self.owners_max.1 || uid != ROOT && own.owners >= self.owners_max.0 {
+        if all >= all_max || uid != ROOT && own.owners >= own_max {
             return Err(no_locks());
         }
         own.owners += 1;
@@ -94,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_user_takes_a_part_of_the_descriptors_and_of_the_locks() {
-        let budget = Arc::new(Budget::new(1600));
+        let budget = Arc::new(Budget::new(1600, |all| all));
         let mut places: Vec<Place> = (0..100).map(|_| budget.place(7).unwrap()).collect();
         assert_eq!(budget.place(7).unwrap_err().raw_os_error(), Some(libc::ENOLCK));
         places[0].has(LOCK_RANGES_USER_MAX);
@@ -107,5 +115,17 @@ mod tests {
         assert_eq!(budget.place(0).unwrap_err().raw_os_error(), Some(libc::ENOLCK));
         drop((root, other));
         assert!(budget.users().is_empty());
+    }
+
+    #[test]
+    fn the_descriptors_are_divided_among_mounts() {
+        let budget = Arc::new(Budget::new(1600, |all| all / 2));
+        let fill = |uid| std::iter::from_fn(|| budget.place(uid).ok()).collect::<Vec<Place>>();
+        let places = [fill(7), fill(8), fill(0)];
+        assert_eq!(places.each_ref().map(Vec::len), [50, 50, 100]);
+        drop(places);
+        let many = Arc::new(Budget::new(1600, |all| all / 1000));
+        let few = std::iter::from_fn(|| many.place(7).ok()).collect::<Vec<Place>>();
+        assert_eq!(few.len(), 16, "however many mounts there are");
     }
 }

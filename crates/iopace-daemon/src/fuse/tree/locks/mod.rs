@@ -35,6 +35,7 @@ mod waiting;
 use super::super::data::{Caller, Opened};
 use super::super::running::{Late, Running};
 use super::Tree;
+use super::known::part_of;
 use super::open::OpenFiles;
 use crate::clock;
 use crate::limits::LOCK_CLOSING_PATIENCE;
@@ -89,7 +90,7 @@ impl Locks {
         teller: Option<Weak<Running>>,
         files: Arc<OpenFiles>,
     ) -> Arc<Locks> {
-        let budget = Arc::new(Budget::new(descriptors));
+        let budget = Arc::new(Budget::new(descriptors, part_of));
         let (waiters, rounds) = (Waiters::default(), Rounds::default());
         Arc::new(Locks { budget, waiters, rounds, teller, refusals: Refusals::default(), files })
     }
