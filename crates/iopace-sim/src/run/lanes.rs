@@ -1,10 +1,14 @@
 //! Closed loops: a lane submits, waits, and thinks; and how finished requests are counted.
 
-use super::{Due, World};
+use super::{CALL, COPIED_BYTES_NS, Due, World};
 use crate::task::{Action, Kind};
 use iopace_core::request::{Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::units::Bytes;
 use iopace_disk::machine::{Finished, Io};
+
+/// What counts at least of a call.
+const PAGE: Bytes = Bytes(4_096);
 
 impl World<'_> {
     /// Lets programs that sleep for slots go on as far as they come.
@@ -73,10 +77,17 @@ impl World<'_> {
         let submitted = lane.submitted.take().expect("finished once per submission");
         self.waiting_count -= 1;
         let (action, task) = (lane.action, lane.task);
+        lane.at_once = match self.now > submitted || action.think > Nanos::ZERO {
+            true => Bytes::ZERO,
+            false => lane.at_once + action.extent.len().max(PAGE),
+        };
+        let is_endless = lane.at_once > self.scenario.memory.unwrap_or_default().size;
+        let copied = CALL + Nanos(action.extent.len().0 / COPIED_BYTES_NS);
+        let call = if is_endless { copied } else { Nanos::ZERO };
         self.count(task, &action, submitted, finished);
         let action = self.workloads[task].next();
         self.lanes[index].action = action;
-        self.schedule(self.now + action.think, Due::Lane(index));
+        self.schedule(self.now + call + action.think, Due::Lane(index));
     }
 
     /// Counts a finished request whose latency counts from `since`.

@@ -45,7 +45,12 @@ impl World<'_> {
             self.alive[index] = task.depth;
             for _ in 0..task.depth {
                 let action = self.workloads[index].next();
-                self.lanes.push(Lane { task: index, action, submitted: None });
+                self.lanes.push(Lane {
+                    task: index,
+                    action,
+                    submitted: None,
+                    at_once: Bytes::ZERO,
+                });
                 self.schedule(start + action.think, Due::Lane(self.lanes.len() - 1));
             }
         }

@@ -72,6 +72,18 @@ fn a_rate_is_kept_and_fsync_flushes() {
 }
 
 #[test]
+fn a_job_that_stays_in_memory_ends_with_its_time() {
+    for rw in ["write", "read"] {
+        let text = format!("[a]\nsize=1m\nbs=1m\nrw={rw}\ntime_based\nruntime=1\n");
+        let report = run(&scenario(&text));
+        // 1 MiB in 132 us, when what fits into memory was moved in no time.
+        let ops = report.tasks["a"].ops;
+        assert!((8_000..=8_700).contains(&ops), "{rw}: {ops}");
+        assert_eq!(report.unfinished, 0);
+    }
+}
+
+#[test]
 fn the_page_cache_is_used_unless_it_is_direct() {
     let scenario = scenario("[a]\nsize=64m\nbs=64k\nrw=write\nioengine=libaio\niodepth=8\n");
     assert!(scenario.memory.is_some() && scenario.tasks[0].buffered);
