@@ -16,6 +16,8 @@ pub(super) struct Rate {
     pub(super) set: u64,
     /// What it was, per second, in thousandths.
     pub(super) had_milli: u64,
+    /// The time over which it was that.
+    pub(super) over_ns: u64,
 }
 
 impl Rate {
@@ -103,13 +105,14 @@ fn rates_of(set: &Rates, sums: &Sums, written: (u64, u64), over_ns: u64) -> Vec<
         ("iops", set.iops, reads + writes),
     ];
     let rate = |(key, set, had): (&'static str, Option<std::num::NonZeroU64>, u128)| {
-        set.map(|set| Rate { key, set: set.get(), had_milli: per_second_milli(had) })
+        set.map(|set| Rate { key, set: set.get(), had_milli: per_second_milli(had), over_ns })
     };
     all.into_iter().filter_map(rate).collect()
 }
 
 /// The limit of a group or of one above it that is nearest to being used up, by what programs read
-/// and wrote: a buffered write uses the limit up at the door, long before its write-back does.
+/// and wrote: a buffered write uses the limit up at the door, long before its write-back does. The
+/// time counts in which requests waited for a limit, if they did at all: who is idle uses up none.
 pub(super) fn tightest<'a>(
     span: &Span<'_>,
     settings: &SettingsOf,
@@ -117,8 +120,11 @@ pub(super) fn tightest<'a>(
 ) -> Option<(&'a str, Rate)> {
     let limits = chain(group).flat_map(|path| {
         let set = settings.get(path).map(|settings| settings.max.sustained).unwrap_or_default();
-        let sums = span.sums(path);
-        let rates = rates_of(&set, &sums, sums.written(), span.over_ns);
+        let (sums, over_ns) = match span.held_by_limit(path) {
+            (_, 0) => (span.sums(path), span.over_ns),
+            held => held,
+        };
+        let rates = rates_of(&set, &sums, sums.written(), over_ns);
         rates.into_iter().map(move |rate| (path, rate))
     });
     // Of equals, the nearest.

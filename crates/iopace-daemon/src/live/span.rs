@@ -156,6 +156,8 @@ pub(super) struct Span<'a> {
     /// The device as a whole.
     pub(super) all: Sums,
     groups: BTreeMap<&'a str, Listed<'a>>,
+    /// The length of each interval.
+    intervals: Vec<u64>,
 }
 
 /// A group in them.
@@ -181,7 +183,9 @@ impl<'a> Span<'a> {
     ) -> Option<Span<'a>> {
         let find = |report: &'a LiveReport| report.devices.iter().find(|one| one.device == device);
         let last = find(reports.last()?)?;
-        let mut span = Span { over_ns: 0, last, all: Sums::default(), groups: BTreeMap::new() };
+        let intervals = reports.iter().map(|report| report.interval_ns).collect();
+        let (all, groups) = (Sums::default(), BTreeMap::new());
+        let mut span = Span { over_ns: 0, last, all, groups, intervals };
         for (place, report) in reports.iter().enumerate() {
             let Some(device) = find(report) else { continue };
             span.over_ns += report.interval_ns;
@@ -207,6 +211,20 @@ impl<'a> Span<'a> {
             "/" => self.all.clone(),
             _ => self.groups.get(group).map(|listed| listed.sums.clone()).unwrap_or_default(),
         }
+    }
+
+    /// What was counted for a group in the intervals in which requests of it waited for a limit,
+    /// and their length together.
+    pub(super) fn held_by_limit(&self, group: &str) -> (Sums, u64) {
+        let (mut sums, mut length) = (Sums::default(), 0);
+        for (one, interval) in self.each(group).iter().zip(&self.intervals) {
+            let Some(LiveGroup { activity, .. }) = one else { continue };
+            if activity.waits.budget_ns > 0 || activity.now.budget_count > 0 {
+                sums.add(activity, *interval);
+                length += interval;
+            }
+        }
+        (sums, length)
     }
 
     /// A group as it is at the end, if it is listed.

@@ -36,7 +36,7 @@ pub(super) fn bound(case: &Case<'_>, reason: Reason) -> Option<CauseBound> {
             }
         }),
         Reason::Budget => limit(case).map(|(path, rate)| {
-            let Rate { key, set, had_milli } = rate;
+            let Rate { key, set, had_milli, .. } = rate;
             of(&format!("io.max {key}"), path, set, had_milli.saturating_add(500) / 1_000)
         }),
         Reason::Window => {

@@ -113,6 +113,21 @@ fn budget_is_named_with_the_limit_that_holds() {
     assert!(told.groups[0].waiting_count >= 7, "{:?}", told.groups);
 }
 
+/// Idle most of the time, it had its limit while that held, and not the mean of all of it.
+#[test]
+fn a_limit_is_told_beside_the_rate_of_the_time_in_which_it_held() {
+    let busy_for_three_seconds = Client { think: 60_000 * MS, ..Client::new(1, WEB, 150) };
+    let mut bench = Bench::new(Config::default(), &[busy_for_three_seconds]);
+    bench.set(WEB, limited(50));
+    bench.second();
+    let reports = bench.seconds(8);
+    let told = ask(&bench, &reports, Some("/vms/web"));
+    let words = ["50 requests/s (io.max), is used up: it had 50 requests/s in the 2.0 s in which"];
+    let first = &told.explained.causes[0];
+    assert!(told.explained.summary.contains(words[0]), "{}", told.explained.summary);
+    assert_eq!(first.bound.as_ref().map(|bound| (bound.set, bound.used)), Some((50, 50)));
+}
+
 #[test]
 fn budget_of_a_group_above_says_who_used_it() {
     let clients = [Client::new(1, WEB, 1), Client::new(2, DB, 16)];

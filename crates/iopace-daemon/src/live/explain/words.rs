@@ -171,7 +171,10 @@ fn budget(case: &Case<'_>) -> String {
     let Some((path, rate)) = limit(case) else {
         return "a limit (io.max) held it up, which is not set any more".into();
     };
-    let had = rate.print_had();
+    let had = match rate.over_ns < case.span.over_ns {
+        true => format!("{} in the {} in which it held", rate.print_had(), time(rate.over_ns)),
+        false => rate.print_had(),
+    };
     let limit = format!("the limit of {path}, {} (io.max), is used up", rate.print_set());
     if path == case.group || is_within(path, case.group) {
         return format!("{limit}: it had {had}");
