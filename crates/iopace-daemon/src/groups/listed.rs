@@ -1,6 +1,8 @@
 //! Groups as they are listed: the text of all that is set, made without a lock.
 
 use super::GroupInfo;
+use super::processes::is_there;
+use crate::process::{Proc, Process};
 use iopace_core::group::files::FILES;
 use iopace_core::group::tree::Tree;
 use iopace_core::request::GroupId;
@@ -13,19 +15,34 @@ pub(super) struct Payers {
     pub(super) exports: BTreeMap<GroupId, Vec<String>>,
     pub(super) connections: BTreeMap<GroupId, Vec<u64>>,
     pub(super) processes: BTreeMap<GroupId, usize>,
+    /// Processes that were moved and have asked no mount for anything since.
+    pub(super) moved: Vec<(GroupId, Process)>,
 }
 
 impl Payers {
+    /// Counts the moved ones of some groups that are still there.
+    pub(super) fn count_moved(&mut self, proc: &dyn Proc, counts: impl Fn(GroupId) -> bool) {
+        for (group, process) in std::mem::take(&mut self.moved) {
+            if counts(group) && is_there(proc, process) {
+                *self.processes.entry(group).or_default() += 1;
+            }
+        }
+    }
+
     /// A group and all below it.
     pub(super) fn infos(mut self, tree: &Tree, top: GroupId) -> Vec<GroupInfo> {
-        let infos = tree.subtree(top).map(|id| GroupInfo {
+        tree.subtree(top).map(|id| self.info(tree, id)).collect()
+    }
+
+    /// A group that was not asked for before.
+    pub(super) fn info(&mut self, tree: &Tree, id: GroupId) -> GroupInfo {
+        GroupInfo {
             path: tree.path(id),
             exports: self.exports.remove(&id).unwrap_or_default(),
             connections: self.connections.remove(&id).unwrap_or_default(),
             processes_count: self.processes.remove(&id).unwrap_or_default(),
             files: files(tree, id),
-        });
-        infos.collect()
+        }
     }
 }
 

@@ -178,7 +178,7 @@ impl Groups {
         let parents = parents && state.tree.find(path).is_err();
         let id = self.create_in(&mut state, path, parents)?;
         state.made.for_a_while(id);
-        Ok(state.info(id))
+        Ok(state.info(id, &*self.proc))
     }
 
     /// Removes groups that a user made for a while, and that nobody has paid as for some time: who

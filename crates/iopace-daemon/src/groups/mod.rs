@@ -38,7 +38,7 @@ use iopace_core::engine::Control;
 use iopace_core::group::files::{Explained, FILES};
 use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
-use listed::{Payers, files};
+use listed::Payers;
 use made::Made;
 use members::{Export, Member};
 use processes::Processes;
@@ -78,7 +78,7 @@ pub struct GroupInfo {
     pub exports: Vec<String>,
     /// Numbers of connections.
     pub connections: Vec<u64>,
-    /// How many processes pay as it, of those that were seen lately.
+    /// How many processes pay as it, of those that were seen lately or moved.
     pub processes_count: usize,
     /// What is set for it: the files that say something else than those of a new group.
     pub files: BTreeMap<&'static str, String>,
@@ -207,7 +207,7 @@ impl Groups {
     pub fn create(&self, path: &str, parents: bool) -> Result<GroupInfo, GroupError> {
         let mut state = self.lock();
         let id = self.create_in(&mut state, path, parents)?;
-        Ok(state.info(id))
+        Ok(state.info(id, &*self.proc))
     }
 
     fn create_in(
@@ -340,8 +340,9 @@ impl Groups {
     pub fn list(&self, path: &str) -> Result<Vec<GroupInfo>, GroupError> {
         let state = self.lock();
         let id = state.tree.find(path)?;
-        let (tree, payers) = (state.tree.clone(), state.payers());
+        let (tree, mut payers) = (state.tree.clone(), state.payers());
         drop(state);
+        payers.count_moved(&*self.proc, |_| true);
         // A thousand groups are some milliseconds of text, for which nobody is to wait.
         Ok(payers.infos(&tree, id))
     }
@@ -370,22 +371,16 @@ impl Groups {
 }
 
 impl State {
-    fn info(&self, id: GroupId) -> GroupInfo {
-        let exports = self.exports.iter().filter(|export| export.group == id);
-        let members =
-            self.members.iter().filter(|(_, member)| member.connection.payer.group() == id);
-        GroupInfo {
-            path: self.tree.path(id),
-            exports: exports.map(|export| export.name.clone()).collect(),
-            connections: members.map(|(number, _)| *number).collect(),
-            processes_count: self.processes.counts().remove(&id).unwrap_or_default(),
-            files: files(&self.tree, id),
-        }
+    fn info(&self, id: GroupId, proc: &dyn Proc) -> GroupInfo {
+        let mut payers = self.payers();
+        payers.count_moved(proc, |group| group == id);
+        payers.info(&self.tree, id)
     }
 
     /// One look at exports, connections and processes.
     fn payers(&self) -> Payers {
-        let mut payers = Payers { processes: self.processes.counts(), ..Payers::default() };
+        let (processes, moved) = self.processes.counts();
+        let mut payers = Payers { processes, moved, ..Payers::default() };
         for export in &self.exports {
             payers.exports.entry(export.group).or_default().push(export.name.clone());
         }

@@ -86,17 +86,30 @@ impl Processes {
         self.mounts().for_each(|mount| mount.forget(gone));
     }
 
-    /// How many processes pay as which group.
-    pub(super) fn counts(&self) -> BTreeMap<GroupId, usize> {
+    /// The processes that pay as each group, as mounts have seen them.
+    fn seen(&self) -> BTreeSet<(GroupId, Process)> {
         let mut all = BTreeSet::new();
         self.each(&mut |seen| {
             all.insert((seen.group, seen.process));
         });
+        all
+    }
+
+    /// How many processes pay as which group, and those that were moved and have asked no mount for
+    /// anything since: whether these are still there is to be looked at.
+    pub(super) fn counts(&self) -> (BTreeMap<GroupId, usize>, Vec<(GroupId, Process)>) {
+        let seen = self.seen();
+        let known: BTreeSet<Process> = seen.iter().map(|(_, process)| *process).collect();
+        let moved = self.moved.iter().map(|(pid, moved)| {
+            let process = Process { pid: *pid, start: moved.start };
+            (moved.claim.group(), process)
+        });
+        let unseen = moved.filter(|(_, process)| !known.contains(process)).collect();
         let mut counts = BTreeMap::new();
-        for (group, _) in all {
+        for (group, _) in seen {
             *counts.entry(group).or_default() += 1;
         }
-        counts
+        (counts, unseen)
     }
 
     /// The group that a process was moved to, by itself or with a parent.
@@ -131,7 +144,7 @@ impl Processes {
     }
 }
 
-fn is_there(proc: &dyn Proc, process: Process) -> bool {
+pub(super) fn is_there(proc: &dyn Proc, process: Process) -> bool {
     proc.stat(process.pid).is_some_and(|stat| stat.start == process.start)
 }
 

@@ -14,7 +14,7 @@ pub struct GroupReport {
     pub exports: Vec<String>,
     /// The numbers of the connections that pay as it.
     pub connections: Vec<u64>,
-    /// How many processes that use a mount pay as it, of those that were seen lately.
+    /// How many processes that use a mount pay as it, of those that were seen lately or moved.
     #[serde(default)]
     pub processes_count: usize,
     /// What is set for it: the files that say something else than those of a new group.

@@ -268,6 +268,25 @@ fn a_group_is_not_removed_while_a_process_pays_as_it() {
 }
 
 #[test]
+fn a_moved_process_is_listed_before_it_asks_for_anything() {
+    let bench = Bench::new(&[]);
+    bench.groups.create("/night", false).expect("made");
+    let count = || bench.groups.list("/night").expect("there")[0].processes_count;
+    bench.proc.start(7, "vi");
+    bench.proc.start(8, "vi");
+    for (pid, all) in [(7, 1), (8, 2)] {
+        bench.groups.move_process(pid, "/night").expect("moved");
+        assert_eq!(count(), all);
+    }
+    let again = bench.groups.create("/night", true).expect("it is there");
+    assert_eq!(again.processes_count, 2);
+    // Once it is seen it counts once, and no more when it has ended.
+    assert_eq!((bench.path(7), count()), ("/night".into(), 2));
+    bench.proc.end(8);
+    assert_eq!(count(), 1);
+}
+
+#[test]
 fn a_number_is_not_given_away_before_the_request_is_submitted() {
     let bench = Bench::new(&[]);
     bench.groups.create("/a", false).expect("made");
