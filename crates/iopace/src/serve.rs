@@ -154,11 +154,10 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
             (Some(model), None) => format!("{model}, in memory"),
             (None, path) => path.as_ref().map_or(String::new(), |path| path.display().to_string()),
         };
-        let size = units::size(info.size_bytes);
+        let size = info.size().map_or(String::new(), |bytes| format!(", {}", units::size(bytes)));
         let read_only = if info.read_only { ", read-only" } else { "" };
         let name = &info.name;
-        let _ =
-            writeln!(text, "serving {name}: {behind}, {size}{read_only}, scheduler {scheduler}");
+        let _ = writeln!(text, "serving {name}: {behind}{size}{read_only}, scheduler {scheduler}");
     }
     if let Some(mountpoint) = daemon.images().mountpoint() {
         for export in daemon.exports() {

@@ -104,8 +104,8 @@ pub struct DeviceReport {
     pub path: Option<String>,
     /// The model of an emulated disk.
     pub model: Option<String>,
-    /// Its size.
-    pub size_bytes: u64,
+    /// Its size; none of a directory, whose files have a size each.
+    pub size_bytes: Option<u64>,
     /// Whether it refuses writes.
     pub read_only: bool,
     /// Whether it bypasses the page cache.

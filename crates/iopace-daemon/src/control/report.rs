@@ -46,7 +46,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         kind: info.kind.into(),
         path: info.path.as_ref().map(|path| path.display().to_string()),
         model: info.model.clone(),
-        size_bytes: info.size_bytes,
+        size_bytes: info.size(),
         read_only: info.read_only,
         direct: info.direct,
         rotational: info.rotational,

@@ -190,7 +190,7 @@ fn status_and_devices_are_told() {
     let devices = bench.client().devices().expect("answered");
     assert_eq!(devices.len(), 2);
     let device = bench.client().device("other disk").expect("answered");
-    assert_eq!((&*device.name, device.size_bytes), ("other disk", 1 << 30));
+    assert_eq!((&*device.name, device.size_bytes), ("other disk", Some(1 << 30)));
     assert_eq!(device.scheduler.algorithm, "fifo");
     assert!(!device.scheduler.inserted);
     assert_eq!((device.cached_reads_count, device.buffered_writes_count), (3, 4));

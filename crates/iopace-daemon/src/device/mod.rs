@@ -41,7 +41,7 @@ pub struct DeviceInfo {
     pub path: Option<PathBuf>,
     /// The model of an emulated disk.
     pub model: Option<String>,
-    /// Its size in bytes.
+    /// Its size in bytes; [`u64::MAX`] of a directory.
     pub size_bytes: u64,
     /// Whether it refuses writes.
     pub read_only: bool,
@@ -58,6 +58,13 @@ pub struct DeviceInfo {
     /// Bytes per second that it never gives more than, if that is known: of an emulated disk, from
     /// its model.
     pub bytes_s_max: Option<u64>,
+}
+
+impl DeviceInfo {
+    /// Its size in bytes; none of a directory, whose files have a size each.
+    pub fn size(&self) -> Option<u64> {
+        (self.size_bytes != u64::MAX).then_some(self.size_bytes)
+    }
 }
 
 /// An event with its time.

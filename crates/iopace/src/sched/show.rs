@@ -136,8 +136,8 @@ fn title(device: &DeviceReport) -> String {
     for (on, flag) in [(device.read_only, ", read-only"), (device.direct, ", direct")] {
         flags.push_str(if on { flag } else { "" });
     }
-    let size = size(device.size_bytes);
-    format!("{}: {} ({behind}), {size}{flags}, by {}", device.name, device.kind, device.io_engine)
+    let size = device.size_bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+    format!("{}: {} ({behind}){size}{flags}, by {}", device.name, device.kind, device.io_engine)
 }
 
 fn stages(device: &DeviceReport) -> String {

@@ -276,7 +276,7 @@ impl Verify<'_> {
 
 /// That one side has read all its places and is answered from a page cache since.
 fn all_read(target: &Target, tallies: &[Tally; 2]) -> Option<&'static str> {
-    let side = target.device.size_bytes / 2 / u64::from(COMPETING);
+    let side = target.device.size_bytes.unwrap_or(u64::MAX) / 2 / u64::from(COMPETING);
     // What was read before it was counted is the rest.
     let is_over = |tally: &Tally| tally.latencies.count() >= side - side / 8;
     (!target.device.direct && tallies.iter().any(is_over)).then_some(

@@ -133,13 +133,14 @@ function hold(report) {
     byId("window-depth").value = String(report.queue.window_depth);
   }
   const kind = report.model ? `${report.kind} ${report.model}` : report.path || report.kind;
-  setText(byId("device-about"), `${kind}, ${sizeOf(report)}, ${report.io_engine}`);
+  setText(byId("device-about"), `${kind}${sizeOf(report)}, ${report.io_engine}`);
   setText(byId("scheduler-now"), inForce(scheduler));
   refresh();
 }
 
+/** Size and flags, each behind a comma; a directory has no size. */
 const sizeOf = ({ size_bytes: bytes, direct }) =>
-  `${size(bytes)}${direct ? ", direct" : ""}`;
+  `${bytes === null ? "" : `, ${size(bytes)}`}${direct ? ", direct" : ""}`;
 
 /** What is in force, in words. */
 function inForce({ algorithm, inserted, params: values }) {
