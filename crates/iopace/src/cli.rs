@@ -36,7 +36,8 @@ pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 
 use crate::output::Format;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -157,6 +158,28 @@ pub enum Shell {
     Fish,
 }
 
+/// The same mistake with a hint, if it is a command that there is only below others.
+pub fn with_hint(mut mistake: clap::Error) -> clap::Error {
+    let unknown = match mistake.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => return mistake,
+    };
+    let program = Cli::command();
+    let has = |command: &&clap::Command| command.find_subcommand(&unknown).is_some();
+    let below = program.get_subcommands().filter(has);
+    let below: Vec<String> =
+        below.map(|command| format!("'iopace {} {unknown}'", command.get_name())).collect();
+    if below.is_empty() || mistake.get(ContextKind::SuggestedSubcommand).is_some() {
+        return mistake;
+    }
+    let hint = format!(
+        "there are {}; 'iopace mount' and 'iopace attach' list what runs",
+        below.join(", ")
+    );
+    mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    mistake
+}
+
 fn schedulers() -> PossibleValuesParser {
     let algorithms = iopace_core::sched::REGISTRY.iter();
     PossibleValuesParser::new(
@@ -220,7 +243,6 @@ fn parse_model_file(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_sound() {
@@ -233,6 +255,36 @@ mod tests {
         let Command::Serve(serve) = cli.command else { panic!("serve") };
         assert_eq!(serve.files, [PathBuf::from("disk.img")]);
         assert!(serve.device.sched.is_none() && !serve.sockets.allow_remote);
+    }
+
+    /// A value that no number is, for each option that takes one: its words are ours.
+    #[test]
+    fn a_number_that_is_none_is_answered_with_what_is_needed() {
+        fn leaves(command: &clap::Command, words: Vec<String>, all: &mut Vec<Vec<String>>) {
+            for option in command.get_arguments().filter(|one| one.get_action().takes_values()) {
+                let Some(name) = option.get_long() else { continue };
+                let mut words = words.clone();
+                words.push(format!("--{name}=x?"));
+                all.push(words);
+            }
+            for below in command.get_subcommands() {
+                let words = words.iter().cloned().chain([below.get_name().into()]);
+                leaves(below, words.collect(), all);
+            }
+        }
+        let mut all = Vec::new();
+        leaves(&Cli::command(), vec!["iopace".into()], &mut all);
+        assert!(all.len() > 100, "{}", all.len());
+        for words in all {
+            let Err(error) = Cli::try_parse_from(&words) else { continue };
+            let text = error.to_string();
+            let is_raw = ["found in string", "invalid float", "invalid socket address"];
+            assert!(!is_raw.iter().any(|raw| text.contains(raw)), "{words:?}: {text}");
+        }
+        let depth = ["iopace", "serve", "--window", "abc"];
+        let text = Cli::try_parse_from(depth).expect_err("refused").to_string();
+        let right = "invalid value 'abc' for '--window <DEPTH>': a whole number from 1 to 1024";
+        assert!(text.contains(right), "{text}");
     }
 
     #[test]

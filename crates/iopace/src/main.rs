@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(told) => return tell(&told),
+        Err(told) => return tell(&cli::with_hint(told)),
     };
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),

@@ -3,6 +3,8 @@
 use iopace_core::time::Nanos;
 use iopace_core::units::{Bytes, SIZE_SUFFIXES};
 pub use iopace_daemon::figures::{percent, reason_word, shell_word, size, time};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 /// Suffixes of times.
 const TIMES: &[(&str, u64)] =
@@ -54,6 +56,34 @@ pub fn parse_setting(text: &str) -> Result<(String, u64), String> {
     })
 }
 
+/// Reads a whole number of that range: with what is expected where the option's own words would
+/// be those of a program.
+pub fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            match (least, *most) {
+                (0, u64::MAX) => "a whole number is needed".into(),
+                (_, u64::MAX) => format!("a whole number from {least} on is needed"),
+                _ => format!("a whole number from {least} to {most} is needed"),
+            }
+        })
+    }
+}
+
+/// Reads an address with its port, as `127.0.0.1:10809`.
+///
+/// # Errors
+/// What would be right.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "a numeric address and a port are needed, as 127.0.0.1:10809 or [::1]:10809".into()
+    })
+}
+
 /// A size in at most five letters, for a table, as `1.9G`; it counts in 1024 and may be entered so
 /// where it is whole.
 pub fn short_size(bytes: u64) -> String {
@@ -95,6 +125,18 @@ mod tests {
         for text in ["wait_ms", "=5", "wait_ms=", "wait_ms=5ms", "wait_ms=-1"] {
             assert!(parse_setting(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn whole_numbers_have_their_range() {
+        let read = |range, text| whole::<u32>(range)(text);
+        assert_eq!((read(1..=9, "9"), read(0..=u64::MAX, "0")), (Ok(9), Ok(0)));
+        let wrong = |range, text| read(range, text).expect_err("refused");
+        for text in ["", "abc", "-1", "1.5", "0", "10", "99999999999999999999"] {
+            assert_eq!(wrong(1..=9, text), "a whole number from 1 to 9 is needed", "{text}");
+        }
+        assert_eq!(wrong(1..=u64::MAX, "x"), "a whole number from 1 on is needed");
+        assert_eq!(wrong(0..=u64::MAX, "4294967296"), "a whole number is needed");
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
     let place = Place::new();
     std::fs::create_dir(place.path("folder")).expect("made");
     place.write("not-a-socket", "precious");
-    let cases: [(&[&str], i32, &str); 20] = [
+    let cases: [(&[&str], i32, &str); 24] = [
         (&["serve"], 2, "there is nothing to serve: name a file"),
         (&["serve", "missing.img"], 1, "missing.img: there is no such file"),
         (&["serve", "folder"], 1, "it is a directory: name an image file in it"),
@@ -62,6 +62,14 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
         (&["group", "move", "/a"], 2, "--export"),
         (&["sched", "insert", "-a", "deadlin"], 2, "'deadline'"),
         (&["sched", "insert", "-a", "rr", "--set", "wait_ms"], 2, "wait_ms=5"),
+        (&["status"], 2, "'iopace sched status'"),
+        (&["list"], 2, "'iopace mount' and 'iopace attach' list what runs"),
+        (
+            &["unmount", "--all", "--wait", "x"],
+            2,
+            "'x' for '--wait <SECONDS>': a whole number from 1",
+        ),
+        (&["group", "move", "--pid", "vi", "/a"], 2, "'vi' for '--pid <PID>': a whole number"),
         (&["sim", "run", "exchange-under-laod"], 2, "the story 'exchange-under-load'?"),
     ];
     for (words, status, text) in cases {

@@ -2,6 +2,7 @@
 
 use super::FormatArgs;
 use super::serve::{DeviceArgs, IoEngine, LogFormat};
+use crate::units;
 use clap::{ArgAction, Args, ValueHint};
 use std::path::PathBuf;
 
@@ -96,6 +97,6 @@ pub struct DetachArgs {
 
     /// Seconds to wait until all is durable
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(value_parser = units::whole::<u64>(1..=86_400))]
     pub wait: u64,
 }

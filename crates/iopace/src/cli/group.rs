@@ -1,6 +1,7 @@
 //! `iopace group` as it is asked for.
 
 use super::FormatArgs;
+use crate::units;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueHint};
 use iopace_core::group::files::FILES;
@@ -188,10 +189,10 @@ pub struct MoveArgs {
     #[arg(long, value_name = "NAME")]
     pub export: Option<String>,
     /// A connection
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub connection: Option<u64>,
     /// A process that uses a mount, by its number in the daemon's eyes
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = units::whole::<u32>(1..=i32::MAX as u64))]
     pub pid: Option<u32>,
     /// The group that is to pay
     pub group: String,

@@ -1,6 +1,7 @@
 //! `iopace recommend` as it is asked for.
 
 use super::group::files;
+use super::serve::{depth, slots};
 use super::{DaemonArgs, TargetArgs, pace_policies, schedulers, window_policies};
 use crate::units;
 use clap::{Args, Subcommand, ValueEnum};
@@ -55,10 +56,10 @@ pub struct RecommendSetArgs {
     #[arg(long, value_name = "POLICY", value_parser = window_policies())]
     pub window_policy: Option<String>,
     /// Most requests at the disk
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = depth())]
     pub window: Option<u32>,
     /// Slots
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = slots())]
     pub nr_requests: Option<u32>,
     /// What clients do while they wait
     #[arg(long, value_enum, default_value = "closed")]

@@ -3,6 +3,7 @@
 use super::OutputArgs;
 use super::sim::schedulers;
 use super::{DiskParser, window_policies};
+use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
 use iopace_sim::inputs::Format;
@@ -31,7 +32,7 @@ pub struct ReplayArgs {
     pub closed: bool,
     /// Most requests outstanding in a closed loop [default: as in the trace where it tells, else 1]
     #[arg(long, value_name = "N", requires = "closed",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(OUTSTANDING_MAX)))]
+          value_parser = units::whole::<u32>(1..=u64::from(OUTSTANDING_MAX)))]
     pub depth: Option<u32>,
     /// Keep the pauses between requests in a closed loop
     #[arg(long, requires = "closed")]

@@ -2,7 +2,6 @@
 
 use super::{DiskParser, pace_policies, schedulers, window_policies};
 use crate::units;
-use clap::builder::RangedI64ValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
 use iopace_core::units::Bytes;
@@ -136,7 +135,7 @@ pub struct SocketArgs {
     pub socket: Option<PathBuf>,
 
     /// TCP address for NBD clients, as 127.0.0.1:10809; with it, a Unix socket only by --socket
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = units::parse_address)]
     pub listen: Vec<SocketAddr>,
 
     /// Directory below which each export is shown as a file, for loop devices
@@ -187,10 +186,10 @@ pub enum LogFormat {
     Json,
 }
 
-pub(super) fn slots() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(i64::from(NR_REQUESTS_MIN)..=i64::from(NR_REQUESTS_MAX))
+pub(super) fn slots() -> impl Fn(&str) -> Result<u32, String> + Clone {
+    units::whole(u64::from(NR_REQUESTS_MIN)..=u64::from(NR_REQUESTS_MAX))
 }
 
-pub(super) fn depth() -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(WINDOW_DEPTH_MAX))
+pub(super) fn depth() -> impl Fn(&str) -> Result<u32, String> + Clone {
+    units::whole(1..=u64::from(WINDOW_DEPTH_MAX))
 }

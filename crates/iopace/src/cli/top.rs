@@ -37,7 +37,7 @@ pub struct TopArgs {
     #[arg(short, long)]
     pub batch: bool,
     /// End after so many reports
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = units::whole::<u64>(1..=u64::MAX))]
     pub count: Option<u64>,
     /// Time between two reports; the daemon makes one each second
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = delay)]

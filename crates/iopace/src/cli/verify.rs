@@ -25,7 +25,8 @@ beside what was achieved. Others who use the device would be held up: they are n
 done without --yes. All that was made for it (connections, a group beside GROUP, scratch files) is
 taken away, after Ctrl-C too.
 
-Exit status: 0 all holds, 1 something does not, 2 something could not be tested, 130 interrupted.";
+Exit status: 0 all holds, 1 something does not or failed, 2 something could not be tested or it was
+wrongly asked, 130 interrupted.";
 
 /// `iopace verify`
 #[derive(Debug, Args)]

@@ -1,8 +1,8 @@
 //! `iopace window` as it is asked for.
 
+use super::serve::depth;
 use super::{TargetArgs, window_policies};
 use clap::{Args, Subcommand};
-use iopace_core::limits::WINDOW_DEPTH_MAX;
 
 const WINDOW_EXAMPLES: &str = "\
 Examples:
@@ -45,8 +45,7 @@ pub struct WindowConfigureArgs {
     #[arg(required_unless_present = "depth")]
     pub policy: Option<String>,
     /// Most requests that the disk may ever hold
-    #[arg(long, value_name = "DEPTH")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(WINDOW_DEPTH_MAX)))]
+    #[arg(long, value_name = "DEPTH", value_parser = depth())]
     pub depth: Option<u32>,
     /// Which device
     #[command(flatten)]

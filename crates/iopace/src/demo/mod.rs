@@ -10,6 +10,7 @@ mod dashboard;
 mod load;
 mod show;
 
+use crate::units;
 use iopace_core::engine::Control;
 use iopace_core::pace;
 use iopace_core::request::Extent;
@@ -50,6 +51,7 @@ pub struct Args {
     pub dashboard: bool,
     /// Port of the dashboard on this machine; 0: any that is free
     #[arg(long, default_value_t = 0, value_name = "PORT", requires = "dashboard")]
+    #[arg(value_parser = units::whole::<u16>(0..=u64::from(u16::MAX)))]
     pub http: u16,
     /// Which program runs beside cvs
     #[arg(long, value_enum, default_value_t = Row::Both)]
@@ -58,7 +60,7 @@ pub struct Args {
     #[arg(long, default_value = "rr", value_name = "NAME")]
     pub sched: String,
     /// Seconds of each measurement without and with the scheduler
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(3..=600))]
+    #[arg(long, default_value_t = 8, value_parser = units::whole::<u64>(3..=600))]
     pub seconds: u64,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Table)]

@@ -16,7 +16,7 @@ pub struct TablesArgs {
     #[arg(value_parser = ["all", "geom", "slots", "pace", "congestion"], default_value = "all")]
     pub table: String,
     /// What the randomness is drawn from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// Simulated length of each run of 'geom', as 60s [default: 60s]; 'slots' has 40 s
     #[arg(long, value_parser = units::parse_time)]
@@ -46,6 +46,7 @@ pub struct ScoreArgs {
     pub disk: Vec<String>,
     /// What the randomness is drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// How to print it; json has the figures of every mix
     #[arg(long, value_enum, default_value_t)]
@@ -66,9 +67,10 @@ pub struct ScoreArgs {
 pub struct FuzzArgs {
     /// The first scenario's number: the same number, the same scenario
     #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// How many scenarios [default: 100, or no bound with --for]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub runs: Option<u64>,
     /// Begin no scenario after so long, as 60s
     #[arg(long = "for", value_name = "TIME", value_parser = units::parse_time)]

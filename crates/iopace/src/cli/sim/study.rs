@@ -2,6 +2,7 @@
 
 use super::TableFormat;
 use crate::cli::FormatArgs;
+use crate::units;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueHint};
 use iopace_sim::starters::{STARTERS, Starter};
@@ -79,11 +80,11 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = paces())]
     pub pace: Vec<String>,
     /// What the randomness is drawn from [default: as the scenario says]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// Run every variant with so many seeds, and print the means
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(value_parser = units::whole::<u64>(1..=1_000))]
     pub seeds: u64,
     /// Where it goes
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "KEY=VALUES")]
     pub set: Vec<String>,
     /// What the randomness is drawn from [default: as the scenario says]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// Where it goes; with --out, points that an earlier run has finished are not run again
     #[command(flatten)]
