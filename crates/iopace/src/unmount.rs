@@ -9,7 +9,7 @@ use iopace_daemon::control::Client;
 use iopace_daemon::fuse::mounting::detach::MountId;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
 use iopace_daemon::fuse::mounting::table::{self, Entry};
-use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, unless_used};
+use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, namespaces, unless_used};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use rustix::process::geteuid;
@@ -21,6 +21,9 @@ use std::time::Duration;
 
 /// How often it is looked whether the daemon has let go.
 const STEP: Duration = Duration::from_millis(50);
+
+/// How long it is waited if nothing is said.
+const WAIT_SECONDS: u64 = 60;
 
 /// Unmounts and waits.
 ///
@@ -36,22 +39,67 @@ pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
     match table::at(&table, &path).filter(|entry| entry.is_ours()) {
         Some(entry) => unmount_seen(entry, args),
         None => match detached(&path) {
-            Some((connection, seen)) => {
-                if args.force {
-                    // The number is free for the next mount as soon as ours is gone.
-                    if let Some(other) = table.iter().find(|one| one.connection() == connection) {
-                        let (shown, other) = (path.display(), other.mountpoint.display());
-                        return Err(Failure::new(format!(
-                            "{shown}: is unmounted already, and its connection is that of \
-                             {other} by now; wait for its daemon without --force"
-                        )));
-                    }
-                    cut(&path, connection)?;
-                }
-                wait(&path, Some(&seen), patience(args))
-            }
+            Some((connection, seen)) => end_unseen(&path, (connection, &seen), args, &table),
             None => Err(Failure::new(none_there(&path, &table))),
         },
+    }
+}
+
+/// A mount that is not seen here, with a daemon that has it in hand still.
+fn end_unseen(
+    path: &Path,
+    (connection, seen): (u32, &Seen),
+    args: &UnmountArgs,
+    table: &[Entry],
+) -> Result<(), Failure> {
+    let (shown, pid) = (path.display(), seen.record.pid);
+    if args.force {
+        // The number is free for the next mount as soon as ours is gone.
+        if let Some(other) = table.iter().find(|one| one.connection() == connection) {
+            let other = other.mountpoint.display();
+            return Err(Failure::new(format!(
+                "{shown}: is unmounted already, and its connection is that of {other} by now; wait \
+                 for its daemon without --force"
+            )));
+        }
+        cut(path, connection)?;
+    } else if let Some(entry) = namespaces::seen_by(pid, connection) {
+        let at = quoted_path(&entry.mountpoint);
+        return Err(Failure::new(format!(
+            "{shown}: is mounted in the mount namespace of its daemon (pid {pid}), not in this \
+             one; unmount it there: 'nsenter -t {pid} -m iopace unmount {at}'"
+        )));
+    } else if args.lazy && args.wait.is_none() {
+        return lives_on(path, Some(seen));
+    } else {
+        let by = namespaces::seen_elsewhere(connection).map_or(String::new(), |pid| {
+            format!(", but for the mount namespace of pid {pid}, which keeps it")
+        });
+        let seconds = patience(args).as_secs();
+        note(format_args!(
+            "{shown}: is out of sight already{by}: waiting for its daemon (pid {pid}), at most \
+             {seconds} s"
+        ));
+    }
+    wait(path, Some(seen), device_of(connection), patience(args))
+}
+
+/// The device number of a connection.
+fn device_of(connection: u32) -> (u32, u32) {
+    (connection >> 20, connection & 0xf_ffff)
+}
+
+/// What was unmounted lazily is served as long as somebody uses it.
+fn lives_on(path: &Path, seen: Option<&Seen>) -> Result<(), Failure> {
+    let shown = path.display();
+    match seen {
+        Some(seen) if seen.is_held() => print(&format!(
+            "{shown}: is out of sight; its daemon (pid {}) serves its users until they have closed \
+             what they have, see 'iopace mount'\n",
+            seen.record.pid
+        )),
+        Some(_) => print(&format!("{shown}: unmounted\n")),
+        None => print(&format!("{shown}: unmounted; its daemon cannot be seen from here\n")),
     }
 }
 
@@ -75,7 +123,7 @@ fn unmount_all(args: &UnmountArgs, table: &[Entry]) -> Result<(), Failure> {
 }
 
 fn patience(args: &UnmountArgs) -> Duration {
-    Duration::from_secs(args.wait)
+    Duration::from_secs(args.wait.unwrap_or(WAIT_SECONDS))
 }
 
 /// A mount that is out of sight already, but still served by its daemon.
@@ -111,10 +159,10 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
     };
     if !matches!(done, Some(Err(UnmountError::Busy))) {
         refused(path, done)?;
-        return wait(path, seen.as_ref(), patience);
+        return wait(path, seen.as_ref(), entry.device, patience);
     }
-    let users = busy::users(entry.device);
-    let named = busy::list(&users);
+    let looked = busy::users(entry.device);
+    let named = looked.named();
     if !args.force && !args.lazy {
         let at = quoted_path(path);
         return Err(Failure::new(format!(
@@ -127,7 +175,7 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
         note(format_args!(
             "warning: {shown} is in use by {named}: unmounted lazily, they go on through it"
         ));
-    } else if !users.is_empty() {
+    } else if !looked.users.is_empty() {
         note(format_args!("warning: {shown} is in use by {named}: cut off"));
     }
     let done = match args.force {
@@ -135,7 +183,10 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
         false => within(true),
     };
     refused(path, done)?;
-    wait(path, seen.as_ref(), patience)
+    match args.lazy && args.wait.is_none() {
+        true => lives_on(path, seen.as_ref()),
+        false => wait(path, seen.as_ref(), entry.device, patience),
+    }
 }
 
 /// Unmounting writes back what was changed through mappings; `None`: it takes too long. Somebody
@@ -175,7 +226,12 @@ fn cut(path: &Path, connection: u32) -> Result<(), Failure> {
 }
 
 /// Waits until the daemon has made everything durable and let go of the directory.
-fn wait(path: &Path, seen: Option<&Seen>, patience: Duration) -> Result<(), Failure> {
+fn wait(
+    path: &Path,
+    seen: Option<&Seen>,
+    device: (u32, u32),
+    patience: Duration,
+) -> Result<(), Failure> {
     let shown = path.display();
     let Some(seen) = seen else {
         return print(&format!("{shown}: unmounted; its daemon cannot be seen from here\n"));
@@ -198,9 +254,14 @@ fn wait(path: &Path, seen: Option<&Seen>, patience: Duration) -> Result<(), Fail
     if shows {
         note_over(format_args!(""));
     }
+    let looked = busy::users(device);
+    let by = match looked.users.is_empty() && looked.is_whole() {
+        true => String::new(),
+        false => format!(" (by {})", looked.named()),
+    };
     Err(Failure::new(format!(
-        "{shown}: unmounted, but its daemon (pid {}) has not let go after {} s: {}; wait on with \
-         the same command, or cut it with 'iopace unmount --force {}'",
+        "{shown}: unmounted, but its daemon (pid {}) has not let go after {} s: {}{by}; wait on \
+         with the same command, or cut it with 'iopace unmount --force {}'",
         seen.record.pid,
         patience.as_secs(),
         progress(&seen.record),

@@ -46,6 +46,53 @@ fn a_mount_in_use_stays_and_its_user_is_named() {
     assert_eq!(fs::read_to_string(bench.path("data/file")).expect("read"), "Content");
 }
 
+/// The command returns, and the daemon goes on for those who use the mount: it is listed.
+#[test]
+fn a_mount_that_is_unmounted_lazily_is_listed_until_its_user_ends() {
+    let Some(bench) = Bench::new() else { return };
+    let pid = bench.mount(&["data", "view"]);
+    let daemon = pid.as_raw_nonzero();
+    let file = File::open(bench.path("view/file")).expect("opened");
+    let ran = bench.run(&["unmount", "--lazy", "view"]);
+    assert_eq!((ran.status, bench.seen()), (Some(0), 0), "{ran:?}");
+    let me = format!("(pid {}: open file)", std::process::id());
+    assert!(ran.error.contains(&me) && ran.error.contains("unmounted lazily"), "{ran:?}");
+    let lives_on = format!("its daemon (pid {daemon}) serves its users until they have closed");
+    assert!(ran.out.contains(&lives_on), "{ran:?}");
+    let list = bench.list();
+    assert_eq!(list.len(), 1, "{list:?}");
+    assert_eq!((&list[0]["state"], &list[0]["pid"]), (&"detached".into(), &daemon.get().into()));
+    // The same again says the same, and whoever waits is told for whom.
+    let again = bench.run(&["unmount", "--lazy", "view"]);
+    assert!(again.status == Some(0) && again.out.contains(&lives_on), "{again:?}");
+    let waited = bench.run(&["unmount", "view", "--wait", "1"]);
+    assert_eq!(waited.status, Some(1), "{waited:?}");
+    assert!(waited.error.contains("is out of sight already"), "{waited:?}");
+    assert!(waited.error.contains(&me), "{waited:?}");
+    drop(file);
+    until("the daemon ends", || is_gone(pid));
+    assert!(bench.list().is_empty());
+}
+
+/// Where the mount is not seen, the command says where it is, and does not wait for its end.
+#[test]
+fn a_mount_of_another_namespace_is_not_taken_for_one_that_ends() {
+    let Some(bench) = Bench::new() else { return };
+    let pid = bench.mount(&["data", "view"]).as_raw_nonzero();
+    let script = "umount -l view; $iopace mount; $iopace unmount view";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).env("iopace", env!("CARGO_BIN_EXE_iopace"));
+    command.current_dir(bench.path("")).env("XDG_RUNTIME_DIR", bench.path(""));
+    let ran = Ran::from(command.stdin(Stdio::null()).output().expect("started"));
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    let view = bench.path("view").display().to_string();
+    let listed = |line: &&str| line.starts_with(&view) && line.contains(" elsewhere ");
+    assert_eq!(ran.out.lines().filter(listed).count(), 1, "{ran:?}");
+    let right = format!("'nsenter -t {pid} -m iopace unmount {view}'");
+    assert!(ran.error.contains(&right), "{ran:?}");
+    assert_eq!((bench.seen(), bench.run(&["unmount", "view"]).status), (1, Some(0)));
+}
+
 /// In a mount namespace of its own: mounts of other tests are not to be unmounted.
 #[test]
 fn all_mounts_are_unmounted_but_those_in_use() {
@@ -89,6 +136,7 @@ fn a_directory_in_use_is_not_mounted_unless_told() {
     let ran = bench.run(&["mount", "data", "--while-in-use"]);
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(ran.error.contains("they go on past iopace"), "{ran:?}");
+    assert!(!ran.error.contains("destroyed"), "{ran:?}");
     assert_eq!(bench.run(&["unmount", "data"]).status, Some(0));
     drop(reader);
     let script = "cd data; $iopace mount . --control ../c.ctl; exit $?";

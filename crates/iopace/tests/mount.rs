@@ -7,6 +7,7 @@ use common::{Ran, umount, until};
 use mounted::{Bench, is_gone};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -50,6 +51,13 @@ fn a_daemon_serves_until_it_is_unmounted() {
     // A daemon that has no processor for a while is silent.
     until("it serves", || bench.list()[0]["state"] == "serving");
     assert_eq!(bench.list()[0]["device"], "data");
+    // A directory has no size.
+    let status = bench.run(&["sched", "status", "data"]);
+    let title = status.out.lines().next().unwrap_or_default();
+    assert!(title.starts_with("data: ") && !title.contains("iB"), "{status:?}");
+    let status = bench.run(&["sched", "status", "data", "--format", "json"]).json();
+    let device = if status.is_array() { &status[0] } else { &status };
+    assert!(device["name"] == "data" && device["size_bytes"].is_null(), "{status}");
     until("it serves in the table as well", || {
         let text = bench.run(&["mount"]).out;
         assert!(text.starts_with("mountpoint "), "{text}");
@@ -63,6 +71,9 @@ fn a_daemon_serves_until_it_is_unmounted() {
     let again = bench.run(&["mount", "data"]);
     assert_eq!(again.status, Some(1));
     assert!(again.error.contains("iopace is mounted there already"), "{again:?}");
+    let again = bench.run(&["mount", "data", "view"]);
+    assert_eq!(again.status, Some(1));
+    assert!(again.error.contains("data: iopace is mounted there already"), "{again:?}");
 
     let ran = bench.run(&["unmount", "data"]);
     assert_eq!((ran.status, ran.error.as_str()), (Some(0), ""), "{ran:?}");
@@ -121,6 +132,32 @@ fn mount_and_fstab_know_it() {
     assert!(ran.error.contains("'none'"), "{ran:?}");
 }
 
+/// The daemon reads `/etc/subuid` for each thread that it starts; the mount over it has none yet,
+/// or none that is free. In a pid namespace of its own: whatever hangs ends with the first process.
+#[test]
+fn a_mount_over_etc_does_not_wait_for_itself() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "set -e; mkdir etc; cp /etc/passwd etc; echo 4242:165536:65536 >etc/subuid
+        mount --bind etc /etc
+        $iopace mount /etc --name e
+        read_all() {
+          all=; for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+            cat /etc/passwd >/dev/null & all=\"$all $!\"; done
+          for one in $all; do wait $one; done; }
+        read_all
+        # What is read anew is read below, too.
+        echo 4242:300000:65536 >>/etc/subuid; mv /etc/subuid /etc/new; mv /etc/new /etc/subuid
+        read_all
+        $iopace unmount /etc; test $(wc -l </etc/subuid) = 2";
+    let mut command = Command::new("timeout");
+    let unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    command.args(["-s", "KILL", "240"]).args(unshare).args(["sh", "-c", script]);
+    command.env("iopace", env!("CARGO_BIN_EXE_iopace")).current_dir(bench.path(""));
+    command.env("XDG_RUNTIME_DIR", bench.path("")).stdin(Stdio::null());
+    let ran = Ran::from(command.output().expect("started"));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+}
+
 #[test]
 fn what_a_killed_daemon_left_is_cleared_away() {
     let Some(bench) = Bench::new() else { return };
@@ -175,6 +212,29 @@ fn signals_end_it_and_leave_no_mount() {
     }
 }
 
+/// Nothing is left of a mount that was given up, or that failed: no log, no daemon.
+#[test]
+fn a_mount_that_comes_to_nothing_leaves_no_log() {
+    let Some(bench) = Bench::new() else { return };
+    let logs = || {
+        let all = fs::read_dir(bench.place.sockets()).into_iter().flatten().flatten();
+        all.filter(|entry| entry.file_name().to_string_lossy().ends_with(".log")).count()
+    };
+    let reader = File::open(bench.path("data/file")).expect("opened");
+    assert_eq!((bench.run(&["mount", "data"]).status, logs()), (Some(1), 0));
+    let mut command = bench.place.command(&["mount", "data", "--wait"]);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("read");
+    assert!(line.contains("waiting for ") && logs() == 1, "{line}");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("signalled");
+    child.wait().expect("waited");
+    until("the log is gone", || logs() == 0);
+    drop(reader);
+    assert_eq!(bench.seen(), 0);
+}
+
 #[test]
 fn what_cannot_be_mounted_is_refused_by_the_command_in_front() {
     let Some(bench) = Bench::new() else { return };
@@ -200,7 +260,10 @@ fn what_cannot_be_mounted_is_refused_by_the_command_in_front() {
     assert_eq!(bench.seen(), 0);
     let _pid = bench.mount(&["data", "view"]);
     let locked = bench.run(&["mount", "data"]);
-    assert!(locked.error.contains("another process has it locked"), "{locked:?}");
+    let at = bench.path("view").display().to_string();
+    let said = format!("iopace has it mounted at {at} already (pid ");
+    assert!(locked.error.contains(&said), "{locked:?}");
+    assert!(locked.error.contains("'iopace unmount "), "{locked:?}");
     let inside = bench.run(&["mount", "view/sub", "--name", "s"]);
     assert_eq!(inside.status, Some(1), "{inside:?}");
     assert_eq!(bench.run(&["unmount", "view"]).status, Some(0));

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::config::DaemonConfig;
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -48,7 +48,10 @@ pub(super) fn claim(
             false => UNKNOWN_PATIENCE,
         };
         let by = holder.map(|(pid, _)| format!(" (pid {pid})")).unwrap_or_default();
-        if clock::elapsed(since) >= patience || is_mounted(path, holder) {
+        if let Some(at) = mounted_at(path, holder) {
+            return Err(MountError::MountedElsewhere(path.to_owned(), at, by));
+        }
+        if clock::elapsed(since) >= patience {
             return Err(MountError::Locked(path.to_owned(), by));
         }
         if !is_told && clock::elapsed(since) >= UNTOLD {
@@ -61,11 +64,12 @@ pub(super) fn claim(
     }
 }
 
-/// Whether the holder of a claim is seen to have the directory mounted: it will not let go soon.
-fn is_mounted(path: &Path, holder: Option<(u32, u32)>) -> bool {
+/// Where the holder of a claim is seen to have the directory mounted: it will not let go soon.
+fn mounted_at(path: &Path, holder: Option<(u32, u32)>) -> Option<PathBuf> {
     let all = ours().unwrap_or_default();
-    all.iter().any(|entry| match holder {
+    let found = all.into_iter().find(|entry| match holder {
         Some((_, connection)) if connection != 0 => entry.connection() == connection,
         _ => entry.source == path,
-    })
+    });
+    found.map(|entry| entry.mountpoint)
 }

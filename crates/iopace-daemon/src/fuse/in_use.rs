@@ -53,16 +53,37 @@ pub(super) fn settle(
             thread::sleep(STEP);
             continue;
         }
-        if !users.is_empty() {
-            let names = busy::list(users);
-            notes.say(&format!("warning: {shown} is in use by {names}: they go on past iopace"));
-        }
-        if !looked.is_whole() {
-            let names = looked.missed();
-            notes.say(&format!("warning: {shown}: it is not known whether it is used by {names}"));
-        }
+        warnings(&looked, &shown.to_string()).iter().for_each(|warning| notes.say(warning));
         return Ok(());
     }
+}
+
+/// What may come of it that a directory is mounted while it is used: those who write can do harm.
+fn warnings(looked: &Looked, shown: &str) -> Vec<String> {
+    let (writers, readers): (Vec<User>, Vec<User>) =
+        looked.users.iter().cloned().partition(User::writes);
+    let harm = "past iopace: a file that programs on both sides write or map, or change without \
+                locks, can be destroyed, a database above all";
+    let mut all = Vec::new();
+    if !writers.is_empty() {
+        let names = busy::list(&writers);
+        all.push(format!(
+            "warning: {shown} is written by {names}, {harm}; end them first, or let \
+                          nobody use their files through the mount"
+        ));
+    }
+    if !looked.is_whole() {
+        let names = looked.missed();
+        all.push(format!(
+            "warning: {shown} may be written by {names}, {harm}: not everything that \
+                          they have open could be looked at in time"
+        ));
+    }
+    if !readers.is_empty() {
+        let names = busy::list(&readers);
+        all.push(format!("warning: {shown} is in use by {names}: they go on past iopace"));
+    }
+    all
 }
 
 /// Looks again when the mount is attached and not served as yet: from here on all who come are
@@ -124,6 +145,25 @@ mod tests {
 
     fn user(pid: u32, one: Use) -> User {
         User { pid, name: "vim".into(), uses: [one].into() }
+    }
+
+    #[test]
+    fn writers_are_warned_of_more_than_readers() {
+        let (reads, writes) = (user(u32::MAX, Use::OpenFile), user(u32::MAX - 1, Use::WriteLock));
+        let missed = Missed { pid: 7, name: "many".into(), reason: "too much" };
+        let looked =
+            Looked { users: vec![reads, writes], missed: vec![missed], ..Looked::default() };
+        let [writer, unseen, reader] = &*warnings(&looked, "/srv") else { panic!("three") };
+        assert!(
+            writer.starts_with("warning: /srv is written by vim (pid 4294967294: write lock),")
+        );
+        assert!(unseen.starts_with("warning: /srv may be written by many (pid 7: too much),"));
+        for warning in [writer, unseen] {
+            assert!(warning.contains("destroyed, a database above all"), "{warning}");
+        }
+        let mild = "warning: /srv is in use by vim (pid 4294967295: open file): they go on past";
+        assert!(reader.starts_with(mild) && !reader.contains("destroyed"), "{reader}");
+        assert!(warnings(&Looked::default(), "/srv").is_empty());
     }
 
     #[test]

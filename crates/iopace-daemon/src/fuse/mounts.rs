@@ -110,6 +110,9 @@ impl Prepared {
         }
         let table = table::read().map_err(MountError::Table)?;
         if let Some(over) = table::covering(&table, &directory).filter(|over| over.is_ours()) {
+            if over.mountpoint == directory {
+                return Err(MountError::Mounted(directory));
+            }
             return Err(MountError::Inside(directory, over.mountpoint.clone()));
         }
         if mountpoint != directory && mountpoint.starts_with(&directory) {

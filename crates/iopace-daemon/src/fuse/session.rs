@@ -233,11 +233,11 @@ impl Session {
         match unless_used(|| self.unmount_within(false, patience)) {
             None | Some(Ok(()) | Err(UnmountError::NotMounted)) => {}
             Some(Err(UnmountError::Busy)) => {
-                let users = busy::users(self.place.device);
-                let names = busy::list(&users);
+                let looked = busy::users(self.place.device);
+                let names = looked.named();
                 let mountpoint = self.place.mountpoint.display();
                 tracing::warn!("{mountpoint} is in use by {names}: unmounted lazily");
-                ended.users = Some(users);
+                ended.users = Some(looked.users);
                 self.unmount_lazily(patience);
             }
             Some(Err(error)) => {

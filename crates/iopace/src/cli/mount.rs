@@ -76,8 +76,8 @@ pub struct MountArgs {
     #[arg(long, requires = "dir")]
     pub while_in_use: bool,
 
-    /// Mount though others write in DIR: they do not see the locks of those who come through the
-    /// mount, which destroys databases
+    /// Mount though others write in DIR: they go on past it. A file that programs on both sides
+    /// write or map, or change without locks, can be destroyed: never with a database
     #[arg(long, requires = "dir")]
     pub while_written: bool,
 
@@ -108,7 +108,8 @@ pub struct MountArgs {
     pub socket: Option<PathBuf>,
 
     /// TCP address for NBD clients of devices in the configuration file
-    #[arg(long, value_name = "ADDR", help_heading = "Sockets", requires = "config")]
+    #[arg(long, value_name = "ADDR", value_parser = units::parse_address)]
+    #[arg(help_heading = "Sockets", requires = "config")]
     pub listen: Vec<SocketAddr>,
 
     /// Control socket for 'iopace sched' [default: iopace.ctl where sockets are made]
@@ -198,7 +199,10 @@ impl MountArgs {
 fn patience(text: &str) -> Result<Duration, String> {
     match text {
         "" => Ok(Duration::MAX),
-        text => text.parse().map(Duration::from_secs).map_err(|_| "not a number of seconds".into()),
+        text => {
+            let seconds = units::whole(0..=u64::MAX)(text).map(Duration::from_secs);
+            seconds.map_err(|_| "a whole number of seconds is needed".into())
+        }
     }
 }
 
@@ -278,7 +282,8 @@ const UNMOUNT_EXAMPLES: &str = "\
 A mount that is in use stays as it is: the processes that use it are named, with their open files,
 mappings, locks or working directories. What a killed daemon left behind is cleared away.
 
-Exit status: 0 everything is durable and the daemon has let go, 1 in use, not yet, or failed.";
+Exit status: 0 everything is durable and the daemon has let go (with --lazy: or it is out of sight),
+1 in use, not yet, or failed, 2 wrongly asked.";
 
 /// `iopace unmount`
 #[derive(Debug, Args)]
@@ -292,7 +297,8 @@ pub struct UnmountArgs {
     #[arg(long, conflicts_with = "dir")]
     pub all: bool,
 
-    /// In use, take it out of sight; it ends when its users have closed what they have
+    /// In use, take it out of sight and return; its daemon ends when its users have closed what
+    /// they have
     #[arg(long, conflicts_with = "force")]
     pub lazy: bool,
 
@@ -300,8 +306,7 @@ pub struct UnmountArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Seconds to wait until all is durable
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub wait: u64,
+    /// Seconds to wait until all is durable [default: 60; with --lazy none while it is in use]
+    #[arg(long, value_name = "SECONDS", value_parser = units::whole::<u64>(1..=86_400))]
+    pub wait: Option<u64>,
 }

@@ -54,9 +54,12 @@ impl Front {
         })
     }
 
-    /// Says why nothing is mounted.
+    /// Says why nothing is mounted. The command in front takes the log away then; where that is
+    /// gone (Ctrl-C), nobody else does.
     pub fn tell(&self, failure: Failure) -> Failure {
-        let _ = say(&format!("F{}{}", failure.status, failure.message));
+        if say(&format!("F{}{}", failure.status, failure.message)).is_err() {
+            let _ = fs::remove_file(&self.log);
+        }
         failure
     }
 
@@ -138,8 +141,10 @@ pub fn start(log: &Path, words: Vec<OsString>) -> Result<String, Failure> {
             .stderr(file)
             .spawn()
     });
-    let mut child =
-        child.map_err(|error| Failure::new(format!("no process for the daemon: {error}")))?;
+    let mut child = child.map_err(|error| {
+        let _ = fs::remove_file(log);
+        Failure::new(format!("no process for the daemon: {error}"))
+    })?;
     let mut said = Vec::new();
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
     while out.fill_buf().is_ok_and(|text| text.first() == Some(&b'N')) {

@@ -5,8 +5,10 @@ use crate::paths::runtime_dirs;
 use comfy_table::Cell;
 use iopace_daemon::control::Client;
 use iopace_daemon::control::api::MountReport;
+use iopace_daemon::fuse::mounting::namespaces;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
 use iopace_daemon::fuse::mounting::table::Entry;
+use iopace_daemon::fuse::record::Record;
 use iopace_daemon::fuse::{mounts, record};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use serde::Serialize;
@@ -51,13 +53,19 @@ impl Counts {
 /// # Errors
 /// The table of mounts cannot be read.
 pub fn run(format: Format) -> Result<(), Failure> {
+    // Before the table is read: one that is mounted in between is not taken for one out of sight.
+    let mut unseen = record::held(&runtime_dirs(None));
     let entries = mounts::ours().map_err(|error| {
         Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
     })?;
+    unseen.retain(|(number, _)| entries.iter().all(|entry| entry.connection() != *number));
     // All at the same time: each may take its time to answer.
     let rows: Vec<Row> = thread::scope(|scope| {
         let asked: Vec<_> = entries.iter().map(|entry| scope.spawn(|| row(entry))).collect();
-        asked.into_iter().filter_map(|one| one.join().ok()).collect()
+        let unseen = unseen.into_iter().map(|(number, seen)| unseen_row(number, seen.record));
+        let unseen: Vec<Row> = unseen.collect();
+        let seen = asked.into_iter().filter_map(|one| one.join().ok());
+        seen.chain(unseen).collect()
     });
     match format {
         Format::Json => print_json(&rows),
@@ -86,6 +94,19 @@ fn row(entry: &Entry) -> Row {
         state,
         report,
     }
+}
+
+/// A mount whose daemon has it in hand, though it is not in our table: it was unmounted, and is
+/// used or made durable still, or it is in another mount namespace.
+fn unseen_row(connection: u32, record: Record) -> Row {
+    let state = match namespaces::seen_by(record.pid, connection) {
+        Some(_) => "elsewhere",
+        None => "detached",
+    };
+    let Record { mountpoint, directory, device, pid, control, log } = record;
+    let report = control.as_deref().and_then(|control| Counts::ask(control, &mountpoint));
+    let (device, pid) = (Some(device), Some(pid));
+    Row { mountpoint, directory, device, pid, control, log, state, report }
 }
 
 fn show(rows: &[Row]) -> String {

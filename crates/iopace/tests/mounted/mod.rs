@@ -44,7 +44,8 @@ impl Bench {
         assert_eq!(ran.status, Some(0), "{ran:?}");
         assert!(ran.out.starts_with("mounted ") && ran.out.contains("\nlog: "), "{ran:?}");
         let list = self.list();
-        let pid = list.last().expect("listed")["pid"].as_i64().expect("a pid");
+        let seen = list.iter().rfind(|row| row["state"] != "detached");
+        let pid = seen.expect("listed")["pid"].as_i64().expect("a pid");
         Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid")
     }
 

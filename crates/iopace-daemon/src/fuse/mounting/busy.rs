@@ -121,12 +121,10 @@ impl Scope for Device {
     }
 }
 
-/// The processes that use the file system with this device number, at most ten of them, as far as
-/// all processes can be looked at in time.
-pub fn users(device: (u32, u32)) -> Vec<User> {
-    let mut users = all(Device(device), BUSY_LOOK_PATIENCE).users;
-    users.truncate(BUSY_SHOWN_MAX);
-    users
+/// The processes that use the file system with this device number, as far as all processes can be
+/// looked at in time.
+pub fn users(device: (u32, u32)) -> Looked {
+    all(Device(device), BUSY_LOOK_PATIENCE)
 }
 
 /// The processes that have this very path open, as a device node; at most ten of them.
@@ -324,12 +322,12 @@ mod tests {
         let directory = device_of(Path::new("/proc"));
         let pid = child.id();
         let seen = fs::read_link(format!("/proc/{pid}/cwd")).is_ok();
-        let found = users(device_of(&std::env::current_dir().expect("there")));
+        let found = users(device_of(&std::env::current_dir().expect("there"))).users;
         child.kill().expect("killed");
         child.wait().expect("waited");
-        assert!(seen && !found.is_empty() && found.len() <= BUSY_SHOWN_MAX, "{found:?}");
+        assert!(seen && !found.is_empty(), "{found:?}");
         assert!(found.iter().all(|user| user.pid != std::process::id()));
-        assert!(users((directory.0, u32::MAX >> 12)).is_empty());
+        assert!(users((directory.0, u32::MAX >> 12)).users.is_empty());
         let uses = BTreeSet::from([Use::WorkingDirectory, Use::OpenFile]);
         let vim = User { pid: 7, name: "vim".into(), uses };
         assert_eq!(vim.to_string(), "vim (pid 7: open file, working directory)");

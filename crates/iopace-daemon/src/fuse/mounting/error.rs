@@ -48,6 +48,13 @@ pub enum MountError {
         at = .0.display()
     )]
     Mounted(PathBuf),
+    /// The directory is mounted at another place.
+    #[error(
+        "{at}: iopace has it mounted at {elsewhere} already{2}; use it there, or end that with \
+         'iopace unmount {elsewhere}'",
+        at = .0.display(), elsewhere = .1.display()
+    )]
+    MountedElsewhere(PathBuf, PathBuf, String),
     /// A mount of ours is there and does not answer.
     #[error(
         "{at}: the iopace mount there does not answer; end it with 'iopace unmount --force {at}'",

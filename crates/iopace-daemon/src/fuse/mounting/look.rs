@@ -6,7 +6,7 @@
 //! while and goes on with what was found, and with the names of those who were not looked at. Time
 //! that the thread stands in line for a processor does not count.
 
-use super::busy::{Scope, User, name_of, uses};
+use super::busy::{self, Scope, User, name_of, uses};
 use super::patience::Patience;
 use crate::limits::{BUSY_FILES_MAX, BUSY_PROCESS_PATIENCE, LOOK_GRACE};
 use std::fmt;
@@ -48,6 +48,17 @@ impl Looked {
     /// Whether everybody was looked at.
     pub fn is_whole(&self) -> bool {
         self.missed.is_empty() && self.unseen_count == 0
+    }
+
+    /// Those that use it for a message, and those that were not looked at: they may too.
+    pub fn named(&self) -> String {
+        match (self.is_whole(), self.users.is_empty()) {
+            (true, _) => busy::list(&self.users),
+            (false, true) => format!("perhaps {}", self.missed()),
+            (false, false) => {
+                format!("{}, and perhaps {}", busy::list(&self.users), self.missed())
+            }
+        }
     }
 
     /// Those that were not looked at, for a message.
@@ -255,6 +266,11 @@ mod tests {
         let missed: Vec<u32> = looked.missed.iter().map(|missed| missed.pid).collect();
         assert_eq!((missed, looked.unseen_count), (vec![many], 0));
         assert!(looked.missed().contains("more open files and mappings than"), "{looked:?}");
+        let named = format!(", and perhaps bash (pid {many}: more open files");
+        assert!(looked.named().contains(&named), "{}", looked.named());
+        let named = Looked { users: Vec::new(), ..looked.clone() }.named();
+        assert!(named.starts_with(&format!("perhaps bash (pid {many}: ")), "{named}");
+        assert_eq!(Looked::default().named(), "a process that cannot be seen from here");
         assert!(Looked::default().is_whole() && !looked.is_whole());
     }
 }

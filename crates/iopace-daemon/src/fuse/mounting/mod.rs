@@ -13,6 +13,7 @@ pub mod detach;
 pub mod error;
 mod helper;
 pub mod look;
+pub mod namespaces;
 mod patience;
 pub mod probe;
 pub(crate) mod region;
