@@ -77,7 +77,7 @@ pub use waiting::{GroupWaits, WaitingNow};
 use accounting::Accounting;
 use memory::Memory;
 
-use crate::admit::{self, Admission};
+use crate::admit;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
@@ -103,7 +103,7 @@ pub struct Engine {
     outputs: VecDeque<Output>,
     table: Table,
     memory: Memory,
-    admit: Box<dyn Admission>,
+    admit: admit::Slots,
     slots: admit::Mode,
     /// When admission has to be asked again, and why it waits.
     admit_again: (Instant, Reason),

@@ -68,6 +68,7 @@ impl GuaranteedSlots {
 }
 
 impl Admission for GuaranteedSlots {
+    #[inline]
     fn enqueue(&mut self, now: Instant, ask: Ask) -> bool {
         if self.tree.taken() < self.nr_requests && self.tree.pass(&ask) {
             return true;
@@ -77,7 +78,7 @@ impl Admission for GuaranteedSlots {
     }
 
     fn admit(&mut self, now: Instant) -> Admit {
-        if self.tree.waiting_count() == 0 {
+        if self.tree.waiting_count == 0 {
             return Admit::Empty;
         }
         self.tree.wake(now);
@@ -95,7 +96,7 @@ impl Admission for GuaranteedSlots {
     }
 
     fn is_closed(&self, now: Instant, group: GroupId, lane: Lane) -> bool {
-        self.tree.is_closed(now, group, lane)
+        self.tree.opens(group, lane) > now
     }
 
     fn buffered(&mut self, now: Instant, group: GroupId, passed: &Buffered) {
@@ -106,6 +107,7 @@ impl Admission for GuaranteedSlots {
         self.tree.forget_buffered(now);
     }
 
+    #[inline]
     fn release(&mut self, now: Instant, group: GroupId, _sync: bool) {
         self.tree.release(now, group, self.tree.taken() >= self.nr_requests);
     }

@@ -12,6 +12,9 @@ use crate::units::Bytes;
 use crate::verdict::Reason;
 use core::fmt;
 use core::num::NonZeroU64;
+use core::ops::{Deref, DerefMut};
+use guaranteed::GuaranteedSlots;
+use plain::PlainSlots;
 
 pub mod guaranteed;
 mod node;
@@ -156,10 +159,59 @@ pub enum Mode {
 
 impl Mode {
     /// Makes it, with so many slots.
-    pub fn build(self, nr_requests: u32) -> Box<dyn Admission> {
+    pub fn build(self, nr_requests: u32) -> Slots {
         match self {
-            Mode::Guaranteed => Box::new(guaranteed::GuaranteedSlots::new(nr_requests)),
-            Mode::Plain => Box::new(plain::PlainSlots::new(nr_requests)),
+            Mode::Guaranteed => Slots::Guaranteed(GuaranteedSlots::new(nr_requests)),
+            Mode::Plain => Slots::Plain(PlainSlots::new(nr_requests)),
+        }
+    }
+}
+
+/// One of them: the two calls that every request makes are known when this is compiled.
+#[derive(Debug)]
+pub enum Slots {
+    /// See [`Mode::Guaranteed`].
+    Guaranteed(GuaranteedSlots),
+    /// See [`Mode::Plain`].
+    Plain(PlainSlots),
+}
+
+impl Slots {
+    /// As [`Admission::enqueue`].
+    #[inline]
+    pub fn enqueue(&mut self, now: Instant, ask: Ask) -> bool {
+        match self {
+            Slots::Guaranteed(slots) => slots.enqueue(now, ask),
+            Slots::Plain(slots) => slots.enqueue(now, ask),
+        }
+    }
+
+    /// As [`Admission::release`].
+    #[inline]
+    pub fn release(&mut self, now: Instant, group: GroupId, sync: bool) {
+        match self {
+            Slots::Guaranteed(slots) => slots.release(now, group, sync),
+            Slots::Plain(slots) => slots.release(now, group, sync),
+        }
+    }
+}
+
+impl Deref for Slots {
+    type Target = dyn Admission;
+
+    fn deref(&self) -> &(dyn Admission + 'static) {
+        match self {
+            Slots::Guaranteed(slots) => slots,
+            Slots::Plain(slots) => slots,
+        }
+    }
+}
+
+impl DerefMut for Slots {
+    fn deref_mut(&mut self) -> &mut (dyn Admission + 'static) {
+        match self {
+            Slots::Guaranteed(slots) => slots,
+            Slots::Plain(slots) => slots,
         }
     }
 }

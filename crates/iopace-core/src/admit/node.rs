@@ -88,27 +88,69 @@ impl Line {
     }
 }
 
-/// A group on this device.
-#[derive(Debug, Default)]
-pub(super) struct Node {
+/// What every request of a group, and of those below it, reads and writes: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Row {
     pub(super) parent: u32,
-    pub(super) settings: Settings,
-    pub(super) limits: Vec<Rate>,
-    pub(super) guarantees: Vec<Rate>,
-    /// Its own requests that wait, in arrival order.
-    pub(super) lines: [Line; Lane::ALL.len()],
     /// Slots of its own requests, and with all below it.
     pub(super) own_taken: u32,
     pub(super) taken: u32,
-    /// When it last came to have room after it had none: under its cap, or as the device.
-    pub(super) short_until: Instant,
-    /// Cap while somebody else's latency target is missed.
-    pub(super) narrowed: Option<u32>,
+    /// Most slots.
+    pub(super) cap: u32,
+    /// The same where no rate is metered; else zero: nobody passes it by the short way.
+    pub(super) free_cap: u32,
+    pub(super) weight: Weight,
     /// Bytes admitted by weight: of its own requests, and as a child of its parent.
     pub(super) own_service: u64,
     pub(super) service: u64,
     /// As a parent: the service at which its last child was chosen; newcomers begin there.
     pub(super) floor: u64,
+    /// When it last came to have room after it had none: under its cap, or as the device.
+    pub(super) short_until: Instant,
+}
+
+impl Row {
+    /// A place without a group: nobody passes it.
+    pub(super) const VACANT: Row = Row {
+        parent: 0,
+        own_taken: 0,
+        taken: 0,
+        cap: 0,
+        free_cap: 0,
+        weight: Weight::DEFAULT,
+        own_service: 0,
+        service: 0,
+        floor: 0,
+        short_until: Instant::ZERO,
+    };
+
+    /// Charges a request to the group's own account, beside the accounts of the groups below.
+    pub(super) fn charge_own(&mut self, ask: &Ask) {
+        self.floor = self.own_service.max(self.floor);
+        self.own_service = self.floor.saturating_add(cost(ask, Weight::DEFAULT));
+        self.own_taken += 1;
+    }
+
+    /// Charges a request to the group as a child of one with that floor, which goes up.
+    pub(super) fn charge(&mut self, ask: &Ask, floor: u64) -> u64 {
+        let begin = self.service.max(floor);
+        self.service = begin.saturating_add(cost(ask, self.weight));
+        self.taken += 1;
+        begin
+    }
+}
+
+/// A group on this device: what is needed once something waits.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) settings: Settings,
+    pub(super) limits: Vec<Rate>,
+    pub(super) guarantees: Vec<Rate>,
+    /// Its own requests that wait, in arrival order.
+    pub(super) lines: [Line; Lane::ALL.len()],
+    /// Cap while somebody else's latency target is missed.
+    pub(super) narrowed: Option<u32>,
     /// Children that could be served now; its own index stands for its own requests.
     pub(super) ready: [BTreeSet<Key>; Lane::ALL.len()],
     pub(super) own_listed: [Option<Key>; Lane::ALL.len()],
@@ -119,9 +161,13 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn cap(&self) -> u32 {
+    /// Puts what follows from its settings and limits into its row.
+    pub(super) fn tell(&self, row: &mut Row) {
         let narrowed = self.narrowed.unwrap_or(u32::MAX);
-        self.settings.slots.max.unwrap_or(u32::MAX).min(narrowed)
+        row.cap = self.settings.slots.max.unwrap_or(u32::MAX).min(narrowed);
+        let is_metered = !(self.limits.is_empty() && self.guarantees.is_empty());
+        row.free_cap = if is_metered { 0 } else { row.cap };
+        row.weight = self.settings.weight;
     }
 
     /// When its limits are open for the lane.
@@ -136,9 +182,9 @@ impl Node {
         rates.map(Rate::opens).min().unwrap_or(Instant::NEVER)
     }
 
-    pub(super) fn own_key(&self, lane: Lane, index: u32) -> Option<Key> {
-        let service = self.own_service.max(self.floor);
-        let usage = usage(self.own_taken, Weight::DEFAULT);
+    pub(super) fn own_key(&self, row: &Row, lane: Lane, index: u32) -> Option<Key> {
+        let service = row.own_service.max(row.floor);
+        let usage = usage(row.own_taken, Weight::DEFAULT);
         let waits = self.lines[lane as usize].len() > 0;
         waits.then_some(Key { rank: 1, usage, service, index })
     }
@@ -147,14 +193,14 @@ impl Node {
     pub(super) fn key(
         &mut self,
         now: Instant,
+        row: &Row,
         lane: Lane,
-        floor: u64,
-        index: u32,
+        (floor, index): (u64, u32),
     ) -> (Option<Key>, Option<Instant>) {
         let Some(first) = self.ready[lane as usize].first() else {
             return (None, None);
         };
-        if self.taken >= self.cap() {
+        if row.taken >= row.cap {
             return (None, None);
         }
         let mut rank = first.rank;
@@ -165,15 +211,15 @@ impl Node {
         }
         let owed = self.owed(lane);
         let mut again = None;
-        if owed <= now || self.taken < self.settings.slots.guaranteed {
+        if owed <= now || row.taken < self.settings.slots.guaranteed {
             rank = 0;
         } else if !owed.is_never() {
             let owing = self.guarantees.iter_mut().filter(|rate| rate.counts(lane));
             owing.for_each(Rate::wait);
             again = Some(owed);
         }
-        let service = self.service.max(floor);
-        let usage = usage(self.taken, self.settings.weight);
+        let service = row.service.max(floor);
+        let usage = usage(row.taken, row.weight);
         (Some(Key { rank, usage, service, index }), again)
     }
 }

@@ -23,7 +23,7 @@ impl Tree {
                 rate.buffered(now, total, (passed.dirty.get(), iops_size));
                 is_charged = true;
             }
-            index = node.parent;
+            index = self.parent(index);
         }
         if is_charged && self.waiting_count > 0 {
             self.refresh_up(now, place(id));

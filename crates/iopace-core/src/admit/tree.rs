@@ -5,11 +5,11 @@
 //! reached and its limits are open. So the next request is found by walking down the first entries,
 //! and every change costs the walk up: O(depth x log siblings).
 
-use super::node::{Key, Line, Node, cost};
+use super::node::{Key, Line, Node, Row};
 use super::total::totals;
 use super::{Ask, GroupSlots};
+use crate::group::Settings;
 use crate::group::rates::{Rate, Total, guarantee_rates, limit_rates, set_rates};
-use crate::group::{Settings, Weight};
 use crate::request::{GroupId, Lane};
 use crate::time::{Instant, Nanos};
 use std::collections::BTreeSet;
@@ -34,6 +34,8 @@ pub(super) struct Taken {
 /// All groups of a device.
 #[derive(Debug)]
 pub(super) struct Tree {
+    /// By place, as `nodes`; [`Row::VACANT`] where there is no group.
+    rows: Vec<Row>,
     pub(super) nodes: Vec<Option<Box<Node>>>,
     /// When which node has to be looked at again.
     alarms: BTreeSet<(Instant, u32)>,
@@ -44,8 +46,8 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        let (nodes, alarms) = (Vec::new(), BTreeSet::new());
-        let mut tree = Tree { nodes, alarms, waiting_count: 0, totals_count: 0 };
+        let (rows, nodes, alarms) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut tree = Tree { rows, nodes, alarms, waiting_count: 0, totals_count: 0 };
         tree.ensure(ROOT);
         tree.ensure(0);
         tree
@@ -55,39 +57,64 @@ impl Tree {
         self.nodes[index as usize].as_mut().expect("a group that is used exists")
     }
 
+    fn row(&mut self, index: u32) -> &mut Row {
+        &mut self.rows[index as usize]
+    }
+
+    pub(super) fn parent(&self, index: u32) -> u32 {
+        self.rows[index as usize].parent
+    }
+
     /// A group that nobody told us of is a child of the root group with default settings.
+    #[inline]
     pub(super) fn ensure(&mut self, index: u32) {
-        let at = index as usize;
-        if self.nodes.get(at).is_some_and(Option::is_some) {
-            return;
+        if !self.nodes.get(index as usize).is_some_and(Option::is_some) {
+            self.make(index);
         }
+    }
+
+    #[cold]
+    fn make(&mut self, index: u32) {
+        let at = index as usize;
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, || None);
+            self.rows.resize(at + 1, Row::VACANT);
         }
-        let parent = if index <= ROOT { 0 } else { ROOT };
-        self.nodes[at].get_or_insert_with(|| Box::new(Node { parent, ..Node::default() }));
+        self.rows[at].parent = if index <= ROOT { 0 } else { ROOT };
+        self.nodes[at] = Some(Box::default());
+        self.tell(index);
+    }
+
+    /// Puts what follows from the settings of a group into its row.
+    fn tell(&mut self, index: u32) {
+        if let Some(node) = &self.nodes[index as usize] {
+            node.tell(&mut self.rows[index as usize]);
+        }
     }
 
     pub(super) fn set(&mut self, now: Instant, id: GroupId, parent: GroupId, new: &Settings) {
         self.ensure(place(parent));
         self.ensure(place(id));
-        let node = self.node(place(id));
         if id != GroupId::ROOT {
-            debug_assert!(node.taken == 0 || node.parent == place(parent), "groups do not move");
-            node.parent = place(parent);
+            let row = self.row(place(id));
+            debug_assert!(row.taken == 0 || row.parent == place(parent), "groups do not move");
+            row.parent = place(parent);
         }
+        let node = self.node(place(id));
         let before = totals(&node.limits);
         set_rates(now, &mut node.limits, limit_rates(now, &new.max));
         let after = totals(&node.limits);
         set_rates(now, &mut node.guarantees, guarantee_rates(now, &new.min));
         node.settings = *new;
         self.totals_count = self.totals_count + after - before;
+        self.tell(place(id));
         self.refresh_up(now, place(id));
     }
 
     pub(super) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>) {
         self.ensure(place(id));
         self.node(place(id)).narrowed = cap;
+        self.tell(place(id));
         self.refresh_up(now, place(id));
     }
 
@@ -95,22 +122,20 @@ impl Tree {
         let Some(node) = self.nodes.get_mut(place(id) as usize).and_then(Option::take) else {
             return;
         };
-        assert_eq!(node.taken, 0, "a group with requests was removed");
+        let row = std::mem::replace(self.row(place(id)), Row::VACANT);
+        assert_eq!(row.taken, 0, "a group with requests was removed");
         self.totals_count -= totals(&node.limits);
         if let Some(at) = node.alarm {
             self.alarms.remove(&(at, place(id)));
         }
         while self.nodes.last().is_some_and(Option::is_none) {
             self.nodes.pop();
+            self.rows.pop();
         }
     }
 
-    pub(super) fn waiting_count(&self) -> usize {
-        self.waiting_count
-    }
-
     pub(super) fn taken(&self) -> u32 {
-        self.nodes[0].as_ref().expect("the device stays").taken
+        self.rows[0].taken
     }
 
     pub(super) fn group(&self, id: GroupId) -> GroupSlots {
@@ -119,7 +144,7 @@ impl Tree {
         };
         let waiting = node.lines.iter().map(Line::len).sum::<usize>();
         let waiting_count = u32::try_from(waiting).unwrap_or(u32::MAX);
-        GroupSlots { taken_count: node.taken, waiting_count }
+        GroupSlots { taken_count: self.rows[place(id) as usize].taken, waiting_count }
     }
 
     pub(super) fn enqueue(&mut self, now: Instant, ask: Ask) {
@@ -134,6 +159,7 @@ impl Tree {
 
     /// Charges a request of a group that nothing can hold up, as long as nobody waits: the short
     /// way for a device with slots to spare. False if it has to ask like everybody.
+    #[inline]
     pub(super) fn pass(&mut self, ask: &Ask) -> bool {
         if self.waiting_count > 0 {
             return false;
@@ -141,58 +167,29 @@ impl Tree {
         self.ensure(place(ask.group));
         let mut index = place(ask.group);
         while index != 0 {
-            let node = self.node(index);
-            let is_metered = !(node.limits.is_empty() && node.guarantees.is_empty());
-            if is_metered || node.taken >= node.cap() {
+            let row = &self.rows[index as usize];
+            if row.taken >= row.free_cap {
                 return false;
             }
-            index = node.parent;
+            index = row.parent;
         }
-        self.charge_own(ask);
+        self.row(place(ask.group)).charge_own(ask);
         index = place(ask.group);
         while index != 0 {
             index = self.charge(ask, index);
         }
-        self.node(0).taken += 1;
+        self.rows[0].taken += 1;
         true
     }
 
-    /// Charges a request to its group's own account, beside the accounts of the groups below.
-    fn charge_own(&mut self, ask: &Ask) {
-        let node = self.node(place(ask.group));
-        let begin = node.own_service.max(node.floor);
-        node.floor = begin;
-        node.own_service = begin.saturating_add(cost(ask, Weight::DEFAULT));
-        node.own_taken += 1;
-    }
-
     /// Charges a request to a group as a child of its parent, which is returned.
+    #[inline]
     fn charge(&mut self, ask: &Ask, index: u32) -> u32 {
-        let parent = self.node(index).parent;
-        let [Some(node), Some(above)] = self
-            .nodes
-            .get_disjoint_mut([index as usize, parent as usize])
-            .expect("no group is its own parent")
-        else {
-            unreachable!("a group that is used exists, and its parent");
-        };
-        node.taken += 1;
-        let begin = node.service.max(above.floor);
-        node.service = begin.saturating_add(cost(ask, node.settings.weight));
-        above.floor = begin;
+        let parent = self.parent(index);
+        let floor = self.row(parent).floor;
+        let floor = self.row(index).charge(ask, floor);
+        self.row(parent).floor = floor;
         parent
-    }
-
-    /// Whether a limit on the way up is used up for the moment.
-    pub(super) fn is_closed(&self, now: Instant, id: GroupId, lane: Lane) -> bool {
-        let mut index = place(id);
-        while let Some(Some(node)) = self.nodes.get(index as usize).filter(|_| index != 0) {
-            if node.opens(lane) > now {
-                return true;
-            }
-            index = node.parent;
-        }
-        false
     }
 
     /// The next instant at which somebody may go on by time alone.
@@ -218,7 +215,7 @@ impl Tree {
         while index != 0 {
             let Some(Some(node)) = self.nodes.get(index as usize) else { break };
             opens = opens.max(node.opens(lane));
-            index = node.parent;
+            index = self.parent(index);
         }
         opens
     }
@@ -237,7 +234,7 @@ impl Tree {
         let way = (self.opens(GroupId(index - ROOT), lane), self.short_until(index));
         let line = &mut self.node(index).lines[lane as usize];
         let (ask, unpaid) = line.pop(now, way).expect("its own requests are ready");
-        self.charge_own(&ask);
+        self.row(index).charge_own(&ask);
         let (mut reserved, mut totals, bytes) = (false, Vec::new(), ask.bytes.get());
         while index != 0 {
             let node = self.node(index);
@@ -260,41 +257,41 @@ impl Tree {
             }
             index = self.charge(&ask, index);
         }
-        self.node(0).taken += 1;
+        self.rows[0].taken += 1;
         self.refresh_up(now, place(ask.group));
         Some(Taken { ask, reserved, budget: unpaid, totals })
     }
 
     /// When slots were missing last for a group, its own or those of one above.
     fn short_until(&self, mut index: u32) -> Instant {
-        let mut short = Instant::ZERO;
-        while let Some(Some(node)) = self.nodes.get(index as usize) {
-            short = short.max(node.short_until);
-            if index == 0 {
-                break;
-            }
-            index = node.parent;
+        let mut short = self.rows[0].short_until;
+        while let Some(row) = self.rows.get(index as usize).filter(|_| index != 0) {
+            short = short.max(row.short_until);
+            index = row.parent;
         }
         short
     }
 
     /// A slot comes back; `is_full`: the device had no other.
+    #[inline]
     pub(super) fn release(&mut self, now: Instant, id: GroupId, is_full: bool) {
-        let node = self.node(place(id));
-        assert!(node.own_taken > 0, "a slot was given back that nobody took");
-        node.own_taken -= 1;
         let mut index = place(id);
-        loop {
-            let node = self.node(index);
-            if node.taken >= node.cap() || (index == 0 && is_full) {
-                node.short_until = now;
+        let row = self.row(index);
+        assert!(row.own_taken > 0, "a slot was given back that nobody took");
+        row.own_taken -= 1;
+        while index != 0 {
+            let row = self.row(index);
+            if row.taken >= row.cap {
+                row.short_until = now;
             }
-            node.taken -= 1;
-            if index == 0 {
-                break;
-            }
-            index = node.parent;
+            row.taken -= 1;
+            index = row.parent;
         }
+        let device = self.row(0);
+        if is_full {
+            device.short_until = now;
+        }
+        device.taken -= 1;
         if self.waiting_count > 0 {
             self.refresh_up(now, place(id));
         }
@@ -321,11 +318,6 @@ impl Tree {
         }
     }
 
-    fn parent_floor(&mut self, index: u32) -> u64 {
-        let parent = self.node(index).parent;
-        self.node(parent).floor
-    }
-
     /// Puts a node and its ancestors into their right places.
     pub(super) fn refresh_up(&mut self, now: Instant, mut index: u32) {
         loop {
@@ -334,24 +326,26 @@ impl Tree {
                 return;
             }
             self.refresh_in_parent(now, index);
-            index = self.node(index).parent;
+            index = self.parent(index);
         }
     }
 
     fn refresh_own(&mut self, index: u32) {
+        let row = self.rows[index as usize];
         let node = self.node(index);
         for lane in Lane::ALL {
-            let key = node.own_key(lane, index);
+            let key = node.own_key(&row, lane, index);
             relist(&mut node.ready[lane as usize], &mut node.own_listed[lane as usize], key);
         }
     }
 
     fn refresh_in_parent(&mut self, now: Instant, index: u32) {
-        let floor = self.parent_floor(index);
+        let row = self.rows[index as usize];
+        let floor = self.row(row.parent).floor;
         let node = self.node(index);
         let (mut keys, mut alarm) = ([None; Lane::ALL.len()], None::<Instant>);
         for lane in Lane::ALL {
-            let (key, again) = node.key(now, lane, floor, index);
+            let (key, again) = node.key(now, &row, lane, (floor, index));
             keys[lane as usize] = key;
             alarm = match (alarm, again) {
                 (Some(at), Some(again)) => Some(at.min(again)),
@@ -359,11 +353,11 @@ impl Tree {
             };
         }
         let mut listed = node.listed;
-        let (parent, old_alarm) = (node.parent, node.alarm);
+        let old_alarm = node.alarm;
         node.alarm = alarm;
         if listed != keys {
             node.listed = keys;
-            let parent = self.node(parent);
+            let parent = self.node(row.parent);
             for lane in Lane::ALL {
                 let place = lane as usize;
                 relist(&mut parent.ready[place], &mut listed[place], keys[place]);
