@@ -10,6 +10,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
 use support::{Running, emulated};
 
 fn start_error(backend: Backend, change: impl FnOnce(&mut DaemonConfig)) -> String {
@@ -293,4 +295,34 @@ fn a_failed_write_back_is_told_to_every_client_once() {
     }
     let late = fs::File::options().write(true).open(&image).expect("opens");
     late.sync_all().expect("nothing has failed since");
+}
+
+/// Durable writes that fail at the same time: the kernel tells each open file once of all of them.
+#[test]
+fn each_durable_write_that_fails_is_told() {
+    let Some(disk) = Small::mount().and_then(Loop::over) else { return };
+    let running = Running::start(path(Path::new(&disk.path)), |_| {});
+    let mut clients: Vec<_> = (0..4).map(|_| running.client()).collect();
+    // The disk is full from here on, but for what the file system needs for itself.
+    let mut offset = 0;
+    while clients[0].write(offset, &[3; 65_536], true).is_ok() {
+        offset += 65_536;
+    }
+    let areas = (offset + 65_536..16 << 20).step_by(65_536).collect::<Vec<u64>>();
+    let (begin, done) = (std::sync::Barrier::new(clients.len()), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let (areas, begin, done) = (&areas, &begin, &done);
+            scope.spawn(move || {
+                for area in areas.chunks_exact(4) {
+                    begin.wait();
+                    done.fetch_add(
+                        client.write(area[number], &[4; 65_536], true).is_ok().into(),
+                        SeqCst,
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(done.into_inner(), 0, "of {} writes to a full disk", areas.len());
 }

@@ -1,4 +1,5 @@
-//! Runs all workloads and prints a table: `iopace-powercut [short|long] [SEED [OPERATIONS]]`.
+//! Runs workloads and prints a table: `iopace-powercut [short|long|random] [SEED [OPERATIONS]]`.
+//! `long` is all of them but random load, `random` is that alone, and `short` some of all.
 //!
 //! `iopace-powercut replay LOG DISK ENTRIES BYTES MARK` replays a log of dm-log-writes from a place
 //! to a mark and prints that place.
@@ -21,7 +22,7 @@ use std::thread;
 struct Size {
     /// Operations of the longest workloads.
     operations: usize,
-    /// Requests of each random load, and how often each way is tried.
+    /// Requests of a random load, and the least number of cuts of each way.
     requests: (u64, u64),
     /// Writes that another client flushes.
     crossed: u64,
@@ -30,7 +31,9 @@ struct Size {
 }
 
 const SHORT: Size = Size { operations: 1, requests: (280, 1), crossed: 20, program: (12, 25) };
-const LONG: Size = Size { operations: 3, requests: (2500, 5), crossed: 2500, program: (60, 300) };
+const LONG: Size = Size { operations: 3, requests: (0, 0), crossed: 0, program: (60, 300) };
+const RANDOM: Size =
+    Size { operations: 0, requests: (2500, 10_000), crossed: 2500, program: (0, 0) };
 
 fn main() -> ExitCode {
     let all: Vec<String> = std::env::args().skip(1).collect();
@@ -51,9 +54,10 @@ fn main() -> ExitCode {
     let mut arguments = all.into_iter();
     let mut size = match arguments.next().as_deref() {
         Some("long") => LONG,
+        Some("random") => RANDOM,
         Some("short") | None => SHORT,
         Some(other) => {
-            eprintln!("`{other}` is neither `short` nor `long`");
+            eprintln!("`{other}` is none of `short`, `long` and `random`");
             return ExitCode::from(2);
         }
     };
@@ -116,9 +120,10 @@ fn loads(size: &Size, seed: u64, row: &mut impl FnMut(&str, Report)) -> io::Resu
             continue;
         }
         for disorder in [Disorder::Quiet(Broken::Nothing), Disorder::Errors] {
-            let mut all = Report::default();
-            for turn in 0..size.requests.1 {
-                all += load::run(way, size.requests.0, disorder, seed + turn)?;
+            let (mut all, mut seed) = (Report::default(), seed);
+            while all.cuts < size.requests.1 {
+                all += load::run(way, size.requests.0, disorder, seed)?;
+                seed += 1;
             }
             let name = match disorder {
                 Disorder::Errors => format!("the same with {} errors, {way}", all.errors),
@@ -146,8 +151,10 @@ fn run(size: &Size, seed: u64) -> io::Result<Report> {
             row(&format!("mounted {over:?}, {operations} operations"), report);
         }
     }
-    loads(size, seed, &mut row)?;
-    for over in WAYS {
+    if size.requests.0 > 0 {
+        loads(size, seed, &mut row)?;
+    }
+    for over in WAYS.into_iter().filter(|_| size.program.0 > 0) {
         let report = programs::records(over, size.program.0 * 4, seed)?;
         row(&format!("log of records, mounted {over:?}"), report);
         for program in Program::ALL {

@@ -15,6 +15,7 @@ use super::portion::Portion;
 use super::{Allocation, Device, DeviceInfo, DeviceStatus, Look, MemoryUse, thresholds};
 use crate::config::{DeviceConfig, IoEngineChoice};
 use crate::daemon::StartError;
+use crate::io::durable::{self, DurableFiles};
 use crate::io::file::File;
 use crate::io::pool::Pool;
 use crate::io::target::{Places, Target};
@@ -61,6 +62,8 @@ pub struct FileDevice {
     disk: Disk,
     core: Core,
     limited: Limited,
+    /// For durable requests on its own file.
+    durable: DurableFiles,
     /// Where dirty memory lies, if it is that of many files.
     places: Option<Arc<dyn Places>>,
     /// For writes into the page cache that had to wait.
@@ -156,6 +159,7 @@ impl FileDevice {
                 core: Core::new(config.name.clone(), engine, Arc::clone(timers), timed),
                 file: Arc::clone(&file),
                 disk,
+                durable: DurableFiles::default(),
                 places,
                 limited: Limited::default(),
                 writers,
@@ -217,7 +221,11 @@ impl FileDevice {
             let key = tag.0 as usize;
             let places = self.places.as_ref().filter(|_| write_back);
             let target = places.map_or(target, |places| Some(places.target(extent)));
-            requests.push(IoRequest { id, key, op, extent, fua, write_back, target, buffer });
+            let mut request = IoRequest { id, key, op, extent, fua, write_back, target, buffer };
+            if !self.info.direct {
+                self.durable.lend((&self.info.name, &self.file), &mut request);
+            }
+            requests.push(request);
         }
         if may_block && requests.len() == 1 && is_transfer(&requests[0]) && self.may_wait() {
             let request = requests.pop().expect("there is one");
@@ -318,23 +326,7 @@ impl Device for FileDevice {
         if self.info.read_only || self.places.is_some() {
             return None;
         }
-        match self.file.once_more() {
-            Ok(file) => {
-                let mut target = Target::new(Arc::new(file), 0);
-                target.data_only = true;
-                Some(target)
-            }
-            Err(error) => {
-                let device = &self.info.name;
-                tracing::warn!(
-                    device,
-                    %error,
-                    "cannot be opened once more: of a failed write-back, only the first client \
-                     that flushes is told"
-                );
-                None
-            }
-        }
+        durable::for_flushes((&self.info.name, &self.file))
     }
 
     fn void(&self, extent: Extent) {
@@ -390,6 +382,7 @@ impl Device for FileDevice {
 
 impl Completions for FileDevice {
     fn completed(&self, done: &mut Vec<IoDone>) {
+        done.iter_mut().for_each(|done| self.durable.take_back(done));
         let mut drained = Drained::default();
         self.core.completed(done, &mut drained);
         self.carry_out(drained, Caller::Busy);

@@ -14,6 +14,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 mod cached;
+pub(crate) mod durable;
 pub mod file;
 pub(crate) mod leaving;
 pub(crate) mod lock;

@@ -35,6 +35,8 @@ pub struct Target {
     pub(crate) is_written: bool,
     /// Of a read: the same file, to be read past the page cache if nothing of it is there.
     pub(crate) past_cache: Option<Arc<PastCache>>,
+    /// Of a durable request: the file is lent for it (`durable.rs`), after so many failures.
+    pub(crate) lent: Option<u64>,
     /// Where the file is dirty; it stays known as long as a request is on its way there.
     pub(crate) region: Option<Arc<Region>>,
 }
@@ -52,6 +54,7 @@ impl Target {
             source: None,
             is_written: false,
             past_cache: None,
+            lent: None,
             region: None,
         }
     }
