@@ -266,10 +266,11 @@ mod tests {
         let missed: Vec<u32> = looked.missed.iter().map(|missed| missed.pid).collect();
         assert_eq!((missed, looked.unseen_count), (vec![many], 0));
         assert!(looked.missed().contains("more open files and mappings than"), "{looked:?}");
-        let named = format!(", and perhaps bash (pid {many}: more open files");
-        assert!(looked.named().contains(&named), "{}", looked.named());
+        // A shell that becomes another program has either name.
+        let (named, too_many) = (looked.named(), format!("(pid {many}: more open files"));
+        assert!(named.contains(", and perhaps ") && named.contains(&too_many), "{named}");
         let named = Looked { users: Vec::new(), ..looked.clone() }.named();
-        assert!(named.starts_with(&format!("perhaps bash (pid {many}: ")), "{named}");
+        assert!(named.starts_with("perhaps ") && named.contains(&too_many), "{named}");
         assert_eq!(Looked::default().named(), "a process that cannot be seen from here");
         assert!(Looked::default().is_whole() && !looked.is_whole());
     }
