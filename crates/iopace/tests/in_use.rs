@@ -79,7 +79,7 @@ fn a_mount_that_is_unmounted_lazily_is_listed_until_its_user_ends() {
 fn a_mount_of_another_namespace_is_not_taken_for_one_that_ends() {
     let Some(bench) = Bench::new() else { return };
     let pid = bench.mount(&["data", "view"]).as_raw_nonzero();
-    let script = "umount -l view; $iopace mount; $iopace unmount view";
+    let script = "umount -a -l -t fuse.iopace; $iopace mount; $iopace unmount view";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).env("iopace", env!("CARGO_BIN_EXE_iopace"));
     command.current_dir(bench.path("")).env("XDG_RUNTIME_DIR", bench.path(""));

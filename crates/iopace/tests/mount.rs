@@ -137,7 +137,8 @@ fn mount_and_fstab_know_it() {
 #[test]
 fn a_mount_over_etc_does_not_wait_for_itself() {
     let Some(bench) = Bench::new() else { return };
-    let script = "set -e; mkdir etc; cp /etc/passwd etc; echo 4242:165536:65536 >etc/subuid
+    let script = "umount -a -l -t fuse.iopace
+        set -e; mkdir etc; cp /etc/passwd etc; echo 4242:165536:65536 >etc/subuid
         mount --bind etc /etc
         $iopace mount /etc --name e
         read_all() {

@@ -15,7 +15,7 @@ use std::time::Duration;
 const HANG: Duration = Duration::from_secs(60);
 
 /// Looks of [`until`].
-const LOOKS_MAX: u32 = 400;
+const LOOKS_MAX: u32 = 1_200;
 
 /// A directory with a 1 MiB image `disk.img`, and the sockets of the daemons under test.
 pub struct Place(tempfile::TempDir);
@@ -179,7 +179,7 @@ impl Drop for Serving {
     }
 }
 
-/// Waits until it is so; a test that waits 20 s has failed.
+/// Waits until it is so; a test that waits a minute has failed.
 pub fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..LOOKS_MAX {
         if is_so() {
