@@ -218,8 +218,13 @@ impl Tree {
         let Some(inode) = self.inodes.forget(id, lookups) else {
             return;
         };
+        // It asks in nobody's name: a user who serves the file is not asked for its attributes, and
+        // nothing is kept of it.
+        if !inode.is_file() || inode.is_aside() {
+            return;
+        }
         // The kernel keeps what is open. So a file without names is gone from here on.
-        if inode.is_file() && inode.stat().is_ok_and(|stat| stat.st_nlink == 0) {
+        if inode.stat().is_ok_and(|stat| stat.st_nlink == 0) {
             self.data.forgotten(&inode);
         }
     }
