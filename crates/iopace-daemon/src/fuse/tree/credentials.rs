@@ -72,6 +72,8 @@ const RECENT_MAX: usize = 4;
 pub(super) struct Daemon {
     sets: CapabilitySets,
     groups: Rc<[Gid]>,
+    /// It could not give them up, as its user namespace denies `setgroups`.
+    keeps_groups: bool,
 }
 
 /// The groups and capabilities of a caller.
@@ -119,11 +121,11 @@ pub(super) fn prepare_thread() -> io::Result<Daemon> {
     }
     rustix::process::fchdir(descriptors()?)?;
     let sets = respect_quotas()?;
-    if sets.effective.contains(NEEDS_NO_GROUPS) {
-        // Where a user namespace denies that, they stay.
-        let _ = rustix::thread::set_thread_groups(&[]);
-    }
-    let daemon = Daemon { sets, groups: rustix::process::getgroups()?.into() };
+    let needs_none = sets.effective.contains(NEEDS_NO_GROUPS);
+    // Where a user namespace denies that, they stay.
+    let keeps_groups = needs_none && rustix::thread::set_thread_groups(&[]).is_err();
+    let groups = rustix::process::getgroups()?.into();
+    let daemon = Daemon { sets, groups, keeps_groups };
     PREPARED.set(Some(daemon.clone()));
     Ok(daemon)
 }
@@ -212,7 +214,7 @@ fn act_with<T>(
         return act();
     }
     let sets = CapabilitySets { effective: daemon.sets.effective - dropped, ..daemon.sets };
-    let back = Back::new(caller, &rights, daemon);
+    let mut back = Back::new(daemon);
     if !back.leave(caller, &rights) {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
@@ -244,6 +246,14 @@ impl Rights {
             }
             _ => Rights::unknown(caller),
         }
+    }
+
+    /// Whether the daemon has to take on the groups of the caller. Those that it cannot give up it
+    /// keeps where the caller has all of them: nothing is then granted that the caller has not got.
+    fn needs_groups(&self, gid: u32, daemon: &Daemon) -> bool {
+        let further = || daemon.groups.iter().filter(|group| group.as_raw() != gid);
+        let may_keep = || daemon.keeps_groups && further().all(|group| self.groups.contains(group));
+        !self.groups.iter().eq(further()) && !may_keep()
     }
 
     /// The capabilities that count for these files.
@@ -288,10 +298,8 @@ fn own() -> (u32, u32) {
 }
 
 /// Makes the thread the daemon again, also when it unwinds. What the daemon and the caller have in
-/// common is not changed, and not changed back.
+/// common is not changed, and only what was changed is changed back.
 struct Back {
-    uid: u32,
-    gid: u32,
     daemon: Daemon,
     has_other_user: bool,
     has_other_group: bool,
@@ -299,24 +307,27 @@ struct Back {
 }
 
 impl Back {
-    fn new(caller: Caller, rights: &Rights, daemon: Daemon) -> Back {
-        let (uid, gid) = own();
-        Back {
-            uid,
-            gid,
-            has_other_user: caller.uid != uid,
-            has_other_group: caller.gid != gid,
-            has_other_groups: rights.groups[..] != daemon.groups[..],
-            daemon,
-        }
+    fn new(daemon: Daemon) -> Back {
+        let (has_other_user, has_other_group, has_other_groups) = (false, false, false);
+        Back { daemon, has_other_user, has_other_group, has_other_groups }
     }
 
     /// Takes on the user and groups of the caller; whether it worked.
-    fn leave(&self, caller: Caller, rights: &Rights) -> bool {
-        let groups = || rustix::thread::set_thread_groups(&rights.groups).is_ok();
-        (!self.has_other_groups || groups())
-            && (!self.has_other_group || set_gid(caller.gid))
-            && (!self.has_other_user || set_uid(caller.uid))
+    fn leave(&mut self, caller: Caller, rights: &Rights) -> bool {
+        let (uid, gid) = own();
+        let (other_user, other_group) = (caller.uid != uid, caller.gid != gid);
+        let other_groups = rights.needs_groups(caller.gid, &self.daemon);
+        self.has_other_groups =
+            other_groups && rustix::thread::set_thread_groups(&rights.groups).is_ok();
+        if self.has_other_groups != other_groups {
+            return false;
+        }
+        self.has_other_group = other_group && set_gid(caller.gid);
+        if self.has_other_group != other_group {
+            return false;
+        }
+        self.has_other_user = other_user && set_uid(caller.uid);
+        self.has_other_user == other_user
     }
 }
 
@@ -324,11 +335,11 @@ impl Drop for Back {
     fn drop(&mut self) {
         // The user first, with whose change the kernel changes capabilities; then those that it
         // takes to set groups.
-        let Daemon { sets, groups } = &self.daemon;
-        let back = (!self.has_other_user || set_uid(self.uid))
+        let ((uid, gid), Daemon { sets, groups, .. }) = (own(), &self.daemon);
+        let back = (!self.has_other_user || set_uid(uid))
             && rustix::thread::set_capabilities(None, *sets).is_ok()
             && (!self.has_other_groups || rustix::thread::set_thread_groups(groups).is_ok())
-            && (!self.has_other_group || set_gid(self.gid));
+            && (!self.has_other_group || set_gid(gid));
         assert!(back, "a thread could not become the daemon again");
     }
 }
@@ -353,48 +364,4 @@ fn set_gid(gid: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::MetadataExt;
-
-    #[test]
-    fn a_thread_acts_for_a_caller_and_is_itself_again() {
-        if !may_act_for_others() {
-            eprintln!("skipped: may not act for others");
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        std::fs::set_permissions(folder.path(), open).unwrap();
-        let thread = std::thread::spawn(move || {
-            let theirs = folder.path().join("theirs");
-            // Number 0 is no thread: nothing is known of this caller but what the kernel says.
-            let caller = Caller { pid: 0, uid: 1234, gid: 2345 };
-            prepare_thread().unwrap();
-            set_umask(0o027);
-            act_for(caller, &[], || std::fs::write(&theirs, "")).unwrap();
-            let made = std::fs::metadata(&theirs).unwrap();
-            assert_eq!((made.uid(), made.gid(), made.mode() & 0o777), (1234, 2345, 0o640));
-            let nobody = Caller { pid: 0, uid: u32::MAX, gid: u32::MAX };
-            let refused = act_for(nobody, &[], || Ok(())).unwrap_err();
-            assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
-            let own_file = folder.path().join("own");
-            std::fs::write(&own_file, "").unwrap();
-            assert_eq!(std::fs::metadata(&own_file).unwrap().uid(), own().0);
-            let chown = || std::os::unix::fs::chown(&own_file, Some(1234), None);
-            assert_eq!(act_for(caller, &[], chown).unwrap_err().raw_os_error(), Some(libc::EPERM));
-            // This very thread is root with all that this process may.
-            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-            act_for(Caller { pid: tid, uid: 0, gid: 0 }, &[], chown).unwrap();
-            // It is not user 1234, so its capabilities are not taken for those of that user.
-            let mixed = Caller { pid: tid, ..caller };
-            let chown = || std::os::unix::fs::chown(&own_file, Some(0), None);
-            assert_eq!(act_for(mixed, &[], chown).unwrap_err().raw_os_error(), Some(libc::EPERM));
-            let sets = rustix::thread::capabilities(None).unwrap();
-            assert_eq!(sets, prepare_thread().unwrap().sets);
-            let groups = rustix::process::getgroups().unwrap();
-            assert_eq!(groups, prepare_thread().unwrap().groups[..]);
-        });
-        thread.join().unwrap();
-    }
-}
+mod tests;
