@@ -3,8 +3,9 @@
 use super::extents::Extents;
 use super::held::{Kept, Room};
 use super::layout::Chunks;
+use super::open_file::OpenFile;
 use super::regions::Region;
-use super::running::Late;
+use super::running::{Late, Running};
 use super::tree::inode::Inode;
 use super::tree::open_shares::OpenPlace;
 use crate::io::file::File;
@@ -66,7 +67,7 @@ pub(crate) struct WriteMode {
 pub(crate) struct Opened {
     /// The real file below the mount; it knows whether it bypasses the page cache. Never
     /// `O_APPEND`, unless the file itself can only grow (`chattr +a`): see [`WriteMode`].
-    pub(crate) file: Arc<File>,
+    pub(crate) file: OpenFile,
     /// Which one it is.
     pub(crate) inode: Arc<Inode>,
     /// Whether each write is durable when it is answered (`O_SYNC`, `O_DSYNC`).
@@ -79,8 +80,6 @@ pub(crate) struct Opened {
     pub(crate) is_aside: bool,
     /// The same file, to be read past the page cache below; `None` if it is not to be.
     past_cache: OnceLock<Option<Arc<PastCache>>>,
-    /// Given back once it is closed: the last field.
-    _place: OpenPlace,
 }
 
 impl Opened {
@@ -89,14 +88,15 @@ impl Opened {
     pub(crate) fn new(
         file: File,
         (inode, opener, place): (Arc<Inode>, u32, OpenPlace),
+        running: &Arc<Running>,
         (durable, is_writable): (bool, bool),
         is_kept_above: bool,
     ) -> Arc<Opened> {
         let is_aside = inode.is_aside();
         let past_cache = if is_kept_above { OnceLock::new() } else { OnceLock::from(None) };
-        let file = Arc::new(file);
-        let _place = place;
-        Arc::new(Opened { file, inode, durable, is_writable, opener, is_aside, past_cache, _place })
+        let closer = is_aside.then(|| (Arc::downgrade(running), opener));
+        let file = OpenFile::new(file, place, closer);
+        Arc::new(Opened { file, inode, durable, is_writable, opener, is_aside, past_cache })
     }
 
     /// The file for a read past the page cache below, if another page cache keeps what was read and

@@ -23,6 +23,7 @@ mod in_use;
 mod layout;
 pub mod mounting;
 pub mod mounts;
+mod open_file;
 pub mod record;
 pub(crate) mod regions;
 mod running;

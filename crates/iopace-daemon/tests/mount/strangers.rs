@@ -1,6 +1,7 @@
 //! Users who block what they ask for: a file system of theirs that has stopped, leases that they do
 //! not give back. Only they themselves wait for it.
 
+mod nobody;
 mod stopped;
 
 use crate::{Mounted, wait_for};

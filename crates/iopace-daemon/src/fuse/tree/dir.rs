@@ -122,7 +122,8 @@ impl Tree {
         let open = || inode.reopen(OFlags::RDONLY | OFlags::DIRECTORY);
         let file = self.act_for(from, &[&inode], open)?;
         let file = File::of_tree_unread(file, false).holding(&inode.hold);
-        let opened = Opened::new(file, (inode, from.uid, place), (false, false), false);
+        let owner = (inode, from.uid, place);
+        let opened = Opened::new(file, owner, &self.running, (false, false), false);
         let listing = Arc::new(Listing { opened, place: Mutex::default() });
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(FileHandle(listings.insert(listing) as u64))

@@ -134,7 +134,8 @@ impl Tree {
         let is_kept_above = self.options.alone && !direct;
         let is_writable = kept.intersects(OFlags::WRONLY | OFlags::RDWR);
         let owner = (inode, from.uid, place);
-        let opened = Opened::new(file, owner, (durable, is_writable), is_kept_above);
+        let how = (durable, is_writable);
+        let opened = Opened::new(file, owner, &self.running, how, is_kept_above);
         let mut files = self.files.lock();
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
@@ -185,13 +186,9 @@ impl Tree {
             self.unlock_all(&opened, handle);
         }
         let mut files = self.files.lock();
-        let mut last = files.try_remove(handle.0 as usize);
+        let last = files.try_remove(handle.0 as usize);
         // Freeing a large file that was removed takes its time.
         drop(files);
-        if let Some(last) = last.take_if(|last| last.is_aside) {
-            // The kernel asks in nobody's name. Who serves it may keep the thread that closes it.
-            return self.running.carry_out(last.opener, move || drop(last));
-        }
         drop(last);
     }
 

@@ -8,18 +8,43 @@ use iopace_fuse::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags, spawn_mount,
 };
 use std::ffi::OsStr;
-use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 /// Requests that are not answered, each with what fails it; `None` once all of them are.
 type Kept = Arc<Mutex<Option<Vec<Box<dyn FnOnce() + Send>>>>>;
 
+/// What it was asked for.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// Descriptors that were closed: by any thread, and by those that receive the requests of the
+    /// kernel for a mount over it.
+    pub(super) closes: AtomicUsize,
+    pub(super) closes_by_receivers: AtomicUsize,
+    /// Names that begin with `g` are those of other files from now on.
+    pub(super) is_renewed: AtomicBool,
+    /// Of the files that had these names before: attributes, and how many were forgotten.
+    pub(super) old_looks: AtomicUsize,
+    pub(super) old_forgotten: AtomicUsize,
+}
+
+impl Asked {
+    fn is_old(&self, ino: INodeNo) -> bool {
+        self.is_renewed.load(SeqCst) && (OLD..RENEWED).contains(&ino.0)
+    }
+}
+
+/// The first numbers of files whose names begin with `g`.
+const OLD: u64 = 10_000;
+const RENEWED: u64 = 20_000;
+
 /// A file system that has stopped: names that begin with `l` are not found for ever, files of other
 /// names can be opened, and nothing can be done with them.
-struct Stopped(Kept);
+struct Stopped(Kept, Arc<Asked>);
 
 impl Stopped {
     fn keep(&self, fail: impl FnOnce() + Send + 'static) {
@@ -62,8 +87,14 @@ impl Filesystem for Stopped {
     }
 
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let number = name.to_str().and_then(|name| name.strip_prefix('f')?.parse::<u64>().ok());
-        match number {
+        let numbered =
+            |prefix| name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse::<u64>().ok());
+        if let Some(number) = numbered('g') {
+            let first = if self.1.is_renewed.load(SeqCst) { RENEWED } else { OLD };
+            let attr = attributes(INodeNo(first + number));
+            return reply.entry(&Duration::ZERO, &attr, Generation(0));
+        }
+        match numbered('f') {
             Some(number) => {
                 let attr = attributes(INodeNo(100 + number));
                 reply.entry(&Duration::from_secs(60), &attr, Generation(0));
@@ -73,7 +104,13 @@ impl Filesystem for Stopped {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&Duration::from_secs(60), &attributes(ino));
+        self.1.old_looks.fetch_add(usize::from(self.1.is_old(ino)), SeqCst);
+        let fresh = if ino.0 < OLD { Duration::from_secs(60) } else { Duration::ZERO };
+        reply.attr(&fresh, &attributes(ino));
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, _: u64) {
+        self.1.old_forgotten.fetch_add(usize::from(self.1.is_old(ino)), SeqCst);
     }
 
     fn setattr(
@@ -126,7 +163,10 @@ impl Filesystem for Stopped {
         self.keep(|| reply.error(Errno::EIO));
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, request: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        let name = fs::read_to_string(format!("/proc/{}/comm", request.pid())).unwrap_or_default();
+        self.1.closes_by_receivers.fetch_add(usize::from(name.starts_with("fuse-")), SeqCst);
+        self.1.closes.fetch_add(1, SeqCst);
         self.keep(|| reply.error(Errno::EIO));
     }
 
@@ -138,6 +178,7 @@ impl Filesystem for Stopped {
 /// Answers what it has kept, and everything from now on; when it goes, too.
 pub(super) struct Opener {
     kept: Kept,
+    pub(super) asked: Arc<Asked>,
     session: Option<BackgroundSession>,
     /// Tells the watchdog, when it goes, that the test is over.
     _watch: mpsc::Sender<()>,
@@ -152,10 +193,12 @@ impl Opener {
     pub(super) fn mount(at: &Path) -> Opener {
         let kept: Kept = Arc::new(Mutex::new(Some(Vec::new())));
         let config = Config { allow_other: true, user: Some(STOPPED), ..Config::default() };
-        let session = spawn_mount(Stopped(Arc::clone(&kept)), at, &config);
+        let asked = Arc::<Asked>::default();
+        let filesystem = Stopped(Arc::clone(&kept), Arc::clone(&asked));
+        let session = spawn_mount(filesystem, at, &config);
         let (watch, over) = mpsc::channel::<()>();
         let session = Some(session.expect("it mounts"));
-        let opener = Opener { kept, session, _watch: watch };
+        let opener = Opener { kept, asked, session, _watch: watch };
         // Threads of this process that wait for it could not be ended otherwise.
         let own = Arc::clone(&opener.kept);
         thread::spawn(move || {
