@@ -198,6 +198,18 @@ impl Engine {
     /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
     /// input.
     pub fn poll(&mut self, now: Instant) -> Output {
+        if !self.drained
+            && let Some(Output::Finish(_)) = self.outputs.front()
+            && let Some(finish) = self.outputs.pop_front()
+        {
+            return finish;
+        }
+        self.go_on(now)
+    }
+
+    /// The next thing to do that is not known yet.
+    #[inline(never)]
+    fn go_on(&mut self, now: Instant) -> Output {
         loop {
             if self.drained {
                 self.advance(now);

@@ -1,6 +1,6 @@
 //! Counts of what a device did. Whole numbers; nothing here decides anything.
 
-use crate::request::{Op, Outcome, Stage, StageTimes, Submit};
+use crate::request::{Done, Op, Outcome, Stage, StageTimes};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -28,8 +28,8 @@ pub(crate) struct Finished<'a> {
 impl<'a> Finished<'a> {
     /// What has ended, how, and where its time went.
     #[inline]
-    pub(crate) fn new(submit: &Submit, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
-        let Submit { op, extent, sync, .. } = *submit;
+    pub(crate) fn new(done: &Done, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
+        let Done { op, extent, sync, .. } = *done;
         let stages = [Nanos::ZERO, times.admit(), times.sched(), times.window, times.disk];
         let total = stages[1] + stages[2] + stages[3] + stages[4];
         let is_done = outcome == Outcome::Ok;
@@ -143,9 +143,9 @@ impl OpCounts {
         } else {
             self.failed_count += 1;
         }
-        self.stages.add_behind_pace(finished.times);
+        self.stages.add_behind_pace(finished.times, finished.total);
         if !finished.sync {
-            self.unawaited.add_behind_pace(finished.times);
+            self.unawaited.add_behind_pace(finished.times, finished.total);
         }
     }
 

@@ -218,7 +218,7 @@ pub struct Table {
     submitted_count: u64,
     finished_count: u64,
     /// How many stand where, by `State as usize`.
-    counts: [u64; 4],
+    counts: [u32; 4],
 }
 
 impl Table {
@@ -345,6 +345,11 @@ impl Table {
         self.counts[state as usize] as usize
     }
 
+    /// How many requests are at the device.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.counts[State::InFlight as usize]
+    }
+
     /// How many requests exist: submitted and not finished.
     pub(crate) fn live(&self) -> usize {
         (self.submitted_count - self.finished_count) as usize
@@ -366,7 +371,7 @@ impl Table {
 
     #[inline(never)]
     fn assert_conserved(&self) {
-        let standing: u64 = self.counts.iter().sum();
+        let standing: u64 = self.counts.iter().copied().map(u64::from).sum();
         assert_eq!(
             self.submitted_count,
             standing + self.finished_count,

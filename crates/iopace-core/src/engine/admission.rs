@@ -70,7 +70,8 @@ impl Engine {
         self.admit.release(now, group, sync);
         let outcome = Outcome::Ok;
         self.groups.started(now, group, sync);
-        self.count(&entry.request.submit, entry.request.account, outcome, &times);
+        let done = entry.request.done(id, now, true);
+        self.count(&done, entry.request.account, outcome, &times);
         self.followed(id, &times);
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
         self.forget_if_dead(group);

@@ -1,14 +1,14 @@
 //! Stage 4: requests to the device and back.
 
 use super::{Engine, Finish, Output, Start};
-use crate::request::{DiskError, Op, Outcome, RequestId, StageTimes, Submit};
+use crate::request::{DiskError, Done, Op, Outcome, RequestId, StageTimes, Submit};
 use crate::stats::{Finished, TaskPlace};
-use crate::table::{Entry, State};
+use crate::table::State;
 use crate::window;
 
 impl Engine {
     pub(super) fn in_flight(&self) -> u32 {
-        u32::try_from(self.table.count(State::InFlight)).expect("bounded by NR_REQUESTS_MAX")
+        self.table.in_flight()
     }
 
     /// A request leaves for the device.
@@ -35,28 +35,27 @@ impl Engine {
     pub(super) fn completed(&mut self, id: RequestId, outcome: Outcome) {
         let entry = self.table.leave(id, State::InFlight);
         let times = entry.times(self.now);
-        let Entry { request, started, epoch, run, written, .. } = *entry;
-        let submit = request.submit;
-        let Submit { tag, task, group, op, extent, sync, .. } = submit;
         // A flush whose write-back failed has not made everything durable.
-        let lost = written.1 && outcome == Outcome::Ok;
+        let lost = entry.written.1 && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
         let ok = outcome == Outcome::Ok;
+        let done = entry.request.done(id, entry.started, ok);
+        let (tag, account) = (entry.request.submit.tag, entry.request.account);
+        let (epoch, is_write_back) = (entry.epoch, entry.run.is_some());
+        let Done { task, group, op, extent, sync, .. } = done;
         self.admit.release(self.now, group, sync);
-        self.count(&submit, request.account, outcome, &times);
+        self.count(&done, account, outcome, &times);
         self.followed(id, &times);
         if sync {
             self.targets.finished(&self.groups, group, times.total());
         }
-        let done = request.done(id, started, ok);
         self.window.on_done(self.now, &done);
-        match run {
-            Some(run) => self.written_back(&run, ok),
-            None => {
-                let finish = Finish { tag, task, op, extent, outcome, times };
-                self.outputs.push_back(Output::Finish(finish));
-                self.memory.ask();
-            }
+        if is_write_back {
+            self.run_ended(id, ok);
+        } else {
+            let finish = Finish { tag, task, op, extent, outcome, times };
+            self.outputs.push_back(Output::Finish(finish));
+            self.memory.ask();
         }
         if op != Op::Flush
             && epoch == self.epoch
@@ -67,18 +66,25 @@ impl Engine {
         self.forget_if_dead(group);
     }
 
+    #[inline(never)]
+    fn run_ended(&mut self, id: RequestId, ok: bool) {
+        if let Some(run) = self.table.left(id).run {
+            self.written_back(&run, ok);
+        }
+    }
+
     /// Counts a finished request for its group, its task and the device.
     pub(super) fn count(
         &mut self,
-        submit: &Submit,
-        task: TaskPlace,
+        done: &Done,
+        account: TaskPlace,
         outcome: Outcome,
         times: &StageTimes,
     ) {
-        let finished = Finished::new(submit, outcome, times);
+        let finished = Finished::new(done, outcome, times);
         let by_stage = self.accounting.is_on();
-        self.groups.finished(self.now, submit.group, &finished, by_stage);
+        self.groups.finished(self.now, done.group, &finished, by_stage);
         self.stats.finish(&finished, by_stage);
-        self.accounting.finished(self.now, task, &finished);
+        self.accounting.finished(self.now, account, &finished);
     }
 }

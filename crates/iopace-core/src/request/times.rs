@@ -35,6 +35,9 @@ impl Stage {
     }
 }
 
+/// Where sums of times end.
+const SUM_MAX: u64 = u64::MAX >> 1;
+
 /// Where a finished request spent its time, by reason. The parts sum to the total exactly.
 ///
 /// A buffered write spends time in stage pace only; what it moves is a request of its own later
@@ -114,18 +117,42 @@ impl StageTimes {
         self.dirty += other.dirty;
         self.memory += other.memory;
         self.pace_budget += other.pace_budget;
-        self.add_behind_pace(other);
+        self.add_behind_pace(other, other.total());
     }
 
-    /// Adds those of a request that spent nothing in stage pace, as all that are for the disk.
+    /// Adds those of a request that spent nothing in stage pace, as all that are for the disk, and
+    /// `total` in all. Sums end at 2^63 ns, some 292 years: so no addition of two wraps around, and
+    /// one look at the highest bits says whether there is room.
     #[inline]
-    pub(crate) fn add_behind_pace(&mut self, other: &StageTimes) {
-        self.slot += other.slot;
-        self.budget += other.budget;
-        self.turn += other.turn;
-        self.anticipation += other.anticipation;
-        self.window += other.window;
-        self.disk += other.disk;
+    pub(crate) fn add_behind_pace(&mut self, other: &StageTimes, total: Nanos) {
+        let slot = self.slot.0.wrapping_add(other.slot.0);
+        let budget = self.budget.0.wrapping_add(other.budget.0);
+        let turn = self.turn.0.wrapping_add(other.turn.0);
+        let anticipation = self.anticipation.0.wrapping_add(other.anticipation.0);
+        let window = self.window.0.wrapping_add(other.window.0);
+        let disk = self.disk.0.wrapping_add(other.disk.0);
+        if (slot | budget | turn | anticipation | window | disk | total.0) > SUM_MAX {
+            return self.add_large(other);
+        }
+        (self.slot, self.budget, self.turn) = (Nanos(slot), Nanos(budget), Nanos(turn));
+        (self.anticipation, self.window) = (Nanos(anticipation), Nanos(window));
+        self.disk = Nanos(disk);
+    }
+
+    /// The same where there is no room for all.
+    #[cold]
+    #[inline(never)]
+    fn add_large(&mut self, other: &StageTimes) {
+        for (sum, time) in [
+            (&mut self.slot, other.slot),
+            (&mut self.budget, other.budget),
+            (&mut self.turn, other.turn),
+            (&mut self.anticipation, other.anticipation),
+            (&mut self.window, other.window),
+            (&mut self.disk, other.disk),
+        ] {
+            *sum = (*sum + time).min(Nanos(SUM_MAX));
+        }
     }
 
     /// Adds time in stage pace. What is neither for memory nor for a limit is for the rate.
@@ -186,5 +213,16 @@ mod tests {
         let mut twice = times;
         twice.add(&times);
         assert_eq!((times.total(), twice.total()), (Nanos(511), Nanos(1022)));
+    }
+
+    #[test]
+    fn a_sum_that_is_full_stays_full() {
+        let disk = |ns| StageTimes { disk: Nanos(ns), turn: Nanos(1), ..StageTimes::default() };
+        let mut sum = disk(SUM_MAX - 5);
+        for (ns, expected) in [(5, SUM_MAX), (1, SUM_MAX), (u64::MAX, SUM_MAX), (7, SUM_MAX)] {
+            sum.add(&disk(ns));
+            assert_eq!(sum.disk, Nanos(expected));
+        }
+        assert_eq!(sum.turn, Nanos(5), "the others go on");
     }
 }

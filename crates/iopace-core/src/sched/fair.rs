@@ -251,7 +251,7 @@ impl Scheduler for Fair {
         let request = &table[id];
         let key = (request.group(), request.task());
         self.roster.pinned = self.service.as_ref().map(|service| service.task);
-        let task = self.roster.enter(&mut self.forest, now, key);
+        let task = self.roster.enter(&mut self.forest, now, key, request.account.index());
         let think_max = self.config.wait.times(2);
         let Task { node, line, .. } = self.roster.get_mut(task);
         let is_unused = line.is_unused();

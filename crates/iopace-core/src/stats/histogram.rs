@@ -46,7 +46,9 @@ impl<const SUB: usize> LogHistogram<SUB> {
         let bucket = &mut self.buckets.as_flattened_mut()[Self::index(time.0)];
         *bucket = bucket.saturating_add(1);
         self.count += 1;
-        self.max_ns = self.max_ns.max(time.0);
+        if time.0 > self.max_ns {
+            self.max_ns = time.0;
+        }
         self.sum_ns += u128::from(time.0);
     }
 
@@ -151,15 +153,12 @@ impl<const SUB: usize> LogHistogram<SUB> {
         since
     }
 
-    /// Values below `SUB` have a bucket each; above, the top bits choose.
+    /// Values below `SUB` have a bucket each; above, the top bits choose: what is left of a value
+    /// of the power `shift` above `SUB` is from `SUB` to twice that.
+    #[inline]
     fn index(nanos_ns: u64) -> usize {
-        if nanos_ns < SUB as u64 {
-            return nanos_ns as usize;
-        }
-        let power = 63 - nanos_ns.leading_zeros() as usize;
-        let shift = power - Self::SUB_POWER;
-        let sub = (nanos_ns >> shift) as usize & (SUB - 1);
-        ((shift + 1) * SUB + sub).min(SUB * POWERS - 1)
+        let shift = (nanos_ns | SUB as u64).ilog2() as usize - Self::SUB_POWER;
+        (shift * SUB + (nanos_ns >> shift) as usize).min(SUB * POWERS - 1)
     }
 
     /// The largest value that falls into the bucket.

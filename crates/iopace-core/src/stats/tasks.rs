@@ -48,6 +48,13 @@ pub struct TaskAccount {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TaskPlace(u32);
 
+impl TaskPlace {
+    /// Its number, below [`TASK_ACCOUNTS_MAX`] and one more; that of all without a place is 0.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// An account with its place in chain and line.
 #[derive(Debug)]
 struct Slot {

@@ -91,9 +91,9 @@ const SLOPE: usize = 2;
 /// A kind of request: direction (0 reads, 1 writes) and whether it is random.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
-    direction: usize,
-    place: usize,
-    bytes: u64,
+    bytes: u32,
+    direction: u8,
+    place: u8,
 }
 
 /// The learned model of one device.
@@ -163,25 +163,25 @@ impl Model {
             self.head = Some(extent.end());
         }
         Kind {
-            direction: usize::from(request.op().is_write()),
-            place: if is_next { SEQUENTIAL } else { RANDOM },
-            bytes: request.service_bytes().get().min(BYTES_MAX),
+            direction: u8::from(request.op().is_write()),
+            place: if is_next { SEQUENTIAL } else { RANDOM } as u8,
+            bytes: request.service_bytes().get().min(BYTES_MAX) as u32,
         }
     }
 
     /// What a request of this kind costs, in ns.
     pub(super) fn cost(&self, kind: Kind) -> u64 {
-        let coefficients = &self.coefficients[kind.direction];
-        let slope = (coefficients[SLOPE].unsigned_abs() * kind.bytes) >> 10;
-        (coefficients[kind.place].unsigned_abs() + slope) >> FRACTION
+        let coefficients = &self.coefficients[usize::from(kind.direction)];
+        let slope = (coefficients[SLOPE].unsigned_abs() * u64::from(kind.bytes)) >> 10;
+        (coefficients[usize::from(kind.place)].unsigned_abs() + slope) >> FRACTION
     }
 
     /// A request is done; the device was busy for `busy` since the completion before, and holds
     /// `in_flight` more.
     pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: u32, ok: bool) {
-        let counts = &mut self.counts[kind.direction];
-        counts[kind.place] += 1;
-        counts[SLOPE] += kind.bytes;
+        let counts = &mut self.counts[usize::from(kind.direction)];
+        counts[usize::from(kind.place)] += 1;
+        counts[SLOPE] += u64::from(kind.bytes);
         self.busy += busy.0;
         self.completions += 1;
         self.is_spoilt |= !ok || busy > BUSY_MAX;

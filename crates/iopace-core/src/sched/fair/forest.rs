@@ -166,11 +166,11 @@ impl Forest {
     ) {
         while index != ROOT {
             let (tree, entities) = self.siblings(index);
-            leaves &= entities[index as usize].is_active();
+            leaves = leaves && entities[index as usize].is_active();
             tree.serve(entities, index, charge, leaves);
             let (parent, class) = self.place_of(index);
             let group = self.group(parent);
-            leaves &= !group.trees.iter().any(Tree::is_active);
+            leaves = leaves && !group.trees.iter().any(Tree::is_active);
             if class == Class::Idle {
                 group.idle_since = now;
             }

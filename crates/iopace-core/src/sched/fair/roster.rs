@@ -34,6 +34,9 @@ pub(super) struct Roster {
     tasks: Vec<Task>,
     free: Vec<u32>,
     by_key: Ordered<Key, u32>,
+    /// The task that a request came from last, by the place of the task's account: mostly the same
+    /// again. Without accounts all have one place.
+    latest: Vec<u32>,
     /// The task to look at next for one to forget.
     hand: usize,
     /// This one is not forgotten.
@@ -55,15 +58,32 @@ impl Roster {
         &mut self.tasks[task as usize]
     }
 
-    /// The number of a task that has a request, made if there is none.
+    /// The number of a task that has a request, made if there is none; its account is at `place`.
     ///
     /// Each call looks at one task and forgets it if it is idle, which keeps up with any number of
     /// new ones.
-    pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
+    pub(super) fn enter(
+        &mut self,
+        forest: &mut Forest,
+        now: Instant,
+        key: Key,
+        place: usize,
+    ) -> u32 {
         self.forget_one(forest, now, EXPIRE);
-        if let Some(task) = self.by_key.get(&key) {
-            return task;
+        let latest = self.latest.get(place).copied().unwrap_or(u32::MAX);
+        if self.tasks.get(latest as usize).is_some_and(|task| task.key == Some(key)) {
+            return latest;
         }
+        let task = self.by_key.get(&key).unwrap_or_else(|| self.make(forest, now, key));
+        if place >= self.latest.len() {
+            self.latest.resize(place + 1, u32::MAX);
+        }
+        self.latest[place] = task;
+        task
+    }
+
+    /// A number for a task that has none.
+    fn make(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
         for _ in 0..FORGET_STEPS {
             if self.by_key.len() < TASKS_MAX {
                 break;

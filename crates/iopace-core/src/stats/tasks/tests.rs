@@ -1,5 +1,5 @@
 use super::*;
-use crate::request::{Extent, Op, Outcome, Submit, Tag};
+use crate::request::{Done, Extent, Op, Outcome, RequestId};
 use std::collections::{BTreeMap, VecDeque};
 
 const LITTLE: StageTimes = StageTimes {
@@ -15,16 +15,17 @@ const LITTLE: StageTimes = StageTimes {
 };
 
 fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
-    let submit = Submit {
-        tag: Tag(0),
+    let done = Done {
+        id: RequestId::forge(0),
         task: TaskId(0),
         group: GroupId::ROOT,
         op: Op::Read,
         extent: Extent::new(Bytes(0), Bytes(1)).expect("small"),
-        fua: false,
+        started: Instant(now),
         sync: true,
+        ok: true,
     };
-    let finished = Finished::new(&submit, Outcome::Ok, &LITTLE);
+    let finished = Finished::new(&done, Outcome::Ok, &LITTLE);
     tasks.finished(Instant(now), place, &finished);
 }
 
