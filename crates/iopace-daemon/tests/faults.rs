@@ -2,6 +2,7 @@
 
 mod support;
 
+use iopace_core::units::Bytes;
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
 use iopace_daemon::daemon::Daemon;
 use iopace_nbd::Error as NbdError;
@@ -237,7 +238,7 @@ fn a_write_of_an_exported_file_is_done_as_a_whole_or_fails() {
 /// A loop device over a sparse image on a small file system; detached when it goes.
 struct Loop {
     path: String,
-    _small: Small,
+    small: Small,
 }
 
 impl Loop {
@@ -251,7 +252,7 @@ impl Loop {
             return None;
         };
         let path = String::from_utf8(attached.stdout).expect("a path").trim_end().to_owned();
-        Some(Loop { path, _small: small })
+        Some(Loop { path, small })
     }
 }
 
@@ -325,4 +326,27 @@ fn each_durable_write_that_fails_is_told() {
         }
     });
     assert_eq!(done.into_inner(), 0, "of {} writes to a full disk", areas.len());
+}
+
+/// As the kernel tells whoever opens a file next: the client that wrote may be gone by then.
+#[test]
+fn a_failed_write_back_is_told_to_the_next_client_if_nobody_has_heard_of_it() {
+    let Some(disk) = Small::mount().and_then(Loop::over) else { return };
+    let running = Running::start(path(Path::new(&disk.path)), |config| {
+        config.devices[0].dirty_limit = Some(Bytes::from_mib(1));
+    });
+    let mut first = running.client();
+    // No more than a mebibyte of it is dirty in the end: the rest was written back, and failed.
+    for offset in (0..4u64 << 20).step_by(1 << 20) {
+        first.write(offset, &vec![3; 1 << 20], false).expect("into memory");
+    }
+    drop(first);
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount_remount(disk.small.0.path(), flags, c"size=64m").expect("there is room");
+    let mut later = [running.client(), running.client()];
+    let told = later[0].flush();
+    assert!(matches!(told, Err(Failure::Refused(NbdError::Io))), "{told:?}");
+    for client in &mut later {
+        client.flush().expect("told before");
+    }
 }

@@ -10,6 +10,7 @@ use super::tree::inode::Inode;
 use super::tree::open_shares::OpenPlace;
 use crate::io::file::File;
 use crate::io::past_cache::{PastCache, has_room};
+use crate::io::untold::Untold;
 use iopace_core::request::{GroupId, TaskId};
 use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fs::OFlags;
@@ -36,13 +37,17 @@ pub(crate) struct FileState {
     pub(crate) extents: Mutex<Extents>,
     /// Where it lies on an emulated disk.
     pub(crate) chunks: Chunks,
+    /// Write-back that failed.
+    pub(crate) untold: Arc<Untold>,
 }
 
 impl FileState {
-    /// Whether nothing is lost when it begins anew: the file is nowhere dirty and has no place on
-    /// an emulated disk.
+    /// Whether nothing is lost when it begins anew: the file is nowhere dirty, has no place on an
+    /// emulated disk, and nobody has to hear of a write-back that failed.
     pub(crate) fn is_plain(&self) -> bool {
-        self.region.get().is_none_or(|region| !region.is_kept()) && self.chunks.is_empty()
+        self.region.get().is_none_or(|region| !region.is_kept())
+            && self.chunks.is_empty()
+            && self.untold.is_none()
     }
 }
 

@@ -145,7 +145,8 @@ impl Scheduled {
             regions.keep(&region, || {
                 let readable = file.inode.reopen(OFlags::RDONLY);
                 let opened = readable.or_else(|_| file.inode.reopen(OFlags::WRONLY))?;
-                Ok(File::of_tree_unread(opened, false).holding(&file.inode.hold))
+                let opened = File::of_tree_unread(opened, false).holding(&file.inode.hold);
+                Ok(opened.telling(&file.inode.state.untold))
             });
             return Some(region);
         }

@@ -1,10 +1,12 @@
 //! An open image file or block device, and each operation on it.
 
+mod space;
+
 use super::leaving::{Hold, Patience};
 use super::lock;
-use crate::device::Allocation;
+use super::untold::Untold;
 use iopace_core::request::{Extent, Op};
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs;
 use std::io::{self, IoSlice};
@@ -12,9 +14,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Zeroes written where the file system cannot make a range zero by itself.
-static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];
 
 /// An open file or block device.
 #[derive(Debug)]
@@ -24,6 +23,8 @@ pub struct File {
     is_block: bool,
     is_directory: bool,
     direct: bool,
+    /// What was not told of its write-back; `None` if we write nothing back by it.
+    untold: Option<Arc<Untold>>,
     /// Let go after the descriptor: the last field.
     hold: Option<Arc<Hold>>,
 }
@@ -49,7 +50,8 @@ impl File {
         lock::wait(&file, read_only)?;
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
-        Ok(File { file, size_bytes, is_block, is_directory: false, direct, hold: None })
+        let untold = Some(Arc::default());
+        Ok(File { direct, is_block, untold, ..File::adopt(file, size_bytes) })
     }
 
     /// The same file, opened once more. The kernel tells a failed write-back once to each open
@@ -74,12 +76,21 @@ impl File {
         // The name may be that of another file by now.
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = fs::OpenOptions::new().read(true).write(writes).open(own)?;
-        Ok(File { is_block: self.is_block, ..File::adopt(file, self.size_bytes) })
+        let (is_block, untold) = (self.is_block, self.untold.clone());
+        Ok(File { is_block, untold, ..File::adopt(file, self.size_bytes) })
     }
 
     /// An open file of our own making (the store of an emulated disk).
     pub(crate) fn adopt(file: fs::File, size_bytes: u64) -> File {
-        File { file, size_bytes, is_block: false, is_directory: false, direct: false, hold: None }
+        File {
+            file,
+            size_bytes,
+            is_block: false,
+            is_directory: false,
+            direct: false,
+            untold: None,
+            hold: None,
+        }
     }
 
     /// A file of a tree, which may have any size at any time. The kernel reads nothing ahead of it
@@ -97,6 +108,11 @@ impl File {
     /// The same of a file that others may wait for, once it has no name.
     pub(crate) fn holding(self, hold: &Arc<Hold>) -> File {
         File { hold: Some(Arc::clone(hold)), ..self }
+    }
+
+    /// The same of a file of which something may be written back.
+    pub(crate) fn telling(self, untold: &Arc<Untold>) -> File {
+        File { untold: Some(Arc::clone(untold)), ..self }
     }
 
     /// What says whether it is still open, if it is of a tree.
@@ -200,20 +216,31 @@ impl File {
     /// Makes all finished writes durable.
     ///
     /// # Errors
-    /// The error of the system call.
+    /// The error of the system call, or one of a write-back that nobody was told of.
     pub fn flush(&self) -> io::Result<()> {
-        if self.is_directory {
-            return Ok(rustix::fs::syncfs(&self.file)?);
-        }
-        Ok(rustix::fs::fdatasync(&self.file)?)
+        self.told(self.sync())
     }
 
     /// The same, and all attributes as well (`fsync`).
     ///
     /// # Errors
-    /// The error of the system call.
+    /// As for [`File::flush`].
     pub fn flush_all(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.file)?)
+        self.told(rustix::fs::fsync(&self.file).map_err(io::Error::from))
+    }
+
+    fn told(&self, flushed: io::Result<()>) -> io::Result<()> {
+        match &self.untold {
+            Some(untold) => untold.tell(flushed),
+            None => flushed,
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.is_directory {
+            return Ok(rustix::fs::syncfs(&self.file)?);
+        }
+        Ok(rustix::fs::fdatasync(&self.file)?)
     }
 
     /// Carries out a request, blocking.
@@ -239,6 +266,14 @@ impl File {
     /// # Errors
     /// The error of the system call.
     pub fn write_back(&self, extent: Extent) -> io::Result<()> {
+        let written = self.write_range(extent);
+        if let (Err(error), Some(untold)) = (&written, &self.untold) {
+            untold.note(error);
+        }
+        written
+    }
+
+    fn write_range(&self, extent: Extent) -> io::Result<()> {
         let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
             | libc::SYNC_FILE_RANGE_WAIT_AFTER;
@@ -257,79 +292,11 @@ impl File {
                 Some(libc::EINTR) => {}
                 // A file system without it: everything, then.
                 Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP | libc::ESPIPE) => {
-                    return self.flush();
+                    return self.sync();
                 }
                 _ => return Err(error),
             }
         }
-    }
-
-    fn prefetch(&self, offset: u64, len: u64) -> io::Result<()> {
-        let len = std::num::NonZeroU64::new(len);
-        Ok(rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed)?)
-    }
-
-    /// Gives the space back where the file system can; trimming is only advice.
-    fn trim(&self, offset: u64, len: u64) -> io::Result<()> {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.file, flags, offset, len) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Makes the range zero: by the file system where it can, else by writing zeroes.
-    fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
-        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.file, flags, offset, len) {
-            Ok(()) => return Ok(()),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if !self.is_block && rustix::fs::fallocate(&self.file, punch, offset, len).is_ok() {
-            return Ok(());
-        }
-        let mut at = offset;
-        while at < offset + len {
-            let piece = (offset + len - at).min(ZEROES.len() as u64) as usize;
-            self.write(&ZEROES[..piece], at, false)?;
-            at += piece as u64;
-        }
-        Ok(())
-    }
-
-    /// The pieces of `extent` in order: data or hole.
-    ///
-    /// # Errors
-    /// The error of the system call.
-    pub fn allocation(&self, extent: Extent, pieces_max: usize) -> io::Result<Vec<Allocation>> {
-        let (mut at, end) = (extent.offset().get(), extent.end().get());
-        if self.is_block {
-            return Ok(vec![Allocation { len_bytes: end - at, is_hole: false }]);
-        }
-        let mut pieces = Vec::new();
-        while at < end && pieces.len() < pieces_max {
-            let data = match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
-                Ok(data) => data.min(end),
-                Err(Errno::NXIO) => end,
-                Err(Errno::INVAL) => at,
-                Err(error) => return Err(error.into()),
-            };
-            if data > at {
-                pieces.push(Allocation { len_bytes: data - at, is_hole: true });
-                at = data;
-                continue;
-            }
-            let hole = match rustix::fs::seek(&self.file, SeekFrom::Hole(at)) {
-                Ok(hole) => hole.min(end),
-                Err(Errno::INVAL | Errno::NXIO) => end,
-                Err(error) => return Err(error.into()),
-            };
-            pieces.push(Allocation { len_bytes: hole.max(at + 1).min(end) - at, is_hole: false });
-            at = hole.max(at + 1);
-        }
-        Ok(pieces)
     }
 }
 

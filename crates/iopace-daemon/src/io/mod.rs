@@ -22,6 +22,7 @@ pub(crate) mod past_cache;
 pub(crate) mod pool;
 pub(crate) mod shares;
 pub mod target;
+pub(crate) mod untold;
 mod uring;
 
 use file::File;

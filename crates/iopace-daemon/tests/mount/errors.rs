@@ -1,6 +1,7 @@
 //! What the file system below refuses is refused in the same way, and nobody else hears of it.
 
 use crate::Mounted;
+use iopace_core::units::Bytes;
 use iopace_daemon::buffer::Buffer;
 use iopace_fuse::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
@@ -243,6 +244,57 @@ fn fsync_tells_every_open_file_once_that_write_back_has_failed() {
     // Which error it is depends on when the host became full.
     let failed = |all: [Option<i32>; 3]| all.map(|errno| errno.is_some());
     assert_eq!(failed(ours), failed(plain), "as without us: {ours:?}, {plain:?}");
+}
+
+/// Linux tells of an error that nobody has heard of whoever opens the file next: databases write
+/// with one process and sync with another. That iopace has heard of it does not count.
+#[test]
+fn fsync_tells_who_opens_a_file_later_that_write_back_has_failed() {
+    let (mut is_there, mut host) = (false, None);
+    let prepare = |below: &Path| {
+        let folder = below.parent().expect("the test's own");
+        is_there = thin(folder, below).expect("prepared");
+        host = Some(folder.join("host"));
+    };
+    let mounted = Mounted::over(prepare, |config| {
+        config.mounts[0].device.dirty_limit = Some(Bytes::from_mib(1));
+    });
+    let told = mounted.as_ref().zip(host.as_ref()).filter(|_| is_there).map(|(mounted, host)| {
+        // No more than a mebibyte of it is dirty in the end: much was written back, and failed.
+        fs::write(mounted.at("a"), vec![1; 48 << 20]).expect("the page cache takes it");
+        let more = std::ffi::CString::new("size=400m").expect("no zero in it");
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount_remount(host, flags, more.as_c_str()).expect("there is room");
+        let later = || File::options().write(true).open(mounted.at("a")).expect("opens");
+        let (one, other) = (later(), later());
+        [&one, &other, &one].map(|file| file.sync_data().is_err())
+    });
+    drop(mounted);
+    if let Some(host) = host {
+        let _ = rustix::mount::unmount(&host, rustix::mount::UnmountFlags::DETACH);
+    }
+    match told {
+        Some(told) => assert_eq!(told, [true, false, false], "once, and not more"),
+        None => println!("skipped: this needs mkfs.ext4 and a loop device"),
+    }
+}
+
+/// What a mapping has on a disk that is full is an error, also if a part of it fits.
+#[test]
+fn pages_of_a_mapping_that_fit_in_part_are_an_error() {
+    let Some(mounted) = Mounted::over(|below| small(below, 700 << 10), |_| {}) else { return };
+    let path = mounted.at("a");
+    File::create(&path).and_then(|file| file.set_len(1 << 20)).expect("sparse");
+    // A process of its own maps it: one that serves what it has mapped could not end.
+    let script = "import mmap, os, sys\n\
+        f = os.open(sys.argv[1], os.O_RDWR)\n\
+        m = mmap.mmap(f, 1 << 20)\n\
+        m[:] = b'x' * (1 << 20)\n\
+        try: m.flush(); os.fsync(f)\n\
+        except OSError as error: sys.exit(error.errno)\n";
+    let ran = Command::new("python3").args(["-c", script]).arg(&path).output().expect("runs");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!([Some(libc::ENOSPC), Some(libc::EIO)].contains(&ran.status.code()), "{ran:?} {said}");
 }
 
 /// Error numbers of `fsync`: of who wrote, of another, of who wrote again.

@@ -10,7 +10,7 @@
 //! one, is asked by the program that serves it.
 
 use super::super::data::{Caller, LateWrite, Opened};
-use super::writes::{Write, answer, give, through_the_cache};
+use super::writes::{Write, answer, give, through_the_cache, whole};
 use super::{SCRATCH, Scheduled};
 use crate::io::file::File;
 use crate::io::target::Target;
@@ -61,7 +61,7 @@ impl Scheduled {
                 Ok(()) => target.write_from(0, len as u64, false, &data),
                 Err(error) => Err((0, error)),
             };
-            give(reply, len, written);
+            give(reply, len, whole(written));
         });
     }
 

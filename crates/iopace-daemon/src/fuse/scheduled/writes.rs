@@ -125,7 +125,7 @@ impl Scheduled {
         target.region = self.keep(file);
         let written = target.write_from(0, data.len() as u64, false, data);
         let is_written = written.is_ok();
-        answer(late, data.len(), written);
+        answer(late, data.len(), whole(written));
         let room = Room::take(&self.mapped, data.len() as u64);
         if let Some(room) = room.filter(|_| is_written) {
             target.is_written = true;
@@ -144,6 +144,12 @@ pub(super) fn through_the_cache(file: &Opened, target: &mut Target) -> io::Resul
         target.file = Arc::new(File::of_tree(buffered, false).holding(&file.inode.hold));
     }
     Ok(())
+}
+
+/// Pages of a mapping are written as a whole or not: the kernel does not look at how many bytes
+/// were, and would take those that are missing for written.
+pub(super) fn whole(written: Result<(), (u64, io::Error)>) -> Result<(), (u64, io::Error)> {
+    written.map_err(|(_, error)| (0, error))
 }
 
 /// Answers a write of so many bytes that was carried out, if anybody still waits for that.

@@ -130,7 +130,7 @@ impl Tree {
         let is_read = kept & OFlags::ACCMODE != OFlags::WRONLY;
         let file =
             if is_read { Real::of_tree(file, direct) } else { Real::of_tree_unread(file, direct) };
-        let file = file.holding(&inode.hold);
+        let file = file.holding(&inode.hold).telling(&inode.state.untold);
         let is_kept_above = self.options.alone && !direct;
         let is_writable = kept.intersects(OFlags::WRONLY | OFlags::RDWR);
         let owner = (inode, from.uid, place);
