@@ -16,7 +16,7 @@ use crate::node::{Change, Fill, Kind, NodeId, ROOT, Random, SECTOR};
 use crate::report::Report;
 use crate::tree::Broken;
 pub use disks::{Disk, Way};
-use history::{Content, Done, Flush, History, check, stamp};
+use history::{Above, Content, Done, Flush, History, check, stamp};
 use iopace_core::engine::Control;
 use iopace_core::{pace, sched, window};
 use std::io;
@@ -295,7 +295,9 @@ fn cut(bench: &Bench, way: Way, (disk, history): (NodeId, History), seed: u64) -
         faults::Kind::Told => false,
     };
     let losses: Vec<usize> = failures.iter().filter(loses).map(|one| one.moment).collect();
-    let sectors = history.by_sector(way.is_block(), &losses);
+    let drops = way == Way::Loop { direct: false };
+    let above = Above { is_told_to_all: way.is_block(), drops };
+    let sectors = history.by_sector(above, &losses);
     let errors = failures.len() as u64;
     let mut report = Report { workloads: 1, errors, ..Report::default() };
     let mut cutter = Cutter::new(base, Names::Apart);

@@ -33,7 +33,7 @@ struct Size {
 const SHORT: Size = Size { operations: 1, requests: (280, 1), crossed: 20, program: (12, 25) };
 const LONG: Size = Size { operations: 3, requests: (0, 0), crossed: 0, program: (60, 300) };
 const RANDOM: Size =
-    Size { operations: 0, requests: (2500, 10_000), crossed: 2500, program: (0, 0) };
+    Size { operations: 0, requests: (2500, 10_000), crossed: 1000, program: (0, 0) };
 
 fn main() -> ExitCode {
     let all: Vec<String> = std::env::args().skip(1).collect();

@@ -44,6 +44,16 @@ pub(super) struct Flush {
     pub(super) has_failed: bool,
 }
 
+/// The kernel's part above iopace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Above {
+    /// An error at a flush is told to whoever flushes first, and to no other.
+    pub(super) is_told_to_all: bool,
+    /// Before the kernel makes a range of a block device zero, or trims it, it drops what its page
+    /// cache has of the range, dirty or not: a flush at that time finds nothing to write.
+    pub(super) drops: bool,
+}
+
 /// All of a run.
 #[derive(Default)]
 pub(super) struct History {
@@ -84,11 +94,14 @@ impl History {
     /// What had arrived is not known to the client: a write that was under way when the error was
     /// told may have been lost with the others. So it counts as lost if it began before one of the
     /// `failures` (moments) that can be the reason of the error.
-    pub(super) fn by_sector(&self, is_told_to_all: bool, failures: &[usize]) -> Vec<Vec<Done>> {
+    pub(super) fn by_sector(&self, above: Above, failures: &[usize]) -> Vec<Vec<Done>> {
+        let Above { is_told_to_all, drops } = above;
         let mut done = all(&self.done);
         let flushes = all(&self.flushes);
         done.sort_by_key(|done| done.replied);
         let mut sectors = vec![Vec::new(); (CLIENTS * REGION) as usize];
+        let is_drop = |one: &&Done| drops && !matches!(one.content, Content::Write(1..));
+        let dropping: Vec<Done> = done.iter().filter(is_drop).copied().collect();
         for mut one in done {
             let is_lost = |told: &Flush| {
                 let from = failures.partition_point(|moment| *moment < one.begin);
@@ -111,10 +124,20 @@ impl History {
             if is_told_to_all && told(&own) {
                 one.durable = usize::MAX;
             }
-            let flushed = flushes.iter().filter(covers).map(|flush| flush.durable).min();
-            one.durable = one.durable.min(flushed.unwrap_or(usize::MAX));
+            let covering: Vec<&Flush> = flushes.iter().filter(covers).collect();
             for sector in one.sectors.0..one.sectors.1 {
-                sectors[sector as usize].push(one);
+                let is_dropped = |flush: &Flush| {
+                    dropping.iter().any(|drop| {
+                        (drop.sectors.0..drop.sectors.1).contains(&sector)
+                            && one.replied < drop.asked
+                            && drop.asked < flush.replied
+                            && flush.asked < drop.replied
+                    })
+                };
+                let flushed = covering.iter().filter(|flush| !is_dropped(flush));
+                let flushed = flushed.map(|flush| flush.durable).min().unwrap_or(usize::MAX);
+                let durable = one.durable.min(flushed);
+                sectors[sector as usize].push(Done { durable, ..one });
             }
         }
         sectors
@@ -252,7 +275,8 @@ mod tests {
         let history = History::default();
         history.done(one);
         flushes.iter().for_each(|flush| history.flushed(*flush));
-        history.by_sector(is_told_to_all, failures)[0][0].durable
+        let above = Above { is_told_to_all, drops: false };
+        history.by_sector(above, failures)[0][0].durable
     }
 
     #[test]
@@ -301,6 +325,24 @@ mod tests {
         assert_eq!(durable(one, &[told], false, &[11]), 16, "no block device");
         assert_eq!(durable(one, &[told], true, &[6]), 16, "the failure is older than the write");
         assert_eq!(durable(one, &[], true, &[11]), 16, "nobody was told");
+    }
+
+    /// The dirty page of a write is dropped by a zeroing of its range that is under way, and the
+    /// flush of another client finds nothing to write.
+    #[test]
+    fn a_flush_covers_nothing_that_is_being_made_zero_in_the_page_cache() {
+        let durable = |zero: (u64, u64), asked: (u64, u64), drops: bool| {
+            let history = History::default();
+            history.done(write(0, 4, 1));
+            history.done(Done { asked: zero.0, ..write(0, 0, zero.1) });
+            history.flushed(flush(1, asked, 9, false));
+            let sectors = history.by_sector(Above { is_told_to_all: true, drops }, &[]);
+            sectors[0].iter().find(|one| one.replied == 1).expect("it is there").durable
+        };
+        assert_eq!(durable((2, 7), (3, 5), true), usize::MAX);
+        assert_eq!(durable((2, 7), (3, 5), false), 9, "past the page cache");
+        assert_eq!(durable((2, 3), (4, 5), true), 9, "it was zero by then");
+        assert_eq!(durable((6, 7), (3, 5), true), 9, "it was flushed before");
     }
 
     #[test]
