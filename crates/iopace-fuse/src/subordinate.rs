@@ -16,15 +16,18 @@
 //! Ranges that come from elsewhere (`subid:` in `nsswitch.conf`) are not known: asking may block.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const RANGES: &str = "subuid";
 const USERS: &str = "passwd";
@@ -40,7 +43,7 @@ const ROOT: u32 = 0;
 /// How often the files are looked at while nobody starts a thread: two `stat` each time.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-static SYSTEM: Source = Source::new("/etc");
+static SYSTEM: Source = Source::new("/etc", LOOK_EVERY);
 
 /// Device, inode, size and time of the last change; `None` of a file that is not there, or that
 /// others than root may write.
@@ -85,38 +88,90 @@ impl Watch {
     }
 }
 
+/// A file of this name in a folder as it was when it was looked at first: a mount over it would
+/// have to answer what it needs to begin. So no link is followed after that.
+#[derive(Debug)]
+struct Place {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Place {
+    /// Where `name` in the folder leads to now.
+    fn find(folder: &Path, name: &str) -> io::Result<Place> {
+        // A file that is not there may come up here.
+        let path = folder.join(name).canonicalize().unwrap_or_else(|_| folder.join(name));
+        let (folder, name) = (path.parent().unwrap_or(folder), path.file_name());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+        Ok(Place { folder, name: name.unwrap_or_default().to_owned() })
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let file = match rustix::fs::statat(&self.folder, &self.name, flags) {
+            Err(Errno::NOENT) => return Ok(None),
+            file => file?,
+        };
+        if FileType::from_raw_mode(file.st_mode) == FileType::Symlink {
+            return Err(io::Error::other("now a symbolic link: restart iopace to follow it"));
+        }
+        let is_file = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
+        let is_roots = is_file && file.st_uid == ROOT && file.st_mode & 0o022 == 0;
+        let changed = (file.st_ctime, file.st_ctime_nsec);
+        Ok(is_roots.then_some((file.st_dev, file.st_ino, file.st_size, changed)))
+    }
+
+    fn read(&self) -> io::Result<String> {
+        // Something else that came up meanwhile is not waited for.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?;
+        let mut bytes = Vec::new();
+        File::from(file).take(BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// What was read last, by which a change is seen.
+#[derive(Debug)]
+struct Seen {
+    stamps: Option<[Stamp; 2]>,
+    /// They could not be read, and are not tried again before.
+    again: Option<Instant>,
+}
+
 /// Both files in a folder, and what was found in them.
 #[derive(Debug)]
 struct Source {
     path: &'static str,
-    /// The folder as it was when it was looked at first: a mount over it would have to answer what
-    /// it needs to begin.
-    folder: OnceLock<rustix::io::Result<OwnedFd>>,
+    /// How long files that cannot be read are left alone.
+    pause: Duration,
+    places: OnceLock<io::Result<[Place; 2]>>,
     /// The first number that is subordinate: all below share with nobody.
     first: AtomicU32,
     known: RwLock<Subordinates>,
-    /// What was read last, by which a change is seen.
-    seen: Mutex<Option<[Stamp; 2]>>,
+    seen: Mutex<Seen>,
     /// That they cannot be read was said.
     is_said: AtomicBool,
 }
 
 impl Source {
-    const fn new(path: &'static str) -> Source {
+    const fn new(path: &'static str, pause: Duration) -> Source {
         Source {
             path,
-            folder: OnceLock::new(),
+            pause,
+            places: OnceLock::new(),
             first: AtomicU32::new(u32::MAX),
             known: RwLock::new(Subordinates::none()),
-            seen: Mutex::new(None),
+            seen: Mutex::new(Seen { stamps: None, again: None }),
             is_said: AtomicBool::new(false),
         }
     }
 
-    fn folder(&self) -> Result<&OwnedFd, rustix::io::Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(self.path, flags, Mode::empty());
-        self.folder.get_or_init(open).as_ref().map_err(|errno| *errno)
+    fn places(&self) -> io::Result<&[Place; 2]> {
+        let find = |name| Place::find(Path::new(self.path), name);
+        let found = self.places.get_or_init(|| Ok([find(RANGES)?, find(USERS)?]));
+        found.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))
     }
 
     fn share_of(&self, uid: u32) -> u32 {
@@ -128,44 +183,38 @@ impl Source {
 
     fn look_again(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = [self.stamp(RANGES), self.stamp(USERS)];
-        if *seen == Some(now) {
+        if seen.again.is_some_and(|again| Instant::now() < again) {
             return;
         }
-        let text =
-            |name, stamp: Stamp| stamp.map_or_else(|| Ok(String::new()), |_| self.read(name));
-        let (ranges, users) = match (text(RANGES, now[0]), text(USERS, now[1])) {
-            (Ok(ranges), Ok(users)) => (ranges, users),
-            (Err(error), _) | (_, Err(error)) => {
+        match self.read_changed(&mut seen) {
+            Ok(()) => {
+                seen.again = None;
+                self.is_said.store(false, Relaxed);
+            }
+            Err(error) => {
+                seen.again = Some(Instant::now() + self.pause);
                 if !self.is_said.swap(true, Relaxed) {
                     let kept = "kept as they were read before";
                     tracing::warn!(%error, "/etc/subuid or /etc/passwd: {kept}");
                 }
-                return;
             }
-        };
-        self.is_said.store(false, Relaxed);
-        *seen = Some(now);
-        let found = Subordinates::parse(&ranges, &users);
+        }
+    }
+
+    fn read_changed(&self, seen: &mut Seen) -> io::Result<()> {
+        let [ranges, users] = self.places()?;
+        let now = [ranges.stamp()?, users.stamp()?];
+        if seen.stamps == Some(now) {
+            return Ok(());
+        }
+        let text =
+            |place: &Place, stamp: Stamp| stamp.map_or_else(|| Ok(String::new()), |_| place.read());
+        let found = Subordinates::parse(&text(ranges, now[0])?, &text(users, now[1])?);
+        seen.stamps = Some(now);
         let first = found.ranges.first().map_or(u32::MAX, |range| range.first);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = found;
         self.first.store(first, Relaxed);
-    }
-
-    fn stamp(&self, name: &str) -> Stamp {
-        let file = rustix::fs::statat(self.folder().ok()?, name, AtFlags::empty()).ok()?;
-        let is_file = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
-        let is_roots = is_file && file.st_uid == ROOT && file.st_mode & 0o022 == 0;
-        let changed = (file.st_ctime, file.st_ctime_nsec);
-        is_roots.then_some((file.st_dev, file.st_ino, file.st_size, changed))
-    }
-
-    fn read(&self, name: &str) -> io::Result<String> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(self.folder()?, name, flags, Mode::empty())?;
-        let mut bytes = Vec::new();
-        File::from(file).take(BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(())
     }
 }
 
@@ -239,77 +288,4 @@ impl Subordinates {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_shares_with_the_user_who_has_it() {
-        let users = "root:x:0:0::/root:/bin/sh\nanna:x:1001:1001::/:/bin/sh\nodd\n\
-                     ben:x:1002:1:::\nlate:x:231073:1:::\n";
-        let ranges = "anna:165536:65536\n1002:231072:65536\nroot:1000:1\nroot:1000000:1000000000\n\
-                      ldap:300000:131072\n# none\nanna:x:1\nanna:400000:0\nanna:4294967000:65536\n\
-                      ben:2000000:10\n";
-        let known = Subordinates::parse(ranges, users);
-        let expected = [
-            // Himself, and what he has been given.
-            (1001, 1001),
-            (165_535, 165_535),
-            (165_536, 1001),
-            (231_071, 1001),
-            (u32::MAX, 1001),
-            // By number, and one of them that is a user of its own.
-            (231_072, 1002),
-            (231_073, 231_073),
-            (296_608, 296_608),
-            // In pieces: of root, and of a user who is not known here.
-            (1000, 1000),
-            (1_000_001, 1_000_000),
-            (1_065_537, 1_065_536),
-            (300_001, 300_000),
-            (365_536, 365_536),
-            (400_000, 365_536),
-            // A range within another one.
-            (2_000_009, 1002),
-            (2_000_010, 1_983_040),
-            (0, 0),
-        ];
-        for (uid, share) in expected {
-            assert_eq!(known.share_of(uid), share, "{uid}");
-        }
-        let none = Subordinates::parse("", "");
-        assert_eq!((none.share_of(0), none.share_of(165_536)), (0, 165_536));
-    }
-
-    #[test]
-    fn what_this_machine_says_is_read_once() {
-        look_again();
-        look_again();
-        assert_eq!(share_of(ROOT), ROOT);
-        assert!(SYSTEM.seen.lock().expect("whole").is_some());
-    }
-
-    #[test]
-    fn a_change_is_seen_though_nobody_starts_a_thread() {
-        if !rustix::process::geteuid().is_root() {
-            return println!("skipped: only files of root count");
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().to_str().expect("text").to_owned();
-        let source: &Source = Box::leak(Box::new(Source::new(path.leak())));
-        let watch = Watch::start(source, Duration::from_millis(1)).expect("a thread");
-        let set = |name: &str, text: &str| {
-            std::fs::write(folder.path().join("new"), text).expect("written");
-            std::fs::rename(folder.path().join("new"), folder.path().join(name)).expect("named");
-        };
-        set("passwd", "anna:x:1001:1001::/:/bin/sh\n");
-        for (ranges, share) in [("anna:165536:65536\n", 1001), ("anna:300000:9\n", 165_536)] {
-            set("subuid", ranges);
-            // A test that is slow is ended by its runner.
-            while source.share_of(165_536) != share {
-                // SLEEP: the pause between two looks at the condition.
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        drop(watch);
-    }
-}
+mod tests;
