@@ -225,8 +225,7 @@ pub const LOCK_RANGES_USER_MAX: usize = 65_536;
 /// The same of root.
 pub const LOCK_RANGES_ROOT_MAX: usize = 1 << 20;
 
-/// The first pause between two looks at a lock that somebody past the mount has; each further one
-/// is twice as long.
+/// The first pause between two looks at a lock past the mount; each further one is twice as long.
 pub const LOCK_STEP_MIN: Nanos = Nanos(1_000_000);
 
 /// The longest of these pauses.
@@ -236,8 +235,10 @@ pub const LOCK_STEP_MAX: Nanos = Nanos(50_000_000);
 /// mount shares. SQLite asks some hundred times within ten seconds.
 pub const LOCK_REFUSAL_STEP: Nanos = Nanos(1_000_000_000);
 
-/// Threads that look at such locks: one for each device below on which somebody waits for one.
-pub const LOCK_THREADS: usize = 16;
+/// Threads that look at such locks, one for each device below; the directory's own always has one.
+pub const LOCK_THREADS: usize = 64;
+/// Of these, for devices on which one user first waited.
+pub const LOCK_USER_THREADS: usize = 4;
 
 /// How long the end of an open file of which a descriptor was closed is waited for by one who asks
 /// for a lock that it has, and does not want to wait: nobody waits for that end in the kernel.

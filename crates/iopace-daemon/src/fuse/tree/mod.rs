@@ -149,12 +149,14 @@ impl Tree {
         inode::make_room(&directory, options.descriptors);
         let teller = (!options.alone).then(|| Arc::downgrade(&running));
         let files = Arc::<OpenFiles>::default();
-        let locks = Locks::new(options.descriptors, teller, Arc::clone(&files));
+        let inodes = Inodes::new(directory, trim::inodes_for(options.descriptors))?;
+        let files_and_device = (Arc::clone(&files), inodes.device());
+        let locks = Locks::new(options.descriptors, teller, files_and_device);
         Ok(Tree {
             data,
             running,
             options,
-            inodes: Inodes::new(directory, trim::inodes_for(options.descriptors))?,
+            inodes,
             files,
             open_shares: Arc::default(),
             listings: Mutex::default(),

@@ -88,10 +88,10 @@ impl Locks {
     pub(super) fn new(
         descriptors: usize,
         teller: Option<Weak<Running>>,
-        files: Arc<OpenFiles>,
+        (files, device): (Arc<OpenFiles>, u64),
     ) -> Arc<Locks> {
         let budget = Arc::new(Budget::new(descriptors, part_of));
-        let (waiters, rounds) = (Waiters::default(), Rounds::default());
+        let (waiters, rounds) = (Waiters::default(), Rounds::new(device));
         Arc::new(Locks { budget, waiters, rounds, teller, refusals: Refusals::default(), files })
     }
 
@@ -221,7 +221,7 @@ impl Locks {
         };
         let Some(reply) = late.take() else { return self.waiters.remove(&waiter) };
         if blocker.is_past()
-            && let Err(error) = self.try_again(&inode)
+            && let Err(error) = self.try_again(&inode, wish.uid)
         {
             self.waiters.remove(&waiter);
             return fail(Waiting { wish, reply }, error);
@@ -284,7 +284,7 @@ impl Locks {
         if state.queue.is_empty() || !self.wake(state) {
             return;
         }
-        if let Err(error) = self.try_again(&file.inode) {
+        if let Err(error) = self.try_again(&file.inode, file.opener) {
             tracing::warn!(%error, "who waits for a lock past the mount is not tried again");
         }
     }
