@@ -9,7 +9,7 @@
 mod operations;
 mod whole;
 
-use super::data::Operation;
+use super::data::{Caller, Operation};
 use super::running::{Asker, Running, Touch};
 use crate::buffer::Buffer;
 use crate::job::Progress;
@@ -79,8 +79,9 @@ impl Reply {
 /// A request that waits.
 #[derive(Debug)]
 struct Waiting {
-    /// The thread that waits for it.
+    /// The thread that waits for it, and its user.
     asker: Asker,
+    uid: u32,
     /// When it is carried out at the latest, if it is an operation that may not wait for long.
     due: Option<Due>,
     /// What it changes, and where that is known if it is given up while it does.
@@ -151,7 +152,7 @@ impl Waiting {
         let was_given_up = std::mem::take(&mut stand.is_given_up);
         drop(stand);
         if let Some(running) = self.running.upgrade().filter(|_| was_given_up) {
-            running.has_ended(self.touch);
+            running.has_ended(self.uid, self.touch);
         }
     }
 }
@@ -243,28 +244,28 @@ impl Held {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request that will be answered later; `pid` is the thread that waits for it, `touch` what
+    /// A request that will be answered later; `from` waits for it, `touch` is what
     /// it changes, `room` what its data takes. Without a reply nobody waits any more, and it is not
     /// carried out.
     pub(crate) fn hold(
         self: &Arc<Self>,
-        (pid, touch): (u32, Touch),
+        (from, touch): (Caller, Touch),
         reply: impl Into<Option<Reply>>,
         room: Option<Room>,
     ) -> Ticket {
-        self.hold_until((pid, touch), reply.into(), (room, None))
+        self.hold_until(((from.pid, from.uid), touch), reply.into(), (room, None))
     }
 
     fn hold_until(
         self: &Arc<Self>,
-        (pid, touch): (u32, Touch),
+        ((pid, uid), touch): ((u32, u32), Touch),
         reply: Option<Reply>,
         (room, due): (Option<Room>, Option<Due>),
     ) -> Ticket {
         let (begun, is_given_up, is_owed) = (Begun::No, false, false);
         let stand = Mutex::new(Stand { reply, begun, is_given_up, is_owed });
-        let running = Weak::clone(&self.running);
-        let waiting = Arc::new(Waiting { asker: Asker::now(pid), due, touch, running, stand });
+        let (running, asker) = (Weak::clone(&self.running), Asker::now(pid));
+        let waiting = Arc::new(Waiting { asker, uid, due, touch, running, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;

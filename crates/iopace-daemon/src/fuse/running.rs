@@ -32,6 +32,8 @@ const ROWS: usize = 4 * FUSE_THREADS;
 /// Names no file.
 const NOBODY: u64 = 0;
 
+const ROOT: u32 = 0;
+
 thread_local! {
     static ROW: usize = {
         static LAST: AtomicUsize = AtomicUsize::new(0);
@@ -70,6 +72,8 @@ pub(crate) struct Running {
     given_up_count: AtomicUsize,
     /// Carry out what had to wait: for that, or for a limit.
     threads: Shares,
+    /// Tell the kernel what has changed, and wait for nothing that the others carry out.
+    tellers: Shares,
     notifier: OnceLock<Notifier>,
     /// The threads that receive, and what waits for one.
     control: OnceLock<Control>,
@@ -112,6 +116,7 @@ trait Kept: Send + Sync {
 
 struct Stand<R> {
     asker: Asker,
+    uid: u32,
     touch: Touch,
     was_seen: AtomicBool,
     is_given_up: AtomicBool,
@@ -195,18 +200,18 @@ impl<R: Refuse + Send + 'static> Drop for Late<'_, R> {
         // Under the lock of its reply it is given up, or not.
         drop(self.stand.reply());
         if self.is_given_up() {
-            self.running.has_ended(self.stand.touch);
+            self.running.has_ended(self.stand.uid, self.stand.touch);
         }
     }
 }
 
 impl Running {
-    /// The thread `pid` waits for an operation that is carried out from now on, by this thread.
+    /// The thread of `from` waits for an operation that is carried out from now on, by this thread.
     /// The reply comes back if something that was given up changes the same: see
     /// [`Running::park`].
     pub(crate) fn begin<R: Refuse + Send + 'static>(
         &self,
-        pid: u32,
+        from: Caller,
         touch: Touch,
         reply: R,
     ) -> Result<Late<'_, R>, R> {
@@ -214,12 +219,13 @@ impl Running {
         if self.given_up_count.load(SeqCst) > 0 && self.order().blocks(touch) {
             return Err(reply);
         }
-        Ok(self.stand(pid, touch, reply))
+        Ok(self.stand((from.pid, from.uid), touch, reply))
     }
 
     /// The same of an operation that changes nothing: it waits for nobody.
     pub(crate) fn begin_look<R: Refuse + Send + 'static>(&self, pid: u32, reply: R) -> Late<'_, R> {
-        self.stand(pid, Touch::NOTHING, reply)
+        // Nobody is told of its end.
+        self.stand((pid, ROOT), Touch::NOTHING, reply)
     }
 
     /// Has `work` carry out an operation when nothing that was given up changes the same: now, or
@@ -265,9 +271,15 @@ impl Running {
         }
     }
 
-    fn stand<R: Refuse + Send + 'static>(&self, pid: u32, touch: Touch, reply: R) -> Late<'_, R> {
+    fn stand<R: Refuse + Send + 'static>(
+        &self,
+        (pid, uid): (u32, u32),
+        touch: Touch,
+        reply: R,
+    ) -> Late<'_, R> {
         let stand = Arc::new(Stand {
             asker: Asker::now(pid),
+            uid,
             touch,
             was_seen: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
@@ -327,8 +339,8 @@ impl Running {
         }
     }
 
-    /// What was given up has come to pass, or to nothing.
-    pub(crate) fn has_ended(&self, touch: Touch) {
+    /// What was given up of this user has come to pass, or to nothing.
+    pub(crate) fn has_ended(&self, uid: u32, touch: Touch) {
         if touch == Touch::NOTHING {
             return;
         }
@@ -345,7 +357,7 @@ impl Running {
         for parked in free {
             self.carry_out(parked.uid(), move || parked.carry_out());
         }
-        self.notify(move |notifier| {
+        self.notify(uid, move |notifier| {
             for id in touch.0.into_iter().filter(|id| *id != NOBODY) {
                 let _ = notifier.inval_inode(INodeNo(id), 0, 0);
             }

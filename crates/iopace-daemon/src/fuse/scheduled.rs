@@ -179,7 +179,7 @@ impl Scheduled {
         reply: impl Into<Option<Reply>>,
         room: Option<Room>,
     ) -> Ticket {
-        Ticket::Fuse(self.held.hold((from.pid, touch), reply, room))
+        Ticket::Fuse(self.held.hold((from, touch), reply, room))
     }
 }
 

@@ -116,7 +116,7 @@ impl Held {
         let is_in_line = deadline.is_none() || self.lock().owed.has_room(group);
         let due = deadline.map(|at| Due { at, group, is_in_line });
         // What it changes it says itself, once it is carried out.
-        let (from, reply) = ((pid, Touch::NOTHING), Some(Reply::Operation(operation, uid)));
+        let (from, reply) = (((pid, uid), Touch::NOTHING), Some(Reply::Operation(operation, uid)));
         let mut ticket = self.hold_until(from, reply, (None, due));
         if is_in_line {
             return Some(ticket);

@@ -193,10 +193,14 @@ fn a_ticket_that_goes_unanswered_leaves_nothing_owed() {
     assert_eq!((end(&said).1, all.lock().owed.count()), (Err(libc::EIO), 0));
 }
 
+fn caller(pid: u32) -> Caller {
+    Caller { pid, uid: 1000, gid: 1000 }
+}
+
 /// A write of file 3, whose reply says nothing: what counts here is who waits for it.
 fn write_of(all: &Arc<Held>) -> (Ticket, Receiver<Said>) {
     let (operation, said) = operation();
-    (all.hold((7, Touch::one(3)), Reply::Operation(operation, 0), None), said)
+    (all.hold((caller(7), Touch::one(3)), Reply::Operation(operation, 0), None), said)
 }
 
 /// Whether somebody who changes file 3 has to wait.
@@ -209,7 +213,7 @@ fn is_kept_back(running: &Running) -> bool {
             true
         }
     }
-    running.begin(9, Touch::one(3), Silent).is_err()
+    running.begin(caller(9), Touch::one(3), Silent).is_err()
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl ImageFile {
     }
 
     fn hold(&self, from: Caller, reply: Reply) -> Ticket {
-        Ticket::Fuse(self.held.hold((from.pid, Touch::NOTHING), reply, None))
+        Ticket::Fuse(self.held.hold((from, Touch::NOTHING), reply, None))
     }
 
     /// Hands requests to the device, all with the same payer.

@@ -3,14 +3,13 @@
 use super::Running;
 use iopace_fuse::{INodeNo, Notifier};
 use std::ffi::OsString;
-use std::thread;
 
 impl Running {
     /// Tells the kernel to ask anew for names, each in its directory. What is mounted on one of
-    /// them goes, and who works in such a directory no longer knows where. By a thread of its own,
+    /// them goes, and who works in such a directory no longer knows where. By another thread,
     /// as the kernel takes locks for it which one who waits for an answer from us may hold.
-    pub(crate) fn ask_anew(&self, names: Vec<(u64, OsString)>) {
-        self.notify(move |notifier| {
+    pub(crate) fn ask_anew(&self, uid: u32, names: Vec<(u64, OsString)>) {
+        self.notify(uid, move |notifier| {
             for (parent, name) in names {
                 let _ = notifier.inval_entry(INodeNo(parent), &name);
             }
@@ -38,11 +37,10 @@ impl Running {
         }
     }
 
-    pub(super) fn notify(&self, tell: impl FnOnce(&Notifier) + Send + 'static) {
+    /// By a thread of the user whose operation has changed it: the kernel waits for pages that he
+    /// may keep locked, and he has so many threads and no more.
+    pub(super) fn notify(&self, uid: u32, tell: impl FnOnce(&Notifier) + Send + 'static) {
         let Some(notifier) = self.notifier.get().cloned() else { return };
-        let told = thread::Builder::new().name("fuse-notify".into()).spawn(move || tell(&notifier));
-        if let Err(error) = told {
-            tracing::warn!(%error, "the kernel is not told what has changed");
-        }
+        self.tellers.submit(uid, move || tell(&notifier));
     }
 }

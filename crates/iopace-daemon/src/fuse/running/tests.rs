@@ -24,6 +24,10 @@ fn reply() -> (Said, Receiver<Option<i32>>) {
 
 const DYING: u32 = 7;
 
+fn caller(pid: u32) -> Caller {
+    Caller { pid, uid: 1000, gid: 1000 }
+}
+
 fn is_dying(from: Asker) -> bool {
     from.pid == DYING
 }
@@ -32,8 +36,8 @@ fn is_dying(from: Asker) -> bool {
 fn who_is_being_killed_is_answered_at_the_second_look() {
     let running = Running::default();
     let ((dying, said), (living, unsaid)) = (reply(), reply());
-    let given_up = running.begin(DYING, Touch::one(1), dying).ok().expect("it begins");
-    let kept = running.begin(8, Touch::one(2), living).ok().expect("it begins");
+    let given_up = running.begin(caller(DYING), Touch::one(1), dying).ok().expect("it begins");
+    let kept = running.begin(caller(8), Touch::one(2), living).ok().expect("it begins");
     assert_eq!(running.look(is_dying), 0);
     assert!(said.try_recv().is_err(), "it may just have begun");
     assert_eq!(running.look(is_dying), 1);
@@ -49,7 +53,7 @@ fn who_is_being_killed_is_answered_at_the_second_look() {
 fn what_was_answered_is_not_given_up() {
     let running = Running::default();
     let (reply, said) = reply();
-    let late = running.begin(DYING, Touch::one(1), reply).ok().expect("it begins");
+    let late = running.begin(caller(DYING), Touch::one(1), reply).ok().expect("it begins");
     assert!(late.take().is_some());
     running.look(is_dying);
     assert_eq!(running.look(is_dying), 0);
@@ -62,14 +66,14 @@ fn what_was_answered_is_not_given_up() {
 /// Whoever asks to change this, and when he is carried out.
 fn park(running: &Arc<Running>, pid: u32, touch: Touch) -> Receiver<Option<i32>> {
     let (reply, said) = reply();
-    let begun = match running.begin(pid, touch, reply) {
+    let begun = match running.begin(caller(pid), touch, reply) {
         Ok(late) => late.take(),
         Err(reply) => {
             let again = Arc::downgrade(running);
-            let from = Caller { pid, uid: 1000, gid: 1000 };
-            running.park(from, touch, reply, move |reply: Said| {
+            running.park(caller(pid), touch, reply, move |reply: Said| {
                 let running = again.upgrade().expect("it is there");
-                let late = running.begin(pid, touch, reply).ok().expect("nothing is in its way");
+                let late =
+                    running.begin(caller(pid), touch, reply).ok().expect("nothing is in its way");
                 let _ = late.take().expect("it waits").0.send(None);
             });
             None
@@ -81,7 +85,7 @@ fn park(running: &Arc<Running>, pid: u32, touch: Touch) -> Receiver<Option<i32>>
 
 /// Something of him who is being killed is given up while it is carried out.
 fn given_up(running: &Running, touch: Touch) -> Late<'_, Said> {
-    let late = running.begin(DYING, touch, reply().0).ok().expect("it begins");
+    let late = running.begin(caller(DYING), touch, reply().0).ok().expect("it begins");
     running.look(is_dying);
     assert_eq!(running.look(is_dying), 1);
     late

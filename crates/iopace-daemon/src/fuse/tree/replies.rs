@@ -117,7 +117,7 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
     reply: R,
     run: impl FnOnce(&Tree, Caller, [&OsStr; N], &Late<'_, R>) + Send + 'static,
 ) {
-    let late = match tree.running.begin(from.pid, turn.touch(), reply) {
+    let late = match tree.running.begin(from, turn.touch(), reply) {
         Ok(late) => late,
         Err(reply) => {
             let (weak, names) = (Arc::downgrade(tree), names.map(OsStr::to_owned));
@@ -133,7 +133,7 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
     if late.is_untold() {
         let changed = turn.changed(&names);
         drop(late);
-        tree.running.ask_anew(changed);
+        tree.running.ask_anew(from.uid, changed);
     }
 }
 

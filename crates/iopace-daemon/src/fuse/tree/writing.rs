@@ -42,7 +42,7 @@ pub(super) fn write(
         return reply.written(0);
     }
     let touch = Touch::one(file.inode.id());
-    match tree.running.begin(from.pid, touch, reply) {
+    match tree.running.begin(*from, touch, reply) {
         Ok(late) => {
             let stripped = if *strips { tree.strip_privileges(*from, &file.inode) } else { Ok(()) };
             if goes_on(stripped, &late) {
@@ -84,7 +84,7 @@ pub(super) fn copy_between(
 fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
     let (from, file) = (copy.from, &copy.to.0);
     let touch = Touch::one(file.inode.id());
-    match tree.running.begin(from.pid, touch, reply) {
+    match tree.running.begin(from, touch, reply) {
         Ok(late) => {
             let Copy { from, source, to, len } = copy;
             if goes_on(tree.strip_privileges_unless_kept(from, &to.0.inode), &late) {

@@ -22,7 +22,7 @@ fn a_write_that_had_to_wait_goes_on_with_the_room_that_it_has() {
     let writing = std::thread::spawn(move || file.write_at(&data, 0));
     until("it waits, and has room", || memory.used_bytes() == data.len() as u64);
     until("it is parked", || running.parked_count() == 1);
-    running.has_ended(Touch::one(id));
+    running.has_ended(0, Touch::one(id));
     assert_eq!(writing.join().unwrap().unwrap(), data.len());
     assert_eq!(*mounted.data.had_room.lock().unwrap(), [true]);
     until("the room is given back", || memory.used_bytes() == 0);
