@@ -43,7 +43,7 @@
 //! (antic_expire 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait;
 //! FreeBSD gsched_as: the batch of 8 MiB.
 
-use super::ordered::Ordered;
+use super::arrivals::Arrivals;
 use super::sorted::Sorted;
 use super::tasks::TaskStats;
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
@@ -166,8 +166,8 @@ impl Batch {
 pub struct Anticipatory {
     config: Config,
     sorted: Sorted,
-    /// By arrival number: the slot in the table.
-    fifo: Ordered<u64, u32>,
+    /// By arrival.
+    fifo: Arrivals<()>,
     tasks: BTreeMap<TaskId, Task>,
     batch: Option<Batch>,
     in_flight: u32,
@@ -185,7 +185,7 @@ impl Anticipatory {
         Anticipatory {
             config: Config::new(params),
             sorted: Sorted::default(),
-            fifo: Ordered::default(),
+            fifo: Arrivals::default(),
             tasks: BTreeMap::new(),
             batch: None,
             in_flight: 0,
@@ -198,20 +198,21 @@ impl Anticipatory {
     }
 
     /// When the oldest request arrived.
-    fn oldest(&self, table: &Table) -> Option<Instant> {
-        self.fifo.first().map(|first| table[name(first)].arrived())
+    fn oldest(&mut self, table: &Table) -> Option<Instant> {
+        self.fifo.first(table).map(|(id, ())| table[id].arrived())
     }
 
     /// Whether the oldest request has waited too long.
-    fn has_expired(&self, now: Instant, table: &Table) -> bool {
-        let is_old = |arrived| now.since(arrived) > self.config.expire;
+    fn has_expired(&mut self, now: Instant, table: &Table) -> bool {
+        let expire = self.config.expire;
+        let is_old = |arrived| now.since(arrived) > expire;
         now >= self.next_expiry && self.oldest(table).is_some_and(is_old)
     }
 
     /// When the oldest request will have waited too long.
-    fn expires_at(&self, table: &Table) -> Instant {
-        let expires =
-            |arrived: Instant| (arrived + self.config.expire + Nanos(1)).max(self.next_expiry);
+    fn expires_at(&mut self, table: &Table) -> Instant {
+        let (expire, least) = (self.config.expire, self.next_expiry);
+        let expires = |arrived: Instant| (arrived + expire + Nanos(1)).max(least);
         self.oldest(table).map_or(Instant::NEVER, expires)
     }
 
@@ -244,14 +245,14 @@ impl Anticipatory {
     /// The key of the request that goes next out of order: one that is too old, or one of another
     /// task when the one in service has had its batch.
     fn out_of_order(&mut self, now: Instant, table: &Table) -> Option<(Bytes, u64)> {
-        let key = |entry| (table[name(entry)].extent().offset(), entry.0);
+        let key = |id: RequestId| (table[id].extent().offset(), id.sequence());
         if self.has_expired(now, table) {
             self.next_expiry = now + self.config.expire;
-            return self.fifo.first().map(key);
+            return self.fifo.first(table).map(|(id, ())| key(id));
         }
         let config = self.config;
         let batch = self.batch.as_mut().filter(|batch| batch.is_over(now, &config))?;
-        let next = self.fifo.iter().find(|entry| table[name(*entry)].task() != batch.task).map(key);
+        let next = self.fifo.iter(table).find(|id| table[*id].task() != batch.task).map(key);
         if next.is_none() {
             // Nobody else waits: a new batch, so that the search is not repeated for each request.
             (batch.bytes, batch.since) = (Bytes::ZERO, now);
@@ -300,11 +301,6 @@ impl Anticipatory {
     }
 }
 
-/// The name of the request with that arrival number in that slot.
-fn name((sequence, slot): (u64, u32)) -> RequestId {
-    RequestId { slot, sequence }
-}
-
 impl Scheduler for Anticipatory {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         self.forget(now);
@@ -319,7 +315,7 @@ impl Scheduler for Anticipatory {
             let was_waited_for = batch.waiting_until.take().is_some();
             self.wait_hit_count += u64::from(was_waited_for);
         }
-        self.fifo.insert(id.sequence(), id.slot);
+        self.fifo.push(id, (), table);
         self.sorted.push(id, table);
     }
 
@@ -335,7 +331,6 @@ impl Scheduler for Anticipatory {
             None => self.sorted.pop(table),
         };
         let Some(id) = next else { return Pop::Empty };
-        self.fifo.remove(&id.sequence());
         self.serve(now, &table[id]);
         Pop::Ready(id)
     }

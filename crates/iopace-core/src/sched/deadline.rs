@@ -31,7 +31,7 @@
 //! takes 0 for `writes_starved`, too, and then serves no read as long as writes wait; here 1 is the
 //! least, which is one batch of each in turn.
 
-use super::ordered::Ordered;
+use super::arrivals::Arrivals;
 use super::sorted::Sorted;
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
 use crate::request::RequestId;
@@ -91,8 +91,8 @@ static PARAMS: [ParamSpec; 4] = [
 #[derive(Debug, Default)]
 struct Direction {
     sorted: Sorted,
-    /// By arrival: when each is past its deadline, and where it is.
-    fifo: Ordered<u64, (Instant, Bytes)>,
+    /// By arrival: when each is past its deadline.
+    fifo: Arrivals<Instant>,
 }
 
 /// A direction as an index.
@@ -136,20 +136,18 @@ impl Deadline {
         self.writes_starved = params.get(3);
     }
 
-    /// Takes a request out of both queues of its direction.
+    /// Takes a request out of its direction.
     fn take(
         &mut self,
         direction: usize,
         from: Option<(Bytes, u64)>,
         table: &Table,
     ) -> Option<RequestId> {
-        let Direction { sorted, fifo } = &mut self.directions[direction];
-        let id = match from {
+        let sorted = &mut self.directions[direction].sorted;
+        match from {
             Some(key) => sorted.take(key, table),
             None => sorted.pop(table),
-        }?;
-        fifo.remove(&id.sequence());
-        Some(id)
+        }
     }
 
     /// The next of the batch under way: above the head, as going back would not be sequential.
@@ -178,9 +176,9 @@ impl Deadline {
 
     fn begin(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         let direction = self.choose();
-        let oldest = self.directions[direction].fifo.first();
-        let expired = oldest.filter(|(_, (deadline, _))| *deadline <= now);
-        let from = expired.map(|(sequence, (_, offset))| (offset, sequence));
+        let oldest = self.directions[direction].fifo.first(table);
+        let expired = oldest.filter(|(_, deadline)| *deadline <= now);
+        let from = expired.map(|(id, _)| (table[id].extent().offset(), id.sequence()));
         self.expired_count += u64::from(from.is_some());
         self.batches_count += 1;
         self.batch = (direction, 1);
@@ -194,7 +192,7 @@ impl Scheduler for Deadline {
         let index = if request.op().is_write() { WRITE } else { READ };
         let deadline = now.min(request.arrived()) + self.expire[index];
         let Direction { sorted, fifo } = &mut self.directions[index];
-        fifo.insert(id.sequence(), (deadline, request.extent().offset()));
+        fifo.push(id, deadline, table);
         sorted.push(id, table);
     }
 
