@@ -52,7 +52,10 @@ impl Scheduled {
         let Write { data, mut target, durable, .. } = write;
         let len = data.len();
         if !is_mapped {
-            return answer(late, len, target.write_from(0, len as u64, durable, data));
+            let written = target.write_from(0, len as u64, durable, data);
+            // Once it is answered, the program may close the file: that is not for this thread.
+            drop(target);
+            return answer(late, len, written);
         }
         let Some(reply) = late.take() else { return };
         let (file, data) = (Arc::clone(file), data.to_vec());
