@@ -24,6 +24,9 @@ pub enum StartError {
     /// A file that is in use.
     #[error("{0}: another process serves it already; stop that one, or open it read-only in both")]
     Locked(String),
+    /// A file or block device that somebody else writes.
+    #[error("{0}: {1}")]
+    InUse(String, io::Error),
     /// The end of an image past the page cache.
     #[error(
         "{0}: its last {1} bytes cannot be reached past the page cache, in blocks of 4096: leave \
@@ -104,6 +107,9 @@ impl StartError {
         let hint = match error.kind() {
             io::ErrorKind::NotFound => return StartError::Missing(shown),
             io::ErrorKind::WouldBlock => return StartError::Locked(shown),
+            io::ErrorKind::ResourceBusy => {
+                return StartError::InUse(shown, io::Error::other(error.to_string()));
+            }
             io::ErrorKind::PermissionDenied => "; check its owner and mode, or use --read-only",
             io::ErrorKind::ReadOnlyFilesystem => "; use --read-only",
             io::ErrorKind::IsADirectory => "; it is a directory: name an image file in it",

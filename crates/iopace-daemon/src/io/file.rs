@@ -3,8 +3,8 @@
 mod space;
 
 use super::leaving::{Hold, Patience};
-use super::lock;
 use super::untold::Untold;
+use super::{image, lock};
 use iopace_core::request::{Extent, Op};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -33,21 +33,26 @@ impl File {
     /// Opens it and takes its lock, waiting for one that is just going (`io/lock.rs`).
     ///
     /// # Errors
-    /// What the system said; `WouldBlock` if another process holds the lock.
+    /// What the system said; `WouldBlock` if another daemon holds the lock, `ResourceBusy` if
+    /// somebody else has it to write (`io/image.rs`).
     pub fn open(path: &Path, read_only: bool, direct: bool) -> io::Result<File> {
         let mut flags = OFlags::CLOEXEC;
         flags.set(OFlags::DIRECT, direct);
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(!read_only)
-            .custom_flags(flags.bits().cast_signed())
-            .open(path)?;
+        let is_block = fs::metadata(path)?.file_type().is_block_device();
+        flags.set(OFlags::EXCL, is_block && !read_only);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(!read_only).custom_flags(flags.bits().cast_signed());
+        let opened = lock::patiently(io::ErrorKind::ResourceBusy, || options.open(path));
+        let file = opened.map_err(|error| image::claimed(path, error))?;
         let kind = file.metadata()?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             let message = "neither a regular file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         lock::wait(&file, read_only)?;
+        if kind.is_file() && !read_only {
+            image::claim(&file)?;
+        }
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
         let untold = Some(Arc::default());

@@ -22,13 +22,22 @@ pub(crate) fn take(file: &File, read_only: bool) -> io::Result<()> {
 /// # Errors
 /// As those of [`take`].
 pub(crate) fn wait(file: &File, read_only: bool) -> io::Result<()> {
+    patiently(io::ErrorKind::WouldBlock, || take(file, read_only))
+}
+
+/// Tries again for [`LOCK_PATIENCE`] what fails because somebody has it who may just be going.
+///
+/// # Errors
+/// Those of the last attempt.
+pub(crate) fn patiently<T>(
+    passing: io::ErrorKind,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
     let begin = clock::now();
     loop {
-        match take(file, read_only) {
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock
-                    && clock::now().since(begin) < LOCK_PATIENCE => {}
-            taken => return taken,
+        match attempt() {
+            Err(error) if error.kind() == passing && clock::now().since(begin) < LOCK_PATIENCE => {}
+            ended => return ended,
         }
         thread::sleep(LOCK_STEP);
     }

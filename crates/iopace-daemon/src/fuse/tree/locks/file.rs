@@ -4,13 +4,13 @@
 //! apart and everybody past the mount as well. The record says which owner above is in the way.
 
 use super::super::inode::Inode;
-use super::below::{self, InTheWay};
 use super::budget::{Budget, Place};
 use super::changes::Seen;
 use super::memory::{self, Guard};
 use super::ranges::{Range, Ranges};
 use super::waiting::Waiter;
 use super::{Wish, no_locks};
+use crate::io::ofd::{self as below, InTheWay};
 use iopace_fuse::FileLock;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -18,12 +18,12 @@
 //! Programs that map a file and lock nothing, or by other patterns, are not known here.
 
 use super::super::inode::{Inode, descriptors};
-use super::below::{self, InTheWay};
 use super::budget::{Budget, Place};
 use super::file::{Blocker, News, Owner, State};
 use super::ranges::Range;
 use super::{Wish, no_locks};
 use crate::fuse::data::Opened;
+use crate::io::ofd::{self as below, InTheWay};
 use crate::limits::LOCK_REFUSAL_STEP;
 use crate::{clock, printable};
 use iopace_core::time::Instant;

@@ -23,7 +23,6 @@
 //! second those of the open file. So whoever asks, without waiting, for what an open file has of
 //! which a descriptor was closed just now is answered a little later.
 
-mod below;
 mod budget;
 mod changes;
 mod file;

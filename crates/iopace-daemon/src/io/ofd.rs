@@ -1,4 +1,4 @@
-//! Locks of the file below. They belong to an open file, not to this process.
+//! Locks that belong to an open file, not to this process.
 
 use rustix::fs::FlockOperation;
 use std::fs::File;
@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// A lock of `fcntl(2)` that is in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct InTheWay {
-    pub(super) kind: i32,
-    pub(super) start: u64,
-    pub(super) end: u64,
+pub(crate) struct InTheWay {
+    pub(crate) kind: i32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// The process that has it; 0 if it belongs to an open file.
-    pub(super) pid: u32,
+    pub(crate) pid: u32,
 }
 
 fn asked(kind: i32, start: u64, end: u64) -> io::Result<libc::flock> {
@@ -40,7 +40,7 @@ fn call(file: impl AsFd, command: i32, lock: &mut libc::flock) -> io::Result<()>
 }
 
 /// Sets or removes a lock of the open file, without waiting; false if another one is in the way.
-pub(super) fn set(file: &File, kind: i32, start: u64, end: u64) -> io::Result<bool> {
+pub(crate) fn set(file: &File, kind: i32, start: u64, end: u64) -> io::Result<bool> {
     match call(file, libc::F_OFD_SETLK, &mut asked(kind, start, end)?) {
         Ok(()) => Ok(true),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -51,7 +51,7 @@ pub(super) fn set(file: &File, kind: i32, start: u64, end: u64) -> io::Result<bo
 }
 
 /// The lock that keeps the open file from locking that.
-pub(super) fn get(
+pub(crate) fn get(
     file: impl AsFd,
     kind: i32,
     start: u64,
@@ -74,7 +74,7 @@ pub(super) fn get(
 
 /// Has the open file locked as a whole (`flock(2)`), without waiting; false if another lock is in
 /// the way.
-pub(super) fn lock_whole(file: impl AsFd, is_write: bool) -> io::Result<bool> {
+pub(crate) fn lock_whole(file: impl AsFd, is_write: bool) -> io::Result<bool> {
     let how = if is_write {
         FlockOperation::NonBlockingLockExclusive
     } else {
@@ -88,6 +88,6 @@ pub(super) fn lock_whole(file: impl AsFd, is_write: bool) -> io::Result<bool> {
 }
 
 /// Removes that lock.
-pub(super) fn unlock_whole(file: impl AsFd) -> io::Result<()> {
+pub(crate) fn unlock_whole(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::flock(file, FlockOperation::Unlock)?)
 }

@@ -1,5 +1,7 @@
 //! Files that are missing, full, locked or become shorter: a clear message or the right error.
 
+mod claims;
+#[path = "../support/mod.rs"]
 mod support;
 
 use iopace_core::units::Bytes;
