@@ -8,6 +8,7 @@ use super::mounting::region::{Region, is_ancestor};
 use crate::clock;
 use crate::config::{InUse, Notes};
 use crate::limits::{BUSY_LOOK_ATTACHED_PATIENCE, BUSY_LOOK_PATIENCE};
+use iopace_core::time::Instant;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -19,11 +20,11 @@ const STEP: Duration = Duration::from_millis(200);
 const PASSING: Duration = Duration::from_millis(500);
 
 /// Sees to it that nobody uses the directory who was not said to be welcome; waits for their end if
-/// that was asked for.
+/// that was asked for, from the time that is given.
 pub(super) fn settle(
     region: &mut Region,
     path: &Path,
-    wanted: InUse,
+    (wanted, asked): (InUse, Instant),
     notes: &Notes,
 ) -> Result<(), MountError> {
     let shown = path.display();
@@ -31,8 +32,8 @@ pub(super) fn settle(
         let other = other.display();
         notes.say(&format!("warning: {other} shows files of {shown} too, past iopace"));
     }
-    let since = clock::now();
-    let mut told = String::new();
+    let since = wanted.wait.map_or_else(clock::now, |_| asked);
+    let mut told: Option<Vec<u32>> = None;
     loop {
         let looked = region.users(BUSY_LOOK_PATIENCE);
         let users = &looked.users;
@@ -45,9 +46,14 @@ pub(super) fn settle(
                 true => looked.missed(),
                 false => busy::list(users),
             };
-            if wanted.wait.is_some() && names != told {
+            // What they have of it may change at any time.
+            let pids: Vec<u32> = match users.is_empty() {
+                true => looked.missed.iter().map(|one| one.pid).collect(),
+                false => users.iter().map(|user| user.pid).collect(),
+            };
+            if wanted.wait.is_some() && told.as_ref() != Some(&pids) {
                 notes.say(&format!("{shown}: waiting for {names}"));
-                told = names;
+                told = Some(pids);
             }
             // SLEEP: the kernel tells nobody that a file is closed.
             thread::sleep(STEP);

@@ -18,6 +18,7 @@ use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
 use super::tree::credentials::respect_quotas;
 use super::tree::trim::raise_descriptors;
+use crate::clock;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
 use crate::control::api::MountReport;
 use crate::daemon::{Daemon, StartError};
@@ -126,9 +127,10 @@ impl Prepared {
             Some(path) => open_at(path, &mountpoint)?,
             None => opened,
         };
-        let claim = claim(&root, &directory, config)?;
+        let wanted = (mount.in_use, clock::now());
+        let claim = claim(&root, &directory, wanted, config)?;
         let mut region = Region::of(&root).map_err(failed)?;
-        in_use::settle(&mut region, &directory, mount.in_use, &config.notes)?;
+        in_use::settle(&mut region, &directory, wanted, &config.notes)?;
         let flags = inherited_flags(&root);
         let flags = flags.map_err(|error| MountError::Open(directory.clone(), error))?;
         let inside = std::fs::read_dir(&mountpoint.path);
@@ -218,6 +220,10 @@ fn open_at(path: &Path, full: &Path) -> Result<OpenDirectory, MountError> {
 /// The first that could not be mounted; those before it are for [`Mounts::end`].
 pub(crate) fn start(daemon: &Arc<Daemon>, prepared: Vec<Prepared>) -> Result<(), StartError> {
     for mount in prepared {
+        // A wait may have been long: whoever gave it up sees no mount come and go.
+        if !daemon.config().notes.is_heard() {
+            return Err(MountError::GivenUp(mount.directory).into());
+        }
         start_one(daemon, mount)?;
     }
     Ok(())

@@ -80,6 +80,11 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// The user whose daemon has written it.
+    pub fn owner(&self) -> Option<u32> {
+        self.file.metadata().ok().map(|found| found.uid())
+    }
+
     /// Whether the daemon has the mount still in hand: it serves it, or makes durable what was
     /// written.
     pub fn is_held(&self) -> bool {

@@ -89,6 +89,12 @@ pub enum MountError {
         at = .0.display()
     )]
     Locked(PathBuf, String),
+    /// Whoever asked for the mount does not wait for it any more.
+    #[error(
+        "{at}: the command that asked for the mount is gone; nothing is mounted",
+        at = .0.display()
+    )]
+    GivenUp(PathBuf),
     /// Two mounts of one daemon at one place.
     #[error(
         "two mounts are to be at {at}: choose another mount point for one of them",

@@ -32,6 +32,11 @@ pub struct Entry {
     pub options: String,
 }
 
+/// The device number of a FUSE mount with this connection, see [`Entry::connection`].
+pub fn device_of(connection: u32) -> (u32, u32) {
+    (connection >> 20, connection & 0xf_ffff)
+}
+
 impl Entry {
     /// Whether iopace mounted it.
     pub fn is_ours(&self) -> bool {
