@@ -22,6 +22,10 @@ use std::time::Duration;
 /// How often it is looked whether the daemon has let go.
 const STEP: Duration = Duration::from_millis(50);
 
+/// The harm that may come of it.
+const LAZILY: &str =
+    "not for databases: whoever opens the directory meanwhile works beside them, past iopace";
+
 /// How long it is waited if nothing is said.
 const WAIT_SECONDS: u64 = 60;
 
@@ -30,10 +34,13 @@ const WAIT_SECONDS: u64 = 60;
 /// # Errors
 /// Nothing is mounted there, it is in use, may not be unmounted, or is not durable in time.
 pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
-    let table = table::read().map_err(|error| {
-        Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
-    })?;
-    let Some(dir) = &args.dir else { return unmount_all(args, &table) };
+    // Before the table is read: one that is mounted in between is not taken for one out of sight.
+    let mut unseen = if args.all { record::held(&runtime_dirs(None)) } else { Vec::new() };
+    let table = mounted()?;
+    let Some(dir) = &args.dir else {
+        unseen.retain(|one| is_detached(one, &table));
+        return unmount_all(args, &unseen, &table);
+    };
     let path = table::resolve(dir, &table)
         .map_err(|error| Failure::new(format!("{}: {error}", dir.display())))?;
     match table::at(&table, &path).filter(|entry| entry.is_ours()) {
@@ -43,6 +50,12 @@ pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
             None => Err(Failure::new(none_there(&path, &table))),
         },
     }
+}
+
+fn mounted() -> Result<Vec<Entry>, Failure> {
+    table::read().map_err(|error| {
+        Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
+    })
 }
 
 /// A mount that is not seen here, with a daemon that has it in hand still.
@@ -81,12 +94,7 @@ fn end_unseen(
              {seconds} s"
         ));
     }
-    wait(path, Some(seen), device_of(connection), patience(args))
-}
-
-/// The device number of a connection.
-fn device_of(connection: u32) -> (u32, u32) {
-    (connection >> 20, connection & 0xf_ffff)
+    wait(path, Some(seen), table::device_of(connection), patience(args))
 }
 
 /// What was unmounted lazily is served as long as somebody uses it.
@@ -104,18 +112,26 @@ fn lives_on(path: &Path, seen: Option<&Seen>) -> Result<(), Failure> {
 }
 
 /// All mounts, but those of others for who is not root. The latest may lie in those before it.
-fn unmount_all(args: &UnmountArgs, table: &[Entry]) -> Result<(), Failure> {
+/// Those that are out of sight already have daemons with data to write, perhaps.
+fn unmount_all(args: &UnmountArgs, unseen: &[(u32, Seen)], table: &[Entry]) -> Result<(), Failure> {
     let own = geteuid();
     let may = |entry: &&Entry| own.is_root() || entry.uid() == Some(own.as_raw());
     let ours: Vec<&Entry> = table.iter().filter(|entry| entry.is_ours()).filter(may).collect();
-    if ours.is_empty() {
+    if ours.is_empty() && unseen.is_empty() {
         return print("nothing is mounted by iopace\n");
     }
+    let seen = ours.into_iter().rev().map(|entry| unmount_seen(entry, args));
+    let unseen = unseen.iter().map(|one @ (connection, seen)| {
+        // What was seen before may take long to end; numbers are given again meanwhile.
+        let table = mounted()?;
+        match is_detached(one, &table) {
+            true => end_unseen(&seen.record.mountpoint, (*connection, seen), args, &table),
+            false => Ok(()),
+        }
+    });
     let mut failed = None;
-    for entry in ours.into_iter().rev() {
-        if let Err(failure) = unmount_seen(entry, args)
-            && let Some(Failure { message, .. }) = failed.replace(failure)
-        {
+    for failure in seen.chain(unseen).filter_map(Result::err) {
+        if let Some(Failure { message, .. }) = failed.replace(failure) {
             note(format_args!("error: {message}"));
         }
     }
@@ -130,6 +146,14 @@ fn patience(args: &UnmountArgs) -> Duration {
 fn detached(path: &Path) -> Option<(u32, Seen)> {
     let held = record::held(&runtime_dirs(None));
     held.into_iter().find(|(_, seen)| seen.record.mountpoint == path)
+}
+
+/// Whether a mount with a daemon that lives is nowhere to be seen, and ours to end.
+fn is_detached((connection, seen): &(u32, Seen), table: &[Entry]) -> bool {
+    let own = geteuid();
+    (own.is_root() || seen.owner() == Some(own.as_raw()))
+        && table.iter().all(|entry| entry.connection() != *connection)
+        && namespaces::seen_by(seen.record.pid, *connection).is_none()
 }
 
 fn none_there(path: &Path, table: &[Entry]) -> String {
@@ -166,14 +190,15 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
     if !args.force && !args.lazy {
         let at = quoted_path(path);
         return Err(Failure::new(format!(
-            "{shown}: is in use by {named}; nothing was done: end that first, or let it end with \
-             its last user ('iopace unmount --lazy {at}'), or cut it off ('iopace unmount --force \
-             {at}')"
+            "{shown}: is in use by {named}; nothing was done: end that first, or cut it off \
+             ('iopace unmount --force {at}'), or let it end with its last user ('iopace unmount \
+             --lazy {at}'; {LAZILY})"
         )));
     }
     if args.lazy {
         note(format_args!(
-            "warning: {shown} is in use by {named}: unmounted lazily, they go on through it"
+            "warning: {shown} is in use by {named}: unmounted lazily, they go on through it; \
+             {LAZILY}"
         ));
     } else if !looked.users.is_empty() {
         note(format_args!("warning: {shown} is in use by {named}: cut off"));

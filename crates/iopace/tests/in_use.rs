@@ -5,6 +5,7 @@ mod mounted;
 
 use common::{Ran, umount, until};
 use mounted::{Bench, is_gone};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -31,11 +32,13 @@ fn a_mount_in_use_stays_and_its_user_is_named() {
     let it = format!("sleep (pid {}: working directory)", child.id());
     assert!(ran.error.contains(&it) && !ran.error.contains('\x1b'), "{ran:?}");
     assert!(ran.error.contains("--lazy") && ran.error.contains("--force"), "{ran:?}");
+    assert!(ran.error.contains("not for databases: whoever opens"), "{ran:?}");
     assert!(!is_gone(pid));
     child.kill().and_then(|()| child.wait()).expect("ended");
     let ran = bench.run(&["unmount", "view", "--lazy", "--wait", "1"]);
     assert_eq!((ran.status, bench.seen()), (Some(1), 0), "out of sight: {ran:?}");
     assert!(ran.error.contains("warning: ") && ran.error.contains("unmounted lazily"), "{ran:?}");
+    assert!(ran.error.contains("not for databases: whoever opens"), "{ran:?}");
     assert!(ran.error.contains("has not let go after 1 s"), "{ran:?}");
     file.write_all_at(b"C", 0).expect("still served");
     drop(file);
@@ -69,9 +72,48 @@ fn a_mount_that_is_unmounted_lazily_is_listed_until_its_user_ends() {
     assert_eq!(waited.status, Some(1), "{waited:?}");
     assert!(waited.error.contains("is out of sight already"), "{waited:?}");
     assert!(waited.error.contains(&me), "{waited:?}");
+    // Nobody mounts the directory beside its users: it is refused in time, or waited for.
+    for words in [&["mount", "data", "--wait=1"][..], &["mount", "data"]] {
+        refused(&bench, words, &format!("last daemon (pid {daemon}) still serves "), &me);
+    }
+    assert_eq!(bench.list().len(), 1);
     drop(file);
     until("the daemon ends", || is_gone(pid));
     assert!(bench.list().is_empty());
+}
+
+/// Nothing is left of a mount that was given up while it waited for a daemon that has users still.
+#[test]
+fn a_mount_given_up_beside_the_last_daemon_leaves_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let left = || {
+        let all = fs::read_dir(bench.place.sockets()).into_iter().flatten().flatten();
+        let mut names: Vec<_> = all.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let last = bench.mount(&["data"]);
+    let reader = File::open(bench.path("data/file")).expect("opened");
+    assert_eq!(bench.run(&["unmount", "--lazy", "data"]).status, Some(0));
+    let before = left();
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut command = bench.place.command(&["mount", "data", "--wait"]);
+        command.stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().expect("started");
+        let mut said = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("read");
+        let me = format!("(pid {}: open file)", std::process::id());
+        assert!(line.contains("waiting for its last daemon (pid ") && line.contains(&me), "{line}");
+        assert_ne!(left(), before, "it has a log");
+        kill_process(Pid::from_child(&child), signal).expect("signalled");
+        child.wait().expect("waited");
+        until("nothing is left of it", || left() == before);
+    }
+    assert!(!is_gone(last));
+    drop(reader);
+    until("the last daemon ends", || is_gone(last));
+    assert_eq!(bench.seen(), 0);
 }
 
 /// Where the mount is not seen, the command says where it is, and does not wait for its end.
@@ -102,13 +144,19 @@ fn all_mounts_are_unmounted_but_those_in_use() {
         $iopace mount data view --name d; $iopace mount other
         exec 9<view/file; ! $iopace unmount --all; exec 9<&-
         test -e view/file; $iopace unmount --all; ! test -e view/file
+        $iopace unmount --all | grep 'nothing is mounted'
+        # One that is out of sight is waited for.
+        $iopace mount data view --name d; exec 9<view/file; $iopace unmount --lazy view
+        if $iopace unmount --all --wait=1; then exit 3; fi
+        exec 9<&-; $iopace unmount --all
         $iopace unmount --all | grep 'nothing is mounted'";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script]).env("iopace", env!("CARGO_BIN_EXE_iopace"));
     command.current_dir(bench.path("")).env("XDG_RUNTIME_DIR", bench.path(""));
     let ran = Ran::from(command.stdin(Stdio::null()).output().expect("started"));
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert_eq!(ran.error.matches("is in use by ").count(), 1, "{ran:?}");
+    assert_eq!(ran.error.matches("nothing was done: ").count(), 1, "{ran:?}");
+    assert_eq!(ran.error.matches("has not let go after 1 s: ").count(), 1, "{ran:?}");
 }
 
 #[test]
