@@ -55,6 +55,7 @@ impl File {
         }
         let is_block = kind.is_block_device();
         let size_bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
+        image::warn(path, &file, size_bytes);
         let untold = Some(Arc::default());
         Ok(File { direct, is_block, untold, ..File::adopt(file, size_bytes) })
     }

@@ -11,10 +11,15 @@
 //! Programs that write an image and lock nothing are not known here.
 
 use super::{lock, ofd};
+use crate::buffer::Buffer;
+use crate::printable;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+
+/// What disks are made of.
+const SECTOR_BYTES: u64 = 512;
 
 /// The bytes of QEMU's permissions: to read what is consistent, and to write.
 const READS: u64 = 100;
@@ -67,6 +72,44 @@ pub(super) fn claimed(path: &Path, error: io::Error) -> io::Error {
     busy(why.into())
 }
 
+/// Formats of disk images, by their sign and where that is.
+const FORMATS: [(usize, &[u8], &str); 4] = [
+    (0, b"QFI\xfb", "qcow2"),
+    (0, b"KDMV", "VMDK"),
+    (0, b"vhdxfile", "VHDX"),
+    (64, b"\x7f\x10\xda\xbe", "VDI"),
+];
+
+/// Says what its owner may not have meant.
+pub(super) fn warn(path: &Path, file: &File, size_bytes: u64) {
+    let path = path.display().to_string();
+    let path = printable::name(&path);
+    if let Some(format) = format(file) {
+        tracing::warn!(
+            "{path} is an image in the format {format}, and is served as the bytes that it is: \
+             a write to that disk destroys the image. 'qemu-img convert -O raw' makes a plain one"
+        );
+    }
+    if !size_bytes.is_multiple_of(SECTOR_BYTES) || size_bytes == 0 {
+        tracing::warn!(
+            "{path} has {size_bytes} bytes: few clients take a disk that has none, or not whole \
+             sectors of {SECTOR_BYTES}; 'truncate -s %{SECTOR_BYTES} FILE' makes it longer"
+        );
+    }
+}
+
+/// The format of an image that is not a plain one.
+fn format(file: &File) -> Option<&'static str> {
+    // Past the page cache only whole blocks are read, to where such blocks may be.
+    let mut start = Buffer::new(4096);
+    let read = file.read_at(start.as_mut_slice(), 0).unwrap_or(0);
+    let start = &start.as_slice()[..read];
+    let has = |(offset, sign, _): &&(usize, &[u8], &str)| {
+        start.get(*offset..).is_some_and(|at| at.starts_with(sign))
+    };
+    FORMATS.iter().find(has).map(|(_, _, name)| *name)
+}
+
 fn busy(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, why)
 }
@@ -90,4 +133,21 @@ fn loop_device(file: &File) -> io::Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_another_format_is_known_by_its_sign() {
+        let file = tempfile::tempfile().expect("a temporary file");
+        assert_eq!(format(&file), None, "empty");
+        file.write_all_at(&[0; 512], 0).expect("written");
+        assert_eq!(format(&file), None);
+        file.write_all_at(b"\x7f\x10\xda\xbe", 64).expect("written");
+        assert_eq!(format(&file), Some("VDI"));
+        file.write_all_at(b"QFI\xfb\0\0\0\x03", 0).expect("written");
+        assert_eq!(format(&file), Some("qcow2"));
+    }
 }
