@@ -11,7 +11,7 @@ SBINDIR ?= /sbin
 SHARE = $(DESTDIR)$(PREFIX)/share
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: help setup build install demo check test nightly bench tables truth field guest fmt lint tidy docs fuzz clean
+.PHONY: help setup build install demo check test nightly stress bench tables truth field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ test: ## everything that has to hold
 
 nightly: ## the rates of this machine beside their bounds; gates nothing (minutes, as root)
 	@scripts/nightly.sh
+
+stress: ## the live tests RUNS=20 times beside four busy processes: nothing may fail (hours, as root)
+	@scripts/stress.sh
 
 bench: ## speed beside nbdkit, qemu-nbd, passthrough_hp and bindfs, and the cost of the policy; OLD=BINARY: beside that build
 	@scripts/bench.sh $(if $(OLD),--old $(OLD))
