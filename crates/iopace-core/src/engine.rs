@@ -100,6 +100,10 @@ pub struct Engine {
     now: Instant,
     /// Whether all outputs of the last input were taken.
     drained: bool,
+    /// Whether something has happened that pace, write-back, targets or admission have to look at.
+    is_changed: bool,
+    /// If not: when one of them has to look again by time alone.
+    look_at: Instant,
     outputs: VecDeque<Output>,
     table: Table,
     memory: Memory,
@@ -142,6 +146,8 @@ impl Engine {
         Engine {
             now: Instant::ZERO,
             drained: true,
+            is_changed: true,
+            look_at: Instant::ZERO,
             outputs: VecDeque::new(),
             table: Table::default(),
             memory: Memory::new(
@@ -181,45 +187,41 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
+            Input::Submit(submit) => return self.submitted(submit),
+            Input::Done { id, outcome } => return self.completed(id, outcome),
             Input::Dirtied { tag, task, group, extent } => self.dirtied(tag, task, group, extent),
             Input::Wrote { id, ok } => self.wrote(id, ok),
-            Input::Submit(submit) => self.submitted(submit),
-            Input::Done { id, outcome } => self.completed(id, outcome),
             Input::Void(extent) => {
                 self.follow_void(extent);
                 self.discard(extent);
             }
             Input::Tick => {}
         }
+        self.is_changed = true;
     }
 
     /// The next thing to do; [`Output::Wait`], for an instant to come, when there is no more.
     ///
     /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
     /// input.
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Output {
-        if !self.drained
-            && let Some(Output::Finish(_)) = self.outputs.front()
-            && let Some(finish) = self.outputs.pop_front()
-        {
-            return finish;
+        if self.drained {
+            self.advance(now);
         }
-        self.go_on(now)
+        // The short way: nothing to hand out, and nothing may start.
+        if self.outputs.is_empty() && !self.has_to_look() && !self.has_room() {
+            if let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
+                return Output::Wait(at, Reason::Window);
+            }
+        }
+        self.go_on()
     }
 
-    /// The next thing to do that is not known yet.
+    /// The next thing to do.
     #[inline(never)]
-    fn go_on(&mut self, now: Instant) -> Output {
+    fn go_on(&mut self) -> Output {
         loop {
-            if self.drained {
-                self.advance(now);
-            }
-            if self.outputs.is_empty() {
-                self.judge_latency();
-                self.wake_writes();
-                self.write_back();
-                self.admit_waiting();
-            }
             match self.outputs.pop_front() {
                 Some(Output::Cleaned(extent)) if !self.is_clean(extent) => {
                     self.tell_clean_pages(extent);
@@ -228,25 +230,75 @@ impl Engine {
                 Some(output) => return output,
                 None => {}
             }
+            if self.has_to_look() {
+                self.look();
+                if !self.outputs.is_empty() {
+                    continue;
+                }
+            }
             match self.dispatch() {
                 Some(Dispatch::Start(id)) => return Output::Start(self.start(id)),
                 Some(Dispatch::Wait(at, reason)) => {
-                    // What was learned on the way may let something go on that was passed over.
-                    let Some(at) = self.wait(at, reason).filter(|at| *at > self.now) else {
-                        continue;
-                    };
-                    self.follow_on();
-                    return self.outputs.pop_front().unwrap_or(Output::Wait(at, reason));
+                    if let Some(at) = self.rest(at, reason) {
+                        return Output::Wait(at, reason);
+                    }
                 }
                 None => {}
             }
         }
     }
 
+    /// Ends a drain: checks the laws and says when to come back; `None` if there is something to say
+    /// or to do after all.
+    #[inline]
+    fn rest(&mut self, mut at: Instant, reason: Reason) -> Option<Instant> {
+        if self.now >= self.audit_at && self.audit() {
+            return None;
+        }
+        self.table.check_conserved();
+        self.drained = true;
+        self.reason = reason;
+        if self.is_changed {
+            self.look_at = self.targets.next().min(self.memory.next(self.now));
+            at = at.min(self.admit_again.0);
+        }
+        at = at.min(self.look_at);
+        // What was learned on the way may let something go on that was passed over.
+        if at <= self.now {
+            return None;
+        }
+        self.follow_on();
+        self.outputs.is_empty().then_some(at)
+    }
+
+    /// Whether something in front of the scheduler has to be looked at.
+    #[inline]
+    fn has_to_look(&self) -> bool {
+        self.is_changed || self.now >= self.look_at
+    }
+
+    /// Whether one more may be at the device.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.window.has_room(self.in_flight())
+    }
+
+    /// Lets all that is in front of the scheduler go on as far as it may. With nothing dirty and
+    /// nobody waiting for a slot, only an input or an instant can change anything there.
+    #[inline(never)]
+    fn look(&mut self) {
+        self.judge_latency();
+        self.wake_writes();
+        self.write_back();
+        self.admit_waiting();
+        self.is_changed =
+            self.table.count(State::Waiting) > 0 || !self.memory.has_nothing(self.now);
+        self.look_at = self.targets.next().min(self.memory.next(self.now));
+    }
+
     /// Stages 3 and 4: what goes to the device next; `None` if the scheduler failed.
     fn dispatch(&mut self) -> Option<Dispatch> {
-        let in_flight = self.in_flight();
-        if !self.window.has_room(in_flight) {
+        if !self.has_room() {
             return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
         }
         if let Some(id) = self.barriers.pop_front() {
@@ -260,7 +312,7 @@ impl Engine {
                 None => Fault::Stalled,
             },
             Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
-                let reason = match (self.table.count(State::Waiting), in_flight) {
+                let reason = match (self.table.count(State::Waiting), self.in_flight()) {
                     (0, 0) => self.memory_reason(),
                     (0, _) => Reason::Disk,
                     _ => self.admit_again.1,
@@ -329,18 +381,6 @@ impl Engine {
         self.accounting.passed(self.reason, passed);
         self.now = self.now.max(now);
         self.drained = false;
-    }
-
-    /// Ends a drain: checks the laws and says when to come back; `None` if the scheduler has been
-    /// made anew.
-    fn wait(&mut self, at: Instant, reason: Reason) -> Option<Instant> {
-        if self.now >= self.audit_at && self.audit() {
-            return None;
-        }
-        self.table.check_conserved();
-        self.drained = true;
-        self.reason = reason;
-        Some(at.min(self.admit_again.0).min(self.targets.next()).min(self.memory.next(self.now)))
     }
 }
 

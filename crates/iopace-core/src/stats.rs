@@ -21,8 +21,6 @@ pub(crate) struct Finished<'a> {
     pub(crate) sync: bool,
     times: &'a StageTimes,
     pub(crate) total: Nanos,
-    /// Time in each stage; none in the first, which only buffered writes go through.
-    stages: [Nanos; Stage::ALL.len()],
 }
 
 impl<'a> Finished<'a> {
@@ -30,10 +28,8 @@ impl<'a> Finished<'a> {
     #[inline]
     pub(crate) fn new(done: &Done, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
         let Done { op, extent, sync, .. } = *done;
-        let stages = [Nanos::ZERO, times.admit(), times.sched(), times.window, times.disk];
-        let total = stages[1] + stages[2] + stages[3] + stages[4];
         let is_done = outcome == Outcome::Ok;
-        Finished { op, size: extent.len(), is_done, sync, times, total, stages }
+        Finished { op, size: extent.len(), is_done, sync, times, total: times.behind_pace() }
     }
 }
 
@@ -63,7 +59,7 @@ impl<const SUB: usize> StageHistograms<SUB> {
     #[inline]
     pub(crate) fn record(&mut self, finished: &Finished<'_>) {
         for stage in [Stage::Admit, Stage::Sched, Stage::Window, Stage::Disk] {
-            self.add(stage, finished.stages[stage as usize]);
+            self.add(stage, finished.times.by_stage(stage));
         }
     }
 
@@ -129,7 +125,7 @@ pub struct OpCounts {
 
 impl OpCounts {
     /// Counts one finished request.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>) {
         let (ios, bytes) = match finished.op {
             Op::Read | Op::Cache => (&mut self.reads_count, &mut self.read),
@@ -223,7 +219,8 @@ pub struct DeviceStats {
 }
 
 impl DeviceStats {
-    /// Counts one finished request. `by_stage`: its times count in histograms by stage as well.
+    /// Counts of one finished request what the account of the root does not. `by_stage`: its times
+    /// count in histograms by stage as well.
     #[inline]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>, by_stage: bool) {
         let direction = match finished.op {
@@ -231,12 +228,7 @@ impl DeviceStats {
             Op::Write | Op::Trim | Op::WriteZeroes => &mut self.write,
             Op::Flush => &mut self.flush,
         };
-        direction.finished_count += 1;
-        if finished.is_done {
-            direction.bytes += finished.size;
-        } else {
-            direction.failed_count += 1;
-        }
+        direction.failed_count += u64::from(!finished.is_done);
         direction.latency.record(finished.total);
         if by_stage {
             self.by_stage.record(finished);
@@ -246,6 +238,11 @@ impl DeviceStats {
     /// With what the account of the root counts for the device, too.
     pub(crate) fn with_root(&self, root: &OpCounts) -> DeviceStats {
         let OpCounts { paced_count, buffered, stages, .. } = *root;
-        DeviceStats { paced_count, buffered, stages, ..self.clone() }
+        let mut stats = DeviceStats { paced_count, buffered, stages, ..self.clone() };
+        (stats.read.finished_count, stats.read.bytes) = (root.reads_count, root.read);
+        stats.write.finished_count = root.writes_count + root.discards_count;
+        stats.write.bytes = root.written + root.discarded;
+        stats.flush.finished_count = root.flushes_count;
+        stats
     }
 }

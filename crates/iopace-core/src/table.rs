@@ -12,7 +12,9 @@
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
-use crate::request::{Done, Extent, GroupId, Lane, Op, RequestId, StageTimes, Submit, TaskId};
+use crate::request::{
+    Done, Extent, GroupId, Lane, Op, RequestId, StageTimes, Submit, Tag, TaskId,
+};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -149,20 +151,44 @@ pub(crate) struct Queued {
 }
 
 impl Entry {
-    fn new(sequence: u64, now: Instant, submit: Submit) -> Entry {
-        let (account, state, reserved) = (TaskPlace::default(), State::Waiting, false);
-        Entry {
-            request: Request { sequence, submit, arrived: now, account, state, reserved },
-            admitted: now,
-            started: now,
-            budget: Nanos::ZERO,
-            queued: Queued::default(),
-            epoch: 0,
-            run: None,
-            written: (Nanos::ZERO, false),
-            followed: 0,
-            beside: 0,
-        }
+    /// A place that no request has used yet.
+    const UNUSED: Entry = Entry {
+        request: Request {
+            sequence: VACANT,
+            submit: Submit {
+                tag: Tag(0),
+                task: TaskId(0),
+                group: GroupId::ROOT,
+                op: Op::Read,
+                extent: Extent::EMPTY,
+                fua: false,
+                sync: false,
+            },
+            arrived: Instant::ZERO,
+            account: TaskPlace::NONE,
+            state: State::Waiting,
+            reserved: false,
+        },
+        admitted: Instant::ZERO,
+        started: Instant::ZERO,
+        budget: Nanos::ZERO,
+        queued: Queued { full: Nanos::ZERO, own: Nanos::ZERO, anticipation: Nanos::ZERO },
+        epoch: 0,
+        run: None,
+        written: (Nanos::ZERO, false),
+        followed: 0,
+        beside: 0,
+    };
+
+    /// A request arrives here. What is known of it later, from its admission and its start on, is
+    /// that of the last one until then.
+    #[inline]
+    fn begin(&mut self, sequence: u64, now: Instant, submit: Submit) {
+        let (account, state, reserved) = (TaskPlace::NONE, State::Waiting, false);
+        self.request = Request { sequence, submit, arrived: now, account, state, reserved };
+        self.run = None;
+        self.written = (Nanos::ZERO, false);
+        self.followed = 0;
     }
 
     /// Where it stands.
@@ -252,18 +278,18 @@ impl Table {
         let sequence = self.submitted_count;
         self.submitted_count += 1;
         self.counts[State::Waiting as usize] += 1;
-        let entry = Entry::new(sequence, now, submit);
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.entries[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.entries.push(entry);
-                u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
-            }
-        };
-        (RequestId { slot, sequence }, &mut self.entries[slot as usize])
+        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        let entry = &mut self.entries[slot as usize];
+        entry.begin(sequence, now, submit);
+        (RequestId { slot, sequence }, entry)
+    }
+
+    /// One more slot.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> u32 {
+        self.entries.push(Entry::UNUSED);
+        u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
     }
 
     /// Whether the request waits for a slot of stage admit.

@@ -50,6 +50,7 @@ use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
+use crate::units::Bytes;
 use crate::verdict::Reason;
 
 /// The slots of a device.
@@ -68,13 +69,13 @@ impl GuaranteedSlots {
 }
 
 impl Admission for GuaranteedSlots {
-    #[inline]
-    fn enqueue(&mut self, now: Instant, ask: Ask) -> bool {
-        if self.tree.taken() < self.nr_requests && self.tree.pass(&ask) {
-            return true;
-        }
+    #[inline(always)]
+    fn pass(&mut self, group: GroupId, bytes: Bytes) -> bool {
+        self.tree.taken() < self.nr_requests && self.tree.pass(group, bytes)
+    }
+
+    fn enqueue(&mut self, now: Instant, ask: Ask) {
         self.tree.enqueue(now, ask);
-        false
     }
 
     fn admit(&mut self, now: Instant) -> Admit {

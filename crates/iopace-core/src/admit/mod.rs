@@ -102,9 +102,14 @@ pub struct GroupSlots {
 
 /// Whose request may enter the scheduler next.
 pub trait Admission: fmt::Debug + Send {
-    /// Takes a request in. True if it may go on at once, with its slot; otherwise it waits until
-    /// [`Admission::admit`] names it.
-    fn enqueue(&mut self, now: Instant, ask: Ask) -> bool;
+    /// A request of so many bytes for limits comes. True if it goes on at once, with its slot: the
+    /// short way, while nobody waits. Otherwise it is to be enqueued.
+    fn pass(&mut self, _group: GroupId, _bytes: Bytes) -> bool {
+        false
+    }
+
+    /// Takes a request in, which waits until [`Admission::admit`] names it.
+    fn enqueue(&mut self, now: Instant, ask: Ask);
 
     /// The next request that goes on.
     fn admit(&mut self, now: Instant) -> Admit;
@@ -177,17 +182,17 @@ pub enum Slots {
 }
 
 impl Slots {
-    /// As [`Admission::enqueue`].
-    #[inline]
-    pub fn enqueue(&mut self, now: Instant, ask: Ask) -> bool {
+    /// As [`Admission::pass`].
+    #[inline(always)]
+    pub fn pass(&mut self, group: GroupId, bytes: Bytes) -> bool {
         match self {
-            Slots::Guaranteed(slots) => slots.enqueue(now, ask),
-            Slots::Plain(slots) => slots.enqueue(now, ask),
+            Slots::Guaranteed(slots) => slots.pass(group, bytes),
+            Slots::Plain(slots) => slots.pass(group, bytes),
         }
     }
 
     /// As [`Admission::release`].
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, now: Instant, group: GroupId, sync: bool) {
         match self {
             Slots::Guaranteed(slots) => slots.release(now, group, sync),

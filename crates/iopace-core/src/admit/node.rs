@@ -5,6 +5,7 @@ use crate::group::rates::Rate;
 use crate::group::{Settings, Weight};
 use crate::request::Lane;
 use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Fixed-point one for shares: with the largest weight, 10 000, a single slot still counts 104.
@@ -126,16 +127,16 @@ impl Row {
     };
 
     /// Charges a request to the group's own account, beside the accounts of the groups below.
-    pub(super) fn charge_own(&mut self, ask: &Ask) {
+    pub(super) fn charge_own(&mut self, bytes: Bytes) {
         self.floor = self.own_service.max(self.floor);
-        self.own_service = self.floor.saturating_add(cost(ask, Weight::DEFAULT));
+        self.own_service = self.floor.saturating_add(cost(bytes, Weight::DEFAULT));
         self.own_taken += 1;
     }
 
     /// Charges a request to the group as a child of one with that floor, which goes up.
-    pub(super) fn charge(&mut self, ask: &Ask, floor: u64) -> u64 {
+    pub(super) fn charge(&mut self, bytes: Bytes, floor: u64) -> u64 {
         let begin = self.service.max(floor);
-        self.service = begin.saturating_add(cost(ask, self.weight));
+        self.service = begin.saturating_add(cost(bytes, self.weight));
         self.taken += 1;
         begin
     }
@@ -226,8 +227,8 @@ impl Node {
 
 /// What a request counts for among siblings with equally many slots, by weight. Sums stay below
 /// 2^64 for 4 PiB at the least weight; beyond, they stay where they are.
-pub(super) fn cost(ask: &Ask, weight: Weight) -> u64 {
-    (ask.bytes.get() + OPERATION_BYTES).saturating_mul(COST_ONE) / u64::from(weight.get())
+pub(super) fn cost(bytes: Bytes, weight: Weight) -> u64 {
+    (bytes.get() + OPERATION_BYTES).saturating_mul(COST_ONE) / u64::from(weight.get())
 }
 
 /// Slots by weight. Whoever has none has used nothing, whatever its weight: were the next one

@@ -210,9 +210,8 @@ impl PlainSlots {
 }
 
 impl Admission for PlainSlots {
-    fn enqueue(&mut self, _now: Instant, ask: Ask) -> bool {
+    fn enqueue(&mut self, _now: Instant, ask: Ask) {
         self.arrived.push_back(ask);
-        false
     }
 
     fn admit(&mut self, now: Instant) -> Admit {

@@ -12,6 +12,7 @@ use crate::group::Settings;
 use crate::group::rates::{Rate, Total, guarantee_rates, limit_rates, set_rates};
 use crate::request::{GroupId, Lane};
 use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
 use std::collections::BTreeSet;
 
 /// Where the root group stands: node 0 is the device, so that the root group can be limited too.
@@ -159,13 +160,13 @@ impl Tree {
 
     /// Charges a request of a group that nothing can hold up, as long as nobody waits: the short
     /// way for a device with slots to spare. False if it has to ask like everybody.
-    #[inline]
-    pub(super) fn pass(&mut self, ask: &Ask) -> bool {
+    #[inline(always)]
+    pub(super) fn pass(&mut self, group: GroupId, bytes: Bytes) -> bool {
         if self.waiting_count > 0 {
             return false;
         }
-        self.ensure(place(ask.group));
-        let mut index = place(ask.group);
+        self.ensure(place(group));
+        let mut index = place(group);
         while index != 0 {
             let row = &self.rows[index as usize];
             if row.taken >= row.free_cap {
@@ -173,21 +174,26 @@ impl Tree {
             }
             index = row.parent;
         }
-        self.row(place(ask.group)).charge_own(ask);
-        index = place(ask.group);
+        self.row(place(group)).charge_own(bytes);
+        index = place(group);
         while index != 0 {
-            index = self.charge(ask, index);
+            index = self.charge(bytes, index);
         }
         self.rows[0].taken += 1;
         true
     }
 
-    /// Charges a request to a group as a child of its parent, which is returned.
+    /// Charges a request to a group as a child of its parent, which is returned. The root group is
+    /// the only child of the device: it competes with nobody.
     #[inline]
-    fn charge(&mut self, ask: &Ask, index: u32) -> u32 {
+    fn charge(&mut self, bytes: Bytes, index: u32) -> u32 {
         let parent = self.parent(index);
+        if index == ROOT {
+            self.row(index).taken += 1;
+            return parent;
+        }
         let floor = self.row(parent).floor;
-        let floor = self.row(index).charge(ask, floor);
+        let floor = self.row(index).charge(bytes, floor);
         self.row(parent).floor = floor;
         parent
     }
@@ -234,7 +240,7 @@ impl Tree {
         let way = (self.opens(GroupId(index - ROOT), lane), self.short_until(index));
         let line = &mut self.node(index).lines[lane as usize];
         let (ask, unpaid) = line.pop(now, way).expect("its own requests are ready");
-        self.row(index).charge_own(&ask);
+        self.row(index).charge_own(ask.bytes);
         let (mut reserved, mut totals, bytes) = (false, Vec::new(), ask.bytes.get());
         while index != 0 {
             let node = self.node(index);
@@ -255,7 +261,7 @@ impl Tree {
             if total.is_any() {
                 totals.push((GroupId(index - ROOT), total));
             }
-            index = self.charge(&ask, index);
+            index = self.charge(ask.bytes, index);
         }
         self.rows[0].taken += 1;
         self.refresh_up(now, place(ask.group));
@@ -273,7 +279,7 @@ impl Tree {
     }
 
     /// A slot comes back; `is_full`: the device had no other.
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, now: Instant, id: GroupId, is_full: bool) {
         let mut index = place(id);
         let row = self.row(index);

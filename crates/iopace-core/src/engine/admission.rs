@@ -18,9 +18,17 @@ impl Engine {
         }
         let followed = self.follow(&submit);
         match submit.op {
-            Op::Flush if self.sync(submit) => return,
-            Op::Trim | Op::WriteZeroes => self.discard(submit.extent),
-            _ => {}
+            Op::Flush => {
+                self.is_changed = true;
+                if self.sync(submit) {
+                    return;
+                }
+            }
+            Op::Trim | Op::WriteZeroes => {
+                self.is_changed = true;
+                self.discard(submit.extent);
+            }
+            Op::Read | Op::Write | Op::Cache => {}
         }
         self.enter(submit, |entry| entry.followed = followed);
     }

@@ -10,6 +10,7 @@ impl Engine {
     /// See [`ControlError`]; nothing is changed then.
     pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
         self.advance(now);
+        self.is_changed = true;
         if let Control::Memory(budget) = &control
             && let Some(shadow) = &mut self.shadow
         {

@@ -46,8 +46,9 @@ impl Engine {
         self.admit.release(self.now, group, sync);
         self.count(&done, account, outcome, &times);
         self.followed(id, &times);
-        if sync {
+        if sync && !self.targets.is_empty() {
             self.targets.finished(&self.groups, group, times.total());
+            self.is_changed = true;
         }
         self.window.on_done(self.now, &done);
         if is_write_back {
@@ -55,7 +56,10 @@ impl Engine {
         } else {
             let finish = Finish { tag, task, op, extent, outcome, times };
             self.outputs.push_back(Output::Finish(finish));
+        }
+        if is_write_back || !self.memory.has_nothing(self.now) {
             self.memory.ask();
+            self.is_changed = true;
         }
         if op != Op::Flush
             && epoch == self.epoch

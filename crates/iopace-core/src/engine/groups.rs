@@ -61,6 +61,7 @@ impl Engine {
         if self.memory.holds(id) {
             return;
         }
+        self.is_changed = true;
         self.groups.forget(id);
         self.targets.remove(id);
         self.memory.pace.remove_group(id);

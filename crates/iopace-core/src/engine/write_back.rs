@@ -255,14 +255,15 @@ impl Engine {
         let (id, entry) = self.table.enter(self.now, submit);
         fill(entry);
         let is_write_back = entry.run.is_some();
-        entry.request.account = self.accounting.arrived(self.now, submit.task, submit.group);
-        self.groups.arrived(self.now, submit.group, submit.sync);
-        let ask = match is_write_back {
-            true => Ask { lane: Lane::WriteBack, ..Ask::new(id, &submit) },
-            false => Ask::new(id, &submit),
-        };
-        if self.admit.enqueue(self.now, ask) {
+        let Submit { task, group, sync, .. } = submit;
+        entry.request.account = self.accounting.arrived(self.now, task, group);
+        self.groups.arrived(self.now, group, sync);
+        if self.admit.pass(group, submit.limit_bytes()) {
             self.admitted(id, false, Nanos::ZERO);
+        } else {
+            let lane = if is_write_back { Lane::WriteBack } else { Lane::of(submit.op) };
+            self.admit.enqueue(self.now, Ask { lane, ..Ask::new(id, &submit) });
+            self.is_changed = true;
         }
         id
     }

@@ -47,6 +47,17 @@ impl Account {
     pub fn below_count(&self) -> u32 {
         self.below_count
     }
+
+    /// A request of the group or of one below it has ended.
+    #[inline]
+    fn finished(&mut self, now: Instant, finished: &Finished<'_>) {
+        self.below_count -= 1;
+        self.counts.finish(finished);
+        if finished.sync {
+            self.pressure.finished(now);
+            self.latency.get_or_insert_with(Histogram::empty).record(finished.total);
+        }
+    }
 }
 
 /// All groups that a device knows, by the number of the group.
@@ -60,14 +71,23 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    #[cold]
-    #[inline(never)]
+    /// The account of a group, made if there is none.
+    #[inline]
     fn ensure(&mut self, id: GroupId) -> &mut Account {
         let place = id.0 as usize;
+        if !self.0.get(place).is_some_and(Option::is_some) {
+            self.make(place);
+        }
+        self.0[place].as_deref_mut().expect("it is made")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&mut self, place: usize) {
         if self.0.len() <= place {
             self.0.resize_with(place + 1, || None);
         }
-        self.0[place].get_or_insert_with(Box::default)
+        self.0[place] = Some(Box::default());
     }
 
     pub(crate) fn set(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
@@ -83,7 +103,7 @@ impl Accounts {
 
     /// Calls `own` for the group, then `each` for it and all above it, the root last: the group's
     /// number with its account.
-    #[inline]
+    #[inline(always)]
     fn up(
         &mut self,
         mut id: GroupId,
@@ -92,10 +112,7 @@ impl Accounts {
     ) {
         let mut own = Some(own);
         loop {
-            let account = match self.0.get_mut(id.0 as usize) {
-                Some(Some(account)) => &mut **account,
-                _ => self.ensure(id),
-            };
+            let account = self.ensure(id);
             if let Some(own) = own.take() {
                 own(account);
             }
@@ -108,6 +125,7 @@ impl Accounts {
     }
 
     /// A request or a buffered write comes; `sync`: a task waits for it.
+    #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
         let own = |account: &mut Account| account.live_count += 1;
         self.up(id, own, |_, account| {
@@ -128,6 +146,7 @@ impl Accounts {
         self.ensure(id).live_count -= 1;
     }
 
+    #[inline(always)]
     pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) {
         if sync {
             self.up(id, |_| (), |_, account| account.pressure.started(now));
@@ -167,7 +186,9 @@ impl Accounts {
         });
     }
 
-    /// A request has ended. `by_stage`: its times count in histograms by stage as well.
+    /// A request has ended. `by_stage`: its times count in histograms by stage as well; those of
+    /// the root are those of the device.
+    #[inline]
     pub(crate) fn finished(
         &mut self,
         now: Instant,
@@ -175,19 +196,30 @@ impl Accounts {
         finished: &Finished<'_>,
         by_stage: bool,
     ) {
-        let own = |account: &mut Account| account.live_count -= 1;
-        self.up(id, own, |id, account| {
-            account.below_count -= 1;
-            account.counts.finish(finished);
-            if finished.sync {
-                account.pressure.finished(now);
-                account.latency.get_or_insert_with(Histogram::empty).record(finished.total);
-            }
-            // The histograms of the root are those of the device.
-            if by_stage && id != GroupId::ROOT {
+        self.ensure(id).live_count -= 1;
+        if id != GroupId::ROOT {
+            self.finished_below(now, id, finished, by_stage);
+        }
+        self.ensure(GroupId::ROOT).finished(now, finished);
+    }
+
+    /// The same for the group and all above it but the root.
+    #[inline(never)]
+    fn finished_below(
+        &mut self,
+        now: Instant,
+        mut id: GroupId,
+        finished: &Finished<'_>,
+        by_stage: bool,
+    ) {
+        while id != GroupId::ROOT {
+            let account = self.ensure(id);
+            account.finished(now, finished);
+            if by_stage {
                 account.by_stage.record(finished);
             }
-        });
+            id = account.parent;
+        }
     }
 
     /// Counts the times of a buffered write that is over in the histograms of the group and all

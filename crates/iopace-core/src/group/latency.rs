@@ -105,6 +105,12 @@ impl Targets {
         self.plan();
     }
 
+    /// Whether no group has one.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
     /// Forgets a group.
     pub(crate) fn remove(&mut self, id: GroupId) {
         let had_target = self.targets.remove(&id).is_some();
@@ -115,9 +121,6 @@ impl Targets {
 
     /// A request of the group, or of one below it, has taken so long.
     pub(crate) fn finished(&mut self, accounts: &Accounts, id: GroupId, total: Nanos) {
-        if self.targets.is_empty() {
-            return;
-        }
         for id in accounts.ancestors(id) {
             if let Some(target) = self.targets.get_mut(&id) {
                 target.count += 1;

@@ -109,7 +109,13 @@ impl StageTimes {
 
     /// From arrival to completion.
     pub fn total(&self) -> Nanos {
-        self.pace() + self.admit() + self.sched() + self.window + self.disk
+        self.pace() + self.behind_pace()
+    }
+
+    /// The time after stage pace: all of it but for buffered writes.
+    #[inline]
+    pub(crate) fn behind_pace(&self) -> Nanos {
+        self.admit() + self.sched() + self.window + self.disk
     }
 
     /// Adds those of another request.

@@ -49,6 +49,9 @@ pub struct TaskAccount {
 pub(crate) struct TaskPlace(u32);
 
 impl TaskPlace {
+    /// That of all without a place.
+    pub(crate) const NONE: TaskPlace = TaskPlace(OTHERS);
+
     /// Its number, below [`TASK_ACCOUNTS_MAX`] and one more; that of all without a place is 0.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -108,6 +111,7 @@ impl Tasks {
     }
 
     /// A request or buffered write of a task comes.
+    #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, task: TaskId, group: GroupId) -> TaskPlace {
         let place = self.find(task).unwrap_or_else(|| self.make(now, task, group));
         if place != OTHERS && self.slot(place).account.live_count == 0 {

@@ -51,9 +51,10 @@ impl World {
         let id = RequestId::forge(self.number);
         let task = TaskId(u64::from(group));
         let ask = Ask { id, group: GroupId(group), task, lane, bytes: Bytes(bytes), sync: true };
-        if self.slots.enqueue(self.now, ask) {
+        if self.slots.pass(ask.group, ask.bytes) {
             self.admitted(ask, false);
         } else {
+            self.slots.enqueue(self.now, ask);
             self.asks.insert(id, ask);
         }
     }

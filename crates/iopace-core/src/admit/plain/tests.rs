@@ -12,7 +12,7 @@ fn ask(number: u64, task: u64, group: u32) -> Ask {
 /// Puts in `count` requests of one task and counts how many get a slot.
 fn fill(slots: &mut PlainSlots, first: u64, count: u64, task: u64, group: u32) -> Vec<Ask> {
     let asks: Vec<Ask> = (first..first + count).map(|number| ask(number, task, group)).collect();
-    asks.iter().for_each(|ask| assert!(!slots.enqueue(Instant::ZERO, *ask)));
+    asks.iter().for_each(|ask| slots.enqueue(Instant::ZERO, *ask));
     admit(slots, Instant::ZERO, &asks)
 }
 
@@ -75,7 +75,7 @@ fn p3_everything_is_admitted_in_the_end() {
     let mut asks: Vec<Ask> = Vec::new();
     for number in 0..400 {
         let ask = ask(number, number % 7, (number % 3) as u32);
-        assert!(!slots.enqueue(Instant(number), ask));
+        slots.enqueue(Instant(number), ask);
         asks.push(ask);
     }
     let (mut now, mut flying, mut done) = (1_000, VecDeque::new(), 0);
