@@ -12,9 +12,7 @@
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
-use crate::request::{
-    Done, Extent, GroupId, Lane, Op, RequestId, StageTimes, Submit, Tag, TaskId,
-};
+use crate::request::{Done, Extent, GroupId, Lane, Op, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;

@@ -206,7 +206,9 @@ impl World {
             0 => Control::Pace(policy),
             1 => Control::Memory(budget),
             2 => Control::Window(1 + self.random.below(16) as u32),
-            _ if self.engine.status().inserted => Control::Configure(algorithm, params),
+            _ if self.engine.status().inserted => {
+                Control::Configure(Some(algorithm), params.changes())
+            }
             _ => Control::Insert(algorithm, params),
         };
         self.engine.control(self.now, control).expect("legal");

@@ -61,7 +61,7 @@ fn schedulers_are_exchanged_in_the_middle() {
             let control = match (inserted, random.below(4)) {
                 (false, _) => Control::Insert(algorithm, params),
                 (true, 0) => Control::Destroy,
-                (true, _) => Control::Configure(algorithm, params),
+                (true, _) => Control::Configure(Some(algorithm), params.changes()),
             };
             world.engine.control(world.now, control).expect("a legal change");
             world.drain();

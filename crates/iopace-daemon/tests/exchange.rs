@@ -81,7 +81,7 @@ fn exchange(running: &Running, count: u64) {
         let control = match (inserted, random.below(5)) {
             (false, _) => Control::Insert(algorithm, params),
             (true, 0) => Control::Destroy,
-            (true, _) => Control::Configure(algorithm, params),
+            (true, _) => Control::Configure(Some(algorithm), params.changes()),
         };
         inserted = !matches!(control, Control::Destroy);
         device.control(control).expect("a legal change");

@@ -182,7 +182,7 @@ fn exchange(bench: &Bench, stop: &AtomicBool, seed: u64) {
                 is_inserted = false;
                 Control::Destroy
             }
-            _ if is_inserted => Control::Configure(algorithm, algorithm.defaults()),
+            _ if is_inserted => Control::Configure(Some(algorithm), algorithm.defaults().changes()),
             _ => {
                 is_inserted = true;
                 Control::Insert(algorithm, algorithm.defaults())

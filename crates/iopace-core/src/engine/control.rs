@@ -42,7 +42,7 @@ impl Engine {
                 Err(ControlError::NotInserted)
             }
             Control::Insert(algorithm, params) => self.exchange(algorithm, params, true),
-            Control::Configure(algorithm, params) => self.configure(algorithm, params),
+            Control::Configure(algorithm, changes) => self.configure(algorithm, &changes),
             Control::Destroy => self.exchange(self.base, self.base.defaults(), false),
             Control::Slots(nr_requests) => {
                 self.admit.set_slots(nr_requests);

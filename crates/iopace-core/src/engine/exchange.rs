@@ -2,7 +2,7 @@
 
 use super::{ControlError, Engine, Output};
 use crate::limits::SCHEDULER_FORGETS;
-use crate::sched::{Algorithm, Params, fifo, guard::Guard};
+use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
 use crate::table::{Entry, State};
 use crate::time::Nanos;
 use crate::trace::{Event, Fault};
@@ -13,10 +13,14 @@ const AUDIT_AFTER: Nanos = Nanos(SCHEDULER_FORGETS.0 / 10);
 impl Engine {
     pub(super) fn configure(
         &mut self,
-        to: &'static Algorithm,
-        params: Params,
+        to: Option<&'static Algorithm>,
+        changes: &Changes,
     ) -> Result<(), ControlError> {
-        if !std::ptr::eq(to, self.sched.algorithm) {
+        let to = to.unwrap_or(self.sched.algorithm);
+        let is_same = std::ptr::eq(to, self.sched.algorithm);
+        let mut params = if is_same { self.sched.params.clone() } else { to.defaults() };
+        params.merge(changes).map_err(|error| ControlError::Param(to.name, error))?;
+        if !is_same {
             return self.exchange(to, params, true);
         }
         if let Err(fault) = self.sched.configure(params, &self.table) {

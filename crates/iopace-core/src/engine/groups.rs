@@ -11,13 +11,18 @@ impl Engine {
     pub(super) fn set_group(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
         #[cfg(feature = "broken-limiter")]
         let settings = &ignore_write_limit(settings);
-        self.groups.set(id, parent, settings);
+        let touched = Touched::by(self.groups.set(id, parent, settings), settings);
         self.targets.set(self.now, id, settings.latency);
-        self.memory.pace.set_group(self.now, id, parent, settings);
-        self.memory.door.ask_all(self.now);
-        self.admit.set_group(self.now, id, parent, settings);
+        if touched.pace {
+            self.memory.pace.set_group(self.now, id, parent, settings);
+            self.memory.door.ask_all(self.now);
+        }
+        if touched.admit {
+            self.admit.set_group(self.now, id, parent, settings);
+        }
         self.shadow_group(id, parent, settings);
-        if id != GroupId::ROOT
+        if touched.sched
+            && id != GroupId::ROOT
             && let Err(fault) = self.sched.set_group(self.now, id, parent, settings)
         {
             self.fail_over(fault);
@@ -112,6 +117,27 @@ impl Engine {
     /// another one.
     pub fn is_group_forgotten(&self, id: GroupId) -> bool {
         self.groups.get(id).is_none()
+    }
+}
+
+/// Which stages depend on what has changed of a group's settings.
+struct Touched {
+    pace: bool,
+    admit: bool,
+    sched: bool,
+}
+
+impl Touched {
+    /// `before` held until now, `None` if the group was not here, or elsewhere in the hierarchy.
+    fn by(before: Option<Settings>, now: &Settings) -> Touched {
+        let Some(before) = before else { return Touched { pace: true, admit: true, sched: true } };
+        let (weight, max) = (before.weight != now.weight, before.max != now.max);
+        let (min, slots) = (before.min != now.min, before.slots != now.slots);
+        Touched {
+            pace: weight || max,
+            admit: weight || max || min || slots,
+            sched: weight || min || before.class != now.class,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId};
-use crate::sched::{Algorithm, Params, fifo};
+use crate::sched::{Algorithm, Changes, ParamError, Params, fifo};
 use crate::shadow::Plan;
 use crate::time::{Instant, Nanos};
 use crate::trace::Event;
@@ -137,8 +137,10 @@ pub struct Finish {
 pub enum Control {
     /// Puts a scheduler in where none was inserted.
     Insert(&'static Algorithm, Params),
-    /// Exchanges the inserted scheduler for another, or sets its parameters if it is the same.
-    Configure(&'static Algorithm, Params),
+    /// Exchanges the inserted scheduler for another with its defaults, unless it is the same or
+    /// none is named, and changes its parameters: merged here into those in force, so that no
+    /// change is lost to another one that was asked for at the same time.
+    Configure(Option<&'static Algorithm>, Changes),
     /// Takes the inserted scheduler out; the device goes on with its base scheduler.
     Destroy,
     /// Sets `nr_requests`.
@@ -174,6 +176,8 @@ pub enum ControlError {
     NotInserted,
     /// The new scheduler panicked when it was built.
     BuildFailed(&'static str),
+    /// Configure: the scheduler has no such parameter, or the value is out of its bounds.
+    Param(&'static str, ParamError),
 }
 
 impl fmt::Display for ControlError {
@@ -188,6 +192,7 @@ impl fmt::Display for ControlError {
                 write!(f, "no scheduler is inserted: use 'insert -a' to put one in")
             }
             ControlError::BuildFailed(name) => write!(f, "scheduler '{name}' failed to start"),
+            ControlError::Param(name, error) => write!(f, "scheduler '{name}': {error}"),
         }
     }
 }

@@ -1,3 +1,4 @@
+mod groups;
 mod memory;
 mod nothing;
 mod parked;
@@ -8,7 +9,7 @@ use super::*;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::pace::Thresholds;
 use crate::request::{DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
-use crate::sched::{self, Scheduler, fifo};
+use crate::sched::{self, Changes, Scheduler, fifo};
 use crate::table::Table;
 use crate::trace::Event;
 use crate::units::Bytes;
@@ -285,13 +286,38 @@ fn slots_and_window_can_be_changed_under_load() {
 }
 
 #[test]
+fn changes_of_parameters_are_merged_where_they_take_effect() {
+    let rr = sched::find("rr").expect("registered");
+    let mut engine = Engine::new(Config::default());
+    engine.control(Instant(0), Control::Insert(rr, rr.defaults())).expect("none is inserted");
+    let mut configure = |algorithm, changes: &[(&str, u64)]| {
+        let changes = changes.iter().map(|(name, value)| ((*name).into(), *value)).collect();
+        let result = engine.control(Instant(0), Control::Configure(algorithm, changes));
+        drain(&mut engine, Instant(0));
+        (result, engine.status().params)
+    };
+    let mut expected = rr.defaults();
+    expected.merge(&[("wait_ms".into(), 3), ("quantum_ms".into(), 7)].into()).expect("legal");
+    // Two that know nothing of each other; the second names the scheduler, which is the same.
+    configure(None, &[("wait_ms", 3)]).0.expect("legal");
+    assert_eq!(configure(Some(rr), &[("quantum_ms", 7)]), (Ok(()), expected.clone()));
+    for wrong in [&[("quantum_ms", 9), ("wait_ms", 99_999)], &[("quantum_ms", 9), ("x", 1)]] {
+        let (refused, params) = configure(None, wrong);
+        assert!(matches!(refused, Err(ControlError::Param("rr", _))), "{refused:?}");
+        assert_eq!(params, expected, "nothing is half applied");
+    }
+    let deadline = sched::find("deadline").expect("registered");
+    assert_eq!(configure(Some(deadline), &[]), (Ok(()), deadline.defaults()));
+    assert_eq!(configure(Some(rr), &[]), (Ok(()), rr.defaults()), "exchanged: it begins anew");
+}
+
+#[test]
 fn refused_changes_change_nothing_and_say_what_to_do() {
     let mut engine = Engine::new(Config::default());
     let fifo = || (&fifo::ALGORITHM, fifo::ALGORITHM.defaults());
     let mut control = |control| engine.control(Instant(0), control);
     assert_eq!(control(Control::Destroy), Err(ControlError::NotInserted));
-    let (algorithm, params) = fifo();
-    let refused = control(Control::Configure(algorithm, params));
+    let refused = control(Control::Configure(None, Changes::new()));
     assert_eq!(refused, Err(ControlError::NotInserted));
     let params = UNBUILDABLE.defaults();
     let refused = control(Control::Insert(&UNBUILDABLE, params));

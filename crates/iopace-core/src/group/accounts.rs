@@ -30,6 +30,8 @@ pub struct Account {
     below_count: u32,
     /// It is to be forgotten with its last request.
     dying: bool,
+    /// Whether anybody said what holds for it; else stages know nothing of it.
+    is_told: bool,
 }
 
 impl Account {
@@ -90,11 +92,22 @@ impl Accounts {
         self.0[place] = Some(Box::default());
     }
 
-    pub(crate) fn set(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
+    /// Says what holds for a group from now on; what held until now, if it was here already, below
+    /// the same parent.
+    pub(crate) fn set(
+        &mut self,
+        id: GroupId,
+        parent: GroupId,
+        settings: &Settings,
+    ) -> Option<Settings> {
         let account = self.ensure(id);
+        let before = (account.is_told && !account.dying && account.parent == parent)
+            .then_some(account.settings);
         account.parent = parent;
         account.settings = *settings;
         account.dying = false;
+        account.is_told = true;
+        before
     }
 
     pub(crate) fn get(&self, id: GroupId) -> Option<&Account> {

@@ -25,7 +25,7 @@ pub mod rr;
 pub mod sorted;
 pub mod tasks;
 
-pub use params::{ParamError, ParamSpec, Params};
+pub use params::{Changes, ParamError, ParamSpec, Params};
 pub use registry::{Algorithm, CounterSpec, REGISTRY, find};
 
 /// An ordering algorithm for the requests of one device.

@@ -2,6 +2,7 @@
 
 use crate::limits::PARAMETERS_MAX;
 use core::fmt;
+use std::collections::BTreeMap;
 
 /// What one parameter is. Values are whole numbers; a switch is 0 or 1.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,6 +66,22 @@ impl Params {
         Ok(())
     }
 
+    /// Sets several parameters by name.
+    ///
+    /// # Errors
+    /// The first that is wrong; nothing is changed then.
+    pub fn merge(&mut self, changes: &Changes) -> Result<(), ParamError> {
+        let mut merged = self.clone();
+        changes.iter().try_for_each(|(name, value)| merged.set(name, *value))?;
+        *self = merged;
+        Ok(())
+    }
+
+    /// All values, as changes.
+    pub fn changes(&self) -> Changes {
+        self.iter().map(|(spec, value)| (spec.name.into(), value)).collect()
+    }
+
     /// Each spec with its present value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static ParamSpec, u64)> + '_ {
         self.specs.iter().zip(self.values.iter().copied())
@@ -77,8 +94,11 @@ impl fmt::Debug for Params {
     }
 }
 
+/// New values of parameters by name; the others stay.
+pub type Changes = BTreeMap<String, u64>;
+
 /// Why a parameter was not set.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamError {
     /// The algorithm has no such parameter.
     Unknown {

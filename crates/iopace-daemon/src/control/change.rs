@@ -5,9 +5,8 @@ use super::api::{Action, Change, PaceChange, WindowChange};
 use crate::device::Device;
 use iopace_core::engine::{Control, ControlError};
 use iopace_core::limits::WINDOW_DEPTH_MAX;
-use iopace_core::sched::{self, Algorithm, Params, REGISTRY};
+use iopace_core::sched::{self, Algorithm, Changes, ParamError, Params, REGISTRY};
 use iopace_core::{pace, window};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// Why a change was refused; nothing was changed.
@@ -43,7 +42,7 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// The reason, with what would be right.
 pub fn apply(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
-    let control = control(device, change)?;
+    let control = control(change)?;
     device.control(control).map_err(|error| conflict(device, &error))
 }
 
@@ -100,7 +99,7 @@ pub fn apply_window(device: &dyn Device, change: &WindowChange) -> Result<(), Re
     }
 }
 
-fn control(device: &dyn Device, change: &Change) -> Result<Control, Refusal> {
+fn control(change: &Change) -> Result<Control, Refusal> {
     let Change { action, algorithm, set } = change;
     match (action, algorithm) {
         (Action::Insert, Some(name)) => {
@@ -112,14 +111,8 @@ fn control(device: &dyn Device, change: &Change) -> Result<Control, Refusal> {
             hint: format!("name one with -a ('algorithm'): {}", all()),
         }),
         (Action::Configure, name) => {
-            let status = device.status().engine;
-            if !status.inserted {
-                return Err(conflict(device, &ControlError::NotInserted));
-            }
-            let algorithm = name.as_deref().map_or(Ok(status.algorithm), find)?;
-            let same = algorithm.name == status.algorithm.name;
-            let start = if same { status.params } else { algorithm.defaults() };
-            Ok(Control::Configure(algorithm, with(algorithm, start, set)?))
+            let algorithm = name.as_deref().map(find).transpose()?;
+            Ok(Control::Configure(algorithm, set.clone()))
         }
         (Action::Destroy, None) if set.is_empty() => Ok(Control::Destroy),
         (Action::Destroy, _) => Err(Refusal::Illegal {
@@ -133,15 +126,18 @@ fn control(device: &dyn Device, change: &Change) -> Result<Control, Refusal> {
 pub(super) fn with(
     algorithm: &Algorithm,
     mut params: Params,
-    set: &BTreeMap<String, u64>,
+    set: &Changes,
 ) -> Result<Params, Refusal> {
-    for (name, value) in set {
-        params.set(name, *value).map_err(|error| Refusal::Illegal {
-            error: format!("scheduler '{}': {error}", algorithm.name),
-            hint: "see 'iopace sched list' for all parameters with their bounds".into(),
-        })?;
-    }
+    params.merge(set).map_err(|error| illegal(algorithm.name, &error))?;
     Ok(params)
+}
+
+/// A setting that the scheduler cannot have.
+fn illegal(scheduler: &str, error: &ParamError) -> Refusal {
+    Refusal::Illegal {
+        error: format!("scheduler '{scheduler}': {error}"),
+        hint: "see 'iopace sched list' for all parameters with their bounds".into(),
+    }
 }
 
 pub(super) fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
@@ -186,6 +182,7 @@ pub(super) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
             format!("scheduler '{broken}' failed to start; device '{name}' goes on as it was"),
             "see the daemon's log, and choose another one",
         ),
+        ControlError::Param(scheduler, error) => return illegal(scheduler, error),
     };
     Refusal::Conflict { error, hint: hint.into() }
 }

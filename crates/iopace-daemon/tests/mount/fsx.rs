@@ -298,7 +298,7 @@ fn exchange(mounted: &Mounted, seed: u64, is_over: &AtomicBool) {
         let to = sched::REGISTRY[random.below(sched::REGISTRY.len() as u64) as usize];
         let device = mounted.device();
         let control = if device.status().engine.inserted {
-            Control::Configure(to, to.defaults())
+            Control::Configure(Some(to), to.defaults().changes())
         } else {
             Control::Insert(to, to.defaults())
         };

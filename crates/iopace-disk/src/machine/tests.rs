@@ -169,7 +169,7 @@ fn p1_every_request_finishes_exactly_once_on_any_disk() {
 fn exchange(machine: &mut Machine, now: Instant, random: u64) {
     let to = sched::REGISTRY[random as usize % sched::REGISTRY.len()];
     let control = if machine.engine().status().inserted {
-        Control::Configure(to, to.defaults())
+        Control::Configure(Some(to), to.defaults().changes())
     } else {
         Control::Insert(to, to.defaults())
     };

@@ -49,7 +49,7 @@ impl World<'_> {
                 self.control(Control::Insert(chosen.algorithm, chosen.params.clone()), "insert");
             }
             Change::Configure(chosen) => {
-                let control = Control::Configure(chosen.algorithm, chosen.params.clone());
+                let control = Control::Configure(Some(chosen.algorithm), chosen.params.changes());
                 self.control(control, "configure");
             }
             Change::Destroy => self.control(Control::Destroy, "destroy"),

@@ -234,7 +234,7 @@ impl Stress {
         let control = match (self.engine.status().inserted, self.random.below(4)) {
             (false, _) => Control::Insert(algorithm, params),
             (true, 0) => Control::Destroy,
-            (true, _) => Control::Configure(algorithm, params),
+            (true, _) => Control::Configure(Some(algorithm), params.changes()),
         };
         self.engine.control(self.now, control).expect("a legal change");
         self.did.exchanged += 1;

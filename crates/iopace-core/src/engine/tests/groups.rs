@@ -1,0 +1,69 @@
+//! Settings of groups: who is told of a change.
+
+use super::*;
+use crate::group::{Class, Limits, Rates, Settings, Weight};
+use crate::sched::CounterSpec;
+use crate::time::Nanos;
+use core::num::NonZeroU64;
+
+const GROUP: GroupId = GroupId(1);
+
+/// A fifo that counts what it is told of groups.
+#[derive(Debug, Default)]
+struct Told(fifo::Fifo, u64);
+
+impl Scheduler for Told {
+    fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
+        self.0.push(now, id, table);
+    }
+
+    fn pop(&mut self, now: Instant, table: &Table) -> Pop {
+        self.0.pop(now, table)
+    }
+
+    fn counters(&self, into: &mut Vec<u64>) {
+        into.push(self.1);
+    }
+
+    fn set_group(&mut self, _: Instant, _: GroupId, _: GroupId, _: &Settings) {
+        self.1 += 1;
+    }
+}
+
+static TOLD: Algorithm = Algorithm {
+    name: "told",
+    summary: "counts what it is told of groups",
+    params: &[],
+    counters: &[CounterSpec { name: "told", doc: "times that it was told of a group" }],
+    build: |_| Box::new(Told::default()),
+};
+
+#[test]
+fn who_does_not_depend_on_what_has_changed_is_not_told() {
+    let mut engine = Engine::new(config(&TOLD, 64, 4));
+    let mut set = |settings| {
+        let control = Control::SetGroup(GROUP, GroupId::ROOT, settings);
+        engine.control(Instant(0), control).expect("a group may always be set");
+        drain(&mut engine, Instant(0));
+        engine.status().counters[0]
+    };
+    let mut now = Settings::default();
+    assert_eq!(set(now), 1, "a new group is told of, whatever its settings");
+    assert_eq!(set(now), 1);
+    now.latency = Some(Nanos::from_millis(5));
+    now.slots.max = Some(4);
+    let wbps = NonZeroU64::new(1);
+    now.max = Limits { sustained: Rates { wbps, ..Rates::default() }, ..Limits::default() };
+    assert_eq!(set(now), 1, "targets, slots and limits are not the scheduler's");
+    now.weight = Weight::new(300).expect("legal");
+    assert_eq!(set(now), 2);
+    now.class = Class::Idle;
+    assert_eq!(set(now), 3);
+    now.min.rbps = NonZeroU64::new(1);
+    assert_eq!(set(now), 4);
+    engine.control(Instant(0), Control::RemoveGroup(GROUP)).expect("removed");
+    drain(&mut engine, Instant(0));
+    let control = Control::SetGroup(GROUP, GroupId::ROOT, Settings::default());
+    engine.control(Instant(0), control).expect("a group may always be set");
+    assert_eq!(engine.status().counters[0], 6, "with the number of a removed one it is new");
+}
