@@ -82,7 +82,7 @@ fn a_limit_is_named_with_the_command_that_lifts_it() {
     assert!(ran.out.starts_with("Worst off is /vms/web on disk."), "{}", ran.out);
     assert!(ran.out.contains("limit: the limit of /vms/web"), "{}", ran.out);
     let ran = place.run(&["explain", "/vms/web"]);
-    assert!(ran.out.contains("the limit of /vms/web, 20 requests/s (io.max)"), "{}", ran.out);
+    assert!(ran.out.contains("the limit of /vms/web, 20 requests/s (io.max riops)"), "{}", ran.out);
     // What is said to lift it does.
     group(&place, &["set", "/vms/web", "io.max", "disk riops=max"]);
     let is_free = || {

@@ -110,14 +110,19 @@ fn rates_of(set: &Rates, sums: &Sums, written: (u64, u64), over_ns: u64) -> Vec<
     all.into_iter().filter_map(rate).collect()
 }
 
-/// The limit of a group or of one above it that is nearest to being used up, by what programs read
-/// and wrote: a buffered write uses the limit up at the door, long before its write-back does. The
-/// time counts in which requests waited for a limit, if they did at all: who is idle uses up none.
+/// A limit counts as used up with the tightest one if as large a part of it was used, but for a
+/// tenth: of a limit of reads and one of writes, nobody knows for which of them a request waited.
+const ALSO_PERMILLE: u32 = 900;
+
+/// The limits of a group or of those above it that are nearest to being used up, the tightest
+/// first, by what programs read and wrote: a buffered write uses the limit up at the door, long
+/// before its write-back does. The time counts in which requests waited for a limit, if they did at
+/// all: who is idle uses up none.
 pub(super) fn tightest<'a>(
     span: &Span<'_>,
     settings: &SettingsOf,
     group: &'a str,
-) -> Option<(&'a str, Rate)> {
+) -> Vec<(&'a str, Rate)> {
     let limits = chain(group).flat_map(|path| {
         let set = settings.get(path).map(|settings| settings.max.sustained).unwrap_or_default();
         let (sums, over_ns) = match span.held_by_limit(path) {
@@ -127,18 +132,11 @@ pub(super) fn tightest<'a>(
         let rates = rates_of(&set, &sums, sums.written(), over_ns);
         rates.into_iter().map(move |rate| (path, rate))
     });
+    let mut limits: Vec<(&str, Rate)> = limits.collect();
     // Of equals, the nearest.
-    limits.first_max(|(_, rate)| rate.permille())
+    limits.sort_by_key(|(_, rate)| std::cmp::Reverse(rate.permille()));
+    let most = limits.first().map_or(0, |(_, rate)| rate.permille());
+    let least = u64::from(most) * u64::from(ALSO_PERMILLE) / 1_000;
+    limits.retain(|(_, rate)| u64::from(rate.permille()) >= least);
+    limits
 }
-
-/// The first of the largest.
-trait FirstMax: Iterator + Sized {
-    fn first_max<K: Ord>(self, key: impl Fn(&Self::Item) -> K) -> Option<Self::Item> {
-        self.fold(None, |best, next| match best {
-            Some(best) if key(&best) >= key(&next) => Some(best),
-            _ => Some(next),
-        })
-    }
-}
-
-impl<I: Iterator> FirstMax for I {}

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// How many pages of a file are cached. Whoever asked by a read that waits for nothing would have
+/// Which pages of a file are cached, in order. Whoever asked by a read that waits for nothing would have
 /// them read, and on a busy machine find them.
-pub fn cached(file: &fs::File) -> usize {
+pub fn cached(file: &fs::File) -> Vec<usize> {
     let len = file.metadata().expect("its size").len() as usize;
     let mut are_there = vec![0; len.div_ceil(PAGE)];
     // SAFETY: a new mapping of what the file has, which nobody touches; of the three calls only the
@@ -22,7 +22,7 @@ pub fn cached(file: &fs::File) -> usize {
         assert_eq!(libc::mincore(pages, len, are_there.as_mut_ptr()), 0);
         munmap(pages, len).expect("unmapped");
     }
-    are_there.iter().filter(|is_there| **is_there & 1 == 1).count()
+    (0..).zip(are_there).filter(|(_, is_there)| is_there & 1 == 1).map(|(page, _)| page).collect()
 }
 
 /// Has nothing of a durable file cached; whether that is so, as some file systems keep all. What
@@ -32,7 +32,7 @@ pub fn evict(file: &fs::File) -> bool {
         fadvise(file, 0, None, Advice::DontNeed).expect("advised");
         // SLEEP: a page in a list of another processor goes by itself; looked at 100 times.
         thread::sleep(Duration::from_millis(1));
-        cached(file) == 0
+        cached(file).is_empty()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::limits::Rate;
 use super::holdings::Holders;
-use super::words::{SlotCause, limit, slot_cause};
+use super::words::{SlotCause, limits, slot_cause};
 use super::{Case, is_within};
 use crate::control::api::{CauseBound, CauseHolder};
 use iopace_core::verdict::Reason;
@@ -35,7 +35,7 @@ pub(super) fn bound(case: &Case<'_>, reason: Reason) -> Option<CauseBound> {
                 of("slots", "/", last.queue.nr_requests.into(), taken.into())
             }
         }),
-        Reason::Budget => limit(case).map(|(path, rate)| {
+        Reason::Budget => limits(case).first().map(|&(path, rate)| {
             let Rate { key, set, had_milli, .. } = rate;
             of(&format!("io.max {key}"), path, set, had_milli.saturating_add(500) / 1_000)
         }),

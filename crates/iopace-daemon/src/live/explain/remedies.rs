@@ -1,8 +1,9 @@
 //! Which setting would change a cause, as a command line, and what others pay for it.
 
+use super::super::limits::Rate;
 use super::super::span::{chain, is_within};
 use super::holdings::Holders;
-use super::words::{SlotCause, limit, slot_cause};
+use super::words::{SlotCause, limits, slot_cause};
 use super::{Case, OWN_PERMILLE};
 use crate::control::api::Remedy;
 use crate::figures::{percent, shell_word, time};
@@ -97,7 +98,11 @@ fn two_digits(number: u64) -> u64 {
 }
 
 fn budget(case: &Case<'_>) -> Vec<Remedy> {
-    let Some((path, rate)) = limit(case) else { return Vec::new() };
+    limits(case).iter().flat_map(|(path, rate)| loosen(case, path, rate)).collect()
+}
+
+/// A limit twice as high, and none.
+fn loosen(case: &Case<'_>, path: &str, rate: &Rate) -> Vec<Remedy> {
     // A limit above the one of the group above is refused.
     let above = chain(path).skip(1).find_map(|path| rate.of(&settings(case, path).max.sustained));
     let new = rate.set.saturating_mul(2).min(above.unwrap_or(u64::MAX));

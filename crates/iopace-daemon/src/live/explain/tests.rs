@@ -16,7 +16,7 @@ use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Reason;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
 mod kinds;
@@ -99,7 +99,7 @@ fn budget_is_named_with_the_limit_that_holds() {
     let mut bench = Bench::new(Config::default(), &clients);
     bench.set(WEB, limited(50));
     let told = of_web(&mut bench);
-    let words = ["'limit'", "the limit of /vms/web, 50 requests/s (io.max), is used up"];
+    let words = ["'limit'", "the limit of /vms/web, 50 requests/s (io.max iops), is used up"];
     let commands = [
         "iopace group set /vms/web io.max 'disk iops=100'",
         "iopace group set /vms/web io.max 'disk iops=max'",
@@ -122,7 +122,8 @@ fn a_limit_is_told_beside_the_rate_of_the_time_in_which_it_held() {
     bench.second();
     let reports = bench.seconds(8);
     let told = ask(&bench, &reports, Some("/vms/web"));
-    let words = ["50 requests/s (io.max), is used up: it had 50 requests/s in the 2.0 s in which"];
+    let words =
+        ["50 requests/s (io.max iops), is used up: it had 50 requests/s in the 2.0 s in which"];
     let first = &told.explained.causes[0];
     assert!(told.explained.summary.contains(words[0]), "{}", told.explained.summary);
     assert_eq!(first.bound.as_ref().map(|bound| (bound.set, bound.used)), Some((50, 50)));
@@ -237,7 +238,7 @@ fn the_limit_of_a_buffered_writer_is_named_by_what_it_writes() {
     max.sustained.rbps = NonZeroU64::new(8 << 20);
     bench.set(WEB, Settings { max, ..Settings::default() });
     let told = of_web(&mut bench);
-    let words = ["the limit of /vms/web, 400 KiB/s (io.max), is used up: it had 400 KiB/s"];
+    let words = ["the limit of /vms/web, 400 KiB/s (io.max wbps), is used up: it had 400 KiB/s"];
     let commands = [
         "iopace group set /vms/web io.max 'disk wbps=800k'",
         "iopace group set /vms/web io.max 'disk wbps=max'",

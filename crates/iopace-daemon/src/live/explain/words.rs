@@ -149,8 +149,8 @@ fn slot(case: &Case<'_>) -> String {
     }
 }
 
-/// The group in which requests wait for a limit, and the limit.
-pub(super) fn limit<'a>(case: &Case<'a>) -> Option<(&'a str, Rate)> {
+/// The limits that requests wait for, the tightest first, each with the group that has it.
+pub(super) fn limits<'a>(case: &Case<'a>) -> Vec<(&'a str, Rate)> {
     let basis = Shares::of(&case.sums, &case.span.standing(case.group)).basis;
     let waits = |path: &str| {
         let sums = case.span.sums(path);
@@ -168,14 +168,22 @@ pub(super) fn limit<'a>(case: &Case<'a>) -> Option<(&'a str, Rate)> {
 }
 
 fn budget(case: &Case<'_>) -> String {
-    let Some((path, rate)) = limit(case) else {
+    let limits = limits(case);
+    if limits.is_empty() {
         return "a limit (io.max) held it up, which is not set any more".into();
-    };
+    }
+    let all: Vec<String> = limits.iter().map(|(path, rate)| used_up(case, path, rate)).collect();
+    all.join("; ")
+}
+
+/// What is to be said of one limit.
+fn used_up(case: &Case<'_>, path: &str, rate: &Rate) -> String {
     let had = match rate.over_ns < case.span.over_ns {
         true => format!("{} in the {} in which it held", rate.print_had(), time(rate.over_ns)),
         false => rate.print_had(),
     };
-    let limit = format!("the limit of {path}, {} (io.max), is used up", rate.print_set());
+    let (set, key) = (rate.print_set(), rate.key);
+    let limit = format!("the limit of {path}, {set} (io.max {key}), is used up");
     if path == case.group || is_within(path, case.group) {
         return format!("{limit}: it had {had}");
     }

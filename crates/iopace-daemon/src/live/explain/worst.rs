@@ -12,7 +12,7 @@ use super::super::limits::SettingsOf;
 use super::super::span::below;
 use super::holdings::Holders;
 use super::shares::{Shares, Split};
-use super::words::{SlotCause, limit, slot_cause};
+use super::words::{SlotCause, limits, slot_cause};
 use super::{About, Case, OWN_PERMILLE, counts, finished_count, is_within, nanos, words};
 use crate::control::api::{Basis, WaitingGroup};
 use crate::figures::{permille, reason_word};
@@ -124,7 +124,7 @@ fn is_from_others(case: &Case<'_>, reason: Reason) -> bool {
             SlotCause::Own | SlotCause::Others => !is_own(&case.held.slots),
         },
         // One of a group above that others have used up.
-        Reason::Budget => limit(case).is_some_and(|(path, _)| {
+        Reason::Budget => limits(case).first().is_some_and(|&(path, _)| {
             let moved = |path: &str| {
                 let sums = case.span.sums(path);
                 u128::from(sums.read_bytes) + u128::from(sums.written().0)

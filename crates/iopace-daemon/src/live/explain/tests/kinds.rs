@@ -114,3 +114,30 @@ fn bounds_and_holders_are_told_in_figures() {
     assert_eq!((&*what, &*group, set), ("io.max iops", "/vms/web", 50));
     assert!((49..=51).contains(&used) && holder.is_none(), "{used}");
 }
+
+/// A limit of reads and one of writes, both used up: a request that waits does not say for which,
+/// so both are told, each with its own figure and its own remedy. One of which half is used is not.
+#[test]
+fn limits_that_are_both_used_up_are_both_told() {
+    let policy = pace::find("rate").expect("in the registry");
+    let clients = [Client::new(1, WEB, 8), Client::writer(2, WEB)];
+    let mut bench = Bench::new(with_pace(policy, 1 << 30), &clients);
+    let mut max = wbps(4096 * 100);
+    max.sustained.riops = NonZeroU64::new(50);
+    max.sustained.wiops = NonZeroU64::new(200);
+    bench.set(WEB, Settings { max, ..Settings::default() });
+    let told = of_web(&mut bench).explained;
+    let cause = told.causes.iter().find(|cause| cause.reason == "budget").expect("told");
+    for words in [
+        "the limit of /vms/web, 50 requests/s (io.max riops), is used up: it had 50 requests/s",
+        "the limit of /vms/web, 400 KiB/s (io.max wbps), is used up: it had 400 KiB/s",
+    ] {
+        assert!(cause.text.contains(words), "'{words}' in {}", cause.text);
+    }
+    assert!(!cause.text.contains("wiops"), "{}", cause.text);
+    let commands: BTreeSet<&str> = cause.remedies.iter().map(|remedy| &*remedy.command).collect();
+    let web = "iopace group set /vms/web io.max";
+    let wanted = ["riops=100", "riops=max", "wbps=800k", "wbps=max"];
+    let wanted: Vec<String> = wanted.iter().map(|value| format!("{web} 'disk {value}'")).collect();
+    assert_eq!(commands, wanted.iter().map(|command| &**command).collect());
+}
