@@ -38,7 +38,7 @@ use crate::output::Format;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -156,6 +156,17 @@ pub enum Shell {
     Zsh,
     /// fish
     Fish,
+}
+
+/// The words of the command line, where `iopace help sched` is `iopace sched --help`, as with git
+/// and cargo.
+pub fn words(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = all.collect();
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
 }
 
 /// The same mistake with a hint, if it is a command that there is only below others.

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     if mount::helper::is_asked(words.next().as_ref()) {
         return mount::helper::run(words);
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(cli::words(std::env::args_os())) {
         Ok(cli) => cli,
         Err(told) => return tell(&cli::with_hint(told)),
     };

@@ -31,6 +31,8 @@ fn the_help_is_reviewed() {
     insta::assert_snapshot!("help_explain", help(&["explain", "--help"]));
     insta::assert_snapshot!("help_events", help(&["events", "--help"]));
     insta::assert_snapshot!("help_window", help(&["window", "--help"]));
+    assert_eq!(help(&["help"]), help(&["--help"]));
+    assert_eq!(help(&["help", "group", "set"]), help(&["group", "set", "--help"]));
 }
 
 #[test]
