@@ -210,10 +210,9 @@ impl Engine {
             self.advance(now);
         }
         // The short way: nothing to hand out, and nothing may start.
-        if self.outputs.is_empty() && !self.has_to_look() && !self.has_room() {
-            if let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
-                return Output::Wait(at, Reason::Window);
-            }
+        let is_full = self.outputs.is_empty() && !self.has_to_look() && !self.has_room();
+        if is_full && let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
+            return Output::Wait(at, Reason::Window);
         }
         self.go_on()
     }
