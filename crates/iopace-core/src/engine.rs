@@ -247,8 +247,8 @@ impl Engine {
         }
     }
 
-    /// Ends a drain: checks the laws and says when to come back; `None` if there is something to say
-    /// or to do after all.
+    /// Ends a drain: checks the laws and says when to come back; `None` if there is something to
+    /// say or to do after all.
     #[inline]
     fn rest(&mut self, mut at: Instant, reason: Reason) -> Option<Instant> {
         if self.now >= self.audit_at && self.audit() {

@@ -149,34 +149,23 @@ pub(crate) struct Queued {
 }
 
 impl Entry {
-    /// A place that no request has used yet.
-    const UNUSED: Entry = Entry {
-        request: Request {
-            sequence: VACANT,
-            submit: Submit {
-                tag: Tag(0),
-                task: TaskId(0),
-                group: GroupId::ROOT,
-                op: Op::Read,
-                extent: Extent::EMPTY,
-                fua: false,
-                sync: false,
-            },
-            arrived: Instant::ZERO,
-            account: TaskPlace::NONE,
-            state: State::Waiting,
-            reserved: false,
-        },
-        admitted: Instant::ZERO,
-        started: Instant::ZERO,
-        budget: Nanos::ZERO,
-        queued: Queued { full: Nanos::ZERO, own: Nanos::ZERO, anticipation: Nanos::ZERO },
-        epoch: 0,
-        run: None,
-        written: (Nanos::ZERO, false),
-        followed: 0,
-        beside: 0,
-    };
+    /// A place that no request has used yet; its first is to be this one.
+    fn new(submit: Submit) -> Entry {
+        let (at, no_time, account) = (Instant::ZERO, Nanos::ZERO, TaskPlace::NONE);
+        let (sequence, state, reserved) = (VACANT, State::Waiting, false);
+        Entry {
+            request: Request { sequence, submit, arrived: at, account, state, reserved },
+            admitted: at,
+            started: at,
+            budget: no_time,
+            queued: Queued::default(),
+            epoch: 0,
+            run: None,
+            written: (no_time, false),
+            followed: 0,
+            beside: 0,
+        }
+    }
 
     /// A request arrives here. What is known of it later, from its admission and its start on, is
     /// that of the last one until then.
@@ -276,7 +265,7 @@ impl Table {
         let sequence = self.submitted_count;
         self.submitted_count += 1;
         self.counts[State::Waiting as usize] += 1;
-        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        let slot = self.free.pop().unwrap_or_else(|| self.grow(submit));
         let entry = &mut self.entries[slot as usize];
         entry.begin(sequence, now, submit);
         (RequestId { slot, sequence }, entry)
@@ -285,8 +274,8 @@ impl Table {
     /// One more slot.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) -> u32 {
-        self.entries.push(Entry::UNUSED);
+    fn grow(&mut self, submit: Submit) -> u32 {
+        self.entries.push(Entry::new(submit));
         u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
     }
 

@@ -51,8 +51,8 @@ fn read_twice() -> Option<(u64, u64)> {
     };
     let (first, _) = read();
     assert!(first >= SIZE as u64, "never less: {first}");
-    // But for the end, which is no whole block: the request with it is read through the cache below,
-    // and it begins where the kernel ended the one before.
+    // But for the end, which is no whole block: the request with it is read through the cache
+    // below, and it begins where the kernel ended the one before.
     let kept = cached(&below);
     let last = (SIZE - REQUEST_MAX) / 4096;
     assert!(kept.iter().all(|page| *page >= last), "the cache above has it: {kept:?}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// Which pages of a file are cached, in order. Whoever asked by a read that waits for nothing would have
-/// them read, and on a busy machine find them.
+/// Which pages of a file are cached, in order. Whoever asked by a read that waits for nothing would
+/// have them read, and on a busy machine find them.
 pub fn cached(file: &fs::File) -> Vec<usize> {
     let len = file.metadata().expect("its size").len() as usize;
     let mut are_there = vec![0; len.div_ceil(PAGE)];
