@@ -12,7 +12,9 @@
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
-use crate::request::{Done, Extent, GroupId, Lane, Op, RequestId, StageTimes, Submit, Tag, TaskId};
+use crate::request::{
+    Done, Extent, GroupId, Lane, Op, Queued, RequestId, StageTimes, Submit, TaskId,
+};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -137,34 +139,16 @@ pub(crate) struct Entry {
     pub(crate) beside: u32,
 }
 
-/// Readings of the engine's clocks of queued time, or what has passed on them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Queued {
-    /// The window was full.
-    pub(crate) full: Nanos,
-    /// The window was full until a request of the same task started.
-    pub(crate) own: Nanos,
-    /// A task was anticipated.
-    pub(crate) anticipation: Nanos,
-}
-
 impl Entry {
     /// A place that no request has used yet; its first is to be this one.
     fn new(submit: Submit) -> Entry {
-        let (at, no_time, account) = (Instant::ZERO, Nanos::ZERO, TaskPlace::NONE);
         let (sequence, state, reserved) = (VACANT, State::Waiting, false);
-        Entry {
-            request: Request { sequence, submit, arrived: at, account, state, reserved },
-            admitted: at,
-            started: at,
-            budget: no_time,
-            queued: Queued::default(),
-            epoch: 0,
-            run: None,
-            written: (no_time, false),
-            followed: 0,
-            beside: 0,
-        }
+        let (arrived, account) = (Instant::ZERO, TaskPlace::NONE);
+        let request = Request { sequence, submit, arrived, account, state, reserved };
+        let (admitted, started, queued) = (arrived, arrived, Queued::default());
+        let (budget, run, written) = (Nanos::ZERO, None, (Nanos::ZERO, false));
+        let (epoch, followed, beside) = (0, 0, 0);
+        Entry { request, admitted, started, budget, queued, epoch, run, written, followed, beside }
     }
 
     /// A request arrives here. What is known of it later, from its admission and its start on, is

@@ -13,9 +13,9 @@
 //! of that time gone; its share of `window` is too large by at most this part, and never larger
 //! than the time that it was queued with a full window.
 
-use crate::request::{GroupId, StageTimes, TaskId};
+use crate::request::{GroupId, Queued, StageTimes, TaskId};
 use crate::stats::{Finished, TaskAccount, TaskPlace, Tasks};
-use crate::table::{Entry, Queued};
+use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;

@@ -195,6 +195,17 @@ impl StageTimes {
     }
 }
 
+/// Readings of the engine's clocks of queued time, or what has passed on them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Queued {
+    /// The window was full.
+    pub(crate) full: Nanos,
+    /// The window was full until a request of the same task started.
+    pub(crate) own: Nanos,
+    /// A task was anticipated.
+    pub(crate) anticipation: Nanos,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
