@@ -255,7 +255,6 @@ impl Engine {
             return None;
         }
         self.table.check_conserved();
-        self.drained = true;
         self.reason = reason;
         if self.is_changed {
             self.look_at = self.targets.next().min(self.memory.next(self.now));
@@ -266,6 +265,7 @@ impl Engine {
         if at <= self.now {
             return None;
         }
+        self.drained = true;
         self.follow_on();
         self.outputs.is_empty().then_some(at)
     }

@@ -42,6 +42,10 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// The reason, with what would be right.
 pub fn apply(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
+    // Said before anything else; the engine looks again when it changes.
+    if change.action == Action::Configure && !device.status().engine.inserted {
+        return Err(conflict(device, &ControlError::NotInserted));
+    }
     let control = control(change)?;
     device.control(control).map_err(|error| conflict(device, &error))
 }

@@ -2,6 +2,7 @@
 
 use super::span::{Span, Sums, chain};
 use iopace_core::group::{Rates, Settings};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// What is set for groups on one device, by path.
@@ -110,18 +111,20 @@ fn rates_of(set: &Rates, sums: &Sums, written: (u64, u64), over_ns: u64) -> Vec<
     all.into_iter().filter_map(rate).collect()
 }
 
-/// A limit counts as used up with the tightest one if as large a part of it was used, but for a
-/// tenth: of a limit of reads and one of writes, nobody knows for which of them a request waited.
-const ALSO_PERMILLE: u32 = 900;
+/// A limit of the other direction counts as used up beside the tightest one from this part of it
+/// on, in thousandths: nobody knows for which of the two a request waited.
+const USED_UP_PERMILLE: u32 = 900;
 
-/// The limits of a group or of those above it that are nearest to being used up, the tightest
-/// first, by what programs read and wrote: a buffered write uses the limit up at the door, long
-/// before its write-back does. The time counts in which requests waited for a limit, if they did at
-/// all: who is idle uses up none.
+/// The limit of a group or of one above it that is nearest to being used up, of those that
+/// `concerns` names, by what programs read and wrote: a buffered write uses the limit up at the
+/// door, long before its write-back does. The time counts in which requests waited for a limit, if
+/// they did at all: who is idle uses up none. If it is one of reads or of writes, the tightest of
+/// the other direction comes second if that is used up as well.
 pub(super) fn tightest<'a>(
     span: &Span<'_>,
     settings: &SettingsOf,
     group: &'a str,
+    concerns: impl Fn(&Rate) -> bool,
 ) -> Vec<(&'a str, Rate)> {
     let limits = chain(group).flat_map(|path| {
         let set = settings.get(path).map(|settings| settings.max.sustained).unwrap_or_default();
@@ -132,11 +135,16 @@ pub(super) fn tightest<'a>(
         let rates = rates_of(&set, &sums, sums.written(), over_ns);
         rates.into_iter().map(move |rate| (path, rate))
     });
-    let mut limits: Vec<(&str, Rate)> = limits.collect();
+    let mut limits: Vec<(&str, Rate)> = limits.filter(|(_, rate)| concerns(rate)).collect();
     // Of equals, the nearest.
-    limits.sort_by_key(|(_, rate)| std::cmp::Reverse(rate.permille()));
-    let most = limits.first().map_or(0, |(_, rate)| rate.permille());
-    let least = u64::from(most) * u64::from(ALSO_PERMILLE) / 1_000;
-    limits.retain(|(_, rate)| u64::from(rate.permille()) >= least);
-    limits
+    limits.sort_by_key(|(_, rate)| Reverse(rate.permille()));
+    let mut all = limits.into_iter();
+    let first = all.next();
+    let is_other = |rate: &Rate| match first {
+        Some((_, first)) if first.is_read() => rate.is_write(),
+        Some((_, first)) if first.is_write() => rate.is_read(),
+        _ => false,
+    };
+    let second = all.find(|(_, rate)| is_other(rate) && rate.permille() >= USED_UP_PERMILLE);
+    first.into_iter().chain(second).collect()
 }

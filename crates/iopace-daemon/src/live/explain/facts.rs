@@ -35,7 +35,7 @@ pub(super) fn bound(case: &Case<'_>, reason: Reason) -> Option<CauseBound> {
                 of("slots", "/", last.queue.nr_requests.into(), taken.into())
             }
         }),
-        Reason::Budget => limits(case).first().map(|&(path, rate)| {
+        Reason::Budget => limits(case, "").first().map(|&(path, rate)| {
             let Rate { key, set, had_milli, .. } = rate;
             of(&format!("io.max {key}"), path, set, had_milli.saturating_add(500) / 1_000)
         }),

@@ -142,7 +142,7 @@ fn explained(case: &Case<'_>) -> Explained {
         now_count: standing[place(reason)],
         bound: facts::bound(case, reason),
         holder: facts::holder(case, reason),
-        text: words::cause(case, reason),
+        text: words::cause(case, reason, ""),
         remedies: remedies::of(case, reason, main_wait == Some(reason)),
     });
     let causes: Vec<Cause> = told.collect();
@@ -171,7 +171,7 @@ fn explained_kind(case: &Case<'_>, kind: &Kind) -> ExplainedKind {
         reason: first.map_or("", |_| reason.name()).into(),
         word: first.map_or("", |_| reason_word(reason)).into(),
         share_permille: permille(time, kind.split.total),
-        text: words::cause(case, reason),
+        text: words::cause(case, reason, kind.name),
     }
 }
 

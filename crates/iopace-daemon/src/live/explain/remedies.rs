@@ -98,7 +98,7 @@ fn two_digits(number: u64) -> u64 {
 }
 
 fn budget(case: &Case<'_>) -> Vec<Remedy> {
-    limits(case).iter().flat_map(|(path, rate)| loosen(case, path, rate)).collect()
+    limits(case, "").iter().flat_map(|(path, rate)| loosen(case, path, rate)).collect()
 }
 
 /// A limit twice as high, and none.

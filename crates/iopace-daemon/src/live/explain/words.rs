@@ -18,14 +18,14 @@ pub(super) fn who(group: &str, device: &str) -> String {
     }
 }
 
-/// What a reason means here.
-pub(super) fn cause(case: &Case<'_>, reason: Reason) -> String {
+/// What a reason means here; for reads, or buffered writes, alone if that is `kind`.
+pub(super) fn cause(case: &Case<'_>, reason: Reason, kind: &str) -> String {
     match reason {
         Reason::Idle => String::new(),
         Reason::Dirty => dirty(case),
         Reason::Memory => memory(case),
         Reason::Slot => slot(case),
-        Reason::Budget => budget(case),
+        Reason::Budget => budget(case, kind),
         Reason::Turn => turn(case),
         Reason::Anticipation => anticipation(case),
         Reason::Window => window(case),
@@ -149,8 +149,9 @@ fn slot(case: &Case<'_>) -> String {
     }
 }
 
-/// The limits that requests wait for, the tightest first, each with the group that has it.
-pub(super) fn limits<'a>(case: &Case<'a>) -> Vec<(&'a str, Rate)> {
+/// The limits that requests wait for, the tightest first, each with the group that has it. `kind`:
+/// as of [`cause`].
+pub(super) fn limits<'a>(case: &Case<'a>, kind: &str) -> Vec<(&'a str, Rate)> {
     let basis = Shares::of(&case.sums, &case.span.standing(case.group)).basis;
     let waits = |path: &str| {
         let sums = case.span.sums(path);
@@ -164,11 +165,15 @@ pub(super) fn limits<'a>(case: &Case<'a>) -> Vec<(&'a str, Rate)> {
     {
         owner = child;
     }
-    tightest(case.span, case.settings, owner)
+    tightest(case.span, case.settings, owner, |rate| match kind {
+        "reads" => !rate.is_write(),
+        "buffered writes" => !rate.is_read(),
+        _ => true,
+    })
 }
 
-fn budget(case: &Case<'_>) -> String {
-    let limits = limits(case);
+fn budget(case: &Case<'_>, kind: &str) -> String {
+    let limits = limits(case, kind);
     if limits.is_empty() {
         return "a limit (io.max) held it up, which is not set any more".into();
     }

@@ -124,7 +124,7 @@ fn is_from_others(case: &Case<'_>, reason: Reason) -> bool {
             SlotCause::Own | SlotCause::Others => !is_own(&case.held.slots),
         },
         // One of a group above that others have used up.
-        Reason::Budget => limits(case).first().is_some_and(|&(path, _)| {
+        Reason::Budget => limits(case, "").first().is_some_and(|&(path, _)| {
             let moved = |path: &str| {
                 let sums = case.span.sums(path);
                 u128::from(sums.read_bytes) + u128::from(sums.written().0)
@@ -164,6 +164,6 @@ fn waiting_group(
         },
         each_waits_ns,
         waiting_count: counts(&now).iter().sum::<u32>() - now.disk_count,
-        text: words::cause(&case, reason),
+        text: words::cause(&case, reason, waiting.kind),
     })
 }

@@ -135,6 +135,11 @@ fn limits_that_are_both_used_up_are_both_told() {
         assert!(cause.text.contains(words), "'{words}' in {}", cause.text);
     }
     assert!(!cause.text.contains("wiops"), "{}", cause.text);
+    // Whichever is told alone waits for its own.
+    let kind = |name: &str| told.kinds.iter().find(|kind| kind.kind == name).expect("told");
+    let (reads, writes) = (&kind("reads").text, &kind("buffered writes").text);
+    assert!(reads.contains("riops") && !reads.contains("wbps"), "{reads}");
+    assert!(writes.contains("wbps") && !writes.contains("riops"), "{writes}");
     let commands: BTreeSet<&str> = cause.remedies.iter().map(|remedy| &*remedy.command).collect();
     let web = "iopace group set /vms/web io.max";
     let wanted = ["riops=100", "riops=max", "wbps=800k", "wbps=max"];
