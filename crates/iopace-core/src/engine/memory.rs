@@ -197,19 +197,19 @@ impl Engine {
         match memory.pace.ask(now, &write, &memory.flusher.dirty(group)) {
             Grant::Pass(granted) => {
                 assert!(granted > Bytes::ZERO && granted <= size, "a legal grant");
-                self.passed(id, granted);
+                let extent = first(rest, granted);
+                let fresh = if granted == size { fresh } else { self.memory.flusher.fresh(extent) };
+                self.passed(id, extent, fresh);
             }
             Grant::Wait(at, reason) => memory.door.wait(id, at.max(now + Nanos(1)), reason),
         }
     }
 
     /// A portion has passed stage pace: into memory with it, if there is room.
-    fn passed(&mut self, id: WriteId, size: Bytes) {
+    fn passed(&mut self, id: WriteId, extent: Extent, fresh: Bytes) {
         let memory = &mut self.memory;
-        let extent = first(memory.door.get(id).rest, size);
-        let fresh = memory.flusher.fresh(extent);
         if memory.door.is_gated() || (fresh > Bytes::ZERO && !memory.has_room(fresh)) {
-            memory.door.wait_for_room(id, size);
+            memory.door.wait_for_room(id, extent.len());
             return memory.ask();
         }
         self.resume(id, extent, fresh);

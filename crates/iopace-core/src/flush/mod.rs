@@ -244,8 +244,8 @@ impl Flusher {
     /// Returns what is newly dirty, as [`Flusher::fresh`] would have said.
     pub fn wrote(&mut self, now: Instant, owner: Owner, extent: Extent, promised: Bytes) -> Bytes {
         self.broken(owner.group, promised);
-        let mut fresh = 0;
-        for (part, state) in self.pages.pieces(pages::touched(extent)) {
+        let (mut fresh, mut rest) = (0, pages::touched(extent));
+        while let Some((part, state)) = self.pages.next_part(&mut rest) {
             let count = part.end - part.start;
             if state.is_some_and(|state| state.pending().is_some()) {
                 self.stats.rewritten_pages += count;
@@ -263,7 +263,7 @@ impl Flusher {
                 self.totals.dirty += count;
                 State::Dirty(stamp)
             };
-            self.pages.paint(part, Some(new));
+            self.pages.paint(part, state, Some(new));
         }
         self.stats.dirtied_pages += fresh;
         self.file(owner.group);
@@ -298,14 +298,12 @@ impl Flusher {
     /// group is spared.
     pub fn discard(&mut self, extent: Extent, mut cleaned: impl FnMut(GroupId, Bytes)) {
         let mut spared = BTreeMap::<GroupId, u64>::new();
-        for (part, state) in self.pages.pieces(pages::inside(extent)) {
-            let Some((state, stamp)) = state.and_then(|state| Some((state, state.pending()?)))
-            else {
-                continue;
-            };
+        let mut range = pages::inside(extent);
+        while let Some((part, state)) = self.pages.next_part(&mut range) {
+            let Some(stamp) = state.and_then(|state| state.pending()) else { continue };
             let count = part.end - part.start;
             let group = self.turns.get_mut(stamp.owner.group);
-            let rest = if let State::Writing { number, .. } = state {
+            let rest = if let Some(State::Writing { number, .. }) = state {
                 group.again -= count;
                 Some(State::Writing { number, again: None })
             } else {
@@ -313,7 +311,7 @@ impl Flusher {
                 self.totals.dirty -= count;
                 None
             };
-            self.pages.paint(part, rest);
+            self.pages.paint(part, state, rest);
             *spared.entry(stamp.owner.group).or_default() += count;
         }
         for (group, count) in spared {

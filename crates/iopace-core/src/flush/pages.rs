@@ -73,12 +73,12 @@ pub(super) type PageRange = Range<u64>;
 pub(super) struct Pages {
     /// By first page.
     intervals: BTreeMap<u64, Interval>,
-    /// Number and first page of all that is dirty and not on its way.
-    dirty: BTreeSet<(u64, u64)>,
+    /// Number and first page of all that is dirty and not on its way, and since when.
+    dirty: BTreeMap<(u64, u64), Instant>,
     /// The same of all that is on its way.
     writing: BTreeSet<(u64, u64)>,
     /// What `dirty` has, by group.
-    by_group: BTreeSet<(GroupId, u64, u64)>,
+    by_group: BTreeMap<(GroupId, u64, u64), Stamp>,
     /// Those of `by_group` that somebody asked for.
     asked: BTreeSet<(GroupId, u64, u64)>,
     /// Those of `by_group` that a small sync waits for.
@@ -88,13 +88,8 @@ pub(super) struct Pages {
 impl Pages {
     /// The state of a page, and where its interval ends; `None` if it is clean.
     pub(super) fn at(&self, page: u64) -> Option<(State, u64)> {
-        let (_, interval) = self.interval_at(page)?;
-        Some((interval.state, interval.end))
-    }
-
-    fn interval_at(&self, page: u64) -> Option<(u64, Interval)> {
-        let (&first, interval) = self.intervals.range(..=page).next_back()?;
-        (page < interval.end).then_some((first, *interval))
+        let (_, interval) = self.intervals.range(..=page).next_back()?;
+        (page < interval.end).then_some((interval.state, interval.end))
     }
 
     /// What of `range` is not clean, in order.
@@ -102,71 +97,75 @@ impl Pages {
         &self,
         range: PageRange,
     ) -> impl Iterator<Item = (PageRange, State)> + '_ {
-        let first = self.interval_at(range.start).map_or(range.start, |(first, _)| first);
-        let intervals = self.intervals.range(first..range.end);
-        let parts = intervals.map(move |(&first, interval)| {
-            (first.max(range.start)..interval.end.min(range.end), interval.state)
-        });
-        parts.filter(|(part, _)| !part.is_empty())
+        let mut rest = range;
+        let parts = std::iter::from_fn(move || self.next_part(&mut rest));
+        parts.filter_map(|(part, state)| Some((part, state?)))
     }
 
-    /// All of `range` in order: what is not clean with its state, what is clean without.
-    pub(super) fn pieces(&self, range: PageRange) -> Vec<(PageRange, Option<State>)> {
-        let (mut pieces, mut page) = (Vec::new(), range.start);
-        for (part, state) in self.unclean(range.clone()) {
-            if page < part.start {
-                pieces.push((page..part.start, None));
-            }
-            page = part.end;
-            pieces.push((part, Some(state)));
-        }
-        if page < range.end {
-            pieces.push((page..range.end, None));
-        }
-        pieces
-    }
-
-    /// Brings all of `range` into a state; `None` is clean.
-    pub(super) fn paint(&mut self, range: PageRange, state: Option<State>) {
+    /// The next part of `range`, which is taken off it: pages in one state, or clean ones without.
+    pub(super) fn next_part(&self, range: &mut PageRange) -> Option<(PageRange, Option<State>)> {
+        let page = range.start;
         if range.is_empty() {
-            return;
+            return None;
         }
-        self.split(range.start);
-        self.split(range.end);
-        while let Some((&first, _)) = self.intervals.range(range.clone()).next() {
-            self.remove(first);
+        let mut last = self.intervals.range(..range.end).next_back();
+        if last.is_some_and(|(&first, _)| first > page) {
+            let before = self.intervals.range(..=page).next_back();
+            last = before.filter(|(_, interval)| interval.end > page);
+            if last.is_none() {
+                // It begins clean, and something in it is not.
+                let next = self.intervals.range(page..).next();
+                range.start = next.map_or(range.end, |(&first, _)| first);
+                return Some((page..range.start, None));
+            }
         }
-        if let Some(state) = state {
-            self.insert(range.start, Interval { end: range.end, state });
-        }
-        self.join(range.start);
-        self.join(range.end);
+        let at = last.map(|(_, interval)| interval).filter(|interval| interval.end > page);
+        range.start = at.map_or(range.end, |interval| interval.end.min(range.end));
+        Some((page..range.start, at.map(|interval| interval.state)))
     }
 
-    /// Makes an interval begin at a page that is not clean.
-    fn split(&mut self, page: u64) {
-        let Some((first, interval)) = self.interval_at(page).filter(|(first, _)| *first < page)
-        else {
+    /// Brings a part as [`Pages::next_part`] gave it, with what it was, into another state; `None`
+    /// is clean.
+    pub(super) fn paint(&mut self, part: PageRange, was: Option<State>, state: Option<State>) {
+        if was.is_some() {
+            self.clean(&part);
+        }
+        let Some(state) = state else { return };
+        let next = self.intervals.get(&part.end).filter(|next| next.state == state);
+        let end = next.map_or(part.end, |next| next.end);
+        if end > part.end {
+            self.remove(part.end);
+        }
+        match self.intervals.range_mut(..part.start).next_back() {
+            Some((_, before)) if before.end == part.start && before.state == state => {
+                before.end = end;
+            }
+            _ => self.insert(part.start, Interval { end, state }),
+        }
+    }
+
+    /// Takes a part of an interval out.
+    fn clean(&mut self, part: &PageRange) {
+        let Some((&first, interval)) = self.intervals.range_mut(..part.end).next_back() else {
             return;
         };
-        self.intervals.insert(first, Interval { end: page, ..interval });
-        self.insert(page, interval);
-    }
-
-    /// Makes one interval of two in the same state that meet at a page.
-    fn join(&mut self, page: u64) {
-        let Some(&right) = self.intervals.get(&page) else { return };
-        let Some((&first, left)) = self.intervals.range(..page).next_back() else { return };
-        if left.end == page && left.state == right.state {
-            self.remove(page);
-            self.intervals.insert(first, right);
+        let old = *interval;
+        if first < part.start {
+            interval.end = part.start;
+        } else {
+            self.remove(first);
+        }
+        if part.end < old.end {
+            self.insert(part.end, old);
         }
     }
 
     fn insert(&mut self, first: u64, interval: Interval) {
         let key = (interval.state.number(), first);
         match interval.state {
-            State::Writing { .. } => self.writing.insert(key),
+            State::Writing { .. } => {
+                self.writing.insert(key);
+            }
             State::Dirty(stamp) => {
                 let group_key = (stamp.owner.group, stamp.number, first);
                 if stamp.is_asked {
@@ -175,10 +174,10 @@ impl Pages {
                 if stamp.is_urgent {
                     self.urgent.insert(group_key);
                 }
-                self.by_group.insert(group_key);
-                self.dirty.insert(key)
+                self.by_group.insert(group_key, stamp);
+                self.dirty.insert(key, stamp.since);
             }
-        };
+        }
         self.intervals.insert(first, interval);
     }
 
@@ -186,25 +185,33 @@ impl Pages {
         let Some(interval) = self.intervals.remove(&first) else { return };
         let key = (interval.state.number(), first);
         match interval.state {
-            State::Writing { .. } => self.writing.remove(&key),
+            State::Writing { .. } => {
+                self.writing.remove(&key);
+            }
             State::Dirty(stamp) => {
                 let group_key = (stamp.owner.group, stamp.number, first);
-                self.asked.remove(&group_key);
-                self.urgent.remove(&group_key);
+                if stamp.is_asked {
+                    self.asked.remove(&group_key);
+                }
+                if stamp.is_urgent {
+                    self.urgent.remove(&group_key);
+                }
                 self.by_group.remove(&group_key);
-                self.dirty.remove(&key)
+                self.dirty.remove(&key);
             }
-        };
+        }
     }
 
     /// The oldest dirty page of a group.
     pub(super) fn oldest_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
-        self.first_of(&self.by_group, group)
+        let (&(of, _, page), stamp) = self.by_group.range((group, 0, 0)..).next()?;
+        (of == group).then_some((page, *stamp))
     }
 
     /// The oldest page of a group that somebody asked for.
     pub(super) fn asked_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
-        self.first_of(&self.asked, group)
+        let &(of, _, page) = self.asked.range((group, 0, 0)..).next()?;
+        if of == group { Some((page, self.dirty_at(page)?)) } else { None }
     }
 
     /// The oldest page that a small sync waits for, of the groups that are not passed over.
@@ -220,15 +227,6 @@ impl Pages {
         Some((page, self.dirty_at(page)?))
     }
 
-    fn first_of(
-        &self,
-        order: &BTreeSet<(GroupId, u64, u64)>,
-        group: GroupId,
-    ) -> Option<(u64, Stamp)> {
-        let (_, _, page) = *order.range((group, 0, 0)..=(group, u64::MAX, u64::MAX)).next()?;
-        Some((page, self.dirty_at(page)?))
-    }
-
     /// The stamp of a page that is dirty and not on its way.
     pub(super) fn dirty_at(&self, page: u64) -> Option<Stamp> {
         match self.at(page)?.0 {
@@ -239,15 +237,13 @@ impl Pages {
 
     /// Since when the oldest dirty page is.
     pub(super) fn oldest_since(&self) -> Option<Instant> {
-        let &(_, page) = self.dirty.first()?;
-        Some(self.dirty_at(page)?.since)
+        self.dirty.first_key_value().map(|(_, since)| *since)
     }
 
     /// Whether nothing that was numbered below the mark is dirty or on its way.
     pub(super) fn is_clean_below(&self, mark: u64) -> bool {
-        [&self.dirty, &self.writing]
-            .into_iter()
-            .all(|order| order.first().is_none_or(|&(oldest, _)| oldest >= mark))
+        let dirty = self.dirty.first_key_value().map(|(key, _)| key);
+        [dirty, self.writing.first()].into_iter().flatten().all(|&(oldest, _)| oldest >= mark)
     }
 
     /// The first page of `range` that was numbered below the mark and is not clean.

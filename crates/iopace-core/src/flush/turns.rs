@@ -62,6 +62,35 @@ struct Place {
     front: Option<u64>,
 }
 
+impl Place {
+    fn in_any(&self, id: GroupId) -> Option<(Line, GroupId)> {
+        self.waiting.map(|waiting| (waiting.line, id))
+    }
+
+    fn in_due(&self, id: GroupId) -> Option<(Line, GroupId)> {
+        self.waiting.filter(|waiting| waiting.is_due).map(|waiting| (waiting.line, id))
+    }
+
+    fn in_young(&self, id: GroupId) -> Option<(u64, GroupId)> {
+        self.waiting.filter(|waiting| !waiting.is_due).map(|waiting| (waiting.number, id))
+    }
+
+    fn in_fronts(&self, id: GroupId) -> Option<(u64, GroupId)> {
+        self.front.map(|front| (front, id))
+    }
+}
+
+/// Puts what stands under one key under another.
+fn move_key<K: Ord>(set: &mut BTreeSet<K>, from: Option<K>, to: Option<K>) {
+    if from == to {
+        return;
+    }
+    if let Some(from) = from {
+        set.remove(&from);
+    }
+    set.extend(to);
+}
+
 /// A group with dirty pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waiting {
@@ -197,23 +226,10 @@ impl Turns {
             return;
         }
         let old = std::mem::replace(&mut group.place, new);
-        if let Some(old) = old.waiting {
-            self.any.remove(&(old.line, id));
-            self.due.remove(&(old.line, id));
-            self.young.remove(&(old.number, id));
-        }
-        if let Some(new) = new.waiting {
-            self.any.insert((new.line, id));
-            if new.is_due {
-                self.due.insert((new.line, id));
-            } else {
-                self.young.insert((new.number, id));
-            }
-        }
-        if let Some(front) = old.front {
-            self.fronts.remove(&(front, id));
-        }
-        self.fronts.extend(new.front.map(|front| (front, id)));
+        move_key(&mut self.any, old.in_any(id), new.in_any(id));
+        move_key(&mut self.due, old.in_due(id), new.in_due(id));
+        move_key(&mut self.young, old.in_young(id), new.in_young(id));
+        move_key(&mut self.fronts, old.in_fronts(id), new.in_fronts(id));
     }
 
     /// The group with the oldest page among those that nothing is due of.

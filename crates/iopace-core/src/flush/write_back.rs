@@ -24,12 +24,12 @@ impl Flusher {
     pub fn sync_extent(&mut self, extent: Extent) -> ExtentMark {
         self.marked = self.next_number;
         let range = pages::touched(extent);
-        let mut groups = BTreeSet::new();
+        let (mut groups, mut rest) = (BTreeSet::new(), range.clone());
         let pending =
             self.pages.unclean(range.clone()).filter(|(_, state)| state.pending().is_some());
         let count = pending.map(|(part, _)| part.end - part.start).sum::<u64>();
         let is_small = count <= SMALL_SYNC_MAX.get() / PAGE;
-        for (part, state) in self.pages.pieces(range.clone()) {
+        while let Some((part, state)) = self.pages.next_part(&mut rest) {
             let Some((state, stamp)) = state.and_then(|state| Some((state, state.pending()?)))
             else {
                 continue;
@@ -40,7 +40,7 @@ impl Flusher {
                 State::Dirty(_) => State::Dirty(stamp),
                 State::Writing { number, .. } => State::Writing { number, again: Some(stamp) },
             };
-            self.pages.paint(part, Some(asked));
+            self.pages.paint(part, Some(state), Some(asked));
             groups.insert(stamp.owner.group);
         }
         for group in groups {
@@ -91,7 +91,9 @@ impl Flusher {
     ) -> Option<Run> {
         self.clock = self.clock.max(now);
         // Those of whom something has become due since.
-        while let Some(group) = self.turns.oldest_young().filter(|&group| self.is_any_due(group)) {
+        while let Some(group) = self.turns.oldest_young()
+            && self.oldest_of(group).is_some_and(|(_, is_due)| is_due)
+        {
             self.file(group);
         }
         let unclean = pages::bytes(self.totals.dirty + self.totals.writing);
@@ -163,30 +165,31 @@ impl Flusher {
         stamp.is_asked || stamp.number < self.sync_until || stamp.since + DIRTY_EXPIRE <= self.clock
     }
 
-    fn is_any_due(&self, group: GroupId) -> bool {
-        self.turns.get(group).is_some_and(Group::is_over)
-            || self.pages.asked_of(group).is_some()
-            || self.pages.oldest_of(group).is_some_and(|(_, stamp)| self.is_due(&stamp))
+    /// The number of a group's oldest dirty page, and whether any of its pages is due.
+    fn oldest_of(&self, group: GroupId) -> Option<(u64, bool)> {
+        let (_, stamp) = self.pages.oldest_of(group)?;
+        let is_due = self.is_due(&stamp)
+            || self.turns.get(group).is_some_and(Group::is_over)
+            || self.pages.asked_of(group).is_some();
+        Some((stamp.number, is_due))
     }
 
     /// Puts a group where it belongs after a change.
     pub(super) fn file(&mut self, group: GroupId) {
-        let oldest = self.pages.oldest_of(group);
-        let oldest = oldest.map(|(_, stamp)| (stamp.number, self.is_any_due(group)));
-        self.turns.file(group, oldest);
+        self.turns.file(group, self.oldest_of(group));
     }
 
     /// That run, as [`Flusher::candidate`] or [`Flusher::urgent`] gave it at this instant, goes.
     pub fn take(&mut self, run: &Run) {
         let range = pages::touched(run.extent);
         let count = range.end - range.start;
-        let mut taken = 0;
-        for (part, state) in self.pages.pieces(range.clone()) {
+        let (mut taken, mut rest) = (0, range.clone());
+        while let Some((part, state)) = self.pages.next_part(&mut rest) {
             let Some(State::Dirty(stamp)) = state else { break };
             assert_eq!(stamp.owner, run.owner, "a run has one owner");
             taken += part.end - part.start;
             let writing = State::Writing { number: stamp.number, again: None };
-            self.pages.paint(part, Some(writing));
+            self.pages.paint(part, state, Some(writing));
         }
         assert_eq!(taken, count, "a run that is taken is dirty: {run:?}");
         let (id, chunk) = (run.owner.group, self.chunk_pages);
@@ -214,18 +217,18 @@ impl Flusher {
     /// system, and [`Flusher::take_failure`] says so. Returns what is clean now; a page that was
     /// written again meanwhile is dirty.
     pub fn done(&mut self, run: &Run, ok: bool) -> Bytes {
-        let range = pages::touched(run.extent);
+        let mut range = pages::touched(run.extent);
         let count = range.end - range.start;
         if !run.is_urgent {
             self.turns.ended(run.owner.group, range.start);
         }
         let (mut again_groups, mut clean) = (BTreeSet::new(), 0);
-        for (part, state) in self.pages.pieces(range) {
+        while let Some((part, state)) = self.pages.next_part(&mut range) {
             let Some(State::Writing { again, .. }) = state else {
                 panic!("what is done was on its way: {run:?}")
             };
             let part_count = part.end - part.start;
-            self.pages.paint(part, again.map(State::Dirty));
+            self.pages.paint(part, state, again.map(State::Dirty));
             let Some(stamp) = again else {
                 clean += part_count;
                 continue;
