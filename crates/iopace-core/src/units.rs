@@ -95,11 +95,14 @@ pub struct BytesPerSec(pub u64);
 impl BytesPerSec {
     /// The time that `size` takes at this rate, rounded up; [`u64::MAX`] ns at rate zero.
     ///
-    /// The product is formed in 128 bits: it cannot overflow for any `size`.
+    /// The product is formed in 128 bits where it needs them: it cannot overflow for any `size`.
     #[must_use]
     pub const fn time_for(self, size: Bytes) -> Nanos {
         if self.0 == 0 {
             return Nanos(u64::MAX);
+        }
+        if let Some(nanos) = size.0.checked_mul(1_000_000_000) {
+            return Nanos(nanos.div_ceil(self.0));
         }
         let nanos = (size.0 as u128 * 1_000_000_000).div_ceil(self.0 as u128);
         if nanos > u64::MAX as u128 { Nanos(u64::MAX) } else { Nanos(nanos as u64) }

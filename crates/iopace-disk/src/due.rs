@@ -7,22 +7,23 @@
 use crate::disk::Completion;
 use iopace_core::request::Outcome;
 use iopace_core::time::Instant;
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Events to come, and completions.
 #[derive(Debug)]
 pub(crate) struct Due<E> {
-    events: BTreeMap<(Instant, u64), E>,
+    events: BinaryHeap<Reverse<(Instant, u64, E)>>,
     sequence: u64,
     done: VecDeque<(Instant, Completion)>,
     depth: u32,
     outstanding: u32,
 }
 
-impl<E> Due<E> {
+impl<E: Ord> Due<E> {
     /// Nothing, for a disk that holds `depth` commands.
     pub(crate) fn new(depth: u32) -> Due<E> {
-        let (events, done) = (BTreeMap::new(), VecDeque::new());
+        let (events, done) = (BinaryHeap::new(), VecDeque::new());
         Due { events, sequence: 0, done, depth, outstanding: 0 }
     }
 
@@ -49,18 +50,18 @@ impl<E> Due<E> {
 
     /// Something happens at an instant, in the turn of a number that was given out.
     pub(crate) fn at_turn(&mut self, time: Instant, number: u64, event: E) {
-        self.events.insert((time, number), event);
+        self.events.push(Reverse((time, number, event)));
     }
 
     /// When the first event comes; [`Instant::NEVER`] if none does.
     pub(crate) fn next_event(&self) -> Instant {
-        self.events.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at)
+        self.events.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at)
     }
 
     /// Takes the first event if it comes by then.
     pub(crate) fn pop_event(&mut self, by: Instant) -> Option<(Instant, E)> {
-        let entry = self.events.first_entry().filter(|entry| entry.key().0 <= by)?;
-        let ((at, _), event) = entry.remove_entry();
+        self.events.peek().filter(|Reverse((at, ..))| *at <= by)?;
+        let Reverse((at, _, event)) = self.events.pop()?;
         Some((at, event))
     }
 

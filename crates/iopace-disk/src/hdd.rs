@@ -46,7 +46,8 @@ use geometry::Geometry;
 use iopace_core::request::{Op, Outcome};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Most that is written from the cache to the platter at a time; a read that arrives waits for it.
 const DESTAGE_BYTES: u64 = 128 * 1024;
@@ -134,8 +135,8 @@ pub struct Hdd {
     /// Commands that wait for the head, for room in the cache, or for a flush, in order of arrival.
     pending: VecDeque<(Command, Instant)>,
     work: Option<(Work, Instant)>,
-    /// Completions by time.
-    ready: BTreeMap<(Instant, u64), Completion>,
+    /// Completions by time and number: the callers' names.
+    ready: BinaryHeap<Reverse<(Instant, u64, u64)>>,
     sequence: u64,
     /// Where the last access ended, in bytes, and when.
     head: u64,
@@ -166,7 +167,7 @@ impl Hdd {
             config,
             pending: VecDeque::new(),
             work: None,
-            ready: BTreeMap::new(),
+            ready: BinaryHeap::new(),
             sequence: 0,
             head: 0,
             head_free: Instant::ZERO,
@@ -212,8 +213,7 @@ impl Hdd {
     }
 
     fn finish(&mut self, command: &Command, at: Instant) {
-        let completion = Completion { id: command.id, outcome: Outcome::Ok };
-        self.ready.insert((at, self.sequence), completion);
+        self.ready.push(Reverse((at, self.sequence, command.id)));
         self.sequence += 1;
         self.last_command = self.last_command.max(at);
         self.stats.commands_count += 1;
@@ -267,11 +267,11 @@ impl Hdd {
 
     /// Serves what needs no head: cached writes, flushes of an empty cache, hints.
     fn serve_at_once(&mut self, now: Instant) {
-        let mut left = VecDeque::new();
         // Nothing enters the cache past a write that waits for room, or a flush that waits for the
         // cache to be empty: both would wait for ever under a steady load.
         let mut is_closed = false;
-        while let Some((command, arrived)) = self.pending.pop_front() {
+        for _ in 0..self.pending.len() {
+            let Some((command, arrived)) = self.pending.pop_front() else { break };
             let len = command.extent.len().get();
             let bus = now + self.config.overhead + self.config.rate_bus.time_for(Bytes(len));
             let room = self.config.write_cache.get().saturating_sub(self.dirty_bytes) >= len;
@@ -294,10 +294,9 @@ impl Hdd {
             };
             if !served {
                 is_closed |= waits_for_cache(&command);
-                left.push_back((command, arrived));
+                self.pending.push_back((command, arrived));
             }
         }
-        self.pending = left;
     }
 
     fn is_destaging(&self) -> bool {
@@ -507,16 +506,16 @@ impl Disk for Hdd {
     }
 
     fn next(&self) -> Instant {
-        let ready = self.ready.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at);
+        let ready = self.ready.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at);
         self.work.map_or(ready, |(_, end)| ready.min(end))
     }
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         self.advance(now);
-        let entry = self.ready.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let completion = entry.remove();
+        self.ready.peek().filter(|Reverse((at, ..))| *at <= now)?;
+        let Reverse((_, _, id)) = self.ready.pop()?;
         self.outstanding -= 1;
-        Some(completion)
+        Some(Completion { id, outcome: Outcome::Ok })
     }
 
     fn stats(&self) -> DiskStats {

@@ -80,7 +80,7 @@ pub struct NfsConfig {
     pub depth: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The client has the answer: a write is unstable.
     Answered(u64),

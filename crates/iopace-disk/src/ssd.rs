@@ -81,7 +81,7 @@ struct Unit {
     reads_in_a_row: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A command has passed the controller, a write also the interface.
     Arrived(u64),
