@@ -113,6 +113,8 @@ pub struct Machine {
     outputs: VecDeque<MachineOutput>,
     /// Commands at the disk in the order they were started, for the time-out.
     started: VecDeque<(Instant, u64)>,
+    /// In this drain the disk had nothing, and nothing was given to it since.
+    is_disk_drained: bool,
 }
 
 impl Machine {
@@ -130,6 +132,7 @@ impl Machine {
             last_number: 0,
             outputs: VecDeque::new(),
             started: VecDeque::new(),
+            is_disk_drained: false,
         }
     }
 
@@ -144,7 +147,10 @@ impl Machine {
         };
         match submit.op {
             Op::Read | Op::Cache => match cache.read(submit.extent) {
-                Lookup::Hit => self.finish(submit, Outcome::Ok, StageTimes::default(), true),
+                Lookup::Hit => {
+                    let hit = finished(submit, Outcome::Ok, StageTimes::default(), true);
+                    self.outputs.push_back(hit);
+                }
                 Lookup::Miss(missing) => {
                     let extent = clamp(missing, self.disk.capacity(), submit.extent);
                     self.send(
@@ -205,8 +211,12 @@ impl Machine {
             }
             match self.engine.poll(now) {
                 Output::Start(start) => self.start(now, &start),
-                Output::Finish(finish) => self.finished(&finish),
-                Output::Resume(resume) => self.resumed(now, &resume),
+                Output::Finish(finish) => return self.finished(&finish),
+                Output::Resume(resume) => {
+                    if let Some(output) = self.resumed(now, &resume) {
+                        return output;
+                    }
+                }
                 Output::Cleaned(extent) => {
                     if let Some(cache) = &mut self.cache {
                         cache.cleaned(extent);
@@ -214,6 +224,7 @@ impl Machine {
                 }
                 Output::Event(event) => return MachineOutput::Event(event),
                 Output::Wait(at, reason) => {
+                    self.is_disk_drained = false;
                     return MachineOutput::Wait(at.min(self.next()), reason);
                 }
             }
@@ -273,10 +284,14 @@ impl Machine {
         self.started.push_back((now, entry.number << 24 | place as u64));
         let id = entry.number << 24 | place as u64;
         self.disk.submit(now, Command { id, op, extent, fua });
+        self.is_disk_drained = false;
     }
 
     /// Takes one completion from the disk, or one command that it has lost.
     fn complete(&mut self, now: Instant) -> bool {
+        if self.is_disk_drained {
+            return false;
+        }
         if let Some(done) = self.disk.poll(now) {
             self.done(now, done.id, done.outcome);
             return true;
@@ -287,12 +302,13 @@ impl Machine {
                 continue;
             }
             if now.since(started) < COMMAND_TIMEOUT {
-                return false;
+                break;
             }
             self.started.pop_front();
             self.done(now, key, Outcome::Failed(DiskError::Io));
             return true;
         }
+        self.is_disk_drained = true;
         false
     }
 
@@ -318,41 +334,35 @@ impl Machine {
     }
 
     /// The engine is done with a request: what was it for?
-    fn finished(&mut self, finish: &Finish) {
+    fn finished(&mut self, finish: &Finish) -> MachineOutput {
         let Entry { purpose, .. } = self.leave(finish.tag);
-        let (outcome, times) = (finish.outcome, finish.times);
-        match purpose {
-            Purpose::Direct(submit) => self.finish(submit, outcome, times, false),
+        let submit = match purpose {
             Purpose::Fill(submit) | Purpose::Through(submit) => {
-                if let Some(cache) = self.cache.as_mut().filter(|_| outcome == Outcome::Ok) {
+                if let Some(cache) = self.cache.as_mut().filter(|_| finish.outcome == Outcome::Ok) {
                     cache.fill(finish.extent);
                 }
-                self.finish(submit, outcome, times, false);
+                submit
             }
-            // A buffered write that was refused at the door.
-            Purpose::Pace(submit) => self.finish(submit, outcome, times, false),
+            // At stage pace: a buffered write that was refused at the door.
+            Purpose::Direct(submit) | Purpose::Pace(submit) => submit,
             Purpose::WriteBack => unreachable!("nobody is told of write-back"),
-        }
+        };
+        finished(submit, finish.outcome, finish.times, false)
     }
 
-    fn finish(&mut self, submit: Submit, outcome: Outcome, times: StageTimes, cached: bool) {
-        let Submit { tag, task, op, extent, .. } = submit;
-        let finished = Finished { tag, task, op, extent, outcome, times, cached };
-        self.outputs.push_back(MachineOutput::Finished(finished));
-    }
-
-    /// A portion of a buffered write may go into memory: there it is.
-    fn resumed(&mut self, now: Instant, resume: &Resume) {
+    /// A portion of a buffered write may go into memory: there it is. Its end, if it was the last.
+    fn resumed(&mut self, now: Instant, resume: &Resume) -> Option<MachineOutput> {
         let &Resume { id, tag, extent, last, waited, .. } = resume;
         let cache = self.cache.as_mut().expect("only the cache takes buffered writes");
         cache.write(extent);
-        if last {
+        let output = last.then(|| {
             let Entry { purpose: Purpose::Pace(submit), .. } = self.leave(tag) else {
                 unreachable!("only buffered writes are paced")
             };
-            self.finish(submit, Outcome::Ok, waited, true);
-        }
+            finished(submit, Outcome::Ok, waited, true)
+        });
         self.engine.handle(now, Input::Wrote { id, ok: true });
+        output
     }
 
     /// When something happens by itself.
@@ -360,6 +370,11 @@ impl Machine {
         let lost = self.started.front().map_or(Instant::NEVER, |&(at, _)| at + COMMAND_TIMEOUT);
         self.disk.next().min(lost)
     }
+}
+
+fn finished(submit: Submit, outcome: Outcome, times: StageTimes, cached: bool) -> MachineOutput {
+    let Submit { tag, task, op, extent, .. } = submit;
+    MachineOutput::Finished(Finished { tag, task, op, extent, outcome, times, cached })
 }
 
 /// Keeps whole pages within the disk, whose size need not be a multiple of a page.

@@ -13,6 +13,9 @@ const PAGE: Bytes = Bytes(4_096);
 impl World<'_> {
     /// Lets programs that sleep for slots go on as far as they come.
     pub(super) fn turn_blocking(&mut self) {
+        if self.blocking.is_empty() {
+            return;
+        }
         let tasks: Vec<usize> = self.blocking.keys().copied().collect();
         for task in tasks {
             let group = self.scenario.tasks[task].group;
