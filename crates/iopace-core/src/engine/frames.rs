@@ -27,15 +27,61 @@ const READERS_LAST: Nanos = Nanos::from_secs(1);
 /// (position 0.57), so dirty memory goes down and nobody stands still meanwhile.
 const SPARE_PART: u64 = 32;
 
-impl Memory {
-    /// A task waits for the disk, or has waited until now.
-    pub(super) fn reads(&mut self, now: Instant) {
-        self.readers_at = Some(now);
+/// What of its budget a device uses.
+#[derive(Debug)]
+pub(super) struct Frames {
+    budget: Budget,
+    /// What of it is used while readers need the frames.
+    held: Thresholds,
+    /// When a task last waited for the disk.
+    readers_at: Option<Instant>,
+    /// Written back since the last look, and per second on average.
+    written: u64,
+    written_rate: u64,
+    looked_at: Instant,
+}
+
+impl Frames {
+    /// All of a memory that nothing else uses.
+    pub(super) fn new(thresholds: Thresholds) -> Frames {
+        let (device, dirty_elsewhere) = (thresholds, Bytes::ZERO);
+        Frames {
+            budget: Budget { device, all: device, dirty_elsewhere },
+            held: thresholds,
+            readers_at: None,
+            written: 0,
+            written_rate: 0,
+            looked_at: Instant::ZERO,
+        }
     }
 
-    /// How much may be dirty for the sake of those who read: all of the budget, or what write-back
-    /// writes in [`HOLD`] seconds.
-    pub(super) fn hold(&mut self, now: Instant) {
+    /// What the device may use.
+    pub(super) fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// What it uses.
+    pub(super) fn used(&self) -> Budget {
+        Budget { device: self.held, ..self.budget }
+    }
+
+    /// It may use that from now on.
+    pub(super) fn set_budget(&mut self, budget: &Budget) {
+        let is_held = self.held.limit < self.budget.device.limit;
+        self.budget = *budget;
+        let limit = budget.device.limit;
+        self.hold(if is_held { self.held.limit.min(limit) } else { limit });
+    }
+
+    /// So much was written back.
+    pub(super) fn wrote(&mut self, size: Bytes) {
+        self.written += size.0;
+    }
+
+    /// Learns how much may be dirty for the sake of those who read: all of the budget, or what
+    /// write-back writes in [`HOLD`] seconds. True if that is another size than before. `spares`:
+    /// whether readers are to keep their frames.
+    fn look(&mut self, now: Instant, dirty: Bytes, spares: bool) -> bool {
         let passed = now.since(self.looked_at);
         self.looked_at = now;
         let rate = u128::from(std::mem::take(&mut self.written)) * 1_000_000_000;
@@ -43,28 +89,47 @@ impl Memory {
         let old = self.written_rate;
         self.written_rate = old - old / WRITTEN_INTERVALS + rate / WRITTEN_INTERVALS;
         let whole = self.budget.device;
-        let is_read = self.readers_at.is_some_and(|at| now.since(at) < READERS_LAST)
-            && self.pace.spares_frames();
+        let is_read = spares && self.readers_at.is_some_and(|at| now.since(at) < READERS_LAST);
         let least = HELD_MIN.max(Bytes(whole.limit.0 / HELD_PART));
         let wanted = match is_read {
             true => whole.limit.min(least.max(Bytes(self.written_rate.saturating_mul(HOLD)))),
             false => whole.limit,
         };
-        let dirty = self.flusher.dirty(GroupId::ROOT).device.0;
-        let now_dirty = dirty.saturating_add(dirty / SPARE_PART);
+        let now_dirty = dirty.0.saturating_add(dirty.0 / SPARE_PART);
         let limit = wanted.max(self.held.limit.min(Bytes(now_dirty)));
-        if limit != self.held.limit {
-            self.use_of_budget(now, limit);
+        let is_news = limit != self.held.limit;
+        if is_news {
+            self.hold(limit);
         }
+        is_news
     }
 
     /// Uses so much of the budget.
-    pub(super) fn use_of_budget(&mut self, now: Instant, limit: Bytes) {
+    fn hold(&mut self, limit: Bytes) {
         let whole = self.budget.device;
         let background =
             u128::from(limit.0) * u128::from(whole.background.0) / u128::from(whole.limit.0.max(1));
         self.held = Thresholds { background: Bytes(background as u64), limit };
-        self.pace.set_budget(now, &Budget { device: self.held, ..self.budget });
+    }
+}
+
+impl Memory {
+    /// A task waits for the disk, or has waited until now.
+    pub(super) fn reads(&mut self, now: Instant) {
+        self.frames.readers_at = Some(now);
+    }
+
+    /// Looks how much may be dirty for the sake of those who read.
+    pub(super) fn hold(&mut self, now: Instant) {
+        let dirty = self.flusher.dirty(GroupId::ROOT).device;
+        if self.frames.look(now, dirty, self.pace.spares_frames()) {
+            self.use_budget(now);
+        }
+    }
+
+    /// Uses another part of the budget, or of another one.
+    pub(super) fn use_budget(&mut self, now: Instant) {
+        self.pace.set_budget(now, &self.frames.used());
         self.door.ask_all(now);
     }
 }

@@ -8,19 +8,20 @@
 //! fits, in order of arrival, and counts as dirty from then on.
 
 use super::door::{Buffered, Door, Stand};
+use super::frames::Frames;
 use super::parked::Parked;
+use super::write_back::Syncs;
 use super::{Engine, Finish, Output, Resume, WriteId};
 use crate::admit;
-use crate::flush::{ExtentMark, Flusher, Mark, Owner};
+use crate::flush::{Flusher, Owner};
 use crate::limits::{FRONTEND_REQUESTS_MAX, PORTION_MAX};
 use crate::pace::{self, Budget, Grant, Pace, Thresholds, Write};
-use crate::request::{Extent, GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
+use crate::request::{Extent, GroupId, Op, Outcome, StageTimes, Tag, TaskId};
 use crate::stats::Histogram;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use crate::window;
-use std::collections::VecDeque;
 
 /// A group below a limit is written back when more than this part of a second's worth of the limit
 /// is dirty. The limit paces its writers and its write-back alike: what write-back leaves lie while
@@ -29,14 +30,6 @@ use std::collections::VecDeque;
 /// scales the background threshold of a `bdi_writeback` by its bandwidth likewise.
 const LIMITED_BACKGROUND: u64 = 4;
 
-/// A flush that waits for write-back: of everything (`M` is [`Mark`]) or of an extent.
-#[derive(Debug)]
-pub(super) struct Syncing<M> {
-    pub(super) mark: M,
-    pub(super) submit: Submit,
-    pub(super) since: Instant,
-}
-
 /// Dirty memory of the device and all that is on its way into it.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -44,17 +37,8 @@ pub(super) struct Memory {
     pub(super) policy: &'static pace::Policy,
     pub(super) flusher: Flusher,
     pub(super) door: Door,
-    pub(super) budget: Budget,
-    /// What of the budget is used while readers need the frames.
-    pub(super) held: Thresholds,
-    /// When a task last waited for the disk.
-    pub(super) readers_at: Option<Instant>,
-    /// Written back since the last look, and per second on average.
-    pub(super) written: u64,
-    pub(super) written_rate: u64,
-    pub(super) looked_at: Instant,
-    pub(super) syncing: VecDeque<Syncing<Mark>>,
-    pub(super) syncing_parts: Vec<Syncing<ExtentMark>>,
+    pub(super) frames: Frames,
+    pub(super) syncs: Syncs,
     /// What stage window decides about, and how many requests beside it small syncs wait for.
     pub(super) in_line: window::WriteBack,
     pub(super) urgent_count: u32,
@@ -77,22 +61,16 @@ impl Memory {
         thresholds: Thresholds,
         (write_back_len, capacity): (Bytes, Bytes),
     ) -> Memory {
-        let budget = Budget { device: thresholds, all: thresholds, dirty_elsewhere: Bytes::ZERO };
+        let frames = Frames::new(thresholds);
         let mut pace = (policy.build)();
-        pace.set_budget(Instant::ZERO, &budget);
+        pace.set_budget(Instant::ZERO, &frames.used());
         Memory {
             pace,
             policy,
             flusher: Flusher::new(),
             door: Door::default(),
-            budget,
-            held: thresholds,
-            readers_at: None,
-            written: 0,
-            written_rate: 0,
-            looked_at: Instant::ZERO,
-            syncing: VecDeque::new(),
-            syncing_parts: Vec::new(),
+            frames,
+            syncs: Syncs::default(),
             in_line: window::WriteBack::default(),
             urgent_count: 0,
             parked: Parked::default(),
@@ -112,7 +90,7 @@ impl Memory {
 
     /// Everything that is not in the request table yet.
     pub(super) fn live_count(&self) -> usize {
-        self.door.live_count() + self.syncing.len() + self.syncing_parts.len()
+        self.door.live_count() + self.syncs.count()
     }
 
     /// When something happens here by itself.
@@ -140,8 +118,7 @@ impl Memory {
     /// changes nothing, but that now and then the flusher learns.
     pub(super) fn has_nothing(&self, now: Instant) -> bool {
         self.flusher.is_empty()
-            && self.syncing.is_empty()
-            && self.syncing_parts.is_empty()
+            && self.syncs.count() == 0
             && !self.in_line.is_awaited
             && self.parked.is_empty()
             && now < self.chunk_at
@@ -150,12 +127,17 @@ impl Memory {
     /// The largest portion: a quarter of the limit at most, so that none is larger than all the
     /// room that there is.
     fn portion_max(&self) -> Bytes {
-        PORTION_MAX.min(Bytes(self.budget.device.limit.0 / 4)).max(Bytes(1))
+        PORTION_MAX.min(Bytes(self.limit().0 / 4)).max(Bytes(1))
+    }
+
+    /// What may be dirty at most.
+    fn limit(&self) -> Bytes {
+        self.frames.budget().device.limit
     }
 
     fn has_room(&self, fresh: Bytes) -> bool {
         let dirty = self.flusher.dirty(GroupId::ROOT).device;
-        dirty == Bytes::ZERO || dirty.0.saturating_add(fresh.0) <= self.budget.device.limit.0
+        dirty == Bytes::ZERO || dirty.0.saturating_add(fresh.0) <= self.limit().0
     }
 }
 
@@ -325,11 +307,8 @@ impl Engine {
     /// What the device may use of memory from now on.
     pub(super) fn set_budget(&mut self, budget: &Budget) {
         let memory = &mut self.memory;
-        let is_held = memory.held.limit < memory.budget.device.limit;
-        memory.budget = *budget;
-        let limit = budget.device.limit;
-        let limit = if is_held { memory.held.limit.min(limit) } else { limit };
-        memory.use_of_budget(self.now, limit);
+        memory.frames.set_budget(budget);
+        memory.use_budget(self.now);
         memory.ask();
         self.open_gate();
     }
@@ -337,7 +316,7 @@ impl Engine {
     /// Exchanges the policy of stage pace.
     pub(super) fn set_pace(&mut self, policy: &'static pace::Policy) {
         let mut pace = (policy.build)();
-        pace.set_budget(self.now, &Budget { device: self.memory.held, ..self.memory.budget });
+        pace.set_budget(self.now, &self.memory.frames.used());
         for (id, parent, settings) in self.groups.all_settings() {
             pace.set_group(self.now, id, parent, &settings);
         }

@@ -83,7 +83,7 @@ impl Engine {
             slots: self.slots,
             window: plan.window.unwrap_or(self.window_policy),
             pace: plan.pace.unwrap_or(self.memory.policy),
-            memory: self.memory.budget.device,
+            memory: self.memory.frames.budget().device,
             write_back_len: self.memory.write_back_len,
             capacity: self.memory.capacity,
             rotational: self.sched.rotational,
@@ -94,7 +94,7 @@ impl Engine {
         if let Some((algorithm, params)) = scheduler {
             engine.settle(now, Control::Insert(algorithm, params))?;
         }
-        engine.settle(now, Control::Memory(self.memory.budget))?;
+        engine.settle(now, Control::Memory(self.memory.frames.budget()))?;
         Ok(engine)
     }
 

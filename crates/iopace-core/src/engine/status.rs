@@ -71,7 +71,7 @@ impl Engine {
     /// How stage pace sees the device; dirty memory and its limit are there for every policy.
     pub fn pace_picture(&self) -> pace::Picture {
         let dirty = self.memory.flusher.dirty(GroupId::ROOT);
-        let limit = self.memory.budget.device.limit;
+        let limit = self.memory.frames.budget().device.limit;
         pace::Picture { dirty: dirty.device, limit, ..self.memory.pace.picture(&dirty) }
     }
 

@@ -117,9 +117,7 @@ impl Engine {
             };
             into.add(write.group, now.since(write.arrived), reason);
         }
-        let syncing = self.memory.syncing.iter().map(|sync| (sync.submit.group, sync.since));
-        let parts = self.memory.syncing_parts.iter();
-        for (group, since) in syncing.chain(parts.map(|sync| (sync.submit.group, sync.since))) {
+        for (group, since) in self.memory.syncs.waiting() {
             into.add(group, now.since(since), Reason::Disk);
         }
         for line in &mut into.groups {

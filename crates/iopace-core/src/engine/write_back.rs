@@ -1,15 +1,16 @@
 //! The flusher at work: dirty memory into line for the disk, flushes behind what they cover.
 
-use super::memory::{Memory, Syncing, piece};
+use super::memory::{Memory, piece};
 use super::{Engine, Output};
 use crate::admit::Ask;
-use crate::flush::{PAGE, Run};
+use crate::flush::{ExtentMark, Flusher, Mark, PAGE, Run};
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
 use crate::request::{Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
 use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Verdict;
+use std::collections::VecDeque;
 
 /// How often the flusher learns how much is worth a turn: the interval of the bandwidth estimate.
 const CHUNK_INTERVAL: Nanos = Nanos::from_millis(200);
@@ -19,60 +20,92 @@ const CHUNK_INTERVAL: Nanos = Nanos::from_millis(200);
 const CHUNK_MIN: Bytes = Bytes::from_mib(1);
 const CHUNK_MAX: Bytes = Bytes::from_mib(64);
 
+/// A flush that waits for write-back: of everything (`M` is [`Mark`]) or of an extent.
+#[derive(Debug)]
+struct Syncing<M> {
+    mark: M,
+    submit: Submit,
+    since: Instant,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Syncs {
+    whole: VecDeque<Syncing<Mark>>,
+    parts: Vec<Syncing<ExtentMark>>,
+}
+
+impl Syncs {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.whole.len() + self.parts.len()
+    }
+
+    /// Who pays for each, and since when it waits.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (GroupId, Instant)> {
+        let whole = self.whole.iter().map(|sync| (sync.submit.group, sync.since));
+        whole.chain(self.parts.iter().map(|sync| (sync.submit.group, sync.since)))
+    }
+
+    /// Whether one waits for more than a small sync does.
+    fn is_large(&self) -> bool {
+        !self.whole.is_empty() || self.parts.iter().any(|part| !part.mark.is_small())
+    }
+
+    /// A flush comes: it covers all that is dirty now, in its extent if it has one. False if
+    /// nothing is.
+    fn begin(&mut self, since: Instant, submit: Submit, flusher: &mut Flusher) -> bool {
+        if submit.extent.is_empty() {
+            let mark = flusher.sync();
+            let waits = !self.whole.is_empty() || !flusher.is_synced(mark);
+            self.whole.extend(waits.then_some(Syncing { mark, submit, since }));
+            return waits;
+        }
+        let mut mark = flusher.sync_extent(submit.extent);
+        let waits = !flusher.is_extent_synced(&mut mark);
+        self.parts.extend(waits.then_some(Syncing { mark, submit, since }));
+        waits
+    }
+
+    /// Those whose write-back is done: how long each has waited for it, and whether it failed.
+    fn end(&mut self, now: Instant, flusher: &mut Flusher) -> Vec<(Submit, (Nanos, bool))> {
+        let mut ended = Vec::new();
+        self.parts.retain_mut(|part| {
+            let is_synced = flusher.is_extent_synced(&mut part.mark);
+            if is_synced {
+                // Whether write-back of this extent failed is known to who carries the flush out.
+                ended.push((part.submit, (now.since(part.since), false)));
+            }
+            !is_synced
+        });
+        while self.whole.front().is_some_and(|first| flusher.is_synced(first.mark))
+            && let Some(first) = self.whole.pop_front()
+        {
+            ended.push((first.submit, (now.since(first.since), flusher.take_failure())));
+        }
+        ended
+    }
+}
+
 impl Engine {
     /// A flush comes: it covers all that is dirty now, in its extent if it has one, so that has to
     /// be written back first. False if nothing is.
     pub(super) fn sync(&mut self, submit: Submit) -> bool {
-        if !submit.extent.is_empty() {
-            return self.sync_part(submit);
+        let Memory { syncs, flusher, .. } = &mut self.memory;
+        let waits = syncs.begin(self.now, submit, flusher);
+        if waits {
+            self.groups.hold(submit.group);
+            self.memory.ask();
         }
-        let mark = self.memory.flusher.sync();
-        if self.memory.syncing.is_empty() && self.memory.flusher.is_synced(mark) {
-            return false;
-        }
-        self.groups.hold(submit.group);
-        self.memory.syncing.push_back(Syncing { mark, submit, since: self.now });
-        self.memory.ask();
-        true
-    }
-
-    fn sync_part(&mut self, submit: Submit) -> bool {
-        let mut mark = self.memory.flusher.sync_extent(submit.extent);
-        if self.memory.flusher.is_extent_synced(&mut mark) {
-            return false;
-        }
-        self.groups.hold(submit.group);
-        self.memory.syncing_parts.push(Syncing { mark, submit, since: self.now });
-        self.memory.ask();
-        true
+        waits
     }
 
     /// Flushes whose write-back is done stand in line for the disk.
     fn end_syncs(&mut self) {
-        let Memory { flusher, syncing_parts, .. } = &mut self.memory;
-        let mut ended = Vec::new();
-        syncing_parts.retain_mut(|part| {
-            let is_synced = flusher.is_extent_synced(&mut part.mark);
-            if is_synced {
-                ended.push((part.submit, part.since));
-            }
-            !is_synced
-        });
-        for (submit, since) in ended {
-            // Whether write-back of this extent failed is known to who carries the flush out.
-            let written = (self.now.since(since), false);
+        let Memory { syncs, flusher, .. } = &mut self.memory;
+        for (submit, written) in syncs.end(self.now, flusher) {
             self.groups.release(submit.group);
             self.enter(submit, |entry| entry.written = written);
-        }
-        while let Some(first) = self.memory.syncing.front() {
-            if !self.memory.flusher.is_synced(first.mark) {
-                return;
-            }
-            let syncing = self.memory.syncing.pop_front().expect("the first");
-            let failed = self.memory.flusher.take_failure();
-            let written = (self.now.since(syncing.since), failed);
-            self.groups.release(syncing.submit.group);
-            self.enter(syncing.submit, |entry| entry.written = written);
         }
     }
 
@@ -96,11 +129,11 @@ impl Engine {
         self.memory.again = Instant::NEVER;
         self.learn_chunk();
         self.write_back_urgent();
-        self.memory.in_line.is_awaited = !self.memory.syncing.is_empty()
-            || self.memory.syncing_parts.iter().any(|part| !part.mark.is_small());
+        self.memory.in_line.is_awaited = self.memory.syncs.is_large();
         while self.has_place() {
             let memory = &mut self.memory;
-            let (background, pressed) = (memory.held.background, memory.door.is_gated());
+            let background = memory.frames.used().device.background;
+            let pressed = memory.door.is_gated();
             let len = memory.write_back_len;
             let Some(run) = memory.flusher.candidate(self.now, background, pressed, len) else {
                 if self.releases() {
@@ -197,7 +230,7 @@ impl Engine {
         let cleaned = memory.flusher.done(run, ok);
         // All of it was written, also pages that were dirtied again meanwhile and counted again.
         memory.pace.cleaned(now, group, run.extent.len(), &memory.flusher.dirty(group));
-        memory.written += run.extent.len().0;
+        memory.frames.wrote(run.extent.len());
         self.tell_cleaned(run.extent, cleaned);
         self.memory.ask();
         self.open_gate();
