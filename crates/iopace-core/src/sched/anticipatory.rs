@@ -45,15 +45,13 @@
 
 use super::arrivals::Arrivals;
 use super::sorted::Sorted;
-use super::tasks::TaskStats;
+use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
-use crate::limits::TASKS_MAX;
 use crate::request::{Done, RequestId, TaskId};
 use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
-use std::collections::BTreeMap;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -113,9 +111,6 @@ const CLOSE: Bytes = Bytes(8192 * 512);
 /// A longer seek counts as this long, so that one jump is forgotten soon (64 MiB: as-iosched).
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_mib(64);
 
-/// A task without requests is forgotten after this long (geom_sched's expire_secs).
-const FORGET: Nanos = Nanos::from_secs(10);
-
 #[derive(Clone, Copy, Debug)]
 struct Config {
     antic: Nanos,
@@ -133,14 +128,6 @@ impl Config {
             expire: Nanos::from_millis(params.get(3)),
         }
     }
-}
-
-/// What is known of one task.
-#[derive(Debug, Default)]
-struct Task {
-    stats: TaskStats,
-    queued: u32,
-    in_flight: u32,
 }
 
 /// The task that is served.
@@ -168,13 +155,11 @@ pub struct Anticipatory {
     sorted: Sorted,
     /// By arrival.
     fifo: Arrivals<()>,
-    tasks: BTreeMap<TaskId, Task>,
+    tasks: Tasks<()>,
     batch: Option<Batch>,
     in_flight: u32,
     /// Before then no request is preferred for its age.
     next_expiry: Instant,
-    /// When idle tasks are looked for next, or at how many tasks.
-    forget_at: (Instant, usize),
     wait_hit_count: u64,
     wait_miss_count: u64,
     wait_broken_count: u64,
@@ -186,11 +171,10 @@ impl Anticipatory {
             config: Config::new(params),
             sorted: Sorted::default(),
             fifo: Arrivals::default(),
-            tasks: BTreeMap::new(),
+            tasks: Tasks::new(),
             batch: None,
             in_flight: 0,
             next_expiry: Instant::ZERO,
-            forget_at: (Instant::ZERO, TASKS_MAX),
             wait_hit_count: 0,
             wait_miss_count: 0,
             wait_broken_count: 0,
@@ -220,7 +204,7 @@ impl Anticipatory {
     fn is_nearer(&self, task: TaskId) -> bool {
         let Some(next) = self.sorted.peek() else { return false };
         let distance = self.sorted.position().distance(next);
-        let seek = self.tasks.get(&task).and_then(|task| task.stats.seek());
+        let seek = self.tasks.number(task).and_then(|task| self.tasks[task].stats.seek());
         distance <= seek.unwrap_or(CLOSE)
     }
 
@@ -242,17 +226,16 @@ impl Anticipatory {
         None
     }
 
-    /// The key of the request that goes next out of order: one that is too old, or one of another
-    /// task when the one in service has had its batch.
-    fn out_of_order(&mut self, now: Instant, table: &Table) -> Option<(Bytes, u64)> {
-        let key = |id: RequestId| (table[id].extent().offset(), id.sequence());
+    /// The request that goes next out of order: one that is too old, or one of another task when
+    /// the one in service has had its batch.
+    fn out_of_order(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         if self.has_expired(now, table) {
             self.next_expiry = now + self.config.expire;
-            return self.fifo.first(table).map(|(id, ())| key(id));
+            return self.fifo.first(table).map(|(id, ())| id);
         }
         let config = self.config;
         let batch = self.batch.as_mut().filter(|batch| batch.is_over(now, &config))?;
-        let next = self.fifo.iter(table).find(|id| table[*id].task() != batch.task).map(key);
+        let next = self.fifo.iter(table).find(|id| table[*id].task() != batch.task);
         if next.is_none() {
             // Nobody else waits: a new batch, so that the search is not repeated for each request.
             (batch.bytes, batch.since) = (Bytes::ZERO, now);
@@ -261,13 +244,12 @@ impl Anticipatory {
     }
 
     /// Books a request that goes to the disk.
-    fn serve(&mut self, now: Instant, request: &Request) {
+    fn serve(&mut self, now: Instant, id: RequestId, request: &Request) {
         self.in_flight += 1;
+        let task = self.tasks.of(id);
+        self.tasks[task].queued -= 1;
+        self.tasks[task].in_flight += 1;
         let task = request.task();
-        if let Some(known) = self.tasks.get_mut(&task) {
-            known.queued -= 1;
-            known.in_flight += 1;
-        }
         let (bytes, is_sync) = (request.service_bytes(), request.is_sync());
         match &mut self.batch {
             Some(batch) if batch.task == task => {
@@ -281,37 +263,21 @@ impl Anticipatory {
     }
 
     /// Whether the task is worth waiting for.
-    fn pays(&self, task: &Task) -> bool {
-        let is_idle = task.queued == 0 && task.in_flight == 0;
-        is_idle && task.stats.think().is_none_or(|think| think <= self.config.antic)
-    }
-
-    /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
-    fn forget(&mut self, now: Instant) {
-        let is_full = self.tasks.len() >= self.forget_at.1;
-        if now < self.forget_at.0 && !is_full {
-            return;
-        }
-        self.tasks.retain(|_, task| {
-            let is_recent = !is_full && now.since(task.stats.last_used()) < FORGET;
-            task.queued > 0 || task.in_flight > 0 || is_recent
-        });
-        // More busy tasks than the limit: not a walk for each request.
-        self.forget_at = (now + FORGET, TASKS_MAX.max(self.tasks.len() * 2));
+    fn pays(&self, task: &Task<()>) -> bool {
+        task.is_idle() && task.stats.think().is_none_or(|think| think <= self.config.antic)
     }
 }
 
 impl Scheduler for Anticipatory {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
-        self.forget(now);
+        self.tasks.forget(now, None);
         let request = &table[id];
-        let task = request.task();
-        let known = self.tasks.entry(task).or_default();
-        let is_alone = known.queued == 0 && known.in_flight == 0;
-        let think_max = self.config.antic.times(2);
+        let task = self.tasks.enter(id, table);
+        let known = &mut self.tasks[task];
+        let (is_alone, think_max) = (known.is_idle(), self.config.antic.times(2));
         known.stats.submits(now, request.extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
         known.queued += 1;
-        if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == task) {
+        if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == request.task()) {
             let was_waited_for = batch.waiting_until.take().is_some();
             self.wait_hit_count += u64::from(was_waited_for);
         }
@@ -327,20 +293,20 @@ impl Scheduler for Anticipatory {
             return wait;
         }
         let next = match self.out_of_order(now, table) {
-            Some(key) => self.sorted.take(key, table),
+            Some(id) => self.sorted.take(id, table),
             None => self.sorted.pop(table),
         };
         let Some(id) = next else { return Pop::Empty };
-        self.serve(now, &table[id]);
+        self.serve(now, id, &table[id]);
         Pop::Ready(id)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
         self.in_flight -= 1;
-        let Some(task) = self.tasks.get_mut(&done.task) else { return };
-        task.in_flight -= 1;
-        task.stats.done(now);
-        let pays = self.in_flight == 0 && self.tasks.get(&done.task).is_some_and(|t| self.pays(t));
+        let task = self.tasks.of(done.id);
+        self.tasks[task].in_flight -= 1;
+        self.tasks[task].stats.done(now);
+        let pays = self.in_flight == 0 && self.pays(&self.tasks[task]);
         let config = self.config;
         if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == done.task) {
             let is_kept = pays && batch.is_sync && !batch.is_over(now, &config);

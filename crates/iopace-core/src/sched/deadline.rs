@@ -37,7 +37,6 @@ use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
 use crate::request::RequestId;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
 use crate::verdict::Pop;
 
 /// Its line in the registry.
@@ -136,30 +135,15 @@ impl Deadline {
         self.writes_starved = params.get(3);
     }
 
-    /// Takes a request out of its direction.
-    fn take(
-        &mut self,
-        direction: usize,
-        from: Option<(Bytes, u64)>,
-        table: &Table,
-    ) -> Option<RequestId> {
-        let sorted = &mut self.directions[direction].sorted;
-        match from {
-            Some(key) => sorted.take(key, table),
-            None => sorted.pop(table),
-        }
-    }
-
     /// The next of the batch under way: above the head, as going back would not be sequential.
     fn go_on(&mut self, table: &Table) -> Option<RequestId> {
         let (direction, served) = self.batch;
-        let sorted = &self.directions[direction].sorted;
-        let is_above = sorted.peek().is_some_and(|offset| offset >= sorted.position());
-        if served >= self.fifo_batch || !is_above {
+        if served >= self.fifo_batch {
             return None;
         }
+        let next = self.directions[direction].sorted.pop_above(table)?;
         self.batch.1 += 1;
-        self.take(direction, None, table)
+        Some(next)
     }
 
     /// The direction of the next batch.
@@ -176,13 +160,16 @@ impl Deadline {
 
     fn begin(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         let direction = self.choose();
-        let oldest = self.directions[direction].fifo.first(table);
-        let expired = oldest.filter(|(_, deadline)| *deadline <= now);
-        let from = expired.map(|(id, _)| (table[id].extent().offset(), id.sequence()));
-        self.expired_count += u64::from(from.is_some());
         self.batches_count += 1;
         self.batch = (direction, 1);
-        self.take(direction, from, table)
+        let Direction { sorted, fifo } = &mut self.directions[direction];
+        match fifo.first(table).filter(|(_, deadline)| *deadline <= now) {
+            Some((oldest, _)) => {
+                self.expired_count += 1;
+                sorted.take(oldest, table)
+            }
+            None => sorted.pop(table),
+        }
     }
 }
 

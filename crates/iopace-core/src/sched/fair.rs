@@ -87,19 +87,18 @@ use cost::{BUSY_MAX, Kind, Model};
 use forest::Forest;
 use guarantee::Guarantees;
 use queue::Links;
-use roster::{Roster, Task};
 use service::Service;
 use std::collections::VecDeque;
+use tasks::{Task, Tasks};
 use tree::Charge;
 
 mod config;
 mod cost;
 mod forest;
 mod guarantee;
-mod heap;
 mod queue;
-mod roster;
 mod service;
+mod tasks;
 mod tree;
 
 /// Its line in the registry.
@@ -135,13 +134,16 @@ struct Flying {
     cost: u64,
 }
 
+/// A request that goes to the device, with its task.
+type Choice = (u32, RequestId);
+
 /// The scheduler.
 #[derive(Debug)]
 pub struct Fair {
     config: Config,
     forest: Forest,
     links: Links,
-    roster: Roster,
+    tasks: Tasks,
     /// Requests that a guarantee pays for, with their tasks.
     reserved: VecDeque<(RequestId, u32)>,
     guarantees: Guarantees,
@@ -172,7 +174,7 @@ impl Fair {
             config: Config::new(params),
             forest: Forest::new(),
             links: Links::default(),
-            roster: Roster::default(),
+            tasks: Tasks::default(),
             reserved: VecDeque::new(),
             guarantees: Guarantees::default(),
             flying: Vec::new(),
@@ -202,14 +204,15 @@ impl Fair {
     /// Charges a task for more, or less, than was thought.
     fn correct(&mut self, task: u32, cost: i64) {
         let charge = Charge { cost, slot: self.slot(), ahead: None };
-        self.forest.correct(self.roster.get(task).node, charge);
+        self.forest.correct(self.tasks[task].node, charge);
         if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
             service.used += cost;
         }
     }
 
-    /// Books a request that goes to the device.
-    fn starts(&mut self, now: Instant, task: u32, id: RequestId, table: &Table, owed: bool) -> Pop {
+    /// Books a request that goes to the device. `owed`: whether a guarantee sends it.
+    #[inline]
+    fn starts(&mut self, now: Instant, (task, id): Choice, table: &Table, owed: bool) {
         let request = &table[id];
         let kind = self.model.starts(request);
         let cost = self.model.cost(kind);
@@ -219,7 +222,7 @@ impl Fair {
         }
         let ahead = (request.is_reserved() || owed).then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
-        let Task { node, line, .. } = self.roster.get_mut(task);
+        let Task { node, line } = &mut self.tasks[task];
         line.in_flight += 1;
         self.forest.start(now, *node, charge, line.is_empty());
         if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
@@ -227,7 +230,19 @@ impl Fair {
             service.bytes += request.service_bytes();
         }
         self.flies(now, id, Flying { number: id.sequence() + 1, task, kind, cost });
-        Pop::Ready(id)
+    }
+
+    /// A request that goes first as a guarantee pays for it, or is owed.
+    #[inline]
+    fn guaranteed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let reserved = self.reserved.pop_front();
+        if let Some((_, task)) = reserved {
+            self.tasks[task].line.reserved -= 1;
+        }
+        let first = reserved.map(|(id, task)| (task, id));
+        let first = first.or_else(|| self.serve_owed(now, table));
+        self.reserved_count += u64::from(first.is_some());
+        first
     }
 
     /// A request is at the device.
@@ -250,10 +265,10 @@ impl Scheduler for Fair {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         let request = &table[id];
         let key = (request.group(), request.task());
-        self.roster.pinned = self.service.as_ref().map(|service| service.task);
-        let task = self.roster.enter(&mut self.forest, now, key, request.account.index());
+        self.tasks.pinned = self.service.as_ref().map(|service| service.task);
+        let task = self.tasks.enter(&mut self.forest, now, key, request.account.index());
         let think_max = self.config.wait.times(2);
-        let Task { node, line, .. } = self.roster.get_mut(task);
+        let Task { node, line } = &mut self.tasks[task];
         let is_unused = line.is_unused();
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
@@ -277,36 +292,20 @@ impl Scheduler for Fair {
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
-        if let Some((id, task)) = self.reserved.pop_front() {
-            self.roster.get_mut(task).line.reserved -= 1;
-            self.reserved_count += 1;
-            return self.starts(now, task, id, table, true);
-        }
         if self.len == 0 {
             return Pop::Empty;
         }
-        if let Some((task, id)) = self.serve_owed(now, table) {
-            self.reserved_count += 1;
-            return self.starts(now, task, id, table, true);
-        }
-        if self.is_used_up() && !self.goes_on(now) {
-            self.service = None;
-        }
-        let served = self.service.as_ref().map(|service| self.roster.get(service.task).node);
-        let starve = self.config.idle_starve;
-        let keeps = served.is_some_and(|node| !self.forest.is_overruled(now, node, starve));
-        if keeps {
-            if let Some((task, id)) = self.serve(now, table) {
-                return self.starts(now, task, id, table, false);
-            }
-            if let Some(hold) = self.hold(now) {
-                return hold;
+        let guaranteed = self.guaranteed(now, table);
+        let mut next = guaranteed;
+        if next.is_none() && self.service.is_some() {
+            match self.serve(now, table) {
+                Ok(served) => next = served,
+                Err(hold) => return hold,
             }
         }
-        match self.choose(now, table) {
-            Some((task, id)) => self.starts(now, task, id, table, false),
-            None => Pop::Empty,
-        }
+        let Some(next) = next.or_else(|| self.choose(now, table)) else { return Pop::Empty };
+        self.starts(now, next, table, guaranteed.is_some());
+        Pop::Ready(next.1)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
@@ -324,13 +323,14 @@ impl Scheduler for Fair {
             let truth = busy.min(BUSY_MAX).0.cast_signed();
             self.correct(task, truth - cost.cast_signed());
         }
-        let line = &mut self.roster.get_mut(task).line;
+        let line = &mut self.tasks[task].line;
         line.in_flight -= 1;
         line.stats.done(now);
         let is_unused = line.is_unused();
         self.busy_tasks -= usize::from(is_unused);
-        let patience = self.patience(task);
-        if let Some(service) = self.service.as_mut().filter(|it| it.task == task && is_unused) {
+        if is_unused && self.service.as_ref().is_some_and(|service| service.task == task) {
+            let patience = self.patience(task);
+            let Some(service) = self.service.as_mut() else { return };
             service.waiting = patience.map(|patience| (now, now + patience));
         }
     }
@@ -355,9 +355,9 @@ impl Scheduler for Fair {
 
     fn remove_group(&mut self, id: GroupId) {
         self.service = None;
-        self.roster.pinned = None;
+        self.tasks.pinned = None;
         self.guarantees.remove(id);
-        self.roster.leave(&mut self.forest, id);
+        self.tasks.leave(&mut self.forest, id);
         self.forest.remove_group(id);
     }
 }

@@ -21,6 +21,7 @@ pub(crate) mod guard;
 mod ordered;
 pub mod params;
 pub mod registry;
+mod roster;
 pub mod rr;
 pub mod sorted;
 pub mod tasks;

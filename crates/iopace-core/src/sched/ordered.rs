@@ -1,174 +1,206 @@
-//! Shared mechanism: a map in the order of its keys, for queues that are mostly short.
+//! Shared mechanism: a set in order, of which mostly the next or the last is asked for.
 //!
-//! Entries lie in blocks of at most 64, one behind the other in each; a look-up is a binary search
-//! among the blocks and one in a block, and a change moves a few cache lines. A queue of up to 64
-//! requests is one block, which stays allocated. Longer ones cost O(log n) comparisons, and one
-//! change in some thirty moves the list of blocks.
+//! Entries lie in blocks of at most 64, one behind the other in each, the greatest first: the least
+//! of all is taken without a move, and one that belongs to the end is found without a search. A
+//! look-up is else a binary search among the blocks and one in a block, and a change moves a few
+//! cache lines. A set of up to 64 is one block, which stays allocated; in longer ones one change in
+//! some thirty moves the list of blocks.
 
-/// Entries of a block: what is moved for a change is 32 of them on average.
+/// Entries of a block: a change moves 32 of them on average.
 const BLOCK: usize = 64;
 
-/// A map in the order of its keys.
+/// A block and a place in it.
+pub(super) type Place = (usize, usize);
+
+/// A set in order.
 #[derive(Clone, Debug)]
-pub(super) struct Ordered<K, V> {
-    /// None of them is empty, but for the only one.
-    blocks: Vec<Vec<(K, V)>>,
-    len: usize,
+pub(super) struct Ordered<T> {
+    /// The block with the least ones; it is empty only if there are no others.
+    first: Vec<T>,
+    /// The other blocks in order, none of them empty.
+    more: Vec<Vec<T>>,
 }
 
-impl<K, V> Default for Ordered<K, V> {
-    fn default() -> Ordered<K, V> {
-        Ordered { blocks: vec![Vec::new()], len: 0 }
+impl<T> Default for Ordered<T> {
+    fn default() -> Ordered<T> {
+        Ordered { first: Vec::new(), more: Vec::new() }
     }
 }
 
-impl<K: Ord + Copy, V: Copy> Ordered<K, V> {
-    /// How many entries there are.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
+impl<T: Ord + Copy> Ordered<T> {
     /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The block for a key, and the place in it of the first entry that is not below the key.
     #[inline]
-    fn find(&self, key: &K) -> (usize, usize) {
-        let is_below = |block: &Vec<(K, V)>| block.last().is_some_and(|(last, _)| last < key);
-        let block = match self.blocks.as_slice() {
-            [_] => 0,
-            blocks => blocks.partition_point(is_below).min(blocks.len() - 1),
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// The least entry.
+    #[inline]
+    pub(super) fn first(&self) -> Option<T> {
+        self.first.last().copied()
+    }
+
+    /// Takes the least entry out.
+    #[inline]
+    pub(super) fn pop_first(&mut self) -> Option<T> {
+        let entry = self.first.pop()?;
+        if self.first.is_empty() && !self.more.is_empty() {
+            self.drop_block(0);
+        }
+        Some(entry)
+    }
+
+    /// The place of the least entry that is not below that one; a guess for the first block is
+    /// tried first.
+    #[inline]
+    pub(super) fn find(&self, entry: T, guess: usize) -> Option<Place> {
+        let is_above = self.first.get(guess).is_some_and(|next| *next >= entry);
+        if is_above && self.first.get(guess + 1).is_none_or(|below| *below < entry) {
+            return Some((0, guess));
+        }
+        let block = self.block_of(entry);
+        let above = self.block(block).partition_point(|other| *other >= entry);
+        above.checked_sub(1).map(|at| (block, at))
+    }
+
+    /// The place of the least entry.
+    pub(super) fn least(&self) -> Option<Place> {
+        self.first.len().checked_sub(1).map(|at| (0, at))
+    }
+
+    /// The entry at a place where there is one.
+    #[inline]
+    pub(super) fn get(&self, (block, at): Place) -> T {
+        self.block(block)[at]
+    }
+
+    /// Adds an entry that is not there.
+    #[inline]
+    pub(super) fn insert(&mut self, entry: T) {
+        let is_short = self.more.is_empty() && self.first.len() < BLOCK;
+        let block = if is_short { 0 } else { self.make_room(entry) };
+        let entries = self.block_mut(block);
+        let at = match entries.first() {
+            Some(last) if *last > entry => entries.partition_point(|other| *other > entry),
+            _ => 0,
         };
-        (block, self.blocks[block].partition_point(|(other, _)| other < key))
+        entries.insert(at, entry);
     }
 
-    /// Adds an entry; false if the key is there already, and nothing is changed.
-    pub(super) fn insert(&mut self, key: K, value: V) -> bool {
-        let (mut block, mut at) = self.find(&key);
-        if self.blocks[block].get(at).is_some_and(|(other, _)| *other == key) {
-            return false;
+    /// The block where an entry belongs, with room for it.
+    #[inline(never)]
+    fn make_room(&mut self, entry: T) -> usize {
+        let block = self.block_of(entry);
+        let entries = self.block_mut(block);
+        if entries.len() < BLOCK {
+            return block;
         }
-        if self.blocks[block].len() == BLOCK {
-            // What always comes at the end leaves full blocks behind.
-            let half = if at == BLOCK { BLOCK } else { BLOCK / 2 };
-            let upper = self.blocks[block].split_off(half);
-            self.blocks.insert(block + 1, upper);
-            if at >= half {
-                (block, at) = (block + 1, at - half);
-            }
-        }
-        self.blocks[block].insert(at, (key, value));
-        self.len += 1;
-        true
+        // Entries that always come at the end leave full blocks behind.
+        let kept = if entries[0] < entry { 0 } else { BLOCK / 2 };
+        let mut upper = Vec::with_capacity(BLOCK);
+        upper.extend(entries.drain(..kept));
+        self.more.insert(block, upper);
+        block + usize::from(kept == 0 || self.block(block)[0] < entry)
     }
 
-    /// Takes an entry out.
-    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
-        let (block, at) = self.find(key);
-        let found = self.blocks[block].get(at).is_some_and(|(other, _)| other == key);
-        found.then(|| self.remove_at(block, at)).map(|(_, value)| value)
-    }
-
-    fn remove_at(&mut self, block: usize, at: usize) -> (K, V) {
-        let entries = &mut self.blocks[block];
+    /// Takes the entry out that is at a place.
+    #[inline]
+    pub(super) fn remove(&mut self, (block, at): Place) -> T {
+        let entries = self.block_mut(block);
         let entry = entries.remove(at);
-        self.len -= 1;
-        if entries.is_empty() && self.blocks.len() > 1 {
-            self.blocks.remove(block);
+        if entries.is_empty() && !self.more.is_empty() {
+            self.drop_block(block);
         }
         entry
     }
 
-    /// Takes out the first entry whose key is not below that one; the least of all if there is
-    /// none.
-    pub(super) fn take_around(&mut self, key: &K) -> Option<(K, V)> {
-        if self.len == 0 {
-            return None;
+    #[cold]
+    fn drop_block(&mut self, block: usize) {
+        let removed = self.more.remove(block.saturating_sub(1));
+        if block == 0 {
+            self.first = removed;
         }
-        let (block, at) = self.find(key);
-        let (block, at) = if at < self.blocks[block].len() { (block, at) } else { (0, 0) };
-        Some(self.remove_at(block, at))
     }
 
-    /// The value of a key.
-    pub(super) fn get(&self, key: &K) -> Option<V> {
-        self.from(key).filter(|(other, _)| other == key).map(|(_, value)| value)
-    }
-
-    /// The first entry whose key is not below that one.
-    pub(super) fn from(&self, key: &K) -> Option<(K, V)> {
-        let (block, at) = self.find(key);
-        self.blocks[block].get(at).copied()
-    }
-
-    /// The entry with the least key.
-    pub(super) fn first(&self) -> Option<(K, V)> {
-        self.blocks[0].first().copied()
+    /// The first block whose greatest entry is not below that one, or the last.
+    #[inline]
+    fn block_of(&self, entry: T) -> usize {
+        let is_below = |block: &Vec<T>| block.first().is_some_and(|last| *last < entry);
+        match self.more.len() {
+            0 => 0,
+            _ if !is_below(&self.first) => 0,
+            most => most.min(1 + self.more.partition_point(is_below)),
+        }
     }
 
     /// All entries in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
-        self.blocks.iter().flatten().copied()
+    pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        let blocks = core::iter::once(&self.first).chain(&self.more);
+        blocks.flat_map(|block| block.iter().rev()).copied()
     }
 
-    /// Forgets all entries.
-    pub(super) fn clear(&mut self) {
-        *self = Ordered::default();
+    #[inline]
+    fn block(&self, block: usize) -> &Vec<T> {
+        if block == 0 { &self.first } else { &self.more[block - 1] }
+    }
+
+    #[inline]
+    fn block_mut(&mut self, block: usize) -> &mut Vec<T> {
+        if block == 0 { &mut self.first } else { &mut self.more[block - 1] }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
 
-    /// Random changes beside a map that is known to be right; `most` entries at a time.
+    /// Random changes beside a set that is known to be right; `most` entries at a time.
     fn check(most: usize, steps: u64) {
-        let (mut ours, mut theirs) = (Ordered::default(), BTreeMap::new());
-        let mut state = 1u64;
+        let (mut ours, mut theirs) = (Ordered::default(), BTreeSet::new());
+        let (mut state, mut guess) = (1u64, 0);
         for step in 0..steps {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let key = (state >> 33) % (2 * most as u64);
+            let entry = (state >> 33) % (2 * most as u64);
             if theirs.len() < most && state >> 63 == 0 {
-                let is_new = !theirs.contains_key(&key);
-                assert_eq!(ours.insert(key, step), is_new);
-                theirs.entry(key).or_insert(step);
-            } else if step % 3 > 0 {
-                assert_eq!(ours.remove(&key), theirs.remove(&key));
+                if theirs.insert(entry) {
+                    ours.insert(entry);
+                }
+            } else if step % 3 == 0 {
+                assert_eq!(ours.pop_first(), theirs.pop_first());
             } else {
-                let around = theirs.range(key..).next().or_else(|| theirs.iter().next());
-                let around = around.map(|(key, value)| (*key, *value));
-                around.iter().for_each(|(key, _)| _ = theirs.remove(key));
-                assert_eq!(ours.take_around(&key), around);
+                let place = ours.find(entry, guess);
+                let above = theirs.range(entry..).next().copied();
+                assert_eq!(place.map(|place| ours.get(place)), above, "step {step}");
+                if let (Some(place), Some(above)) = (place, above) {
+                    theirs.remove(&above);
+                    assert_eq!(ours.remove(place), above);
+                    guess = place.1.wrapping_sub(1);
+                }
             }
-            assert_eq!(ours.len(), theirs.len());
-            let first = theirs.first_key_value().map(|(key, value)| (*key, *value));
-            assert_eq!(ours.first(), first);
-            let above = theirs.range(key..).next().map(|(key, value)| (*key, *value));
-            assert_eq!(ours.from(&key), above, "step {step}");
+            assert_eq!(ours.first(), theirs.first().copied());
+            assert_eq!(ours.least().map(|place| ours.get(place)), ours.first());
+            assert_eq!(ours.is_empty(), theirs.is_empty());
             if step % 997 == 0 {
-                let all = theirs.iter().map(|(key, value)| (*key, *value));
-                assert!(ours.iter().eq(all));
-                assert!(ours.blocks.len() == 1 || ours.blocks.iter().all(|b| !b.is_empty()));
+                assert!(ours.iter().eq(theirs.iter().copied()));
+                assert!(ours.more.iter().all(|block| !block.is_empty()));
             }
         }
     }
 
     #[test]
-    fn it_is_a_map_in_order() {
+    fn it_is_a_set_in_order() {
         check(8, 5_000);
         check(BLOCK, 20_000);
         check(4_000, 100_000);
     }
 
     #[test]
-    fn what_comes_in_order_leaves_full_blocks() {
+    fn entries_in_order_leave_full_blocks() {
         let mut ordered = Ordered::default();
-        (0..10 * BLOCK).for_each(|key| assert!(ordered.insert(key, ())));
-        assert_eq!(ordered.blocks.len(), 10);
-        (0..10 * BLOCK).for_each(|key| assert_eq!(ordered.remove(&key), Some(())));
-        assert!(ordered.is_empty() && ordered.blocks.len() == 1);
+        (0..10 * BLOCK).for_each(|entry| ordered.insert(entry));
+        assert_eq!(ordered.more.len(), 9);
+        (0..10 * BLOCK).for_each(|entry| assert_eq!(ordered.pop_first(), Some(entry)));
+        assert!(ordered.is_empty() && ordered.more.is_empty());
     }
 }

@@ -58,16 +58,15 @@
 //! "deceptive idleness": Iyer and Druschel, SOSP 2001.
 
 use super::sorted::Sorted;
-use super::tasks::TaskStats;
+use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, Params, Scheduler};
-use crate::limits::TASKS_MAX;
-use crate::request::{Done, RequestId, TaskId};
+use crate::request::{Done, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
 use config::{Config, PARAMS};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 mod anticipation;
 mod config;
@@ -97,45 +96,34 @@ const PASSED_OVER_MAX: Nanos = Nanos::from_secs(5);
 /// walk over them, and serving them by age a seek each.
 const AGES_AGAIN: Nanos = Nanos::from_secs(1);
 
-/// A task without requests is forgotten after this long (geom_sched's expire_secs).
-const EXPIRE: Nanos = Nanos::from_secs(10);
-
-/// One task: its requests and what is known of it.
+/// The requests of one task.
 #[derive(Debug, Default)]
 struct Queue {
-    requests: Sorted,
-    stats: TaskStats,
-    in_flight: u32,
-    /// Before then none of its requests can have been passed over for too long.
+    sorted: Sorted,
+    /// Before then none of them can have been passed over for too long.
     ages_at: Instant,
 }
 
 impl Queue {
-    /// Its next request: the nearest, or one that was passed over for too long.
+    /// The next request: the nearest, or one that was passed over for too long.
     fn next(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         if now >= self.ages_at
-            && let Some(id) = self.requests.oldest()
+            && let Some(oldest) = self.sorted.oldest()
         {
-            let oldest = &table[id];
-            let due = oldest.arrived() + PASSED_OVER_MAX;
+            let due = table[oldest].arrived() + PASSED_OVER_MAX;
             self.ages_at = due.max(now + AGES_AGAIN);
             if due <= now {
-                return self.requests.take((oldest.extent().offset(), id.sequence()), table);
+                return self.sorted.take(oldest, table);
             }
         }
-        self.requests.pop(table)
-    }
-
-    /// Whether nothing of it is queued or at the disk.
-    fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.in_flight == 0
+        self.sorted.pop(table)
     }
 }
 
 /// The task in service.
 #[derive(Debug)]
 struct Slice {
-    task: TaskId,
+    task: u32,
     /// Bytes served in this slice.
     service: Bytes,
     /// When the slice ends; known from its first completion on.
@@ -150,16 +138,14 @@ pub struct RoundRobin {
     config: Config,
     /// Whether the disk is known to have no head.
     is_headless: bool,
-    tasks: BTreeMap<TaskId, Queue>,
+    tasks: Tasks<Queue>,
     /// Tasks with requests, the one in service aside, in order of their turn.
-    turns: VecDeque<TaskId>,
+    turns: VecDeque<u32>,
     active: Option<Slice>,
     /// All requests while `bypass` is on, none else.
     through: VecDeque<RequestId>,
     len: usize,
     in_flight: u32,
-    /// When idle tasks are looked for next, or at how many tasks.
-    expiry_at: (Instant, usize),
     wait_hit_count: u64,
     wait_miss_count: u64,
     slices_count: u64,
@@ -170,13 +156,12 @@ impl RoundRobin {
         RoundRobin {
             config: Config::new(params),
             is_headless: false,
-            tasks: BTreeMap::new(),
+            tasks: Tasks::new(),
             turns: VecDeque::new(),
             active: None,
             through: VecDeque::new(),
             len: 0,
             in_flight: 0,
-            expiry_at: (Instant::ZERO, TASKS_MAX),
             wait_hit_count: 0,
             wait_miss_count: 0,
             slices_count: 0,
@@ -194,7 +179,7 @@ impl RoundRobin {
     /// Ends the slice in service; a task that still has requests goes to the end of the row.
     fn release(&mut self) {
         if let Some(slice) = self.active.take()
-            && self.tasks.get(&slice.task).is_some_and(|queue| !queue.requests.is_empty())
+            && self.tasks[slice.task].queued > 0
         {
             self.turns.push_back(slice.task);
         }
@@ -224,9 +209,10 @@ impl RoundRobin {
     /// The next request of the task in service goes to the disk; `None` if it has none queued.
     fn serve(&mut self, now: Instant, table: &Table) -> Option<Pop> {
         let slice = self.active.as_mut()?;
-        let queue = self.tasks.get_mut(&slice.task)?;
-        let id = queue.next(now, table)?;
-        queue.in_flight += 1;
+        let task = &mut self.tasks[slice.task];
+        let id = task.queue.next(now, table)?;
+        task.queued -= 1;
+        task.in_flight += 1;
         slice.service += table[id].service_bytes();
         self.len -= 1;
         self.in_flight += 1;
@@ -237,32 +223,27 @@ impl RoundRobin {
     fn pass(&mut self, table: &Table) -> Option<Pop> {
         let id = self.through.pop_front()?;
         // What waits in `through` is not seen as the task's: it may have been forgotten.
-        self.tasks.entry(table[id].task()).or_default().in_flight += 1;
+        let task = self.tasks.enter(id, table);
+        self.tasks[task].in_flight += 1;
         self.len -= 1;
         self.in_flight += 1;
         Some(Pop::Ready(id))
     }
 
-    /// Puts a request in its place.
-    fn queue(&mut self, id: RequestId, table: &Table) {
+    /// Puts a request of a task in its place.
+    fn queue(&mut self, task: u32, id: RequestId, table: &Table) {
         if self.config.bypass {
             return self.through.push_back(id);
         }
-        let task = table[id].task();
-        let queue = self.tasks.entry(task).or_default();
-        let was_empty = queue.requests.is_empty();
-        queue.requests.push(id, table);
-        self.takes_turn(task, was_empty);
-    }
-
-    /// A task has one more request; `was_empty`: and had none.
-    fn takes_turn(&mut self, task: TaskId, was_empty: bool) {
+        let known = &mut self.tasks[task];
+        known.queue.sorted.push(id, table);
+        known.queued += 1;
         match &mut self.active {
             Some(slice) if slice.task == task => {
                 let was_waited_for = slice.waiting_until.take().is_some();
                 self.wait_hit_count += u64::from(was_waited_for);
             }
-            _ if was_empty => self.turns.push_back(task),
+            _ if known.queued == 1 => self.turns.push_back(task),
             _ => {}
         }
     }
@@ -270,48 +251,28 @@ impl RoundRobin {
     /// Takes out all requests, in order of arrival.
     fn take_all(&mut self) -> Vec<RequestId> {
         let mut all: Vec<RequestId> = self.through.drain(..).collect();
-        for queue in self.tasks.values_mut() {
-            all.extend(queue.requests.ids());
-            queue.requests.clear();
+        for task in self.tasks.iter_mut() {
+            all.extend(task.queue.sorted.ids());
+            task.queue.sorted.clear();
+            task.queued = 0;
         }
         all.sort_unstable_by_key(|id| id.sequence());
         self.turns.clear();
         self.active = None;
         all
     }
-
-    /// Forgets tasks that were not heard of for long; when there are too many, all idle ones.
-    fn expire(&mut self, now: Instant) {
-        let is_full = self.tasks.len() >= self.expiry_at.1;
-        if now < self.expiry_at.0 && !is_full {
-            return;
-        }
-        let active = self.active.as_ref().map(|slice| slice.task);
-        self.tasks.retain(|task, queue| {
-            let is_recent = !is_full && now.since(queue.stats.last_used()) < EXPIRE;
-            is_recent || !queue.is_idle() || active == Some(*task)
-        });
-        // More busy tasks than the limit: not a walk for each request.
-        self.expiry_at = (now + EXPIRE, TASKS_MAX.max(self.tasks.len() * 2));
-    }
 }
 
 impl Scheduler for RoundRobin {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
-        self.expire(now);
-        let think_max = self.config.wait.times(2);
-        let request = &table[id];
-        let (task, extent) = (request.task(), request.extent());
-        let queue = self.tasks.entry(task).or_default();
-        let is_alone = queue.is_idle();
-        queue.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
+        let active = self.active.as_ref().map(|slice| slice.task);
+        self.tasks.forget(now, active);
+        let task = self.tasks.enter(id, table);
+        let known = &mut self.tasks[task];
+        let (is_alone, think_max) = (known.is_idle(), self.config.wait.times(2));
+        known.stats.submits(now, table[id].extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
-        if self.config.bypass {
-            return self.through.push_back(id);
-        }
-        let was_empty = queue.requests.is_empty();
-        queue.requests.push(id, table);
-        self.takes_turn(task, was_empty);
+        self.queue(task, id, table);
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
@@ -344,14 +305,12 @@ impl Scheduler for RoundRobin {
 
     fn on_done(&mut self, now: Instant, done: &Done) {
         self.in_flight -= 1;
-        let Some(queue) = self.tasks.get_mut(&done.task) else { return };
-        queue.in_flight -= 1;
-        queue.stats.done(now);
-        let is_idle = queue.is_idle();
-        let Some(slice) = &mut self.active else { return };
-        if slice.task != done.task {
-            return;
-        }
+        let number = self.tasks.of(done.id);
+        let task = &mut self.tasks[number];
+        task.in_flight -= 1;
+        task.stats.done(now);
+        let is_idle = task.is_idle();
+        let Some(slice) = self.active.as_mut().filter(|slice| slice.task == number) else { return };
         slice.end.get_or_insert(now + self.config.quantum);
         if is_idle {
             self.anticipate(now, done);
@@ -366,7 +325,10 @@ impl Scheduler for RoundRobin {
         let was_bypass = self.config.bypass;
         self.config = Config::new(params);
         if self.config.bypass != was_bypass {
-            self.take_all().into_iter().for_each(|id| self.queue(id, table));
+            for id in self.take_all() {
+                let task = self.tasks.enter(id, table);
+                self.queue(task, id, table);
+            }
         }
     }
 

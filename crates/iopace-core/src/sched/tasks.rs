@@ -1,12 +1,16 @@
-//! Shared mechanism: what a scheduler remembers of a task, in fixed point.
+//! Shared mechanism: what a scheduler remembers of a task, and for how long.
 //!
 //! Averages are exponential with weight 1/8, as in gsched_rr and the Linux anticipatory scheduler:
 //! `sum <- sum + sample - sum/8`, `n <- n + 1 - n/8`, value = `sum/n`. Both are kept in 1/256
 //! units, so that small values do not stick.
 
-use crate::request::Extent;
+use super::roster::Roster;
+use crate::limits::TASKS_MAX;
+use crate::request::{Extent, RequestId, TaskId};
+use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
+use core::ops::{Deref, DerefMut};
 
 /// Fixed-point one.
 const ONE: u64 = 256;
@@ -14,28 +18,40 @@ const ONE: u64 = 256;
 /// Samples after which an average is trusted: with weight 1/8 the first sample then has lost a
 /// third of its weight. gsched_rr waits for 8, which at its depth of one costs a newcomer nearly a
 /// slice.
-const SAMPLES_TRUSTED: u64 = 4;
+const SAMPLES_TRUSTED: u32 = 4;
+
+/// The weight after so many samples; it grows with each of them.
+const WEIGHT_TRUSTED: u64 = {
+    let (mut weight, mut samples) = (0, 0);
+    while samples < SAMPLES_TRUSTED {
+        weight += ONE - weight / 8;
+        samples += 1;
+    }
+    weight
+};
+
+/// A task without requests is forgotten after this long (geom_sched's expire_secs).
+pub(super) const FORGET: Nanos = Nanos::from_secs(10);
 
 /// An exponential average of whole numbers below 2^48.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Average {
     sum: u64,
     weight: u64,
-    samples_count: u64,
 }
 
 impl Average {
     /// Takes one more sample.
+    #[inline]
     pub fn add(&mut self, sample: u64) {
         let sample = sample.min(1 << 47) * ONE;
         self.sum = self.sum + sample - self.sum / 8;
         self.weight = self.weight + ONE - self.weight / 8;
-        self.samples_count += 1;
     }
 
     /// The average, once there are samples enough to trust it.
     pub fn get(&self) -> Option<u64> {
-        (self.samples_count >= SAMPLES_TRUSTED).then(|| self.sum / self.weight)
+        (self.weight >= WEIGHT_TRUSTED).then(|| self.sum / self.weight)
     }
 }
 
@@ -92,6 +108,96 @@ impl TaskStats {
     /// When it was last heard of.
     pub fn last_used(&self) -> Instant {
         self.last_used
+    }
+}
+
+/// One task.
+#[derive(Debug, Default)]
+pub(super) struct Task<Q> {
+    pub(super) stats: TaskStats,
+    pub(super) queued: u32,
+    pub(super) in_flight: u32,
+    /// Its requests, if they are kept by task.
+    pub(super) queue: Q,
+}
+
+impl<Q> Task<Q> {
+    /// Whether nothing of it is queued or at the disk.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queued == 0 && self.in_flight == 0
+    }
+}
+
+/// The tasks of a scheduler, by number. Now and then those that were not heard of for [`FORGET`]
+/// are forgotten; when there are too many, all idle ones.
+#[derive(Debug)]
+pub(super) struct Tasks<Q> {
+    roster: Roster<TaskId, Task<Q>>,
+    /// The task of the request in each slot of the engine's table.
+    by_slot: Vec<u32>,
+    /// When idle tasks are looked for next, or at how many tasks.
+    forget_at: (Instant, usize),
+}
+
+impl<Q: Default> Tasks<Q> {
+    /// None.
+    pub(super) fn new() -> Tasks<Q> {
+        let (roster, by_slot) = (Roster::default(), Vec::new());
+        Tasks { roster, by_slot, forget_at: (Instant::ZERO, TASKS_MAX) }
+    }
+
+    /// The number of the task that a request is of, which is known from then on.
+    pub(super) fn enter(&mut self, id: RequestId, table: &Table) -> u32 {
+        let request = &table[id];
+        let key = request.task();
+        let known = self.roster.find(key, request.account.index());
+        let task = known.unwrap_or_else(|| self.roster.insert(key, |_| Task::default()));
+        let slot = id.slot as usize;
+        if slot >= self.by_slot.len() {
+            self.by_slot.resize(slot + 1, u32::MAX);
+        }
+        self.by_slot[slot] = task;
+        task
+    }
+
+    /// The number of the task of a request that has come by [`Tasks::enter`].
+    pub(super) fn of(&self, id: RequestId) -> u32 {
+        self.by_slot[id.slot as usize]
+    }
+
+    /// Looks for tasks to forget if it is time; `kept` is not forgotten.
+    #[inline]
+    pub(super) fn forget(&mut self, now: Instant, kept: Option<u32>) {
+        if now >= self.forget_at.0 || self.roster.len() >= self.forget_at.1 {
+            self.forget_idle(now, kept);
+        }
+    }
+
+    #[cold]
+    fn forget_idle(&mut self, now: Instant, kept: Option<u32>) {
+        let is_full = self.roster.len() >= self.forget_at.1;
+        self.roster.retain(|number, task| {
+            let is_recent = !is_full && now.since(task.stats.last_used()) < FORGET;
+            is_recent || !task.is_idle() || kept == Some(number)
+        });
+        // More busy tasks than the limit: not a walk for each request.
+        self.forget_at = (now + FORGET, TASKS_MAX.max(self.roster.len() * 2));
+    }
+}
+
+impl<Q> Deref for Tasks<Q> {
+    type Target = Roster<TaskId, Task<Q>>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.roster
+    }
+}
+
+impl<Q> DerefMut for Tasks<Q> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.roster
     }
 }
 

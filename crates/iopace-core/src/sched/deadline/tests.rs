@@ -1,5 +1,6 @@
 use super::*;
 use crate::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
+use crate::units::Bytes;
 
 struct Bench {
     deadline: Deadline,

@@ -6,11 +6,10 @@
 //! the end of the task's last request, then from the lowest).
 
 use crate::request::RequestId;
+use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
-use std::collections::BTreeMap;
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -41,9 +40,8 @@ const UNUSED: Link = Link {
 pub(super) struct Line {
     first: u32,
     last: u32,
-    by_offset: BTreeMap<(Bytes, u64), u32>,
-    /// Where the task's last request ended.
-    position: Bytes,
+    /// Those that are indexed, and where the task's last request ended.
+    sorted: Sorted,
     /// Before then none can have been passed over for too long.
     ages_at: Instant,
     pub(super) stats: TaskStats,
@@ -58,8 +56,7 @@ impl Default for Line {
         Line {
             first: NONE,
             last: NONE,
-            by_offset: BTreeMap::new(),
-            position: Bytes::ZERO,
+            sorted: Sorted::default(),
             ages_at: Instant::ZERO,
             stats: TaskStats::default(),
             in_flight: 0,
@@ -98,7 +95,7 @@ impl Links {
         }
         line.last = id.slot;
         if is_indexed {
-            line.by_offset.insert((table[id].extent().offset(), id.sequence()), id.slot);
+            line.sorted.push(id, table);
         }
     }
 
@@ -112,16 +109,10 @@ impl Links {
         table: &Table,
     ) -> Option<RequestId> {
         let first = self.0.get(line.first as usize)?;
-        let mut at = line.first;
-        if first.is_indexed && !is_due(table[first.id].arrived(), line, now, expire) {
-            let above = line.by_offset.range((line.position, 0)..).next();
-            at = above.or_else(|| line.by_offset.first_key_value()).map_or(at, |(_, &at)| at);
-        }
-        Some(self.take(line, at, table))
-    }
-
-    fn take(&mut self, line: &mut Line, at: u32, table: &Table) -> RequestId {
-        let Link { id, before, after, is_indexed } = self.0[at as usize];
+        let is_nearest = first.is_indexed && !is_due(table[first.id].arrived(), line, now, expire);
+        let nearest = if is_nearest { line.sorted.pop(table) } else { None };
+        let id = nearest.unwrap_or(first.id);
+        let Link { before, after, is_indexed, .. } = self.0[id.slot as usize];
         match before {
             NONE => line.first = after,
             before => self.0[before as usize].after = after,
@@ -130,12 +121,13 @@ impl Links {
             NONE => line.last = before,
             after => self.0[after as usize].before = before,
         }
-        let extent = table[id].extent();
-        if is_indexed {
-            line.by_offset.remove(&(extent.offset(), id.sequence()));
+        if nearest.is_none() {
+            if is_indexed {
+                line.sorted.take(id, table);
+            }
+            line.sorted.set_position(table[id].extent().end());
         }
-        line.position = extent.end();
-        id
+        Some(id)
     }
 }
 

@@ -1,7 +1,7 @@
 //! On a disk with a head: service in one go, and waiting for the next request of who has it.
 
-use super::Fair;
-use crate::request::RequestId;
+use super::{Choice, Fair};
+use crate::request::{GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -41,21 +41,21 @@ impl Fair {
         let Some(Service { task, waiting: Some((_, until)), .. }) = self.service else {
             return false;
         };
-        let (slot, task) = (self.slot(), self.roster.get(task));
+        let (slot, task) = (self.slot(), &self.tasks[task]);
         let is_waited_for = self.model.has_head() && now < until && task.line.is_empty();
         is_waited_for && self.forest.would_lead(task.node, slot)
     }
 
     /// Whether the task reads in sequence.
     pub(super) fn is_sequential(&self, task: u32) -> bool {
-        let seek = self.roster.get(task).line.stats.seek();
+        let seek = self.tasks[task].line.stats.seek();
         seek.is_some_and(|distance| distance <= SEQUENTIAL_MAX)
     }
 
     /// How long the task's next request is worth waiting for: only on a disk with a head, and if it
     /// thinks for less than a seek takes. A lost turn costs a sequential task two seeks.
     pub(super) fn patience(&self, task: u32) -> Option<Nanos> {
-        let think = self.roster.get(task).line.stats.think()?;
+        let think = self.tasks[task].line.stats.think()?;
         let (wait, seek) = (self.config.wait, self.model.seek());
         let patience =
             if self.is_sequential(task) { seek.times(2) } else { think.times(4).max(PATIENCE_MIN) };
@@ -72,7 +72,7 @@ impl Fair {
             }
             self.wait_miss_count += 1;
             self.correct(task, until.since(since).0.cast_signed());
-        } else if self.roster.get(task).line.in_flight > 0
+        } else if self.tasks[task].line.in_flight > 0
             && (self.is_sequential(task) || self.is_crowded())
             && self.patience(task).is_some()
         {
@@ -89,43 +89,58 @@ impl Fair {
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
-    pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<(u32, RequestId)> {
+    #[inline]
+    pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         if self.guarantees.is_empty() {
             return None;
         }
         for id in self.guarantees.owed(now) {
-            let Some(choice) = self.forest.next_below(id, now, self.config.idle_starve) else {
+            let Some((task, _)) = self.forest.next(id, now, self.config.idle_starve) else {
                 continue;
             };
-            let next = self.next_of(choice.task, now, table)?;
+            let next = self.next_of(task, now, table)?;
             self.guarantees.redeem(now, id, &table[next]);
-            return Some((choice.task, next));
+            return Some((task, next));
         }
         None
     }
 
-    /// The next request of the task in service.
-    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Option<(u32, RequestId)> {
-        let task = self.service.as_ref()?.task;
-        self.next_of(task, now, table).map(|id| (task, id))
+    /// The next request of the task in service, `None` if its go is over, or why it keeps the disk
+    /// although it has nothing queued.
+    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
+        if self.is_used_up() && !self.goes_on(now) {
+            self.service = None;
+        }
+        let Some(Service { task, .. }) = self.service else { return Ok(None) };
+        if self.forest.is_overruled(now, self.tasks[task].node, self.config.idle_starve) {
+            return Ok(None);
+        }
+        match self.next_of(task, now, table) {
+            Some(next) => Ok(Some((task, next))),
+            None => self.hold(now).map_or(Ok(None), Err),
+        }
     }
 
     /// The next request of a task.
+    #[inline]
     fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
-        let line = &mut self.roster.get_mut(task).line;
+        let line = &mut self.tasks[task].line;
         self.links.pop(line, now, self.config.expire, table)
     }
 
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
-    pub(super) fn choose(&mut self, now: Instant, table: &Table) -> Option<(u32, RequestId)> {
-        let choice = self.forest.next(now, self.config.idle_starve)?;
-        if choice.is_starved {
+    #[inline]
+    pub(super) fn choose(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let next = self.forest.next(GroupId::ROOT, now, self.config.idle_starve);
+        let (task, is_starved) = next?;
+        if is_starved {
             self.idle_served_count += 1;
+        } else if self.model.has_head() {
+            self.slots_count += 1;
+            self.service = Some(Service { task, used: 0, bytes: Bytes::ZERO, waiting: None });
         } else {
-            let go = Service { task: choice.task, used: 0, bytes: Bytes::ZERO, waiting: None };
-            self.service = self.model.has_head().then_some(go);
-            self.slots_count += u64::from(self.service.is_some());
+            self.service = None;
         }
-        self.next_of(choice.task, now, table).map(|id| (choice.task, id))
+        self.next_of(task, now, table).map(|id| (task, id))
     }
 }

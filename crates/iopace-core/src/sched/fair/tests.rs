@@ -1,6 +1,6 @@
 //! The properties, on a device with one server. `bench` is the device and its clients.
 
-use super::roster::EXPIRE;
+use super::tasks::EXPIRE;
 use super::*;
 use crate::group::Class;
 use crate::limits::TASKS_MAX;
@@ -184,7 +184,7 @@ fn p8_ten_thousand_groups_come_and_go() {
         for id in (1..=10_000).rev() {
             bench.fair.remove_group(GroupId(id));
         }
-        assert_eq!((bench.fair.forest.len(), bench.fair.roster.len()), (1, 0));
+        assert_eq!((bench.fair.forest.len(), bench.fair.tasks.len()), (1, 0));
     }
 }
 
@@ -197,13 +197,13 @@ fn p8_tasks_are_forgotten() {
         bench.run(&mut [], until);
         bench.now = bench.now.max(until);
     }
-    assert!(bench.fair.roster.len() <= TASKS_MAX + 1, "{}", bench.fair.roster.len());
+    assert!(bench.fair.tasks.len() <= TASKS_MAX + 1, "{}", bench.fair.tasks.len());
     bench.now = bench.now + EXPIRE + Nanos(1);
     for _ in 0..2 * TASKS_MAX {
         bench.push(1, 1, false);
         bench.run(&mut [], Instant(bench.now.0 + 1_000_000));
     }
-    assert_eq!(bench.fair.roster.len(), 1, "all but the one that goes on");
+    assert_eq!(bench.fair.tasks.len(), 1, "all but the one that goes on");
     assert_eq!(bench.fair.forest.len(), 3, "and with them groups nobody told of");
 }
 

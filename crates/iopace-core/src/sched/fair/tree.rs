@@ -1,7 +1,7 @@
 //! The siblings of one class under one parent: virtual time, who may be served, who is next.
 //!
-//! Three heaps hold the members, each with the key that it is asked for, so that every step is
-//! O(log n) without an allocation in steady state:
+//! Three sets hold the members, each by the time that it is asked for, so that every step is
+//! O(log n):
 //! ```text
 //!            S > V              S <= V
 //!   waiting (by start S) ──▶ eligible (by finish F) ──▶ served: S += cost/w, V += cost/W
@@ -16,7 +16,10 @@
 //! apart, so the sign is right although V itself wraps around after days. What a division leaves
 //! over is kept and added to the next.
 
-use super::heap::Heap;
+use crate::group::{Class, Weight};
+use crate::request::GroupId;
+use crate::sched::ordered::Ordered;
+use core::cmp;
 
 /// The place of an entity in the arena.
 pub(super) type Index = u32;
@@ -25,8 +28,31 @@ pub(super) type Index = u32;
 const SHIFT: u32 = 16;
 
 /// Whether virtual time `a` is later than `b`.
-fn is_after(a: u64, b: u64) -> bool {
+#[inline]
+pub(super) fn is_after(a: u64, b: u64) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
+}
+
+/// A member by one of its times, and, of equal times, by its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    time: u64,
+    index: Index,
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Key) -> cmp::Ordering {
+        let key = |key: &Key| u128::from(key.time) << 64 | u128::from(key.index);
+        key(self).wrapping_sub(key(other)).cast_signed().cmp(&0)
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Key) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// A charge for service.
@@ -42,17 +68,28 @@ pub(super) struct Charge {
 
 /// Where an entity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Not a member: no work and nothing to make up for. Its times mean nothing.
-    Out,
+enum Standing {
     Waiting,
     Eligible,
     Idle,
+    /// Not a member: no work and nothing to make up for. Its times mean nothing.
+    Out,
 }
 
-/// The virtual times of a group or task among its siblings.
+/// What an entity is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Group(GroupId),
+    /// The caller's number for it.
+    Task(u32),
+}
+
+/// A group or task among its siblings: all that a choice reads and writes of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entity {
+    pub(super) kind: Kind,
+    pub(super) parent: GroupId,
+    pub(super) class: Class,
     /// S: the service it has had, in virtual time.
     start: u64,
     /// F: S at the end of its present slot.
@@ -60,20 +97,34 @@ pub(super) struct Entity {
     /// What the last division by the weight left over.
     rest: i64,
     weight: u32,
-    place: Place,
-    /// Its place in the heap.
-    pub(super) at: u32,
+    standing: Standing,
 }
 
 impl Entity {
-    /// One that is not a member of its tree.
-    pub(super) fn new(weight: u32) -> Entity {
-        Entity { start: 0, finish: 0, rest: 0, weight, place: Place::Out, at: 0 }
+    /// One with default settings that is not a member of its tree.
+    pub(super) fn new(kind: Kind, parent: GroupId) -> Entity {
+        Entity {
+            kind,
+            parent,
+            class: Class::default(),
+            start: 0,
+            finish: 0,
+            rest: 0,
+            weight: Weight::DEFAULT.get(),
+            standing: Standing::Out,
+        }
     }
 
     /// Whether it has work.
     pub(super) fn is_active(&self) -> bool {
-        matches!(self.place, Place::Waiting | Place::Eligible)
+        matches!(self.standing, Standing::Waiting | Standing::Eligible)
+    }
+
+    /// What its tree has it by.
+    #[inline]
+    fn key(&self, index: Index) -> Key {
+        let is_eligible = self.standing == Standing::Eligible;
+        Key { time: if is_eligible { self.finish } else { self.start }, index }
     }
 
     /// Its present weight.
@@ -91,40 +142,45 @@ pub(super) struct Tree {
     rest: i64,
     /// W: the weights of all members, the idle ones included.
     weight: u64,
-    waiting: Heap,
-    eligible: Heap,
-    idle: Heap,
+    /// The members, by [`Standing`], in the order of S, if they are eligible of F.
+    members: [Ordered<Key>; 3],
 }
 
 impl Tree {
     /// Whether one of the siblings has work.
     pub(super) fn is_active(&self) -> bool {
-        !(self.waiting.is_empty() && self.eligible.is_empty())
+        self.first(Standing::Waiting).is_some() || self.first(Standing::Eligible).is_some()
+    }
+
+    #[inline]
+    fn first(&self, standing: Standing) -> Option<Key> {
+        self.members[standing as usize].first()
     }
 
     /// The entity has work from now on. It starts at V, or where it left off if that is later; so
     /// it neither gains by a pause nor is it charged for one. `slot`: see
     /// [`Charge`].
     pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) {
-        self.join(entities, index);
         let entity = &mut entities[index as usize];
         debug_assert!(!entity.is_active(), "entered twice");
+        self.join(entity);
+        self.lift(entity, index);
         entity.finish = later(entity.start, slot, u64::from(entity.weight));
-        self.lift(entities, index);
-        self.place(entities, index);
+        self.settle(entity, index, true);
     }
 
     /// The entity has no work any more. It stays a member until V has reached its S.
     pub(super) fn leave(&mut self, entities: &mut [Entity], index: Index) {
-        self.lift(entities, index);
-        self.rest_or_forget(entities, index);
+        let entity = &mut entities[index as usize];
+        self.lift(entity, index);
+        self.settle(entity, index, false);
     }
 
     /// The entity is no member any more, whatever it had.
-    pub(super) fn forget(&mut self, entities: &mut [Entity], index: Index) {
-        if entities[index as usize].place != Place::Out {
-            self.lift(entities, index);
-            self.weight -= u64::from(entities[index as usize].weight);
+    pub(super) fn forget(&mut self, entity: &mut Entity, index: Index) {
+        if entity.standing != Standing::Out {
+            self.lift(entity, index);
+            self.weight -= u64::from(entity.weight);
         }
     }
 
@@ -138,14 +194,16 @@ impl Tree {
         Charge { cost, slot, ahead }: Charge,
         leaves: bool,
     ) {
-        if entities[index as usize].place == Place::Out {
+        let entity = &mut entities[index as usize];
+        if entity.standing == Standing::Out {
             if cost <= 0 {
                 return;
             }
             // It had work until a moment ago; a late charge must not get lost.
-            self.join(entities, index);
+            self.join(entity);
         }
-        let entity = &mut entities[index as usize];
+        let has_work = entity.is_active() && !leaves;
+        self.lift(entity, index);
         let is_far = |ahead| is_after(entity.start, later(self.vtime, ahead, self.weight));
         if !ahead.is_some_and(is_far) {
             advance(&mut entity.start, &mut entity.rest, cost, u64::from(entity.weight));
@@ -154,30 +212,20 @@ impl Tree {
         if !is_after(entity.finish, entity.start) {
             entity.finish = later(entity.start, slot, u64::from(entity.weight));
         }
-        match entity.place {
-            _ if leaves => self.leave(entities, index),
-            Place::Eligible if !is_after(entity.start, self.vtime) => {
-                let (at, key) = (entity.at, entity.finish);
-                self.eligible.rekey(entities, at, key);
-            }
-            Place::Waiting | Place::Eligible => {
-                self.lift(entities, index);
-                self.place(entities, index);
-            }
-            Place::Idle | Place::Out => self.leave(entities, index),
-        }
+        self.settle(entity, index, has_work);
         self.drop_idle(entities);
     }
 
     /// Gives the entity another weight at once. What it is ahead of or behind V, in service, stays
     /// the same (as EEVDF's reweight): neither a burst nor a debt comes of any number of changes.
-    pub(super) fn reweigh(&mut self, entities: &mut [Entity], index: Index, weight: u32) {
-        let entity = &mut entities[index as usize];
-        let old = entity.weight;
-        entity.weight = weight;
-        if entity.place == Place::Out {
+    pub(super) fn reweigh(&mut self, entity: &mut Entity, index: Index, weight: u32) {
+        let (old, is_active) = (entity.weight, entity.is_active());
+        if entity.standing == Standing::Out {
+            entity.weight = weight;
             return;
         }
+        self.lift(entity, index);
+        entity.weight = weight;
         self.weight = self.weight + u64::from(weight) - u64::from(old);
         let vtime = self.vtime;
         let scale = |time: u64| {
@@ -187,114 +235,96 @@ impl Tree {
         };
         entity.start = scale(entity.start);
         entity.finish = scale(entity.finish);
-        let is_active = entity.is_active();
-        self.lift(entities, index);
-        if is_active {
-            self.place(entities, index);
-        } else {
-            self.rest_or_forget(entities, index);
-        }
+        self.settle(entity, index, is_active);
     }
 
     /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
     /// whose slot ends first.
     pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Index> {
-        if self.eligible.is_empty() {
-            let (least, _) = self.waiting.first()?;
+        if self.first(Standing::Eligible).is_none() {
+            let least = self.first(Standing::Waiting)?.time;
             if is_after(least, self.vtime) {
                 self.vtime = least;
                 self.drop_idle(entities);
             }
         }
         self.admit(entities);
-        self.eligible.first().map(|(_, index)| index)
+        self.first(Standing::Eligible).map(|key| key.index)
     }
 
     /// Those that V has come up to are eligible.
     fn admit(&mut self, entities: &mut [Entity]) {
-        while let Some((start, index)) = self.waiting.first()
-            && !is_after(start, self.vtime)
-        {
-            self.lift(entities, index);
-            self.place(entities, index);
+        while let Some(index) = self.pop_reached(Standing::Waiting) {
+            self.settle(&mut entities[index as usize], index, true);
         }
+    }
+
+    /// Forgets the idle ones that V has reached.
+    fn drop_idle(&mut self, entities: &mut [Entity]) {
+        while let Some(index) = self.pop_reached(Standing::Idle) {
+            self.settle(&mut entities[index as usize], index, false);
+        }
+    }
+
+    /// Takes out the first of those that V has come up to.
+    #[inline]
+    fn pop_reached(&mut self, standing: Standing) -> Option<Index> {
+        let members = &mut self.members[standing as usize];
+        let first = members.first().filter(|first| !is_after(first.time, self.vtime))?;
+        members.pop_first();
+        Some(first.index)
     }
 
     /// Whether the entity would be served next if it had work now.
     pub(super) fn would_lead(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
         self.admit(entities);
         let entity = &entities[index as usize];
-        let start = if entity.place == Place::Out { self.vtime } else { entity.start };
+        let start = if entity.standing == Standing::Out { self.vtime } else { entity.start };
         let is_due = !is_after(start, self.vtime);
-        match (self.eligible.first(), self.waiting.first()) {
-            (Some((_, first)), _) | (None, Some((_, first))) if first == index => true,
-            (Some((least, _)), _) => {
-                is_due && is_after(least, later(start, slot, u64::from(entity.weight)))
+        match (self.first(Standing::Eligible), self.first(Standing::Waiting)) {
+            (Some(first), _) | (None, Some(first)) if first.index == index => true,
+            (Some(least), _) => {
+                is_due && is_after(least.time, later(start, slot, u64::from(entity.weight)))
             }
-            (None, Some((least, _))) => is_due || is_after(least, start),
+            (None, Some(least)) => is_due || is_after(least.time, start),
             (None, None) => true,
         }
     }
 
     /// Makes it a member, at V if it was none.
-    fn join(&mut self, entities: &mut [Entity], index: Index) {
-        let entity = &mut entities[index as usize];
-        if entity.place != Place::Out {
-            return;
-        }
-        self.weight += u64::from(entity.weight);
-        entity.start = self.vtime;
-        entity.finish = self.vtime;
-        entity.rest = 0;
-        entity.place = Place::Idle;
-        let key = entity.start;
-        self.idle.push(entities, key, index);
-    }
-
-    /// Takes it out of its heap.
-    fn lift(&mut self, entities: &mut [Entity], index: Index) {
-        let Entity { place, at, .. } = entities[index as usize];
-        match place {
-            Place::Out => return,
-            Place::Waiting => self.waiting.remove(entities, at),
-            Place::Eligible => self.eligible.remove(entities, at),
-            Place::Idle => self.idle.remove(entities, at),
-        }
-        entities[index as usize].place = Place::Out;
-    }
-
-    /// Puts one that has work into its heap.
-    fn place(&mut self, entities: &mut [Entity], index: Index) {
-        let entity = &mut entities[index as usize];
-        let Entity { start, finish, .. } = *entity;
-        if is_after(start, self.vtime) {
-            entity.place = Place::Waiting;
-            self.waiting.push(entities, start, index);
-        } else {
-            entity.place = Place::Eligible;
-            self.eligible.push(entities, finish, index);
+    fn join(&mut self, entity: &mut Entity) {
+        if entity.standing == Standing::Out {
+            self.weight += u64::from(entity.weight);
+            (entity.start, entity.finish, entity.rest) = (self.vtime, self.vtime, 0);
         }
     }
 
-    /// Puts one that has no work among the idle if it is ahead of V, else out.
-    fn rest_or_forget(&mut self, entities: &mut [Entity], index: Index) {
-        let entity = &mut entities[index as usize];
-        if is_after(entity.start, self.vtime) {
-            entity.place = Place::Idle;
-            let key = entity.start;
-            self.idle.push(entities, key, index);
-        } else {
-            entity.place = Place::Out;
-            self.weight -= u64::from(entity.weight);
+    /// Takes a member out, to be put where it belongs when its times have changed.
+    #[inline]
+    fn lift(&mut self, entity: &mut Entity, index: Index) {
+        if let Some(members) = self.members.get_mut(entity.standing as usize) {
+            let key = entity.key(index);
+            if members.first() == Some(key) {
+                members.pop_first();
+            } else if let Some(place) = members.find(key, 0) {
+                members.remove(place);
+            }
+            entity.standing = Standing::Out;
         }
     }
 
-    /// Forgets the idle ones that V has reached.
-    fn drop_idle(&mut self, entities: &mut [Entity]) {
-        while let Some((start, index)) = self.idle.first()
-            && !is_after(start, self.vtime)
-        {
-            self.forget(entities, index);
+    /// Puts a member where its times and its work say: out, if V has reached it and it has none.
+    #[inline]
+    fn settle(&mut self, entity: &mut Entity, index: Index, has_work: bool) {
+        entity.standing = match (has_work, is_after(entity.start, self.vtime)) {
+            (true, true) => Standing::Waiting,
+            (true, false) => Standing::Eligible,
+            (false, true) => Standing::Idle,
+            (false, false) => Standing::Out,
+        };
+        match self.members.get_mut(entity.standing as usize) {
+            Some(members) => members.insert(entity.key(index)),
+            None => self.weight -= u64::from(entity.weight),
         }
     }
 }

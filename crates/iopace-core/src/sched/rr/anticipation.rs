@@ -1,6 +1,6 @@
 //! Keeping the disk for the task in service while its next request is about to come.
 
-use super::{Config, Queue, RoundRobin};
+use super::{Config, Queue, RoundRobin, Task};
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -18,24 +18,23 @@ const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 impl RoundRobin {
     /// How long the task's next request is worth waiting for, from now.
-    fn patience(&self, queue: &Queue, done: &Done) -> Option<Nanos> {
+    fn patience(&self, task: &Task<Queue>, done: &Done) -> Option<Nanos> {
         let Config { wait, w_anticipate, bypass, .. } = self.config;
         if bypass || (done.op.is_write() && !w_anticipate) {
             return None;
         }
-        let Some(think) = queue.stats.think() else { return Some(wait) };
+        let Some(think) = task.stats.think() else { return Some(wait) };
         if think > wait {
             return None;
         }
-        let is_sequential = queue.stats.seek().is_none_or(|seek| seek <= SEQUENTIAL_MAX);
+        let is_sequential = task.stats.seek().is_none_or(|seek| seek <= SEQUENTIAL_MAX);
         let patience = think.times(THINK_TIMES).max(PATIENCE_MIN);
         Some(if is_sequential { wait } else { wait.min(patience) })
     }
 
     /// The task in service has nothing queued and nothing in flight: wait for it, or not.
     pub(super) fn anticipate(&mut self, now: Instant, done: &Done) {
-        let Some(queue) = self.tasks.get(&done.task) else { return };
-        let patience = self.patience(queue, done);
+        let patience = self.patience(&self.tasks[self.tasks.of(done.id)], done);
         let Some(slice) = &mut self.active else { return };
         let until = patience.map(|patience| {
             let until = now + patience;
@@ -57,7 +56,7 @@ impl RoundRobin {
             self.wait_miss_count += 1;
             return None;
         }
-        let is_busy = self.tasks.get(&slice.task).is_some_and(|queue| queue.in_flight > 0);
+        let is_busy = self.tasks[slice.task].in_flight > 0;
         is_busy.then_some(Pop::At(Instant::NEVER, Reason::Turn))
     }
 }

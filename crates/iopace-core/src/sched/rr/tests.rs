@@ -1,5 +1,5 @@
 use super::*;
-use crate::request::{Extent, GroupId, Op, Submit, Tag};
+use crate::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 
 /// A one-headed disk in a few lines: 8 ms to get to another place, 1 ms per request.
 const SEEK: Nanos = Nanos::from_millis(8);
@@ -323,7 +323,7 @@ fn a_task_that_is_forgotten_while_its_request_passes_by_is_counted_all_the_same(
     bench.push(TaskId(1), 0);
     bench.serve(first, &mut []);
     assert_eq!([1, 2].map(|_| bench.serve_next(&mut [])), [1, 2]);
-    assert!(bench.rr.in_flight == 0 && bench.rr.tasks.values().all(|queue| queue.in_flight == 0));
+    assert!(bench.rr.in_flight == 0 && bench.rr.tasks.iter_mut().all(|task| task.in_flight == 0));
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! The tasks that are known, each in its group.
+
+use super::forest::Forest;
+use super::queue::Line;
+use super::tree::Index;
+use crate::limits::TASKS_MAX;
+use crate::request::{GroupId, TaskId};
+use crate::sched::roster::Roster;
+use crate::time::{Instant, Nanos};
+use core::ops::{Deref, DerefMut};
+
+/// A task without requests is forgotten after this long (geom_sched's expire_secs).
+pub(super) const EXPIRE: Nanos = Nanos::from_secs(10);
+
+/// Tasks looked at when there are too many: more and the newcomer would wait for it.
+const FORGET_STEPS: usize = 64;
+
+/// A task in a group; in another group it is another.
+type Key = (GroupId, TaskId);
+
+/// One task in one group.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Its leaf in the hierarchy.
+    pub(super) node: Index,
+    /// Its requests.
+    pub(super) line: Line,
+}
+
+/// All tasks, by number.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    roster: Roster<Key, Task>,
+    /// The task to look at next for one to forget.
+    hand: usize,
+    /// This one is not forgotten.
+    pub(super) pinned: Option<u32>,
+}
+
+impl Tasks {
+    /// The number of a task that has a request, made if there is none; its account is at `place`.
+    ///
+    /// Each call looks at one task and forgets it if it is idle, which keeps up with any number of
+    /// new ones.
+    pub(super) fn enter(
+        &mut self,
+        forest: &mut Forest,
+        now: Instant,
+        key: Key,
+        place: usize,
+    ) -> u32 {
+        self.forget_one(forest, now, EXPIRE);
+        match self.roster.find(key, place) {
+            Some(task) => task,
+            None => self.make(forest, now, key),
+        }
+    }
+
+    /// A number for a task that has none.
+    #[cold]
+    fn make(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
+        for _ in 0..FORGET_STEPS {
+            if self.roster.len() < TASKS_MAX {
+                break;
+            }
+            self.forget_one(forest, now, Nanos::ZERO);
+        }
+        self.roster.insert(key, |task| {
+            let node = forest.insert_task(key.0, task);
+            Task { node, line: Line::default() }
+        })
+    }
+
+    /// Forgets the idle tasks of a group.
+    pub(super) fn leave(&mut self, forest: &mut Forest, group: GroupId) {
+        let tasks = self.roster.from((group, TaskId(0))).take_while(|((id, _), _)| *id == group);
+        let tasks: Vec<u32> = tasks.map(|(_, task)| task).collect();
+        tasks.into_iter().for_each(|task| self.forget(forest, task));
+    }
+
+    /// Looks at one task and forgets it if it was not heard of for `age`.
+    #[inline]
+    fn forget_one(&mut self, forest: &mut Forest, now: Instant, age: Nanos) {
+        self.hand = if self.hand + 1 < self.roster.numbers_count() { self.hand + 1 } else { 0 };
+        let task = self.roster.get(self.hand as u32);
+        if task.is_some_and(|task| now.since(task.line.stats.last_used()) >= age) {
+            self.forget(forest, self.hand as u32);
+        }
+    }
+
+    /// Forgets a task if nothing of it is queued, in flight or waited for.
+    #[cold]
+    fn forget(&mut self, forest: &mut Forest, task: u32) {
+        if self[task].line.is_unused() && self.pinned != Some(task) && self.roster.remove(task) {
+            forest.remove_task(self[task].node);
+        }
+    }
+}
+
+impl Deref for Tasks {
+    type Target = Roster<Key, Task>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.roster
+    }
+}
+
+impl DerefMut for Tasks {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.roster
+    }
+}
