@@ -70,38 +70,25 @@ pub static ALGORITHM: Algorithm = Algorithm {
 };
 
 static PARAMS: [ParamSpec; 4] = [
-    ParamSpec {
-        name: "antic_ms",
-        unit: "ms",
-        min: 1,
-        default: 6,
-        max: 30,
-        doc: "longest wait for the task just served: somewhat less than a seek",
-    },
-    ParamSpec {
-        name: "batch_kb",
-        unit: "KiB",
-        min: 16,
-        default: 8192,
-        max: 65_536,
-        doc: "most of one task in a row while others wait: 100 ms of an 80 MB/s disk",
-    },
-    ParamSpec {
-        name: "batch_ms",
-        unit: "ms",
-        min: 1,
-        default: 500,
-        max: 5_000,
-        doc: "the same in time, for a task that seeks",
-    },
-    ParamSpec {
-        name: "expire_ms",
-        unit: "ms",
-        min: 1,
-        default: 125,
-        max: 60_000,
-        doc: "a request that waits longer goes first: a delay that a person begins to notice",
-    },
+    ParamSpec::new(
+        "antic_ms",
+        "ms",
+        [1, 6, 30],
+        "longest wait for the task just served: somewhat less than a seek",
+    ),
+    ParamSpec::new(
+        "batch_kb",
+        "KiB",
+        [16, 8192, 65_536],
+        "most of one task in a row while others wait: 100 ms of an 80 MB/s disk",
+    ),
+    ParamSpec::new("batch_ms", "ms", [1, 500, 5_000], "the same in time, for a task that seeks"),
+    ParamSpec::new(
+        "expire_ms",
+        "ms",
+        [1, 125, 60_000],
+        "a request that waits longer goes first: a delay that a person begins to notice",
+    ),
 ];
 
 /// A request this near is served rather than waiting for a task that is not known yet to seek less:
@@ -111,7 +98,7 @@ const CLOSE: Bytes = Bytes(8192 * 512);
 /// A longer seek counts as this long, so that one jump is forgotten soon (64 MiB: as-iosched).
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_mib(64);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Config {
     antic: Nanos,
     batch_bytes: Bytes,
@@ -149,7 +136,7 @@ impl Batch {
 }
 
 /// The scheduler.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Anticipatory {
     config: Config,
     sorted: Sorted,
@@ -167,18 +154,7 @@ pub struct Anticipatory {
 
 impl Anticipatory {
     fn new(params: &Params) -> Anticipatory {
-        Anticipatory {
-            config: Config::new(params),
-            sorted: Sorted::default(),
-            fifo: Arrivals::default(),
-            tasks: Tasks::new(),
-            batch: None,
-            in_flight: 0,
-            next_expiry: Instant::ZERO,
-            wait_hit_count: 0,
-            wait_miss_count: 0,
-            wait_broken_count: 0,
-        }
+        Anticipatory { config: Config::new(params), ..Anticipatory::default() }
     }
 
     /// When the oldest request arrived.

@@ -52,38 +52,30 @@ pub static ALGORITHM: Algorithm = Algorithm {
 };
 
 static PARAMS: [ParamSpec; 4] = [
-    ParamSpec {
-        name: "read_expire_ms",
-        unit: "ms",
-        min: 1,
-        default: 500,
-        max: 60_000,
-        doc: "deadline of a read; a task waits for it, so it is short",
-    },
-    ParamSpec {
-        name: "write_expire_ms",
-        unit: "ms",
-        min: 1,
-        default: 5_000,
-        max: 60_000,
-        doc: "deadline of a write; mostly nobody waits for it, so it is long",
-    },
-    ParamSpec {
-        name: "fifo_batch",
-        unit: "requests",
-        min: 1,
-        default: 16,
-        max: 1_024,
-        doc: "requests per batch: more is faster on a disk with a head, fewer is fairer",
-    },
-    ParamSpec {
-        name: "writes_starved",
-        unit: "batches",
-        min: 1,
-        default: 2,
-        max: 1_024,
-        doc: "read batches that may pass over waiting writes in a row",
-    },
+    ParamSpec::new(
+        "read_expire_ms",
+        "ms",
+        [1, 500, 60_000],
+        "deadline of a read; a task waits for it, so it is short",
+    ),
+    ParamSpec::new(
+        "write_expire_ms",
+        "ms",
+        [1, 5_000, 60_000],
+        "deadline of a write; mostly nobody waits for it, so it is long",
+    ),
+    ParamSpec::new(
+        "fifo_batch",
+        "requests",
+        [1, 16, 1_024],
+        "requests per batch: more is faster on a disk with a head, fewer is fairer",
+    ),
+    ParamSpec::new(
+        "writes_starved",
+        "batches",
+        [1, 2, 1_024],
+        "read batches that may pass over waiting writes in a row",
+    ),
 ];
 
 /// The requests of one direction.
@@ -99,7 +91,7 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 
 /// The scheduler.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Deadline {
     expire: [Nanos; 2],
     fifo_batch: u64,
@@ -115,16 +107,7 @@ pub struct Deadline {
 
 impl Deadline {
     fn new(params: &Params) -> Deadline {
-        let mut deadline = Deadline {
-            expire: [Nanos::ZERO; 2],
-            fifo_batch: 1,
-            writes_starved: 0,
-            directions: Default::default(),
-            batch: (READ, u64::MAX),
-            starved: 0,
-            batches_count: 0,
-            expired_count: 0,
-        };
+        let mut deadline = Deadline { batch: (READ, u64::MAX), ..Deadline::default() };
         deadline.set(params);
         deadline
     }

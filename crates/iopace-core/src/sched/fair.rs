@@ -138,7 +138,7 @@ struct Flying {
 type Choice = (u32, RequestId);
 
 /// The scheduler.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fair {
     config: Config,
     forest: Forest,
@@ -170,28 +170,8 @@ pub struct Fair {
 
 impl Fair {
     fn new(params: &Params) -> Fair {
-        Fair {
-            config: Config::new(params),
-            forest: Forest::new(),
-            links: Links::default(),
-            tasks: Tasks::default(),
-            reserved: VecDeque::new(),
-            guarantees: Guarantees::default(),
-            flying: Vec::new(),
-            flying_count: 0,
-            alone: None,
-            model: Model::new(),
-            mean: 0,
-            busy_since: Instant::ZERO,
-            service: None,
-            len: 0,
-            busy_tasks: 0,
-            wait_hit_count: 0,
-            wait_miss_count: 0,
-            slots_count: 0,
-            reserved_count: 0,
-            idle_served_count: 0,
-        }
+        let (config, forest, model) = (Config::new(params), Forest::new(), Model::new());
+        Fair { config, forest, model, ..Fair::default() }
     }
 
     // Charges.

@@ -9,22 +9,20 @@
 /// Entries of a block: a change moves 32 of them on average.
 const BLOCK: usize = 64;
 
+/// So many of the greatest entries of a block are looked at before a search: most that come in
+/// belong there.
+const NEAR: usize = 6;
+
 /// A block and a place in it.
 pub(super) type Place = (usize, usize);
 
 /// A set in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ordered<T> {
     /// The block with the least ones; it is empty only if there are no others.
     first: Vec<T>,
     /// The other blocks in order, none of them empty.
     more: Vec<Vec<T>>,
-}
-
-impl<T> Default for Ordered<T> {
-    fn default() -> Ordered<T> {
-        Ordered { first: Vec::new(), more: Vec::new() }
-    }
 }
 
 impl<T: Ord + Copy> Ordered<T> {
@@ -50,6 +48,27 @@ impl<T: Ord + Copy> Ordered<T> {
         Some(entry)
     }
 
+    /// Takes an entry out.
+    #[inline]
+    pub(super) fn take(&mut self, entry: T) {
+        if self.first() == Some(entry) {
+            self.pop_first();
+        } else if let Some(place) = self.find(entry, 0) {
+            self.remove(place);
+        }
+    }
+
+    /// Puts an entry in the place of the only one; false if there are others.
+    #[inline]
+    pub(super) fn replace_only(&mut self, entry: T) -> bool {
+        let [only] = self.first.as_mut_slice() else { return false };
+        if !self.more.is_empty() {
+            return false;
+        }
+        *only = entry;
+        true
+    }
+
     /// The place of the least entry that is not below that one; a guess for the first block is
     /// tried first.
     #[inline]
@@ -58,6 +77,11 @@ impl<T: Ord + Copy> Ordered<T> {
         if is_above && self.first.get(guess + 1).is_none_or(|below| *below < entry) {
             return Some((0, guess));
         }
+        self.search(entry)
+    }
+
+    #[inline(never)]
+    fn search(&self, entry: T) -> Option<Place> {
         let block = self.block_of(entry);
         let above = self.block(block).partition_point(|other| *other >= entry);
         above.checked_sub(1).map(|at| (block, at))
@@ -80,10 +104,8 @@ impl<T: Ord + Copy> Ordered<T> {
         let is_short = self.more.is_empty() && self.first.len() < BLOCK;
         let block = if is_short { 0 } else { self.make_room(entry) };
         let entries = self.block_mut(block);
-        let at = match entries.first() {
-            Some(last) if *last > entry => entries.partition_point(|other| *other > entry),
-            _ => 0,
-        };
+        let near = entries.iter().take(NEAR).position(|other| *other < entry);
+        let at = near.unwrap_or_else(|| entries.partition_point(|other| *other > entry));
         entries.insert(at, entry);
     }
 
@@ -125,11 +147,13 @@ impl<T: Ord + Copy> Ordered<T> {
     /// The first block whose greatest entry is not below that one, or the last.
     #[inline]
     fn block_of(&self, entry: T) -> usize {
-        let is_below = |block: &Vec<T>| block.first().is_some_and(|last| *last < entry);
+        let is_below = |block: usize| self.block(block).first().is_some_and(|last| *last < entry);
         match self.more.len() {
             0 => 0,
-            _ if !is_below(&self.first) => 0,
-            most => most.min(1 + self.more.partition_point(is_below)),
+            // Most that come in belong to the end.
+            most if is_below(most - 1) => most,
+            _ if !is_below(0) => 0,
+            _ => 1 + self.more.partition_point(|block| block[0] < entry),
         }
     }
 

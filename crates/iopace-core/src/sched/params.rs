@@ -21,6 +21,18 @@ pub struct ParamSpec {
     pub doc: &'static str,
 }
 
+impl ParamSpec {
+    /// A parameter with its least, default and largest value.
+    pub const fn new(
+        name: &'static str,
+        unit: &'static str,
+        [min, default, max]: [u64; 3],
+        doc: &'static str,
+    ) -> ParamSpec {
+        ParamSpec { name, unit, min, default, max, doc }
+    }
+}
+
 /// One value for each [`ParamSpec`] of an algorithm, always within its bounds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Params {

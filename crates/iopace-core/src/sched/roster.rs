@@ -8,7 +8,7 @@ use core::ops::{Index, IndexMut};
 use std::collections::BTreeMap;
 
 /// What is known of each task, by number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Roster<K, T> {
     /// Without a key: the number is free.
     tasks: Vec<(Option<K>, T)>,
@@ -16,13 +16,6 @@ pub(super) struct Roster<K, T> {
     by_key: BTreeMap<K, u32>,
     /// The task that a request came from last, by place of its account.
     latest: Vec<u32>,
-}
-
-impl<K: Ord + Copy, T> Default for Roster<K, T> {
-    fn default() -> Roster<K, T> {
-        let (tasks, free, latest) = (Vec::new(), Vec::new(), Vec::new());
-        Roster { tasks, free, by_key: BTreeMap::new(), latest }
-    }
 }
 
 impl<K: Ord + Copy, T> Roster<K, T> {
@@ -63,6 +56,7 @@ impl<K: Ord + Copy, T> Roster<K, T> {
     }
 
     /// Takes in a task that is not known; it is told its number.
+    #[inline(never)]
     pub(super) fn insert(&mut self, key: K, make: impl FnOnce(u32) -> T) -> u32 {
         let task = self.free.pop().unwrap_or(self.tasks.len() as u32);
         let entry = (Some(key), make(task));

@@ -133,11 +133,13 @@ struct Slice {
 }
 
 /// The scheduler.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RoundRobin {
     config: Config,
     /// Whether the disk is known to have no head.
     is_headless: bool,
+    /// How many requests may be at the disk at once.
+    depth: u32,
     tasks: Tasks<Queue>,
     /// Tasks with requests, the one in service aside, in order of their turn.
     turns: VecDeque<u32>,
@@ -153,27 +155,17 @@ pub struct RoundRobin {
 
 impl RoundRobin {
     fn new(params: &Params) -> RoundRobin {
-        RoundRobin {
-            config: Config::new(params),
-            is_headless: false,
-            tasks: Tasks::new(),
-            turns: VecDeque::new(),
-            active: None,
-            through: VecDeque::new(),
-            len: 0,
-            in_flight: 0,
-            wait_hit_count: 0,
-            wait_miss_count: 0,
-            slices_count: 0,
-        }
+        let mut rr = RoundRobin { config: Config::new(params), ..RoundRobin::default() };
+        rr.set_depth();
+        rr
     }
 
-    /// How many requests may be at the disk at once.
-    fn depth(&self) -> u32 {
-        match self.config.queue_depth {
+    /// Sets how many requests may be at the disk at once.
+    fn set_depth(&mut self) {
+        self.depth = match self.config.queue_depth {
             0 if self.is_headless => u32::MAX,
             depth => depth.max(1),
-        }
+        };
     }
 
     /// Ends the slice in service; a task that still has requests goes to the end of the row.
@@ -220,17 +212,40 @@ impl RoundRobin {
     }
 
     /// Serves in order of arrival.
-    fn pass(&mut self, table: &Table) -> Option<Pop> {
-        let id = self.through.pop_front()?;
+    #[inline(never)]
+    fn pass(&mut self, table: &Table) -> Pop {
+        let Some(id) = self.through.pop_front() else { return Pop::Empty };
         // What waits in `through` is not seen as the task's: it may have been forgotten.
         let task = self.tasks.enter(id, table);
         self.tasks[task].in_flight += 1;
         self.len -= 1;
         self.in_flight += 1;
-        Some(Pop::Ready(id))
+        Pop::Ready(id)
+    }
+
+    /// Serves the task in service, or waits for it, or gives the next one its slice.
+    #[inline(never)]
+    fn take_turn(&mut self, now: Instant, table: &Table) -> Pop {
+        if self.is_expired(now) {
+            self.release();
+        }
+        loop {
+            if let Some(next) = self.serve(now, table) {
+                return next;
+            }
+            if let Some(hold) = self.hold(now) {
+                return hold;
+            }
+            self.release();
+            self.next_slice();
+            if self.active.is_none() {
+                return Pop::Empty;
+            }
+        }
     }
 
     /// Puts a request of a task in its place.
+    #[inline]
     fn queue(&mut self, task: u32, id: RequestId, table: &Table) {
         if self.config.bypass {
             return self.through.push_back(id);
@@ -276,31 +291,16 @@ impl Scheduler for RoundRobin {
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
-        if let Some(next) = self.pass(table) {
-            return next;
-        }
         if self.len == 0 {
             return Pop::Empty;
         }
-        if self.in_flight >= self.depth() {
+        if !self.through.is_empty() {
+            return self.pass(table);
+        }
+        if self.in_flight >= self.depth {
             return Pop::At(Instant::NEVER, Reason::Turn);
         }
-        if self.is_expired(now) {
-            self.release();
-        }
-        loop {
-            if let Some(next) = self.serve(now, table) {
-                return next;
-            }
-            if let Some(hold) = self.hold(now) {
-                return hold;
-            }
-            self.release();
-            self.next_slice();
-            if self.active.is_none() {
-                return Pop::Empty;
-            }
-        }
+        self.take_turn(now, table)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
@@ -319,11 +319,13 @@ impl Scheduler for RoundRobin {
 
     fn set_rotational(&mut self, is_rotational: bool) {
         self.is_headless = !is_rotational;
+        self.set_depth();
     }
 
     fn configure(&mut self, params: &Params, table: &Table) {
         let was_bypass = self.config.bypass;
         self.config = Config::new(params);
+        self.set_depth();
         if self.config.bypass != was_bypass {
             for id in self.take_all() {
                 let task = self.tasks.enter(id, table);

@@ -34,6 +34,7 @@ fn name((_, sequence, slot): Item) -> RequestId {
 
 impl Sorted {
     /// Takes a request in.
+    #[inline]
     pub fn push(&mut self, id: RequestId, table: &Table) {
         let item = item(id, table);
         self.items.insert(item);
@@ -42,12 +43,14 @@ impl Sorted {
     }
 
     /// The next request upwards from the head; from the lowest when there is none above.
+    #[inline]
     pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
         let place = self.above().or_else(|| self.items.least())?;
         Some(self.remove(place, table))
     }
 
     /// The next request upwards from the head, if there is one above.
+    #[inline]
     pub(super) fn pop_above(&mut self, table: &Table) -> Option<RequestId> {
         let place = self.above()?;
         Some(self.remove(place, table))

@@ -71,6 +71,7 @@ pub struct TaskStats {
 impl TaskStats {
     /// It submits a request. `is_alone`: nothing of it is queued or in flight. Longer think times
     /// and distances than the caps count as the caps, so that one pause is forgotten soon.
+    #[inline]
     pub fn submits(
         &mut self,
         now: Instant,
@@ -90,6 +91,7 @@ impl TaskStats {
     }
 
     /// A request of it is done.
+    #[inline]
     pub fn done(&mut self, now: Instant) {
         self.last_done = Some(now);
         self.last_used = now;
@@ -130,7 +132,7 @@ impl<Q> Task<Q> {
 
 /// The tasks of a scheduler, by number. Now and then those that were not heard of for [`FORGET`]
 /// are forgotten; when there are too many, all idle ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tasks<Q> {
     roster: Roster<TaskId, Task<Q>>,
     /// The task of the request in each slot of the engine's table.
@@ -140,13 +142,8 @@ pub(super) struct Tasks<Q> {
 }
 
 impl<Q: Default> Tasks<Q> {
-    /// None.
-    pub(super) fn new() -> Tasks<Q> {
-        let (roster, by_slot) = (Roster::default(), Vec::new());
-        Tasks { roster, by_slot, forget_at: (Instant::ZERO, TASKS_MAX) }
-    }
-
     /// The number of the task that a request is of, which is known from then on.
+    #[inline]
     pub(super) fn enter(&mut self, id: RequestId, table: &Table) -> u32 {
         let request = &table[id];
         let key = request.task();
@@ -161,6 +158,7 @@ impl<Q: Default> Tasks<Q> {
     }
 
     /// The number of the task of a request that has come by [`Tasks::enter`].
+    #[inline]
     pub(super) fn of(&self, id: RequestId) -> u32 {
         self.by_slot[id.slot as usize]
     }

@@ -97,7 +97,7 @@ pub(super) struct Kind {
 }
 
 /// The learned model of one device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Model {
     /// In 1/256 ns, slopes per KiB.
     coefficients: [[i64; 3]; 2],
@@ -127,26 +127,9 @@ pub(super) struct Model {
 impl Model {
     /// Nothing learned: the data sheet.
     pub(super) fn new() -> Model {
-        let base = |ns: i64| ns << FRACTION;
-        Model {
-            coefficients: [
-                [base(104_000), base(109_000), base(2_094)],
-                [base(25_000), base(36_000), base(2_393)],
-            ],
-            seen: [[0; 2]; 2],
-            products: [[0; 6]; 6],
-            times: [0; 6],
-            intervals: 0,
-            unswept: 0,
-            parts: [0; 6],
-            counts: [[0; 3]; 2],
-            busy: 0,
-            completions: 0,
-            is_spoilt: false,
-            head: None,
-            has_head: false,
-            is_headless: false,
-        }
+        let ns = |costs: [i64; 3]| costs.map(|cost| cost << FRACTION);
+        let coefficients = [ns([104_000, 109_000, 2_094]), ns([25_000, 36_000, 2_393])];
+        Model { coefficients, ..Model::default() }
     }
 
     /// What is known of the device. That it has a head is found out all the same: virtual disks

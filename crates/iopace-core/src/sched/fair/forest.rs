@@ -32,7 +32,7 @@ struct Group {
 }
 
 /// All groups and tasks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Forest {
     entities: Vec<Entity>,
     free: Vec<Index>,
@@ -43,7 +43,7 @@ pub(super) struct Forest {
 impl Forest {
     /// The root alone.
     pub(super) fn new() -> Forest {
-        let mut forest = Forest { entities: Vec::new(), free: Vec::new(), groups: Vec::new() };
+        let mut forest = Forest::default();
         forest.insert(Kind::Group(GroupId::ROOT), GroupId::ROOT);
         forest.group(GroupId::ROOT).is_told = true;
         forest

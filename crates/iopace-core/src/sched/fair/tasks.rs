@@ -19,7 +19,7 @@ const FORGET_STEPS: usize = 64;
 type Key = (GroupId, TaskId);
 
 /// One task in one group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Task {
     /// Its leaf in the hierarchy.
     pub(super) node: Index,

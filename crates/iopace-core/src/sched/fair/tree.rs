@@ -34,7 +34,7 @@ pub(super) fn is_after(a: u64, b: u64) -> bool {
 }
 
 /// A member by one of its times, and, of equal times, by its index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Key {
     time: u64,
     index: Index,
@@ -120,11 +120,12 @@ impl Entity {
         matches!(self.standing, Standing::Waiting | Standing::Eligible)
     }
 
-    /// What its tree has it by.
+    /// Where its tree has it, and by what.
     #[inline]
-    fn key(&self, index: Index) -> Key {
+    fn seat(&self, index: Index) -> (Standing, Key) {
         let is_eligible = self.standing == Standing::Eligible;
-        Key { time: if is_eligible { self.finish } else { self.start }, index }
+        let time = if is_eligible { self.finish } else { self.start };
+        (self.standing, Key { time, index })
     }
 
     /// Its present weight.
@@ -163,30 +164,32 @@ impl Tree {
     pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) {
         let entity = &mut entities[index as usize];
         debug_assert!(!entity.is_active(), "entered twice");
+        let seat = entity.seat(index);
         self.join(entity);
-        self.lift(entity, index);
         entity.finish = later(entity.start, slot, u64::from(entity.weight));
-        self.settle(entity, index, true);
+        self.settle(entity, seat, true);
     }
 
     /// The entity has no work any more. It stays a member until V has reached its S.
     pub(super) fn leave(&mut self, entities: &mut [Entity], index: Index) {
         let entity = &mut entities[index as usize];
-        self.lift(entity, index);
-        self.settle(entity, index, false);
+        self.settle(entity, entity.seat(index), false);
     }
 
     /// The entity is no member any more, whatever it had.
     pub(super) fn forget(&mut self, entity: &mut Entity, index: Index) {
-        if entity.standing != Standing::Out {
-            self.lift(entity, index);
+        let (standing, key) = entity.seat(index);
+        if let Some(members) = self.members.get_mut(standing as usize) {
+            members.take(key);
             self.weight -= u64::from(entity.weight);
+            entity.standing = Standing::Out;
         }
     }
 
     /// The entity has had service, or less of it than was thought. It competes with the finish of
     /// its slot, and begins a new slot after that. `leaves`: it has no more work, as in
     /// [`Tree::leave`].
+    #[inline]
     pub(super) fn serve(
         &mut self,
         entities: &mut [Entity],
@@ -195,6 +198,7 @@ impl Tree {
         leaves: bool,
     ) {
         let entity = &mut entities[index as usize];
+        let (seat, has_work) = (entity.seat(index), entity.is_active() && !leaves);
         if entity.standing == Standing::Out {
             if cost <= 0 {
                 return;
@@ -202,8 +206,6 @@ impl Tree {
             // It had work until a moment ago; a late charge must not get lost.
             self.join(entity);
         }
-        let has_work = entity.is_active() && !leaves;
-        self.lift(entity, index);
         let is_far = |ahead| is_after(entity.start, later(self.vtime, ahead, self.weight));
         if !ahead.is_some_and(is_far) {
             advance(&mut entity.start, &mut entity.rest, cost, u64::from(entity.weight));
@@ -212,20 +214,18 @@ impl Tree {
         if !is_after(entity.finish, entity.start) {
             entity.finish = later(entity.start, slot, u64::from(entity.weight));
         }
-        self.settle(entity, index, has_work);
+        self.settle(entity, seat, has_work);
         self.drop_idle(entities);
     }
 
     /// Gives the entity another weight at once. What it is ahead of or behind V, in service, stays
     /// the same (as EEVDF's reweight): neither a burst nor a debt comes of any number of changes.
     pub(super) fn reweigh(&mut self, entity: &mut Entity, index: Index, weight: u32) {
-        let (old, is_active) = (entity.weight, entity.is_active());
+        let (old, seat) = (entity.weight, entity.seat(index));
+        entity.weight = weight;
         if entity.standing == Standing::Out {
-            entity.weight = weight;
             return;
         }
-        self.lift(entity, index);
-        entity.weight = weight;
         self.weight = self.weight + u64::from(weight) - u64::from(old);
         let vtime = self.vtime;
         let scale = |time: u64| {
@@ -235,7 +235,7 @@ impl Tree {
         };
         entity.start = scale(entity.start);
         entity.finish = scale(entity.finish);
-        self.settle(entity, index, is_active);
+        self.settle(entity, seat, entity.is_active());
     }
 
     /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
@@ -253,26 +253,25 @@ impl Tree {
     }
 
     /// Those that V has come up to are eligible.
+    #[inline]
     fn admit(&mut self, entities: &mut [Entity]) {
-        while let Some(index) = self.pop_reached(Standing::Waiting) {
-            self.settle(&mut entities[index as usize], index, true);
+        while let Some(key) = self.reached(Standing::Waiting) {
+            self.settle(&mut entities[key.index as usize], (Standing::Waiting, key), true);
         }
     }
 
     /// Forgets the idle ones that V has reached.
+    #[inline]
     fn drop_idle(&mut self, entities: &mut [Entity]) {
-        while let Some(index) = self.pop_reached(Standing::Idle) {
-            self.settle(&mut entities[index as usize], index, false);
+        while let Some(key) = self.reached(Standing::Idle) {
+            self.settle(&mut entities[key.index as usize], (Standing::Idle, key), false);
         }
     }
 
-    /// Takes out the first of those that V has come up to.
+    /// The first of those that V has come up to.
     #[inline]
-    fn pop_reached(&mut self, standing: Standing) -> Option<Index> {
-        let members = &mut self.members[standing as usize];
-        let first = members.first().filter(|first| !is_after(first.time, self.vtime))?;
-        members.pop_first();
-        Some(first.index)
+    fn reached(&self, standing: Standing) -> Option<Key> {
+        self.first(standing).filter(|first| !is_after(first.time, self.vtime))
     }
 
     /// Whether the entity would be served next if it had work now.
@@ -299,32 +298,31 @@ impl Tree {
         }
     }
 
-    /// Takes a member out, to be put where it belongs when its times have changed.
+    /// Puts a member that had that seat where its times and its work say: out, if V has reached it
+    /// and it has no work.
     #[inline]
-    fn lift(&mut self, entity: &mut Entity, index: Index) {
-        if let Some(members) = self.members.get_mut(entity.standing as usize) {
-            let key = entity.key(index);
-            if members.first() == Some(key) {
-                members.pop_first();
-            } else if let Some(place) = members.find(key, 0) {
-                members.remove(place);
-            }
-            entity.standing = Standing::Out;
-        }
-    }
-
-    /// Puts a member where its times and its work say: out, if V has reached it and it has none.
-    #[inline]
-    fn settle(&mut self, entity: &mut Entity, index: Index, has_work: bool) {
+    fn settle(&mut self, entity: &mut Entity, old: (Standing, Key), has_work: bool) {
         entity.standing = match (has_work, is_after(entity.start, self.vtime)) {
             (true, true) => Standing::Waiting,
             (true, false) => Standing::Eligible,
             (false, true) => Standing::Idle,
             (false, false) => Standing::Out,
         };
-        match self.members.get_mut(entity.standing as usize) {
-            Some(members) => members.insert(entity.key(index)),
-            None => self.weight -= u64::from(entity.weight),
+        let new = entity.seat(old.1.index);
+        let members = self.members.get_mut(old.0 as usize).filter(|_| old.0 == new.0);
+        if !members.is_some_and(|members| members.replace_only(new.1)) {
+            self.reseat(old, new);
+            self.weight -= if new.0 == Standing::Out { u64::from(entity.weight) } else { 0 };
+        }
+    }
+
+    /// Moves a member, which may come or go.
+    fn reseat(&mut self, (old, old_key): (Standing, Key), (new, key): (Standing, Key)) {
+        if let Some(members) = self.members.get_mut(old as usize) {
+            members.take(old_key);
+        }
+        if let Some(members) = self.members.get_mut(new as usize) {
+            members.insert(key);
         }
     }
 }
@@ -335,9 +333,18 @@ fn later(time: u64, length: u64, weight: u64) -> u64 {
 }
 
 /// Moves `time` by `cost` nanoseconds of service at `weight`, with the rest of the last division.
+#[inline]
 fn advance(time: &mut u64, rest: &mut i64, cost: i64, weight: u64) {
-    let weight = weight.max(1).cast_signed();
+    let weight = weight.max(1);
     let amount = (cost << SHIFT) + *rest;
-    *time = time.wrapping_add_signed(amount.div_euclid(weight));
-    *rest = amount.rem_euclid(weight);
+    let (whole, part) = match u64::try_from(amount) {
+        Ok(amount) => (amount / weight, amount % weight),
+        Err(_) => {
+            let weight = weight.cast_signed();
+            let (whole, part) = (amount.div_euclid(weight), amount.rem_euclid(weight));
+            (whole.cast_unsigned(), part.cast_unsigned())
+        }
+    };
+    *time = time.wrapping_add(whole);
+    *rest = part.cast_signed();
 }

@@ -6,61 +6,44 @@ use crate::units::Bytes;
 
 /// Bounds and defaults.
 pub(super) static PARAMS: [ParamSpec; 6] = [
-    ParamSpec {
-        name: "wait_ms",
-        unit: "ms",
-        min: 1,
-        default: 10,
-        max: 30,
-        doc: "longest anticipation; about one seek with its rotation, so waiting costs at most \
+    ParamSpec::new(
+        "wait_ms",
+        "ms",
+        [1, 10, 30],
+        "longest anticipation; about one seek with its rotation, so waiting costs at most \
               what it may save",
-    },
-    ParamSpec {
-        name: "quantum_ms",
-        unit: "ms",
-        min: 1,
-        default: 100,
-        max: 500,
-        doc: "slice in time, counted from its first completion; ten seeks long, so switching \
+    ),
+    ParamSpec::new(
+        "quantum_ms",
+        "ms",
+        [1, 100, 500],
+        "slice in time, counted from its first completion; ten seeks long, so switching \
               costs about a tenth",
-    },
-    ParamSpec {
-        name: "quantum_kb",
-        unit: "KiB",
-        min: 16,
-        default: 8192,
-        max: 65536,
-        doc: "slice in bytes; what an 80 MB/s disk moves in 100 ms",
-    },
-    ParamSpec {
-        name: "queue_depth",
-        unit: "requests",
-        min: 0,
-        default: 0,
-        max: 50,
-        doc: "requests at the disk at once; one gives this scheduler all the say; 0 is one, and on \
+    ),
+    ParamSpec::new(
+        "quantum_kb",
+        "KiB",
+        [16, 8192, 65536],
+        "slice in bytes; what an 80 MB/s disk moves in 100 ms",
+    ),
+    ParamSpec::new(
+        "queue_depth",
+        "requests",
+        [0, 0, 50],
+        "requests at the disk at once; one gives this scheduler all the say; 0 is one, and on \
               a disk that is known to have no head as many as stage window lets",
-    },
-    ParamSpec {
-        name: "bypass",
-        unit: "0/1",
-        min: 0,
-        default: 0,
-        max: 1,
-        doc: "pass new requests through in order of arrival and hold nothing back",
-    },
-    ParamSpec {
-        name: "w_anticipate",
-        unit: "0/1",
-        min: 0,
-        default: 1,
-        max: 1,
-        doc: "anticipate after writes too",
-    },
+    ),
+    ParamSpec::new(
+        "bypass",
+        "0/1",
+        [0, 0, 1],
+        "pass new requests through in order of arrival and hold nothing back",
+    ),
+    ParamSpec::new("w_anticipate", "0/1", [0, 1, 1], "anticipate after writes too"),
 ];
 
 /// The parameters in force, in the core's units.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Config {
     pub(super) wait: Nanos,
     pub(super) quantum: Nanos,
