@@ -21,13 +21,25 @@ log=$(mktemp "${TMPDIR:-/tmp}/iopace-stress-XXXXXX")
 # As in another terminal: a session of its own, which the kernel gives a share of its own.
 setsid stress-ng --quiet --cpu 4 &
 load=$!
-trap 'kill "$load" 2>/dev/null; wait "$load" 2>/dev/null' EXIT
+tests=
+# Both end what they have started; the tests their daemons and mounts as well.
+trap 'kill "$load" $tests 2>/dev/null; wait' EXIT
 trap 'echo; echo "interrupted"; exit 130' INT TERM
+
+# In the background: a signal is heard at once, not when all tests are over.
+tried() {
+  "$@" >>"$log" 2>&1 &
+  tests=$!
+  wait "$tests"
+  status=$?
+  tests=
+  return $status
+}
 
 for run in $(seq 1 "$runs"); do
   begin=$SECONDS
-  cargo nextest run --locked "${words[@]}" >"$log" 2>&1 && scripts/clients.sh >>"$log" 2>&1
-  status=$?
+  : >"$log"
+  tried cargo nextest run --locked "${words[@]}" && tried scripts/clients.sh
   results=$(grep -hE '^ *Summary |^[0-9]+ passed, [0-9]+ failed' "$log" | tr '\n' ';')
   echo "run $run of $runs: $((SECONDS - begin)) s: $results"
   if [ $status != 0 ]; then
