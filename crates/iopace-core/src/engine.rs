@@ -121,6 +121,8 @@ pub struct Engine {
     /// Flushes that have a slot, in arrival order.
     barriers: VecDeque<RequestId>,
     base: &'static Algorithm,
+    /// As [`Config::tells_cleaned`].
+    tells_cleaned: bool,
     inserted: bool,
     /// Counts the schedulers: a completion is reported only to the one that popped it.
     epoch: u64,
@@ -166,6 +168,7 @@ impl Engine {
             window_max: config.window_depth,
             barriers: VecDeque::new(),
             base: config.base,
+            tells_cleaned: config.tells_cleaned,
             inserted: false,
             epoch: 0,
             held_since: None,

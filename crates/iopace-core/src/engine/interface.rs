@@ -64,6 +64,7 @@ pub enum Output {
     /// A portion of a buffered write may go into memory now; say [`Input::Wrote`] when it is there.
     Resume(Resume),
     /// These pages were dirty and are not any more: they are written back, or lost if that failed.
+    /// Said if [`Config::tells_cleaned`].
     Cleaned(Extent),
     /// Something an operator should know.
     Event(Box<Event>),
@@ -220,6 +221,9 @@ pub struct Config {
     pub write_back_len: Bytes,
     /// Size of the device: no write-back goes beyond it.
     pub capacity: Bytes,
+    /// Whether whoever keeps the pages is told of those that are clean again ([`Output::Cleaned`]).
+    /// The page cache of a kernel knows by itself.
+    pub tells_cleaned: bool,
     /// Whether the disk has a head, where that is known: schedulers make use of it.
     pub rotational: Option<bool>,
     /// Whether time is accounted for by reason, task and stage. Without it every wait counts under
@@ -242,6 +246,7 @@ impl Default for Config {
             memory: Thresholds { background: Bytes(u64::MAX), limit: Bytes(u64::MAX) },
             write_back_len: WRITE_BACK_LEN,
             capacity: Bytes(u64::MAX),
+            tells_cleaned: true,
             rotational: None,
             accounting: true,
         }

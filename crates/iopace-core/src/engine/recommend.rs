@@ -86,6 +86,7 @@ impl Engine {
             memory: self.memory.frames.budget().device,
             write_back_len: self.memory.write_back_len,
             capacity: self.memory.capacity,
+            tells_cleaned: false,
             rotational: self.sched.rotational,
             accounting: false,
         });

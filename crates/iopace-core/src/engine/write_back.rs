@@ -243,6 +243,9 @@ impl Engine {
 
     /// Says which pages of an extent are clean now.
     fn tell_cleaned(&mut self, extent: Extent, cleaned: Bytes) {
+        if !self.tells_cleaned {
+            return;
+        }
         if cleaned == extent.len() {
             return self.outputs.push_back(Output::Cleaned(extent));
         }

@@ -99,6 +99,7 @@ impl Core {
         let alarm = Alarm::new(timers);
         alarm.register(device);
         let thresholds = engine.memory;
+        let engine = Config { tells_cleaned: false, ..engine }; // the kernel's cache knows
         let inner = Inner {
             engine: Engine::new(engine),
             jobs: Slab::new(),
@@ -300,7 +301,7 @@ impl Core {
         debug_assert!(is_first, "one wants to know");
     }
 
-    /// Whether no request of a group that was removed is left.
+    /// As the engine's.
     pub(crate) fn is_group_forgotten(&self, id: GroupId) -> bool {
         self.lock().engine.is_group_forgotten(id)
     }
@@ -361,8 +362,7 @@ impl Core {
                     let portion = inner.portion(id, tag, extent, last);
                     drained.portions.push(portion);
                 }
-                // The kernel's page cache knows by itself.
-                Output::Cleaned(_) => {}
+                Output::Cleaned(_) => {} // not asked for
                 Output::Event(event) => inner.events.add(*event),
                 Output::Wait(at, _) => break at,
             }

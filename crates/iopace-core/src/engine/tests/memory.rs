@@ -67,6 +67,23 @@ fn the_hard_limit_holds_and_writes_go_on_in_order_of_arrival() {
     assert!(matches!(all[0], Output::Cleaned(extent) if extent.len() == Bytes(4 * 4096)));
 }
 
+#[test]
+fn who_knows_by_itself_is_not_told_what_is_clean() {
+    let memory = Thresholds { background: Bytes(0), limit: Bytes(64 * 4096) };
+    for tells_cleaned in [true, false] {
+        let mut engine = Engine::new(Config { memory, tells_cleaned, ..Config::default() });
+        let mut all = write(&mut engine, 1, 1, 0, 4 * 4096);
+        let id = starts(&all)[0].id;
+        // One page is written again meanwhile: of the others it is told page by page.
+        all.extend(write(&mut engine, 2, 1, 4096, 4096));
+        engine.handle(Instant(3), Input::Done { id, outcome: Outcome::Ok });
+        all.extend(outputs(&mut engine, 3));
+        let is_told = all.iter().any(|output| matches!(output, Output::Cleaned(_)));
+        assert_eq!(is_told, tells_cleaned, "{all:?}");
+        assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes(4096));
+    }
+}
+
 /// A portion waits for room, and then there is less memory than it has bytes.
 #[test]
 fn what_has_passed_goes_in_in_pieces_if_memory_shrinks() {
