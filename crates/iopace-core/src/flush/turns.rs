@@ -53,6 +53,10 @@ enum Line {
     Used,
 }
 
+/// The number of a group's oldest dirty page, since when it is dirty, and whether any page of the
+/// group is due.
+pub(super) type Oldest = (u64, Instant, bool);
+
 /// Where a group stands in the sets of [`Turns`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
@@ -71,8 +75,9 @@ impl Place {
         self.waiting.filter(|waiting| waiting.is_due).map(|waiting| (waiting.line, id))
     }
 
-    fn in_young(&self, id: GroupId) -> Option<(u64, GroupId)> {
-        self.waiting.filter(|waiting| !waiting.is_due).map(|waiting| (waiting.number, id))
+    fn in_young(&self, id: GroupId) -> Option<(u64, Instant, GroupId)> {
+        let waiting = self.waiting.filter(|waiting| !waiting.is_due)?;
+        Some((waiting.number, waiting.since, id))
     }
 
     fn in_fronts(&self, id: GroupId) -> Option<(u64, GroupId)> {
@@ -95,8 +100,9 @@ fn move_key<K: Ord>(set: &mut BTreeSet<K>, from: Option<K>, to: Option<K>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waiting {
     line: Line,
-    /// Its oldest page.
+    /// Its oldest page, and since when that is dirty.
     number: u64,
+    since: Instant,
     is_due: bool,
 }
 
@@ -154,7 +160,7 @@ impl Group {
     }
 
     /// Where it belongs. `oldest` as in [`Turns::file`].
-    fn place(&self, oldest: Option<(u64, bool)>) -> Place {
+    fn place(&self, oldest: Option<Oldest>) -> Place {
         let line = match self.runs.len() {
             _ if !self.is_served => Line::New,
             count if count < self.allowance() => Line::Open,
@@ -163,10 +169,9 @@ impl Group {
         let is_full = self.runs.len() >= GROUP_IN_LINE_RUNS as usize
             || bytes(self.writing) >= GROUP_IN_LINE_MAX;
         let waiting = oldest.filter(|_| !is_full && !self.is_held);
-        Place {
-            waiting: waiting.map(|(number, is_due)| Waiting { line, number, is_due }),
-            front: self.runs.first().copied().filter(|_| self.allowance() > 1),
-        }
+        let waiting =
+            waiting.map(|(number, since, is_due)| Waiting { line, number, since, is_due });
+        Place { waiting, front: self.runs.first().copied().filter(|_| self.allowance() > 1) }
     }
 }
 
@@ -184,7 +189,7 @@ pub(super) struct Turns {
     /// Those that something is due of by itself.
     due: BTreeSet<(Line, GroupId)>,
     /// The others of `any`, by their oldest page.
-    young: BTreeSet<(u64, GroupId)>,
+    young: BTreeSet<(u64, Instant, GroupId)>,
     /// Groups with runs in line and an allowance to lose, by the oldest of these.
     fronts: BTreeSet<(u64, GroupId)>,
     /// Number of each run in line, by its first page.
@@ -214,9 +219,8 @@ impl Turns {
         }
     }
 
-    /// Puts a group where it belongs now. `oldest` is the number of its oldest dirty page and
-    /// whether any of its pages is due; `None` if it has no dirty page.
-    pub(super) fn file(&mut self, id: GroupId, oldest: Option<(u64, bool)>) {
+    /// Puts a group where it belongs now. `oldest` is `None` if it has no dirty page.
+    pub(super) fn file(&mut self, id: GroupId, oldest: Option<Oldest>) {
         let group = self.groups.entry(id).or_default();
         if oldest.is_none() && group.runs.is_empty() {
             group.is_served = false;
@@ -232,9 +236,10 @@ impl Turns {
         move_key(&mut self.fronts, old.in_fronts(id), new.in_fronts(id));
     }
 
-    /// The group with the oldest page among those that nothing is due of.
-    pub(super) fn oldest_young(&self) -> Option<GroupId> {
-        self.young.first().map(|&(_, id)| id)
+    /// The group with the oldest page among those that nothing is due of, and since when that page
+    /// is dirty.
+    pub(super) fn oldest_young(&self) -> Option<(GroupId, Instant)> {
+        self.young.first().map(|&(_, since, id)| (id, since))
     }
 
     /// A group that was passed and still had an allowance, which it has lost now.

@@ -5,7 +5,7 @@
 //! page.
 
 use super::pages::{self, Stamp, State};
-use super::turns::{Group, Position};
+use super::turns::{Group, Oldest, Position};
 use super::{DIRTY_EXPIRE, ExtentMark, Flusher, Mark, PAGE, Run, SMALL_SYNC_MAX};
 use crate::request::{Extent, GroupId};
 use crate::time::Instant;
@@ -74,8 +74,7 @@ impl Flusher {
     /// When something becomes due by its age next, of groups that may give candidates and have
     /// nothing due yet.
     pub fn next_due(&self) -> Instant {
-        let oldest = self.turns.oldest_young().and_then(|group| self.pages.oldest_of(group));
-        oldest.map_or(Instant::NEVER, |(_, stamp)| stamp.since + DIRTY_EXPIRE)
+        self.turns.oldest_young().map_or(Instant::NEVER, |(_, since)| since + DIRTY_EXPIRE)
     }
 
     /// The run to write back next, of `run_max` at most (a page at least), if something is due:
@@ -91,8 +90,8 @@ impl Flusher {
     ) -> Option<Run> {
         self.clock = self.clock.max(now);
         // Those of whom something has become due since.
-        while let Some(group) = self.turns.oldest_young()
-            && self.oldest_of(group).is_some_and(|(_, is_due)| is_due)
+        while let Some((group, _)) = self.turns.oldest_young()
+            && self.oldest_of(group).is_some_and(|(.., is_due)| is_due)
         {
             self.file(group);
         }
@@ -165,13 +164,12 @@ impl Flusher {
         stamp.is_asked || stamp.number < self.sync_until || stamp.since + DIRTY_EXPIRE <= self.clock
     }
 
-    /// The number of a group's oldest dirty page, and whether any of its pages is due.
-    fn oldest_of(&self, group: GroupId) -> Option<(u64, bool)> {
+    fn oldest_of(&self, group: GroupId) -> Option<Oldest> {
         let (_, stamp) = self.pages.oldest_of(group)?;
         let is_due = self.is_due(&stamp)
             || self.turns.get(group).is_some_and(Group::is_over)
             || self.pages.asked_of(group).is_some();
-        Some((stamp.number, is_due))
+        Some((stamp.number, stamp.since, is_due))
     }
 
     /// Puts a group where it belongs after a change.
