@@ -17,11 +17,13 @@ impl Engine {
             return self.refuse(tag, task, op, extent);
         }
         let followed = self.follow(&submit);
+        let mut has_failed = false;
         match submit.op {
             Op::Flush => {
                 self.is_changed = true;
-                if self.sync(submit) {
-                    return;
+                match self.sync(submit) {
+                    Some(failed) => has_failed = failed,
+                    None => return,
                 }
             }
             Op::Trim | Op::WriteZeroes => {
@@ -30,7 +32,7 @@ impl Engine {
             }
             Op::Read | Op::Write | Op::Cache => {}
         }
-        self.enter(submit, |entry| entry.followed = followed);
+        self.enter(submit, |entry| (entry.followed, entry.written.1) = (followed, has_failed));
     }
 
     /// Moves on whatever may go on now.

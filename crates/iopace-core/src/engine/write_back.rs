@@ -52,19 +52,19 @@ impl Syncs {
         !self.whole.is_empty() || self.parts.iter().any(|part| !part.mark.is_small())
     }
 
-    /// A flush comes: it covers all that is dirty now, in its extent if it has one. False if
-    /// nothing is.
-    fn begin(&mut self, since: Instant, submit: Submit, flusher: &mut Flusher) -> bool {
+    /// A flush comes: it covers all that is dirty now, in its extent if it has one. It waits, or
+    /// nothing is dirty: then whether write-back has failed that no flush has told yet.
+    fn begin(&mut self, since: Instant, submit: Submit, flusher: &mut Flusher) -> Option<bool> {
         if submit.extent.is_empty() {
             let mark = flusher.sync();
             let waits = !self.whole.is_empty() || !flusher.is_synced(mark);
             self.whole.extend(waits.then_some(Syncing { mark, submit, since }));
-            return waits;
+            return (!waits).then(|| flusher.take_failure());
         }
         let mut mark = flusher.sync_extent(submit.extent);
         let waits = !flusher.is_extent_synced(&mut mark);
         self.parts.extend(waits.then_some(Syncing { mark, submit, since }));
-        waits
+        (!waits).then_some(false)
     }
 
     /// Those whose write-back is done: how long each has waited for it, and whether it failed.
@@ -89,15 +89,15 @@ impl Syncs {
 
 impl Engine {
     /// A flush comes: it covers all that is dirty now, in its extent if it has one, so that has to
-    /// be written back first. False if nothing is.
-    pub(super) fn sync(&mut self, submit: Submit) -> bool {
+    /// be written back first. If nothing is: whether write-back before it failed, untold.
+    pub(super) fn sync(&mut self, submit: Submit) -> Option<bool> {
         let Memory { syncs, flusher, .. } = &mut self.memory;
-        let waits = syncs.begin(self.now, submit, flusher);
-        if waits {
+        let has_failed = syncs.begin(self.now, submit, flusher);
+        if has_failed.is_none() {
             self.groups.hold(submit.group);
             self.memory.ask();
         }
-        waits
+        has_failed
     }
 
     /// Flushes whose write-back is done stand in line for the disk.
@@ -259,7 +259,7 @@ impl Engine {
         let mut offset = extent.offset().get();
         while offset < end {
             let page = piece(offset, PAGE.min(end - offset));
-            if self.memory.flusher.fresh(page) > Bytes::ZERO {
+            if self.memory.flusher.is_clean(page) {
                 self.outputs.push_back(Output::Cleaned(page));
             }
             offset += PAGE;

@@ -97,9 +97,11 @@ impl Pages {
         &self,
         range: PageRange,
     ) -> impl Iterator<Item = (PageRange, State)> + '_ {
-        let mut rest = range;
-        let parts = std::iter::from_fn(move || self.next_part(&mut rest));
-        parts.filter_map(|(part, state)| Some((part, state?)))
+        let before = self.intervals.range(..=range.start).next_back();
+        let first =
+            before.filter(|(_, one)| one.end > range.start).map_or(range.start, |(&at, _)| at);
+        let within = self.intervals.range(first..range.end.max(first));
+        within.map(move |(&at, one)| (at.max(range.start)..one.end.min(range.end), one.state))
     }
 
     /// The next part of `range`, which is taken off it: pages in one state, or clean ones without.

@@ -27,8 +27,12 @@ impl Flusher {
         let (mut groups, mut rest) = (BTreeSet::new(), range.clone());
         let pending =
             self.pages.unclean(range.clone()).filter(|(_, state)| state.pending().is_some());
-        let count = pending.map(|(part, _)| part.end - part.start).sum::<u64>();
-        let is_small = count <= SMALL_SYNC_MAX.get() / PAGE;
+        let most = SMALL_SYNC_MAX.get() / PAGE;
+        // Counted only as far as it decides.
+        let count = pending
+            .map(|(part, _)| part.end - part.start)
+            .try_fold(0, |count, pages| Some(count + pages).filter(|count| *count <= most));
+        let is_small = count.is_some();
         while let Some((part, state)) = self.pages.next_part(&mut rest) {
             let Some((state, stamp)) = state.and_then(|state| Some((state, state.pending()?)))
             else {

@@ -5,6 +5,8 @@ use crate::group::Settings;
 use crate::pace::Budget;
 use core::num::NonZeroU64;
 
+mod lost;
+
 /// An engine with so many bytes of background and limit.
 fn with_memory(background: u64, limit: u64) -> Engine {
     let memory = Thresholds { background: Bytes(background), limit: Bytes(limit) };
@@ -208,22 +210,6 @@ fn a_flush_waits_for_the_write_back_of_what_is_dirty() {
     let all = outputs(&mut engine, 12);
     let [Output::Finish(finish)] = &all[..] else { panic!("{all:?}") };
     assert_eq!((finish.outcome, finish.times.total().0), (Outcome::Ok, 10));
-}
-
-#[test]
-fn a_flush_after_a_lost_write_back_fails() {
-    let mut engine = with_memory(0, 1 << 20);
-    let all = write(&mut engine, 1, 1, 0, 4096);
-    let Some(Output::Start(start)) = all.last() else { panic!("{all:?}") };
-    engine.handle(Instant(2), Input::Submit(submit(7, Op::Flush, 0)));
-    outputs(&mut engine, 2);
-    let failed = Outcome::Failed(DiskError::Io);
-    engine.handle(Instant(3), Input::Done { id: start.id, outcome: failed });
-    let all = outputs(&mut engine, 3);
-    let Some(Output::Start(start)) = all.last() else { panic!("{all:?}") };
-    engine.handle(Instant(4), Input::Done { id: start.id, outcome: Outcome::Ok });
-    let all = outputs(&mut engine, 4);
-    assert!(matches!(&all[..], [Output::Finish(Finish { outcome, .. })] if *outcome == failed));
 }
 
 #[test]
