@@ -185,13 +185,17 @@ fn a_stranger_stops_only_himself() {
 
 /// A shell of that user which begins when its input ends. It is to be started while the file system
 /// answers: a child has the descriptors of this process, which the daemon is a part of, and closes
-/// them before it becomes another program.
+/// them before it becomes another program. That it has is known when it says something: it counts
+/// as started as soon as the first of them is closed.
 fn shell(uid: u32, script: &str, path: &Path, each: &str) -> Programs {
-    let script = format!("read go; {script}");
+    let script = format!("echo; exec >/dev/null; read go; {script}");
     let words = ["-c".as_ref(), script.as_ref(), "sh".as_ref(), path.as_os_str(), each.as_ref()];
     let mut command = Command::new("sh");
-    command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::piped());
-    Programs(vec![command.uid(uid).gid(uid).spawn().expect("it starts")])
+    command.args(words).stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::piped());
+    let mut shell = Programs(vec![command.uid(uid).gid(uid).spawn().expect("it starts")]);
+    let said = shell.0[0].stdout.take().expect("piped");
+    assert!(BufReader::new(said).lines().next().is_some(), "the shell of user {uid} says nothing");
+    shell
 }
 
 /// Programs that use a file of a file system that has stopped, `$1`, and in what way.
