@@ -9,7 +9,7 @@ mod support;
 use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
 use iopace_core::request::{Extent, GroupId, Op, RequestId, Submit, Tag, TaskId};
-use iopace_core::sched::{Algorithm, REGISTRY, Scheduler};
+use iopace_core::sched::{Algorithm, Profile, REGISTRY, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
@@ -72,6 +72,7 @@ static ALONE: Algorithm = Algorithm {
     summary: "panics when it is told of a group",
     params: &[],
     counters: &[],
+    profile: Profile::PLAIN,
     build: |params| Box::new(Alone((REGISTRY[0].build)(params))),
 };
 

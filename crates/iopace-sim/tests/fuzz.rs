@@ -3,7 +3,7 @@
 //! `IOPACE_FUZZ_RUNS=2000` tries so many scenarios.
 
 use iopace_core::request::RequestId;
-use iopace_core::sched::{Algorithm, Scheduler};
+use iopace_core::sched::{Algorithm, Profile, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::verdict::Pop;
@@ -60,6 +60,8 @@ static UNFAIR: Algorithm = Algorithm {
     summary: "the latest first",
     params: &[],
     counters: &[],
+    // It promises what it does not keep, or nobody would look.
+    profile: Profile { stream_wait: Some(|_, load| load.service), ..Profile::PLAIN },
     build: |_| Box::new(Unfair::default()),
 };
 
@@ -68,6 +70,7 @@ static FORGETFUL: Algorithm = Algorithm {
     summary: "forgets requests",
     params: &[],
     counters: &[],
+    profile: Profile::PLAIN,
     build: |_| Box::new(Forgetful::default()),
 };
 
@@ -117,6 +120,7 @@ fn panics_are_faults() {
         summary: "cannot be made",
         params: &[],
         counters: &[],
+        profile: Profile::PLAIN,
         build: |_| panic!("a canary"),
     };
     let text = "why = \"?\"\nduration = \"1s\"\n[disk]\npreset = \"null\"\n";

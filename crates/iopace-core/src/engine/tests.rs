@@ -9,7 +9,7 @@ use super::*;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::pace::Thresholds;
 use crate::request::{DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
-use crate::sched::{self, Changes, Scheduler, fifo};
+use crate::sched::{self, Changes, Profile, Scheduler, fifo};
 use crate::table::Table;
 use crate::trace::Event;
 use crate::units::Bytes;
@@ -111,6 +111,7 @@ macro_rules! rogue_algorithm {
             summary: "misbehaves",
             params: &[],
             counters: &[],
+            profile: Profile::PLAIN,
             build: |_| rogue($fault),
         };
     };
@@ -125,6 +126,7 @@ static UNBUILDABLE: Algorithm = Algorithm {
     summary: "fails to start",
     params: &[],
     counters: &[],
+    profile: Profile::PLAIN,
     build: |_| panic!("cannot start"),
 };
 

@@ -46,7 +46,7 @@
 use super::arrivals::Arrivals;
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
-use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
 use crate::request::{Done, RequestId, TaskId};
 use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
@@ -66,6 +66,19 @@ pub static ALGORITHM: Algorithm = Algorithm {
             doc: "waits that another's nearer or older request ended",
         },
     ],
+    profile: Profile {
+        // The oldest of another goes after batch_ms; expire_ms each for those of one client.
+        closed_loop_wait: Some(|params, load| {
+            let expire = params.millis("expire_ms").times(load.requests / load.clients_count);
+            params.millis("batch_ms") + expire + load.serving(load.requests)
+        }),
+        // One that is past its time goes first, the oldest before.
+        stream_wait: Some(|params, load| {
+            let longest = params.millis("expire_ms") + params.millis("antic_ms");
+            (longest + load.service).times(load.requests)
+        }),
+        ..Profile::PLAIN
+    },
     build: |params| Box::new(Anticipatory::new(params)),
 };
 

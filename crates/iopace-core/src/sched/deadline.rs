@@ -33,7 +33,7 @@
 
 use super::arrivals::Arrivals;
 use super::sorted::Sorted;
-use super::{Algorithm, CounterSpec, ParamSpec, Params, Scheduler};
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
 use crate::request::RequestId;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
@@ -48,6 +48,19 @@ pub static ALGORITHM: Algorithm = Algorithm {
         CounterSpec { name: "batches", doc: "batches begun" },
         CounterSpec { name: "expired", doc: "batches that began at a request past its deadline" },
     ],
+    profile: Profile {
+        // Three rounds of two batches of reads and one of writes; far from write_expire_ms.
+        closed_loop_wait: Some(|_, load| load.serving(3 * 2 * load.requests)),
+        // Past its deadline, after the older ones of its direction: each begins a batch, and the
+        // batches of the other direction come between.
+        stream_wait: Some(|params, load| {
+            let expire = params.millis("read_expire_ms").max(params.millis("write_expire_ms"));
+            let round = params.value("fifo_batch") * (params.value("writes_starved") + 2);
+            expire + load.serving(round * load.requests)
+        }),
+        is_compared: true,
+        ..Profile::PLAIN
+    },
     build: |params| Box::new(Deadline::new(params)),
 };
 

@@ -30,10 +30,10 @@
 //! FreeBSD `bioq_disksort` (subr_disk.c); the order of each queue in gsched_rr.
 
 use super::sorted::Sorted;
-use super::{Algorithm, Scheduler};
+use super::{Algorithm, Profile, Scheduler};
 use crate::request::RequestId;
 use crate::table::Table;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use crate::verdict::Pop;
 
 /// Its line in the registry.
@@ -42,6 +42,14 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "by position, upwards and around (C-LOOK), one queue: the plain disk driver's order",
     params: &[],
     counters: &[],
+    profile: Profile {
+        // It has this bound only because whoever is passed over does not submit again, so that few
+        // are left to pass: the time of 111 requests.
+        closed_loop_wait: Some(|_, _| Nanos::from_secs(1)),
+        // See Limits.
+        stream_wait: None,
+        ..Profile::PLAIN
+    },
     build: |_| Box::new(Elevator::default()),
 };
 

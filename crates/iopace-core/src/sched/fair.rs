@@ -75,7 +75,7 @@
 //! eligible virtual deadline first" (1995), and Linux kernel/sched/fair.c since 6.6 (lag on a new
 //! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
 
-use super::{Algorithm, CounterSpec, Params, Scheduler};
+use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
 use crate::group::Settings;
 use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
@@ -113,6 +113,22 @@ pub static ALGORITHM: Algorithm = Algorithm {
         CounterSpec { name: "reserved", doc: "requests that went first as a guarantee paid" },
         CounterSpec { name: "idle_served", doc: "requests of class idle that went before others" },
     ],
+    profile: Profile {
+        // A go of each client, each with one request past it and one wait; only a task's own
+        // requests count in its go, so the flushes come on top.
+        closed_loop_wait: Some(|params, load| {
+            let go = params.millis("quantum_ms") + params.millis("wait_ms") + load.service;
+            go.times(load.clients_count) + load.serving(load.requests)
+        }),
+        // As rr; a go is counted in device time, with waits.
+        stream_wait: Some(|params, load| {
+            let go = params.millis("quantum_ms") + params.millis("wait_ms") + load.serving(2);
+            let passed_over = params.millis("expire_ms") + Nanos::from_secs(load.requests);
+            passed_over + go.times(load.clients_count + 1)
+        }),
+        divides: true,
+        is_compared: true,
+    },
     build: |params| Box::new(Fair::new(params)),
 };
 

@@ -18,7 +18,7 @@
 //! # Sources
 //! Linux `noop`/`none`; NetBSD `bufq_fcfs`.
 
-use super::{Algorithm, Scheduler};
+use super::{Algorithm, Profile, Scheduler};
 use crate::request::RequestId;
 use crate::table::Table;
 use crate::time::Instant;
@@ -31,6 +31,12 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "arrival order, no parameters: the baseline and the fallback",
     params: &[],
     counters: &[],
+    profile: Profile {
+        // All others, and as many flushes, which go before.
+        closed_loop_wait: Some(|_, load| load.serving(2 * load.requests)),
+        stream_wait: Some(|_, load| load.serving(load.requests)),
+        ..Profile::PLAIN
+    },
     build: |_| Box::new(Fifo::default()),
 };
 

@@ -1,8 +1,8 @@
 //! Stage 3: which request goes to the disk next.
 //!
-//! [`Scheduler`] is the trait, [`REGISTRY`] the list. To add a scheduler: one file here and one
-//! line in the registry; command line, help, docs table, conformance suite and sweeps follow from
-//! it.
+//! [`Scheduler`] is the trait, [`REGISTRY`] the list. To add a scheduler: one file here, one line
+//! in the registry and one page in `docs/policies/`. All others take it from the registry: command
+//! line, help, tables, remedies, and the suites, which hold it to its [`Profile`].
 
 use crate::group::Settings;
 use crate::request::{Done, GroupId, RequestId};
@@ -20,6 +20,7 @@ pub mod fifo;
 pub(crate) mod guard;
 mod ordered;
 pub mod params;
+pub mod profile;
 pub mod registry;
 mod roster;
 pub mod rr;
@@ -27,7 +28,8 @@ pub mod sorted;
 pub mod tasks;
 
 pub use params::{Changes, ParamError, ParamSpec, Params};
-pub use registry::{Algorithm, CounterSpec, REGISTRY, find};
+pub use profile::{Load, Profile};
+pub use registry::{Algorithm, CounterSpec, REGISTRY, divides, dividing, find};
 
 /// An ordering algorithm for the requests of one device.
 ///

@@ -1,6 +1,7 @@
 //! Typed, documented, bounded parameters of a scheduler, changeable while it runs.
 
 use crate::limits::PARAMETERS_MAX;
+use crate::time::Nanos;
 use core::fmt;
 use std::collections::BTreeMap;
 
@@ -55,6 +56,23 @@ impl Params {
     pub fn get(&self, index: usize) -> u64 {
         assert!(index < self.specs.len(), "no parameter {index}");
         self.values[index]
+    }
+
+    /// The value of the parameter of that name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn value(&self, name: &str) -> u64 {
+        let index = self.specs.iter().position(|spec| spec.name == name);
+        self.values[index.unwrap_or_else(|| panic!("no parameter '{name}'"))]
+    }
+
+    /// The time of that name, a parameter in milliseconds.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn millis(&self, name: &str) -> Nanos {
+        Nanos::from_millis(self.value(name))
     }
 
     /// Whether the switch at `index` is on.

@@ -1,6 +1,6 @@
 //! The list of schedulers: one line each.
 
-use super::{ParamSpec, Params, Scheduler, anticipatory, deadline, elevator, fair, fifo, rr};
+use super::{ParamSpec, Params, Profile, Scheduler};
 use core::fmt;
 
 /// What one counter of a scheduler counts.
@@ -22,6 +22,8 @@ pub struct Algorithm {
     pub params: &'static [ParamSpec],
     /// Its counters.
     pub counters: &'static [CounterSpec],
+    /// What it promises.
+    pub profile: Profile,
     /// Makes an empty one with these parameters.
     pub build: fn(&Params) -> Box<dyn Scheduler>,
 }
@@ -41,13 +43,28 @@ impl fmt::Debug for Algorithm {
 
 /// All schedulers, the simplest first.
 pub static REGISTRY: &[&Algorithm] = &[
-    &fifo::ALGORITHM,
-    &elevator::ALGORITHM,
-    &deadline::ALGORITHM,
-    &rr::ALGORITHM,
-    &anticipatory::ALGORITHM,
-    &fair::ALGORITHM,
+    &super::fifo::ALGORITHM,
+    &super::elevator::ALGORITHM,
+    &super::deadline::ALGORITHM,
+    &super::rr::ALGORITHM,
+    &super::anticipatory::ALGORITHM,
+    &super::fair::ALGORITHM,
 ];
+
+/// The scheduler that is named where groups need one that divides the disk's time: the first.
+///
+/// # Panics
+/// If the registry has none.
+pub fn dividing() -> &'static Algorithm {
+    let mut all = REGISTRY.iter().filter(|algorithm| algorithm.profile.divides);
+    all.next().expect("the registry has one that divides")
+}
+
+/// Whether the scheduler of that name divides the disk's time between groups; one that is not known
+/// here does not.
+pub fn divides(name: &str) -> bool {
+    find(name).is_some_and(|algorithm| algorithm.profile.divides)
+}
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

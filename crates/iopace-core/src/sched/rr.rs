@@ -59,7 +59,7 @@
 
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
-use super::{Algorithm, CounterSpec, Params, Scheduler};
+use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
 use crate::request::{Done, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
@@ -81,6 +81,20 @@ pub static ALGORITHM: Algorithm = Algorithm {
         CounterSpec { name: "wait_miss", doc: "waits that ran out" },
         CounterSpec { name: "slices", doc: "slices given" },
     ],
+    profile: Profile {
+        // A slice of each client, each with one request past it and one wait.
+        closed_loop_wait: Some(|params, load| {
+            let slice = params.millis("quantum_ms") + params.millis("wait_ms");
+            (slice + load.service).times(load.clients_count)
+        }),
+        // Beside older ones of its own task: 5 s, and one second for each. Beside other tasks: its
+        // turn, and what is left of the slice that is under way.
+        stream_wait: Some(|params, load| {
+            let slice = params.millis("quantum_ms") + params.millis("wait_ms") + load.serving(2);
+            Nanos::from_secs(5 + load.requests) + slice.times(load.clients_count + 1)
+        }),
+        ..Profile::PLAIN
+    },
     build: |params| Box::new(RoundRobin::new(params)),
 };
 

@@ -3,7 +3,7 @@
 
 use super::{Random, forged};
 use iopace_core::request::{Done, RequestId};
-use iopace_core::sched::{Algorithm, Params, REGISTRY, Scheduler};
+use iopace_core::sched::{Algorithm, ParamSpec, Params, Profile, REGISTRY, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Fault;
@@ -100,26 +100,15 @@ impl Scheduler for Chaos {
 
 /// The registry's schedulers in chaos, made from it.
 pub fn in_chaos() -> Vec<&'static Algorithm> {
-    let wrap = |index: usize| -> fn(&Params) -> Box<dyn Scheduler> {
-        // A function pointer cannot capture: one for each place of the registry.
-        match index {
-            0 => |_| Box::new(Chaos::new(REGISTRY[0])),
-            1 => |_| Box::new(Chaos::new(REGISTRY[1])),
-            2 => |_| Box::new(Chaos::new(REGISTRY[2])),
-            3 => |_| Box::new(Chaos::new(REGISTRY[3])),
-            4 => |_| Box::new(Chaos::new(REGISTRY[4])),
-            5 => |_| Box::new(Chaos::new(REGISTRY[5])),
-            _ => panic!("add a line for the new scheduler"),
-        }
-    };
     let algorithm = |(index, inner): (usize, &&'static Algorithm)| -> &'static Algorithm {
-        Box::leak(Box::new(Algorithm {
-            name: inner.name,
-            summary: "in chaos",
-            params: &[],
-            counters: &[],
-            build: wrap(index),
-        }))
+        // A function pointer captures nothing: a parameter with one legal value tells it the place.
+        let place = ParamSpec::new("place", "of the registry", [index as u64; 3], "which one");
+        let (name, summary, params) = (inner.name, "in chaos", Box::leak(Box::new([place])));
+        let build = |params: &Params| -> Box<dyn Scheduler> {
+            Box::new(Chaos::new(REGISTRY[params.get(0) as usize]))
+        };
+        let (counters, profile) = (&[], Profile::PLAIN);
+        Box::leak(Box::new(Algorithm { name, summary, params, counters, profile, build }))
     };
     REGISTRY.iter().enumerate().map(algorithm).collect()
 }
@@ -181,8 +170,9 @@ pub fn canaries() -> Vec<(&'static Algorithm, Fault)> {
         Box::new(Broken { inner, pops: 0, wrong, last: None })
     }
     let canary = |build, fault| -> (&'static Algorithm, Fault) {
-        let (summary, params, counters) = ("does one thing wrong", &[], &[]);
-        (Box::leak(Box::new(Algorithm { name: "canary", summary, params, counters, build })), fault)
+        let (name, summary, profile) = ("canary", "does one thing wrong", Profile::PLAIN);
+        let canary = Algorithm { name, summary, params: &[], counters: &[], profile, build };
+        (Box::leak(Box::new(canary)), fault)
     };
     vec![
         canary(|_| broken(Wrong::Panics), Fault::Panicked),
@@ -213,5 +203,6 @@ pub static UNFAIR: Algorithm = Algorithm {
     summary: "the latest first",
     params: &[],
     counters: &[],
+    profile: Profile::PLAIN,
     build: |_| Box::new(Unfair::default()),
 };

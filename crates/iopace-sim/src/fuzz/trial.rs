@@ -10,13 +10,14 @@
 //!   minutes ([`crate::run::GIVE_UP`]).
 //!
 //! # Limits
-//! Who may starve by design is not looked at in the last quarter: everybody under the plain
-//! elevator, which never turns back to leave a stream; while there is a group of class RT, those
-//! that are not in one; and everybody on a disk with a head that chooses among several requests
-//! itself. The model of those has no age limit: beside a stream of two requests at once a third
-//! may stay in the disk for as long as the stream lasts, whatever the scheduler does. Nor who has
-//! an end, and so may have come to it, nor under `fair` whose weight is next to nothing. Limits are
-//! checked for what passes the page cache by.
+//! Who may starve by design is not looked at in the last quarter: everybody under a scheduler
+//! that promises no bound beside a stream, as the plain elevator, which never turns back to leave
+//! one; while there is a group of class RT, those that are not in one; and everybody on a disk with
+//! a head that chooses among several requests itself. The model of those has no age limit: beside a
+//! stream of two requests at once a third may stay in the disk for as long as the stream lasts,
+//! whatever the scheduler does. Nor who has an end, and so may have come to it, nor, under one that
+//! divides the disk by weight, who has next to none. Limits are checked for what passes the page
+//! cache by.
 
 use crate::disks;
 use crate::report::RunReport;
@@ -27,6 +28,7 @@ use crate::task::Task;
 use core::num::NonZeroU64;
 use iopace_core::group::Class;
 use iopace_core::request::GroupId;
+use iopace_core::sched::Profile;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::presets;
@@ -38,8 +40,8 @@ const LOOKS: u64 = 400;
 /// The law that everybody who asks gets something.
 pub const STARVES: &str = "starves";
 
-/// Under `fair`, who is due less than one part in so many may wait for a go longer than a quarter
-/// of a run: that is 60 goes on a disk with a head.
+/// Where the disk is divided by weight, who is due less than one part in so many may wait for a go
+/// longer than a quarter of a run: that is 60 goes on a disk with a head.
 const LIGHT: u128 = 40;
 
 /// With less memory than a portion touches, one goes in alone: three pages.
@@ -174,7 +176,7 @@ fn most(limit: NonZeroU64, time: Nanos, is_bytes: bool, one: u64) -> u64 {
 
 fn nobody_starves(scenario: &Scenario, report: &RunReport) -> Result<(), Fault> {
     let last = at_the_end(scenario);
-    if last == "elevator" || chooses_itself(scenario) {
+    if last.stream_wait.is_none() || chooses_itself(scenario) {
         return Ok(());
     }
     // At its level of the tree a group of that class goes before its siblings, with all below it.
@@ -189,7 +191,7 @@ fn nobody_starves(scenario: &Scenario, report: &RunReport) -> Result<(), Fault> 
     for task in &scenario.tasks {
         let is_asking = task.start.0 <= from && task.stop.0 >= scenario.duration.0;
         let is_asking = is_asking && task.total.is_none();
-        let is_light = last == "fair" && is_light(scenario, task.group);
+        let is_light = last.divides && is_light(scenario, task.group);
         if !is_asking || is_light || (has_rt && !is_rt(task.group)) {
             continue;
         }
@@ -230,15 +232,15 @@ fn is_light(scenario: &Scenario, group: GroupId) -> bool {
     part * LIGHT < all
 }
 
-/// The scheduler that is in at the end of a scenario.
-fn at_the_end(scenario: &Scenario) -> &'static str {
-    let mut last = scenario.scheduler.as_ref().map_or(scenario.base.name, |c| c.algorithm.name);
+/// What the scheduler promises that is in at the end of a scenario.
+fn at_the_end(scenario: &Scenario) -> Profile {
+    let mut last = scenario.scheduler.as_ref().map_or(scenario.base, |chosen| chosen.algorithm);
     for step in &scenario.steps {
         last = match &step.change {
-            Change::Insert(chosen) | Change::Configure(chosen) => chosen.algorithm.name,
-            Change::Destroy => scenario.base.name,
+            Change::Insert(chosen) | Change::Configure(chosen) => chosen.algorithm,
+            Change::Destroy => scenario.base,
             _ => continue,
         };
     }
-    last
+    last.profile
 }

@@ -35,6 +35,7 @@ static TOLD: Algorithm = Algorithm {
     summary: "counts what it is told of groups",
     params: &[],
     counters: &[CounterSpec { name: "told", doc: "times that it was told of a group" }],
+    profile: Profile::PLAIN,
     build: |_| Box::new(Told::default()),
 };
 
