@@ -23,9 +23,6 @@ use std::path::{Path, PathBuf};
 /// Up to so many requests every scheduler is tried unless some are named: a few seconds.
 const SMALL: u64 = 200_000;
 
-/// What a long trace is replayed under unless schedulers are named.
-const FEW: [&str; 3] = ["none", "deadline", "fair"];
-
 /// Longest job file.
 const JOB_BYTES_MAX: u64 = 1 << 20;
 
@@ -49,7 +46,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let requests = replay.requests_count();
     let names: Vec<&str> = match (&args.sched[..], requests) {
         ([], 0..=SMALL) => all_schedulers(),
-        ([], _) => FEW.to_vec(),
+        ([], _) => compared(),
         (named, _) => spelt_out(named, all_schedulers),
     };
     let (reports, outcomes) = carry_out(&replay, &names, args.output.has_files())?;
@@ -60,6 +57,12 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         0 => Ok(()),
         _ => Err(Failure::new(format!("{unfinished} requests did not finish"))),
     }
+}
+
+/// The schedulers under which a long trace is replayed unless some are named, `none` first.
+fn compared() -> Vec<&'static str> {
+    let few = sched::REGISTRY.iter().filter(|algorithm| algorithm.profile.is_compared);
+    std::iter::once("none").chain(few.map(|algorithm| algorithm.name)).collect()
 }
 
 /// Replays it under each scheduler; with the plots only if they are wanted.

@@ -4,11 +4,8 @@ use super::Groups;
 use crate::device::Device;
 use crate::figures::{shell_word, size};
 use iopace_core::group::{Class, Settings, Weight};
+use iopace_core::sched;
 use std::fmt;
-
-/// The scheduler that divides the disk's time by weight and class; the others order requests
-/// whatever group they are of.
-const DIVIDES: &str = "fair";
 
 /// A setting that will not do what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,9 +110,12 @@ fn about(
     let mut add = |text: String, command: String| {
         all.push(Warning { group: group.into(), device: device.into(), text, command });
     };
-    let divides = scheduler == DIVIDES;
+    let divides = sched::divides(scheduler);
     let verb = if on.inserted { "configure" } else { "insert" };
-    let insert = || format!("iopace sched {verb} -a {DIVIDES} {}", shell_word(device));
+    let insert = || {
+        let name = sched::dividing().name;
+        format!("iopace sched {verb} -a {name} {}", shell_word(device))
+    };
     // The root has nobody beside it.
     let has_siblings = group != "/";
     if is_asked("io.weight") && has_siblings && !divides && settings.weight != Weight::DEFAULT {

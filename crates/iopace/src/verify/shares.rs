@@ -12,6 +12,7 @@ use super::tally::{Counts, Tally, Times};
 use super::target::{Sibling, Target, Way, failed};
 use crate::output::Failure;
 use crate::units;
+use iopace_core::sched;
 use iopace_core::time::Nanos;
 use std::thread;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// The same for a latency target: siblings are narrowed window by window, each of up to a second.
 const SETTLE_LATENCY: Duration = Duration::from_secs(3);
 
-/// A share may be off by what one go of a task is (`fair`).
+/// A share may be off by one go of a task on a disk with a head.
 const GO: Duration = Duration::from_millis(100);
 
 /// Requests under way beside somebody: more than a disk holds at once.
@@ -104,8 +105,8 @@ impl Verify<'_> {
     fn competing(&self, target: &Target) -> [Work; 2] {
         // Slots go by weight where the scheduler does not: more than there are have to wait.
         let slots = usize::try_from(target.device.queue.nr_requests).unwrap_or(DEPTH);
-        let is_fair = target.device.scheduler.algorithm == "fair";
-        let depth = if is_fair { DEPTH } else { slots.clamp(DEPTH, DEPTH_MAX) };
+        let divides = sched::divides(&target.device.scheduler.algorithm);
+        let depth = if divides { DEPTH } else { slots.clamp(DEPTH, DEPTH_MAX) };
         let direction = Direction::Read;
         [Side::Even, Side::Odd].map(|side| {
             let (seed, side) = (side as u64, Some(side));
@@ -285,21 +286,22 @@ fn all_read(target: &Target, tallies: &[Tally; 2]) -> Option<&'static str> {
     )
 }
 
-/// What the scheduler at work does not do and `fair` does, with the command; none if that is at
-/// work.
+/// What the scheduler at work does not do and one that divides the disk does, with the command;
+/// none if such a one is at work.
 fn unfair(target: &Target, what: &str) -> Option<String> {
     let scheduler = &target.device.scheduler;
     let algorithm = &scheduler.algorithm;
     let verb = if scheduler.inserted { "configure" } else { "insert" };
     let device = units::shell_word(&target.device.name);
-    (algorithm != "fair")
-        .then(|| format!("scheduler {algorithm} {what}: iopace sched {verb} -a fair {device}"))
+    let better = sched::dividing().name;
+    (!sched::divides(algorithm))
+        .then(|| format!("scheduler {algorithm} {what}: iopace sched {verb} -a {better} {device}"))
 }
 
 /// What decides before the weight of a group does.
 fn before_weights(target: &Target) -> Result<Option<&'static str>, Failure> {
     let (class, _) = target.value(&target.group, "io.ioprio_class")?;
-    if class != "BE" && target.device.scheduler.algorithm == "fair" {
+    if class != "BE" && sched::divides(&target.device.scheduler.algorithm) {
         return Ok(Some("its class comes before weights"));
     }
     let (min, _) = target.value(&target.group, "io.min")?;

@@ -5,14 +5,11 @@ use super::super::span::{Span, is_within};
 use super::dues::Dues;
 use crate::control::api::{Holding, HoldingPart};
 use crate::figures::permille;
+use iopace_core::sched;
 use std::collections::BTreeMap;
 
 /// So many holders are told of each.
 const PARTS_MAX: usize = 8;
-
-/// The scheduler that divides the disk's time by weight, within classes; the tasks of a group are
-/// its children as the groups below it are, each with the default weight.
-const FAIR: &str = "fair";
 
 /// The policy of stage pace that divides what writers get by weight.
 const RATE: &str = "rate";
@@ -45,12 +42,14 @@ impl<'a> Held<'a> {
         let as_one = |parts: &[(&'a str, u128)]| Dues::of(settings, parts, false, |_| 1);
         let tasks = tasks(span);
         let count = |path: &str| tasks.get(path).copied().unwrap_or(1);
+        // A scheduler that divides the disk's time does so within classes; the tasks of a group are
+        // its children as the groups below it are, each with the default weight.
         let by_task = |parts: &[(&'a str, u128)]| Dues::of(settings, parts, true, count);
-        let is_fair = span.last.scheduler == FAIR;
+        let divides = sched::divides(&span.last.scheduler);
         let is_rate = span.last.pace.as_ref().is_some_and(|pace| pace.policy == RATE);
         Held {
             slots: Holders { dues: Some(as_one(&slots)), parts: slots },
-            disk_time: Holders { dues: is_fair.then(|| by_task(&disk_time)), parts: disk_time },
+            disk_time: Holders { dues: divides.then(|| by_task(&disk_time)), parts: disk_time },
             dirty: Holders { dues: is_rate.then(|| as_one(&dirty)), parts: dirty },
         }
     }

@@ -170,10 +170,10 @@ fn turn(case: &Case<'_>) -> Vec<Remedy> {
         return Vec::new();
     }
     let mut all = Vec::new();
-    let is_fair = case.span.last.scheduler == "fair";
-    if !is_fair {
+    let divides = sched::divides(&case.span.last.scheduler);
+    if !divides {
         all.push(remedy(
-            insert(case, "fair"),
+            insert(case, sched::dividing().name),
             "shares the disk's time by weight of the groups (and takes no other into account)",
             "whoever had more than its share has less",
         ));
@@ -186,7 +186,7 @@ fn turn(case: &Case<'_>) -> Vec<Remedy> {
             "the others share with it",
         ));
     }
-    if is_fair {
+    if divides {
         all.extend(weight(case, holders));
     }
     all.extend(rein_in(case, holders));

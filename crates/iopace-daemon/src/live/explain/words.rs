@@ -8,6 +8,7 @@ use super::{Case, OWN_PERMILLE};
 use crate::control::api::Basis;
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
+use iopace_core::sched;
 use iopace_core::verdict::Reason;
 
 /// A group on a device, or the device.
@@ -221,7 +222,7 @@ fn turn(case: &Case<'_>) -> String {
     }
     let class = |path: &str| case.settings.get(path).map(|of| of.class).unwrap_or_default();
     let rank = match class(case.group) {
-        Class::Idle if scheduler == "fair" => ", and it is of class idle",
+        Class::Idle if sched::divides(scheduler) => ", and it is of class idle",
         _ => "",
     };
     let whose = top_other(case, holders, "the disk's time");

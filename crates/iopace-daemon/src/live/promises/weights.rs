@@ -5,6 +5,7 @@ use super::groups::{Case, Judged};
 use crate::control::api::WeightShare;
 use crate::figures::permille;
 use iopace_core::group::{Class, Settings};
+use iopace_core::sched;
 use std::collections::BTreeMap;
 
 /// Weights are off when a part is ten points away from what is due.
@@ -69,7 +70,7 @@ pub(super) fn is_fair(judged: &Judged<'_>) -> bool {
         .reports
         .iter()
         .filter_map(|report| report.devices.iter().find(|device| device.device == *name));
-    devices.into_iter().all(|device| device.scheduler == "fair")
+    devices.into_iter().all(|device| sched::divides(&device.scheduler))
 }
 
 /// The part of a group against the siblings that always wait too, and whether that is off. Only
