@@ -3,6 +3,7 @@
 mod common;
 
 use common::Place;
+use iopace_core::sched::REGISTRY;
 use std::io::Write as _;
 use std::process::Command;
 use std::process::Stdio;
@@ -13,17 +14,32 @@ fn help(words: &[&str]) -> String {
     ran.out
 }
 
+/// The help with one line in the place of the schedulers, all of which are there: the registry is
+/// not reviewed here.
+fn help_without_schedulers(words: &[&str]) -> String {
+    let text = help(words);
+    let begin = text.find(&format!("- {}: ", REGISTRY[0].name)).expect("a list of schedulers");
+    let end = begin + text[begin..].find("\n\n").expect("an end of the list");
+    let list = &text[begin..end];
+    let count = list.lines().filter(|line| line.trim_start().starts_with("- ")).count();
+    assert_eq!(count, REGISTRY.len(), "{list}");
+    for algorithm in REGISTRY {
+        assert!(list.contains(&format!("- {}: ", algorithm.name)), "{list}");
+    }
+    format!("{}- (the schedulers of the registry){}", &text[..begin], &text[end..])
+}
+
 #[test]
 fn the_help_is_reviewed() {
     insta::assert_snapshot!("help", help(&["--help"]));
     insta::assert_snapshot!("help_group", help(&["group", "--help"]));
     insta::assert_snapshot!("help_group_set", help(&["group", "set", "--help"]));
-    insta::assert_snapshot!("help_mount", help(&["mount", "--help"]));
+    insta::assert_snapshot!("help_mount", help_without_schedulers(&["mount", "--help"]));
     insta::assert_snapshot!("help_pace", help(&["pace", "--help"]));
     insta::assert_snapshot!("help_recommend", help(&["recommend", "--help"]));
     insta::assert_snapshot!("help_sched", help(&["sched", "--help"]));
     insta::assert_snapshot!("help_sim", help(&["sim", "--help"]));
-    insta::assert_snapshot!("help_attach", help(&["attach", "--help"]));
+    insta::assert_snapshot!("help_attach", help_without_schedulers(&["attach", "--help"]));
     insta::assert_snapshot!("help_detach", help(&["detach", "--help"]));
     insta::assert_snapshot!("help_top", help(&["top", "--help"]));
     insta::assert_snapshot!("help_unmount", help(&["unmount", "--help"]));
