@@ -111,12 +111,14 @@ verify_while_exchanging() {
   fio --name=verify --ioengine=nbd --uri="$uri" --rw=randrw --bsrange=4k-128k --iodepth=16 \
     --size=16M --offset_increment=16M --numjobs=4 --verify=crc32c --verify_fatal=1 --loops=3 \
     --group_reporting >fio.log 2>&1 &
-  local fio=$! done=0 device algorithm
+  local fio=$! done=0 device algorithm algorithms
   device=$("$IOPACE_BIN" sched status --control c --format json |
     python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["name"])') || return 1
+  algorithms=$("$IOPACE_BIN" sched list --format json |
+    python3 -c 'import json,sys; print(*(one["name"] for one in json.load(sys.stdin)))') || return 1
   "$IOPACE_BIN" sched insert -a rr "$device" --control c || return 1
   while [ $done -lt "$EXCHANGES" ]; do
-    for algorithm in as deadline elevator fair fifo rr; do
+    for algorithm in $algorithms; do
       "$IOPACE_BIN" sched configure "$device" -a "$algorithm" --control c >/dev/null || return 1
       done=$((done + 1))
     done

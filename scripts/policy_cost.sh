@@ -13,7 +13,7 @@ instructions() { # scheduler, tasks, requests, groups
 
 echo '| scheduler | tasks | ns per request | instructions per request |'
 echo '|---|---|---|---|'
-for scheduler in fifo elevator deadline rr as fair; do
+for scheduler in $("$loop" --schedulers); do
   for tasks in 1 16 1000; do
     best=$(for _ in 1 2 3 4 5; do "$loop" "$scheduler" "$tasks" 1000000; done | sort -n | head -n 1)
     count='-'

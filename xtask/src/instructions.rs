@@ -3,6 +3,7 @@
 //! Time depends on the machine and on what else it does; the number of instructions does not.
 //! `policy_loop` puts N and then 2N requests through a whole engine, accounting included, under
 //! callgrind; the difference divided by N is the cost of one request without that of the start.
+//! The loops follow from the registry of schedulers (`policy_loop --cases`).
 //! The bounds are in [`PATH`], for one compiler: another one emits other code, and is told apart
 //! by its version.
 
@@ -23,32 +24,23 @@ const REMEDY: &str = "find the cause with `valgrind --tool=callgrind` and `callg
      if the cost is meant, `cargo xtask instructions --write` writes the bounds anew, and the \
      commit says why";
 
-/// One loop: what `policy_loop` is asked for.
+/// One loop: what `policy_loop` is asked for. With groups there is one task for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Case {
-    scheduler: &'static str,
+    scheduler: String,
     tasks: u64,
     groups: u64,
 }
 
-const fn case(scheduler: &'static str, tasks: u64, groups: u64) -> Case {
-    Case { scheduler, tasks, groups }
-}
-
-/// All of them. With groups there is one task for each.
-const CASES: [Case; 10] = [
-    case("fifo", 1, 0),
-    case("fifo", 16, 0),
-    case("fifo", 1_000, 0),
-    case("elevator", 16, 0),
-    case("deadline", 16, 0),
-    case("rr", 16, 0),
-    case("as", 16, 0),
-    case("fair", 16, 16),
-    case("fair", 1_000, 1_000),
-    case("fair", 10_000, 10_000),
-];
-
 impl Case {
+    /// One of the lines of `policy_loop --cases`, which makes them from the registry.
+    fn parse(line: &str) -> Option<Case> {
+        let mut words = line.split(' ');
+        let scheduler = words.next()?.to_owned();
+        let mut number = || words.next()?.parse().ok();
+        Some(Case { scheduler, tasks: number()?, groups: number()? })
+    }
+
     /// Its line in the file, without the number.
     fn name(&self) -> String {
         format!("{} {} {}", self.scheduler, self.tasks, self.groups)
@@ -101,12 +93,21 @@ fn ready(root: &Path) -> Result<Option<String>, String> {
 fn count_all(root: &Path) -> Result<Vec<(String, u64)>, String> {
     let program = build(root)?;
     let mut counts = Vec::new();
-    for case in &CASES {
-        let count = count(root, &program, case)?;
+    for case in cases(root, &program)? {
+        let count = count(root, &program, &case)?;
         println!("instructions: {:>5} per request, {}", count, case.name());
         counts.push((case.name(), count));
     }
     Ok(counts)
+}
+
+/// The loops of all schedulers.
+fn cases(root: &Path, program: &Path) -> Result<Vec<Case>, String> {
+    let told = output(root, program, &["--cases"])?;
+    let cases: Option<Vec<Case>> = told.lines().map(Case::parse).collect();
+    cases.filter(|cases| !cases.is_empty()).ok_or_else(|| {
+        format!("instructions: {} --cases says `{told}`, no cases", program.display())
+    })
 }
 
 fn build(root: &Path) -> Result<PathBuf, String> {
@@ -132,7 +133,7 @@ fn collected(root: &Path, program: &Path, case: &Case, count: u64) -> Result<u64
     let numbers = [case.tasks, count, case.groups].map(|number| number.to_string());
     let mut command = Command::new("valgrind");
     command.current_dir(root).args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    command.arg(program).arg(case.scheduler).args(numbers);
+    command.arg(program).arg(&case.scheduler).args(numbers);
     let output =
         command.output().map_err(|error| format!("instructions: cannot run valgrind: {error}"))?;
     let told = String::from_utf8_lossy(&output.stderr);
@@ -189,13 +190,14 @@ impl Bounds {
         text
     }
 
-    /// Which counts are above their bounds, or have none; those well below are told of.
+    /// Which counts are above their bounds, or have none, and which bounds are of no loop; those
+    /// well below are told of.
     fn judge(&self, counts: &[(String, u64)]) -> Vec<String> {
         let mut found = Vec::new();
         for (name, count) in counts {
             let bound = self.counts.iter().find(|(known, _)| known == name).map(|known| known.1);
             match bound {
-                None => found.push(format!("{name}: no bound in {PATH}")),
+                None => found.push(format!("{name}: no bound in {PATH}: add `{name} {count}`")),
                 Some(bound) if *count > bound + bound / SLACK_PART => {
                     found.push(format!("{name}: {count} instructions per request, bound {bound}"));
                 }
@@ -204,6 +206,11 @@ impl Bounds {
                 }
                 Some(_) => {}
             }
+        }
+        let is_old = |name: &str| counts.iter().all(|(counted, _)| counted != name);
+        for (name, bound) in self.counts.iter().filter(|(name, _)| is_old(name)) {
+            found
+                .push(format!("{name}: not counted any more: take `{name} {bound}` out of {PATH}"));
         }
         found
     }
@@ -239,7 +246,25 @@ mod tests {
 
     #[test]
     fn a_case_without_a_bound_is_named() {
-        let found = bounds(1_000).judge(&[("rr 16 0".into(), 1)]);
+        let counts = [named(1_000), vec![("rr 16 0".into(), 1)]].concat();
+        let found = bounds(1_000).judge(&counts);
+        assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("rr 16 0: no bound"), "{found:?}");
+        assert!(found[0].ends_with(": add `rr 16 0 1`"), "{found:?}");
+    }
+
+    #[test]
+    fn a_bound_of_no_case_is_named() {
+        let found = bounds(1_000).judge(&[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("take `fifo 1 0 1000` out of"), "{found:?}");
+    }
+
+    #[test]
+    fn a_case_is_a_scheduler_and_two_numbers() {
+        let case = Case::parse("fair 16 8").expect("a case");
+        assert_eq!((case.name().as_str(), case.requests_count()), ("fair 16 8", 8_000));
+        assert_eq!(Case::parse("fair 16"), None);
+        assert_eq!(Case::parse("fair many 8"), None);
     }
 }

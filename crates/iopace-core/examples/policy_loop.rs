@@ -2,11 +2,13 @@
 //! `policy_loop SCHEDULER TASKS REQUESTS [GROUPS] [--no-accounting | --recommend]` puts
 //! requests through an engine, 32 of them (or one per task, if that is more and there are groups)
 //! always there, and prints the nanoseconds per request. Run by `scripts/policy_cost.sh`.
+//! `policy_loop --cases` prints the loops whose instructions are counted (`cargo xtask
+//! instructions`), `policy_loop --schedulers` the schedulers.
 
 use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
 use iopace_core::request::{Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
-use iopace_core::sched;
+use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::shadow::Plan;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
@@ -15,9 +17,41 @@ use std::collections::VecDeque;
 /// Requests in the engine at any time.
 const OUTSTANDING: u64 = 32;
 
+/// Tasks and groups of the loops that are counted of a scheduler; with groups there is a task for
+/// each. How many tasks there are costs next to nothing, which the baseline shows; how many groups
+/// there are matters to one that divides the disk between them.
+fn cases(algorithm: &Algorithm) -> &'static [(u64, u64)] {
+    match algorithm.profile.divides {
+        _ if std::ptr::eq(algorithm, REGISTRY[0]) => &[(1, 0), (16, 0), (1_000, 0)],
+        true => &[(16, 16), (1_000, 1_000), (10_000, 10_000)],
+        false => &[(16, 0)],
+    }
+}
+
+/// Answers a question about the registry; false if it was none.
+fn is_told(flags: &[String]) -> bool {
+    match flags {
+        [flag] if flag == "--schedulers" => {
+            REGISTRY.iter().for_each(|algorithm| println!("{}", algorithm.name));
+        }
+        [flag] if flag == "--cases" => {
+            for algorithm in REGISTRY {
+                for (tasks, groups) in cases(algorithm) {
+                    println!("{} {tasks} {groups}", algorithm.name);
+                }
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
 fn main() {
     let (flags, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
+    if is_told(&flags) {
+        return;
+    }
     let (accounting, recommend) = (flags != ["--no-accounting"], flags == ["--recommend"]);
     let is_known = flags.is_empty() || !accounting || recommend;
     let (name, tasks, requests, groups) = match words.as_slice() {
@@ -28,7 +62,7 @@ fn main() {
         _ => {
             eprintln!(
                 "usage: policy_loop SCHEDULER TASKS REQUESTS [GROUPS] \
-                 [--no-accounting | --recommend]"
+                 [--no-accounting | --recommend] | --cases | --schedulers"
             );
             std::process::exit(2);
         }
