@@ -11,10 +11,10 @@ SBINDIR ?= /sbin
 SHARE = $(DESTDIR)$(PREFIX)/share
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: help setup build install demo check test nightly stress bench tables truth field guest fmt lint tidy docs fuzz clean
+.PHONY: help setup build install demo check test nightly stress bench tables registry truth field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the tests talk to (fio, NBD clients)
 	@scripts/setup.sh
@@ -59,6 +59,12 @@ tables: ## the outcome tables of the simulator, the long ones too, and the score
 	@$(CARGO) run --release -q -p iopace -- sim tables all --html $(TARGET_DIR)/tables.html
 	@echo; $(CARGO) run --release -q -p iopace -- sim score all
 	@echo; echo "report: $(TARGET_DIR)/tables.html"
+
+registry: ## write anew what is made from the registry of schedulers: tables of docs and snapshots (minutes)
+	IOPACE_UPDATE_DOCS=1 $(CARGO) test -q -p iopace-core --test policy_pages
+	IOPACE_UPDATE_DOCS=1 $(CARGO) test -q -p iopace-sim --test schema
+	IOPACE_BLESS=1 $(CARGO) test -q -p iopace-sim --test geom --test score
+	@git status --short docs snapshots README.md
 
 truth: ## model against live: the same fio jobs on both (some four minutes)
 	@scripts/model_truth.sh
