@@ -85,7 +85,7 @@ use crate::request::RequestId;
 use crate::sched::Algorithm;
 use crate::sched::guard::Guard;
 use crate::shadow::Shadow;
-use crate::stats::DeviceStats;
+use crate::stats::DeviceCounts;
 use crate::table::{State, Table};
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
@@ -133,7 +133,7 @@ pub struct Engine {
     /// Why nothing more started after the last drain.
     reason: Reason,
     accounting: Accounting,
-    stats: DeviceStats,
+    stats: DeviceCounts,
     /// What tries other settings, if something does. It is only told what happens.
     pub(crate) shadow: Option<Box<Shadow>>,
     /// Whether it was told that the shadow has failed.
@@ -175,7 +175,7 @@ impl Engine {
             audit_at: Instant::ZERO + SCHEDULER_FORGETS,
             reason: Reason::Idle,
             accounting: Accounting::new(config.accounting),
-            stats: DeviceStats::default(),
+            stats: DeviceCounts::default(),
             shadow: None,
             shadow_told: false,
             follow_next: 1,
@@ -190,7 +190,7 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
-            Input::Submit(submit) => return self.submitted(submit),
+            Input::Submit(submit) => return self.submitted(&submit),
             Input::Done { id, outcome } => return self.completed(id, outcome),
             Input::Dirtied { tag, task, group, extent } => self.dirtied(tag, task, group, extent),
             Input::Wrote { id, ok } => self.wrote(id, ok),
@@ -224,13 +224,15 @@ impl Engine {
     #[inline(never)]
     fn go_on(&mut self) -> Output {
         loop {
-            match self.outputs.pop_front() {
-                Some(Output::Cleaned(extent)) if !self.is_clean(extent) => {
-                    self.tell_clean_pages(extent);
-                    continue;
-                }
-                Some(output) => return output,
-                None => {}
+            if let Some(&Output::Cleaned(extent)) = self.outputs.front()
+                && !self.is_clean(extent)
+            {
+                self.outputs.pop_front();
+                self.tell_clean_pages(extent);
+                continue;
+            }
+            if let Some(output) = self.outputs.pop_front() {
+                return output;
             }
             if self.has_to_look() {
                 self.look();

@@ -20,6 +20,8 @@ pub(crate) struct Finished<'a> {
     /// Whether a task waited for it.
     pub(crate) sync: bool,
     times: &'a StageTimes,
+    /// In stages admit, sched, window and disk.
+    stages: [Nanos; 4],
     pub(crate) total: Nanos,
 }
 
@@ -28,8 +30,9 @@ impl<'a> Finished<'a> {
     #[inline]
     pub(crate) fn new(done: &Done, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
         let Done { op, extent, sync, .. } = *done;
-        let is_done = outcome == Outcome::Ok;
-        Finished { op, size: extent.len(), is_done, sync, times, total: times.behind_pace() }
+        let (size, is_done, total) = (extent.len(), outcome == Outcome::Ok, times.behind_pace());
+        let stages = [times.admit(), times.sched(), times.window, times.disk];
+        Finished { op, size, is_done, sync, times, stages, total }
     }
 }
 
@@ -58,8 +61,9 @@ impl<const SUB: usize> StageHistograms<SUB> {
     /// Counts what one request spent.
     #[inline]
     pub(crate) fn record(&mut self, finished: &Finished<'_>) {
-        for stage in [Stage::Admit, Stage::Sched, Stage::Window, Stage::Disk] {
-            self.add(stage, finished.times.by_stage(stage));
+        let stages = [Stage::Admit, Stage::Sched, Stage::Window, Stage::Disk];
+        for (stage, time) in stages.into_iter().zip(finished.stages) {
+            self.add(stage, time);
         }
     }
 
@@ -141,8 +145,14 @@ impl OpCounts {
         }
         self.stages.add_behind_pace(finished.times, finished.total);
         if !finished.sync {
-            self.unawaited.add_behind_pace(finished.times, finished.total);
+            self.finish_unawaited(finished);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_unawaited(&mut self, finished: &Finished<'_>) {
+        self.unawaited.add_behind_pace(finished.times, finished.total);
     }
 
     /// Counts a buffered write that is over.
@@ -218,31 +228,69 @@ pub struct DeviceStats {
     pub failed_over_count: u64,
 }
 
-impl DeviceStats {
-    /// Counts of one finished request what the account of the root does not. `by_stage`: its times
-    /// count in histograms by stage as well.
+/// What a device counts of its requests, from which [`DeviceStats`] and the account of the root
+/// group are told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeviceCounts {
+    /// As they are told, without what `counts` has; latencies are those of requests that tasks
+    /// waited for.
+    pub(crate) told: DeviceStats,
+    /// All requests and buffered writes.
+    pub(crate) counts: OpCounts,
+    /// Latencies of the other requests: reads, writes, flushes.
+    unawaited: [Histogram; 3],
+}
+
+impl DeviceCounts {
+    /// Counts one finished request. `by_stage`: its times count in histograms by stage as well.
     #[inline]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>, by_stage: bool) {
-        let direction = match finished.op {
-            Op::Read | Op::Cache => &mut self.read,
-            Op::Write | Op::Trim | Op::WriteZeroes => &mut self.write,
-            Op::Flush => &mut self.flush,
+        self.counts.finish(finished);
+        let DeviceStats { read, write, flush, .. } = &mut self.told;
+        let [reads, writes, flushes] = &mut self.unawaited;
+        let (direction, unawaited) = match finished.op {
+            Op::Read | Op::Cache => (read, reads),
+            Op::Write | Op::Trim | Op::WriteZeroes => (write, writes),
+            Op::Flush => (flush, flushes),
         };
         direction.failed_count += u64::from(!finished.is_done);
-        direction.latency.record(finished.total);
+        let latency = if finished.sync { &mut direction.latency } else { unawaited };
+        latency.record(finished.total);
         if by_stage {
-            self.by_stage.record(finished);
+            self.told.by_stage.record(finished);
         }
     }
 
-    /// With what the account of the root counts for the device, too.
-    pub(crate) fn with_root(&self, root: &OpCounts) -> DeviceStats {
-        let OpCounts { paced_count, buffered, stages, .. } = *root;
-        let mut stats = DeviceStats { paced_count, buffered, stages, ..self.clone() };
-        (stats.read.finished_count, stats.read.bytes) = (root.reads_count, root.read);
-        stats.write.finished_count = root.writes_count + root.discards_count;
-        stats.write.bytes = root.written + root.discarded;
-        stats.flush.finished_count = root.flushes_count;
+    /// Counts a buffered write that is over.
+    pub(crate) fn paced(&mut self, waited: &StageTimes, by_stage: bool) {
+        self.counts.paced(waited);
+        if by_stage {
+            self.told.by_stage.paced(waited);
+        }
+    }
+
+    /// What the device did.
+    pub(crate) fn stats(&self) -> DeviceStats {
+        let OpCounts { paced_count, buffered, stages, .. } = self.counts;
+        let mut stats = DeviceStats { paced_count, buffered, stages, ..self.told.clone() };
+        let counts = &self.counts;
+        (stats.read.finished_count, stats.read.bytes) = (counts.reads_count, counts.read);
+        stats.write.finished_count = counts.writes_count + counts.discards_count;
+        stats.write.bytes = counts.written + counts.discarded;
+        stats.flush.finished_count = counts.flushes_count;
+        let directions = [&mut stats.read, &mut stats.write, &mut stats.flush];
+        for (direction, unawaited) in directions.into_iter().zip(&self.unawaited) {
+            direction.latency.merge(unawaited);
+        }
         stats
+    }
+
+    /// Latency of the requests that tasks waited for.
+    pub(crate) fn latency(&self) -> Histogram {
+        let DeviceStats { read, write, flush, .. } = &self.told;
+        let mut all = read.latency.clone();
+        all.merge(&write.latency);
+        all.merge(&flush.latency);
+        all
     }
 }

@@ -154,9 +154,10 @@ impl Entry {
     /// A request arrives here. What is known of it later, from its admission and its start on, is
     /// that of the last one until then.
     #[inline]
-    fn begin(&mut self, sequence: u64, now: Instant, submit: Submit) {
+    fn begin(&mut self, sequence: u64, now: Instant, submit: &Submit) {
         let (account, state, reserved) = (TaskPlace::NONE, State::Waiting, false);
-        self.request = Request { sequence, submit, arrived: now, account, state, reserved };
+        let (submit, arrived) = (*submit, now);
+        self.request = Request { sequence, submit, arrived, account, state, reserved };
         self.run = None;
         self.written = (Nanos::ZERO, false);
         self.followed = 0;
@@ -222,7 +223,7 @@ impl Table {
     /// Puts a request into the table as one that is in the scheduler: for tests of schedulers
     /// outside an engine.
     pub fn queue(&mut self, now: Instant, submit: Submit) -> RequestId {
-        let id = self.enter(now, submit).0;
+        let id = self.enter(now, &submit).0;
         self.advance(id, State::Queued);
         id
     }
@@ -245,7 +246,7 @@ impl Table {
 
     /// Takes a new request in; it waits for a slot of stage admit.
     #[inline]
-    pub(crate) fn enter(&mut self, now: Instant, submit: Submit) -> (RequestId, &mut Entry) {
+    pub(crate) fn enter(&mut self, now: Instant, submit: &Submit) -> (RequestId, &mut Entry) {
         let sequence = self.submitted_count;
         self.submitted_count += 1;
         self.counts[State::Waiting as usize] += 1;
@@ -258,8 +259,8 @@ impl Table {
     /// One more slot.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, submit: Submit) -> u32 {
-        self.entries.push(Entry::new(submit));
+    fn grow(&mut self, submit: &Submit) -> u32 {
+        self.entries.push(Entry::new(*submit));
         u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
     }
 

@@ -10,18 +10,18 @@ use crate::verdict::Reason;
 
 impl Engine {
     /// A request comes.
-    pub(super) fn submitted(&mut self, submit: Submit) {
+    pub(super) fn submitted(&mut self, submit: &Submit) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
             self.table.refuse();
-            let Submit { tag, task, op, extent, .. } = submit;
+            let Submit { tag, task, op, extent, .. } = *submit;
             return self.refuse(tag, task, op, extent);
         }
-        let followed = self.follow(&submit);
+        let followed = self.follow(submit);
         let mut has_failed = false;
         match submit.op {
             Op::Flush => {
                 self.is_changed = true;
-                match self.sync(submit) {
+                match self.sync(*submit) {
                     Some(failed) => has_failed = failed,
                     None => return,
                 }

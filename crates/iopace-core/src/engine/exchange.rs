@@ -52,7 +52,7 @@ impl Engine {
         self.sched = new;
         self.epoch += 1;
         self.held_since = None;
-        self.stats.exchanged_count += 1;
+        self.stats.told.exchanged_count += 1;
         let event = Event::SchedulerExchanged { from, to, moved_count };
         self.outputs.push_back(Output::Event(Box::new(event)));
         match self.tell_groups() {
@@ -108,7 +108,7 @@ impl Engine {
             Guard::new(&fifo::ALGORITHM, fifo::ALGORITHM.defaults(), self.sched.rotational);
         self.epoch += 1;
         self.held_since = None;
-        self.stats.failed_over_count += 1;
+        self.stats.told.failed_over_count += 1;
         self.push_all_queued();
     }
 }

@@ -6,6 +6,7 @@ use crate::group::Settings;
 use crate::group::accounts::Account;
 use crate::request::GroupId;
 use crate::trace::Fault;
+use std::borrow::Cow;
 
 impl Engine {
     pub(super) fn set_group(&mut self, id: GroupId, parent: GroupId, settings: &Settings) {
@@ -94,18 +95,20 @@ impl Engine {
 
     /// What a group did here, as of the present instant; `None` if the device does not know it.
     pub fn group(&self, id: GroupId) -> Option<(Account, GroupSlots)> {
-        let mut account = self.groups.get(id)?.clone();
+        let mut account = self.account(id)?.into_owned();
         account.pressure.advance(self.now);
-        if id == GroupId::ROOT {
-            account.by_stage = self.stats.by_stage.coarser();
-        }
         Some((account, self.admit.group(id)))
     }
 
-    /// What a group did here, where it is, as of its last request; `None` if the device does not
-    /// know it.
-    pub fn account(&self, id: GroupId) -> Option<&Account> {
-        self.groups.get(id)
+    /// What a group did here, where it is but for the root, as of its last request; `None` if the
+    /// device does not know it.
+    pub fn account(&self, id: GroupId) -> Option<Cow<'_, Account>> {
+        let account = self.groups.get(id)?;
+        if id != GroupId::ROOT {
+            return Some(Cow::Borrowed(account));
+        }
+        let live_count = self.table.live() + self.memory.door.live_count();
+        Some(Cow::Owned(account.with_device(&self.stats, live_count)))
     }
 
     /// How a group stands in stage admit.

@@ -145,7 +145,7 @@ impl Engine {
     /// There are too many requests already.
     #[cold]
     pub(super) fn refuse(&mut self, tag: Tag, task: TaskId, op: Op, extent: Extent) {
-        self.stats.refused_count += 1;
+        self.stats.told.refused_count += 1;
         let (outcome, times) = (Outcome::Refused, StageTimes::default());
         self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
     }
@@ -235,6 +235,7 @@ impl Engine {
         if ok {
             self.accounting.buffered(now, write.place, size);
             self.groups.buffered(group, size);
+            self.stats.counts.buffered(size);
             let background = self.groups.write_limit(group).map(limited_background);
             memory.flusher.set_background(group, background);
             let fresh = memory.flusher.wrote(now, Owner { task, group }, extent, promised);
@@ -266,12 +267,10 @@ impl Engine {
     fn count_paced(&mut self, write: &Buffered) {
         let (group, waited) = (write.group, &write.waited);
         self.followed_write(write);
-        self.groups.wrote(self.now, group, waited);
+        let by_stage = self.accounting.is_on();
+        self.groups.wrote(self.now, group, waited, by_stage);
+        self.stats.paced(waited, by_stage);
         self.accounting.paced(self.now, write.place, waited);
-        if self.accounting.is_on() {
-            self.groups.paced_by_stage(group, waited);
-            self.stats.by_stage.paced(waited);
-        }
     }
 
     /// Goes on with writes whose instant has come.

@@ -32,8 +32,7 @@ impl Engine {
 
     /// What the device did since the beginning.
     pub fn stats(&self) -> DeviceStats {
-        let root = self.groups.get(GroupId::ROOT).expect("the root stays");
-        self.stats.with_root(&root.counts)
+        self.stats.stats()
     }
 
     /// What tasks did: of those that have something here or had at `since` or later, in no order

@@ -105,7 +105,7 @@ impl Engine {
         let Memory { syncs, flusher, .. } = &mut self.memory;
         for (submit, written) in syncs.end(self.now, flusher) {
             self.groups.release(submit.group);
-            self.enter(submit, |entry| entry.written = written);
+            self.enter(&submit, |entry| entry.written = written);
         }
     }
 
@@ -195,7 +195,7 @@ impl Engine {
             fua: false,
             sync: run.is_urgent,
         };
-        self.enter(submit, |entry| entry.run = Some(run))
+        self.enter(&submit, |entry| entry.run = Some(run))
     }
 
     /// Learns from the measured bandwidth how much is worth a turn: half a second of it, as in the
@@ -283,22 +283,26 @@ impl Engine {
     }
 
     /// Submits a request of the engine or of a frontend; `fill` completes its entry.
-    pub(super) fn enter(&mut self, mut submit: Submit, fill: impl FnOnce(&mut Entry)) -> RequestId {
-        if submit.op == Op::Flush {
+    pub(super) fn enter(&mut self, submit: &Submit, fill: impl FnOnce(&mut Entry)) -> RequestId {
+        let flush;
+        let submit = if submit.op == Op::Flush {
             // What it covers is clean: from here on it has no size.
-            submit.extent = Extent::EMPTY;
-        }
+            flush = Submit { extent: Extent::EMPTY, ..*submit };
+            &flush
+        } else {
+            submit
+        };
         let (id, entry) = self.table.enter(self.now, submit);
         fill(entry);
         let is_write_back = entry.run.is_some();
-        let Submit { task, group, sync, .. } = submit;
+        let Submit { task, group, sync, .. } = *submit;
         entry.request.account = self.accounting.arrived(self.now, task, group);
         self.groups.arrived(self.now, group, sync);
         if self.admit.pass(group, submit.limit_bytes()) {
             self.admitted(id, false, Nanos::ZERO);
         } else {
             let lane = if is_write_back { Lane::WriteBack } else { Lane::of(submit.op) };
-            self.admit.enqueue(self.now, Ask { lane, ..Ask::new(id, &submit) });
+            self.admit.enqueue(self.now, Ask { lane, ..Ask::new(id, submit) });
             self.is_changed = true;
         }
         id

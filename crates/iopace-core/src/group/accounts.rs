@@ -1,11 +1,12 @@
 //! What each group did on one device: the groups that the device knows, their requests, counts and
-//! pressure. Counts are those of the group and of all below it, as in cgroup v2.
+//! pressure. Counts are those of the group and of all below it, as in cgroup v2. Those of the root
+//! are the device's, which counts them already: here they are filled in when they are told.
 
-use super::pressure::Pressure;
+use super::pressure::{Change, Pressure};
 use super::{Rates, Settings};
 use crate::flush::PAGE;
 use crate::request::{GroupId, StageTimes};
-use crate::stats::{Finished, Histogram, OpCounts, StageHistograms};
+use crate::stats::{DeviceCounts, Finished, Histogram, OpCounts, StageHistograms};
 use crate::time::Instant;
 use crate::units::Bytes;
 use core::num::NonZeroU64;
@@ -24,10 +25,10 @@ pub struct Account {
     pub by_stage: StageHistograms<4>,
     /// How much of the time it waited.
     pub pressure: Pressure,
-    /// Requests of its own, not of groups below, that are not finished.
-    live_count: u32,
     /// Requests of its own and of all below, write-back included, that are not finished.
     below_count: u32,
+    /// What is of it elsewhere.
+    held_count: u32,
     /// It is to be forgotten with its last request.
     dying: bool,
     /// Whether anybody said what holds for it; else stages know nothing of it.
@@ -50,14 +51,28 @@ impl Account {
         self.below_count
     }
 
+    /// That of the root: all that the device has counted, and its requests that are not finished.
+    pub(crate) fn with_device(&self, device: &DeviceCounts, live_count: usize) -> Account {
+        let latency = device.latency();
+        Account {
+            counts: device.counts.clone(),
+            latency: (latency.count() > 0).then(|| Box::new(latency)),
+            by_stage: device.told.by_stage.coarser(),
+            below_count: u32::try_from(live_count).expect("as many as requests there may be"),
+            ..self.clone()
+        }
+    }
+
     /// A request of the group or of one below it has ended.
-    #[inline]
-    fn finished(&mut self, now: Instant, finished: &Finished<'_>) {
+    #[inline(always)]
+    fn finished(&mut self, finished: &Finished<'_>, by_stage: bool) {
         self.below_count -= 1;
         self.counts.finish(finished);
         if finished.sync {
-            self.pressure.finished(now);
             self.latency.get_or_insert_with(Histogram::empty).record(finished.total);
+        }
+        if by_stage {
+            self.by_stage.record(finished);
         }
     }
 }
@@ -77,19 +92,20 @@ impl Accounts {
     #[inline]
     fn ensure(&mut self, id: GroupId) -> &mut Account {
         let place = id.0 as usize;
-        if !self.0.get(place).is_some_and(Option::is_some) {
-            self.make(place);
+        if self.0.get(place).is_some_and(Option::is_some) {
+            self.0[place].as_deref_mut().expect("it is there")
+        } else {
+            self.make(place)
         }
-        self.0[place].as_deref_mut().expect("it is made")
     }
 
     #[cold]
     #[inline(never)]
-    fn make(&mut self, place: usize) {
+    fn make(&mut self, place: usize) -> &mut Account {
         if self.0.len() <= place {
             self.0.resize_with(place + 1, || None);
         }
-        self.0[place] = Some(Box::default());
+        self.0[place].insert(Box::default())
     }
 
     /// Says what holds for a group from now on; what held until now, if it was here already, below
@@ -114,55 +130,63 @@ impl Accounts {
         self.0.get(id.0 as usize)?.as_deref()
     }
 
-    /// Calls `own` for the group, then `each` for it and all above it, the root last: the group's
-    /// number with its account.
+    /// Calls `each` for the group and all above it but the root.
     #[inline(always)]
-    fn up(
-        &mut self,
-        mut id: GroupId,
-        own: impl FnOnce(&mut Account),
-        mut each: impl FnMut(GroupId, &mut Account),
-    ) {
-        let mut own = Some(own);
-        loop {
+    fn up(&mut self, mut id: GroupId, mut each: impl FnMut(&mut Account)) {
+        while id != GroupId::ROOT {
             let account = self.ensure(id);
-            if let Some(own) = own.take() {
-                own(account);
-            }
-            each(id, account);
-            if id == GroupId::ROOT {
-                return;
-            }
+            each(account);
             id = account.parent;
+        }
+    }
+
+    /// Fewer or more of a group wait or are at the disk. The groups above are told only if it was
+    /// the first or the last one.
+    #[inline(always)]
+    fn press(&mut self, now: Instant, id: GroupId, by: Change) {
+        let account = self.ensure(id);
+        if let Some(by) = account.pressure.change(now, by)
+            && id != GroupId::ROOT
+        {
+            let parent = account.parent;
+            self.press_above(now, parent, by);
+        }
+    }
+
+    #[inline(always)]
+    fn press_above(&mut self, now: Instant, mut id: GroupId, mut by: Change) {
+        let mut account = self.ensure(id);
+        while let Some(above) = account.pressure.change(now, by)
+            && id != GroupId::ROOT
+        {
+            (id, by) = (account.parent, above);
+            account = self.ensure(id);
         }
     }
 
     /// A request or a buffered write comes; `sync`: a task waits for it.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
-        let own = |account: &mut Account| account.live_count += 1;
-        self.up(id, own, |_, account| {
-            account.below_count += 1;
-            if sync {
-                account.pressure.arrived(now);
-            }
-        });
+        self.up(id, |account| account.below_count += 1);
+        if sync {
+            self.press(now, id, Change::ARRIVED);
+        }
     }
 
     /// Something of the group is elsewhere: it must not be forgotten.
     pub(crate) fn hold(&mut self, id: GroupId) {
-        self.ensure(id).live_count += 1;
+        self.ensure(id).held_count += 1;
     }
 
     /// Ends a hold.
     pub(crate) fn release(&mut self, id: GroupId) {
-        self.ensure(id).live_count -= 1;
+        self.ensure(id).held_count -= 1;
     }
 
     #[inline(always)]
     pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) {
         if sync {
-            self.up(id, |_| (), |_, account| account.pressure.started(now));
+            self.press(now, id, Change::STARTED);
         }
     }
 
@@ -186,21 +210,23 @@ impl Accounts {
 
     /// A portion of a buffered write is in memory.
     pub(crate) fn buffered(&mut self, id: GroupId, size: Bytes) {
-        self.up(id, |_| (), |_, account| account.counts.buffered(size));
+        self.up(id, |account| account.counts.buffered(size));
     }
 
-    /// A buffered write is over; what it moves is a request when it is written back.
-    pub(crate) fn wrote(&mut self, now: Instant, id: GroupId, waited: &StageTimes) {
-        let own = |account: &mut Account| account.live_count -= 1;
-        self.up(id, own, |_, account| {
+    /// A buffered write is over; what it moves is a request when it is written back. `by_stage`:
+    /// its times count in histograms by stage as well.
+    pub(crate) fn wrote(&mut self, now: Instant, id: GroupId, waited: &StageTimes, by_stage: bool) {
+        self.up(id, |account| {
             account.below_count -= 1;
             account.counts.paced(waited);
-            account.pressure.finished(now);
+            if by_stage {
+                account.by_stage.paced(waited);
+            }
         });
+        self.press(now, id, Change::FINISHED);
     }
 
-    /// A request has ended. `by_stage`: its times count in histograms by stage as well; those of
-    /// the root are those of the device.
+    /// A request has ended; `by_stage` as above.
     #[inline]
     pub(crate) fn finished(
         &mut self,
@@ -209,39 +235,9 @@ impl Accounts {
         finished: &Finished<'_>,
         by_stage: bool,
     ) {
-        self.ensure(id).live_count -= 1;
-        if id != GroupId::ROOT {
-            self.finished_below(now, id, finished, by_stage);
-        }
-        self.ensure(GroupId::ROOT).finished(now, finished);
-    }
-
-    /// The same for the group and all above it but the root.
-    #[inline(never)]
-    fn finished_below(
-        &mut self,
-        now: Instant,
-        mut id: GroupId,
-        finished: &Finished<'_>,
-        by_stage: bool,
-    ) {
-        while id != GroupId::ROOT {
-            let account = self.ensure(id);
-            account.finished(now, finished);
-            if by_stage {
-                account.by_stage.record(finished);
-            }
-            id = account.parent;
-        }
-    }
-
-    /// Counts the times of a buffered write that is over in the histograms of the group and all
-    /// above it but the root: there they are those of the device.
-    pub(crate) fn paced_by_stage(&mut self, mut id: GroupId, waited: &StageTimes) {
-        while id != GroupId::ROOT {
-            let account = self.ensure(id);
-            account.by_stage.paced(waited);
-            id = account.parent;
+        self.up(id, |account| account.finished(finished, by_stage));
+        if finished.sync {
+            self.press(now, id, Change::FINISHED);
         }
     }
 
@@ -279,7 +275,8 @@ impl Accounts {
 
     /// Whether the group was to be forgotten and has no request any more.
     pub(crate) fn is_dead(&self, id: GroupId) -> bool {
-        self.get(id).is_some_and(|account| account.dying && account.live_count == 0)
+        let is_over = |account: &Account| account.below_count == 0 && account.held_count == 0;
+        self.get(id).is_some_and(|account| account.dying && is_over(account))
     }
 
     pub(crate) fn forget(&mut self, id: GroupId) {

@@ -46,10 +46,25 @@ impl Line {
     }
 }
 
+/// By how much it changes how many wait and how many are at the disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    waiting: i32,
+    flying: i32,
+}
+
+impl Change {
+    pub(super) const ARRIVED: Change = Change { waiting: 1, flying: 0 };
+    pub(super) const STARTED: Change = Change { waiting: -1, flying: 1 };
+    pub(super) const FINISHED: Change = Change { waiting: 0, flying: -1 };
+}
+
 /// The pressure of one group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pressure {
+    /// Its own requests that wait, and the groups directly below of which any waits.
     waiting_count: u32,
+    /// The same of those at the disk.
     flying_count: u32,
     some: Line,
     full: Line,
@@ -59,34 +74,44 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// A request arrived, or `finished`.
-    pub(super) fn arrived(&mut self, now: Instant) {
-        self.waiting_count += 1;
-        self.change(now);
-    }
-
-    pub(super) fn started(&mut self, now: Instant) {
-        self.waiting_count -= 1;
-        self.flying_count += 1;
-        self.change(now);
-    }
-
-    pub(super) fn finished(&mut self, now: Instant) {
-        self.flying_count -= 1;
-        self.change(now);
-    }
-
-    fn change(&mut self, now: Instant) {
-        let some = self.waiting_count > 0;
-        let full = some && self.flying_count == 0;
-        if (some, full) != (self.some.holds, self.full.holds) {
-            self.advance(now);
-            (self.some.holds, self.full.holds) = (some, full);
+    /// Takes a change in; what of it the group above has to take in, if there is any.
+    #[inline(always)]
+    pub(super) fn change(&mut self, now: Instant, by: Change) -> Option<Change> {
+        let (waited, flew) = (self.waiting_count > 0, self.flying_count > 0);
+        self.waiting_count = self.waiting_count.wrapping_add_signed(by.waiting);
+        self.flying_count = self.flying_count.wrapping_add_signed(by.flying);
+        debug_assert!(self.waiting_count.max(self.flying_count) <= u32::MAX >> 1);
+        let (waits, flies) = (self.waiting_count > 0, self.flying_count > 0);
+        if (waits, flies) == (waited, flew) {
+            return None;
         }
+        let full = waits && !flies;
+        if (waits, full) != (self.some.holds, self.full.holds) {
+            self.turn(now, waits, full);
+        }
+        let change = |is: bool, was: bool| i32::from(is) - i32::from(was);
+        Some(Change { waiting: change(waits, waited), flying: change(flies, flew) })
+    }
+
+    /// What holds from `now` on.
+    #[inline(never)]
+    fn turn(&mut self, now: Instant, some: bool, full: bool) {
+        self.advance(now);
+        (self.some.holds, self.full.holds) = (some, full);
     }
 
     /// Brings totals and averages up to `now`.
+    #[inline]
     pub fn advance(&mut self, now: Instant) {
+        if now >= self.period_began + PERIOD {
+            self.end_periods(now);
+        }
+        self.account(now);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_periods(&mut self, now: Instant) {
         let mut periods = 0;
         while now >= self.period_began + PERIOD {
             self.account(self.period_began + PERIOD);
@@ -102,7 +127,6 @@ impl Pressure {
                     (self.some.total_ns, self.full.total_ns);
             }
         }
-        self.account(now);
     }
 
     fn account(&mut self, now: Instant) {
@@ -143,12 +167,12 @@ mod tests {
     #[test]
     fn waiting_is_some_and_waiting_with_nothing_at_the_disk_is_full() {
         let mut pressure = Pressure::default();
-        pressure.arrived(at(10));
-        pressure.arrived(at(10));
-        pressure.started(at(11)); // full for 1 s
-        pressure.started(at(13)); // some for 3 s
-        pressure.finished(at(20));
-        pressure.finished(at(20));
+        pressure.change(at(10), Change::ARRIVED);
+        pressure.change(at(10), Change::ARRIVED);
+        pressure.change(at(11), Change::STARTED); // full for 1 s
+        pressure.change(at(13), Change::STARTED); // some for 3 s
+        pressure.change(at(20), Change::FINISHED);
+        pressure.change(at(20), Change::FINISHED);
         pressure.advance(at(30));
         let text = pressure.to_string();
         assert!(text.starts_with("some avg10=") && text.ends_with(" total=1000000\n"), "{text}");
@@ -158,15 +182,15 @@ mod tests {
     #[test]
     fn averages_rise_to_all_of_the_time_and_fall_to_nothing() {
         let mut pressure = Pressure::default();
-        pressure.arrived(at(0));
+        pressure.change(at(0), Change::ARRIVED);
         pressure.advance(at(10));
         let text = pressure.to_string();
         // 1 - exp(-1) = 63 %.
         assert!(text.starts_with("some avg10=63."), "{text}");
         pressure.advance(at(3_000));
         assert!(pressure.to_string().starts_with("some avg10=99.9"), "{pressure}");
-        pressure.started(at(3_000));
-        pressure.finished(at(3_000));
+        pressure.change(at(3_000), Change::STARTED);
+        pressure.change(at(3_000), Change::FINISHED);
         pressure.advance(at(100_000));
         let text = pressure.to_string();
         assert!(text.starts_with("some avg10=0.00 avg60=0.00 avg300=0.0"), "{text}");

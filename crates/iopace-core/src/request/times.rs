@@ -127,28 +127,24 @@ impl StageTimes {
     }
 
     /// Adds those of a request that spent nothing in stage pace, as all that are for the disk, and
-    /// `total` in all. Sums end at 2^63 ns, some 292 years: so no addition of two wraps around, and
-    /// one look at the highest bits says whether there is room.
+    /// `total` in all. Most waited for their turn, the window and the disk only. Sums end at 2^63
+    /// ns, some 292 years: so no addition of two wraps around, and one look at the highest bits
+    /// says whether there is room.
     #[inline]
     pub(crate) fn add_behind_pace(&mut self, other: &StageTimes, total: Nanos) {
-        let slot = self.slot.0.wrapping_add(other.slot.0);
-        let budget = self.budget.0.wrapping_add(other.budget.0);
         let turn = self.turn.0.wrapping_add(other.turn.0);
-        let anticipation = self.anticipation.0.wrapping_add(other.anticipation.0);
         let window = self.window.0.wrapping_add(other.window.0);
         let disk = self.disk.0.wrapping_add(other.disk.0);
-        if (slot | budget | turn | anticipation | window | disk | total.0) > SUM_MAX {
-            return self.add_large(other);
+        let others = other.slot.0 | other.budget.0 | other.anticipation.0;
+        if others > 0 || (turn | window | disk | total.0) > SUM_MAX {
+            return self.add_all(other);
         }
-        (self.slot, self.budget, self.turn) = (Nanos(slot), Nanos(budget), Nanos(turn));
-        (self.anticipation, self.window) = (Nanos(anticipation), Nanos(window));
-        self.disk = Nanos(disk);
+        (self.turn, self.window, self.disk) = (Nanos(turn), Nanos(window), Nanos(disk));
     }
 
-    /// The same where there is no room for all.
-    #[cold]
+    /// The same whatever it waited for, and whether or not there is room.
     #[inline(never)]
-    fn add_large(&mut self, other: &StageTimes) {
+    fn add_all(&mut self, other: &StageTimes) {
         for (sum, time) in [
             (&mut self.slot, other.slot),
             (&mut self.budget, other.budget),

@@ -47,7 +47,7 @@ impl Shadow {
     fn enter(&mut self, submit: Submit, ended: Ended, is_buffered: bool) {
         let now = self.now;
         let Submit { task, mut group, op, extent, .. } = submit;
-        if self.engine_mut().account(group).is_none() || self.has_dead(group) {
+        if self.engine_mut().is_group_forgotten(group) || self.has_dead(group) {
             group = GroupId::ROOT;
         }
         match op {

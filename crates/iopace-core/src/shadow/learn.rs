@@ -35,7 +35,7 @@ impl Shadow {
         self.now = self.now.max(now);
         let now = self.now;
         self.fenced(|shadow| {
-            let is_known = |id| shadow.engine.as_ref().is_some_and(|it| it.account(id).is_some());
+            let is_known = |id| shadow.engine.as_ref().is_some_and(|it| !it.is_group_forgotten(id));
             let above = live.ancestors(id).filter(|above| *above != id && !is_known(*above));
             let mut all: Vec<GroupId> = above.collect();
             if anew || id == GroupId::ROOT || !is_known(id) {

@@ -44,7 +44,10 @@ impl<const SUB: usize> LogHistogram<SUB> {
     #[inline]
     pub fn record(&mut self, time: Nanos) {
         let bucket = &mut self.buckets.as_flattened_mut()[Self::index(time.0)];
-        *bucket = bucket.saturating_add(1);
+        *bucket = bucket.wrapping_add(1);
+        if *bucket == 0 {
+            fill(bucket);
+        }
         self.count += 1;
         if time.0 > self.max_ns {
             self.max_ns = time.0;
@@ -171,6 +174,13 @@ impl<const SUB: usize> LogHistogram<SUB> {
     }
 }
 
+/// A bucket that was full stays full.
+#[cold]
+#[inline(never)]
+fn fill(bucket: &mut u32) {
+    *bucket = u32::MAX;
+}
+
 impl<const SUB: usize> fmt::Debug for LogHistogram<SUB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} times, mean {}, max {}", self.count, self.mean(), self.max())
@@ -196,6 +206,14 @@ mod tests {
     fn every_value_lies_in_its_bucket() {
         check_buckets::<16>();
         check_buckets::<4>();
+    }
+
+    #[test]
+    fn a_bucket_that_is_full_stays_full() {
+        let mut histogram = Histogram::default();
+        histogram.buckets[0][7] = u32::MAX - 1;
+        (0..3).for_each(|_| histogram.record(Nanos(7)));
+        assert_eq!((histogram.buckets[0][7], histogram.count()), (u32::MAX, 3));
     }
 
     #[test]

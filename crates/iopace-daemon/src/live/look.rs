@@ -212,7 +212,7 @@ fn see_one(
     former: &mut Former,
 ) -> Option<Seen> {
     let account = engine.account(id)?;
-    let (since, interval) = former.since(id, account, now);
+    let (since, interval) = former.since(id, &account, now);
     let (slots, dirty) = (engine.group_slots(id), engine.dirty(id).group);
     let is_here = account.below_count() > 0 || slots != GroupSlots::default() || dirty.get() > 0;
     let settings = account.settings;
