@@ -6,7 +6,6 @@ use crate::flush::Run;
 use crate::group::Settings;
 use crate::request::{Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::shadow::{Ended, PANICKED, Plan, Served, Shadow, View};
-use crate::table::Entry;
 use crate::time::Instant;
 use crate::trace::Event;
 use crate::units::Bytes;
@@ -153,14 +152,14 @@ impl Engine {
     #[inline]
     pub(super) fn followed(&mut self, id: RequestId, times: &StageTimes) {
         if self.shadow.is_some() {
-            let entry = *self.table.left(id);
-            self.followed_on(&entry, times);
+            self.followed_on(id, times);
         }
     }
 
     #[inline(never)]
-    fn followed_on(&mut self, entry: &Entry, times: &StageTimes) {
+    fn followed_on(&mut self, id: RequestId, times: &StageTimes) {
         let Some(shadow) = &mut self.shadow else { return };
+        let entry = self.table.left(id);
         let (op, mut size) = (entry.request.submit.op, entry.request.submit.extent.len());
         if let Some(Run { extent, .. }) = &entry.run {
             size = extent.len();

@@ -74,23 +74,23 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Takes a change in; what of it the group above has to take in, if there is any.
+    /// Takes a change in; what of it the group above has to take in, if there is any: that one
+    /// waits now, or none any more, and the same of those at the disk.
     #[inline(always)]
     pub(super) fn change(&mut self, now: Instant, by: Change) -> Option<Change> {
-        let (waited, flew) = (self.waiting_count > 0, self.flying_count > 0);
-        self.waiting_count = self.waiting_count.wrapping_add_signed(by.waiting);
-        self.flying_count = self.flying_count.wrapping_add_signed(by.flying);
-        debug_assert!(self.waiting_count.max(self.flying_count) <= u32::MAX >> 1);
-        let (waits, flies) = (self.waiting_count > 0, self.flying_count > 0);
-        if (waits, flies) == (waited, flew) {
+        let above = Change {
+            waiting: count(&mut self.waiting_count, by.waiting),
+            flying: count(&mut self.flying_count, by.flying),
+        };
+        if above.waiting | above.flying == 0 {
             return None;
         }
-        let full = waits && !flies;
-        if (waits, full) != (self.some.holds, self.full.holds) {
-            self.turn(now, waits, full);
+        let some = self.waiting_count > 0;
+        let full = some && self.flying_count == 0;
+        if (some, full) != (self.some.holds, self.full.holds) {
+            self.turn(now, some, full);
         }
-        let change = |is: bool, was: bool| i32::from(is) - i32::from(was);
-        Some(Change { waiting: change(waits, waited), flying: change(flies, flew) })
+        Some(above)
     }
 
     /// What holds from `now` on.
@@ -138,6 +138,14 @@ impl Pressure {
         }
         self.at = self.at.max(now);
     }
+}
+
+/// Counts one more, one less or neither: `by`, if there is now the first one or none, else 0.
+#[inline(always)]
+fn count(count: &mut u32, by: i32) -> i32 {
+    *count = count.wrapping_add_signed(by);
+    debug_assert!(*count <= u32::MAX >> 1, "one was taken away that had not come");
+    if *count == u32::from(by > 0) { by } else { 0 }
 }
 
 impl fmt::Display for Pressure {
