@@ -69,8 +69,13 @@ fn hold(path: &Path, made: &str) {
     let name = path.display();
     let page = std::fs::read_to_string(path);
     let page = page.unwrap_or_else(|error| panic!("{name}: {error}; each scheduler has a page"));
-    let (before, rest) = page.split_once(BEGIN).expect("a place for the tables");
-    let (present, after) = rest.split_once(END).expect("an end of that place");
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
+        let (present, after) = rest.split_once(END)?;
+        Some((before, present, after))
+    });
+    let Some((before, present, after)) = parts else {
+        panic!("{name}: a place for the tables is missing, which is these two lines:\n{BEGIN}{END}")
+    };
     if std::env::var_os("IOPACE_UPDATE_DOCS").is_some() {
         let page = format!("{before}{BEGIN}{made}{END}{after}");
         return std::fs::write(path, page).expect("the page can be written");
