@@ -24,10 +24,12 @@
 //! *Classes.* Among siblings real-time goes before best-effort before idle, strictly, but for one
 //! request of class idle after `idle_starve_ms` without one.
 //!
-//! *Charge.* Estimated at the start; when the request turns out to have been alone at the device,
-//! its true time is known and the difference is charged or given back. With more at the device the
-//! true time of one is not defined, so only the model learns. A mix of sizes gains nothing at depth
-//! one, where all is exact; deeper the model is linear in size and learned from sums (see Limits).
+//! *Charge.* Estimated at the start. A request that was alone at the device, and the requests of a
+//! go that had the device to itself, took a time that is known: the difference is charged or given
+//! back, and the task's later ones are estimated by it (a disk that orders many by itself does each
+//! sooner). With requests of several at the device the true time of one is not defined, so only the
+//! model learns. A mix of sizes gains nothing at depth one, where all is exact; deeper the model is
+//! linear in size and learned from sums (see Limits).
 //!
 //! *Disks with a head*, which the model finds out (a random request costs 0.4 ms more than a
 //! sequential one), unless the disk is known to have none, as a file server, whose random reads are
@@ -38,14 +40,23 @@
 //! pause ends with its next request, if the task would have the next go as well. On flash none of
 //! this: the next request is always that of the entity with the least F, and nothing is held back.
 //!
+//! *Goes and the disk's own order (NCQ).* Tasks of one group that each ask for one place after the
+//! other share a go, so that the disk may order them. A go of a task with few requests, and the one
+//! after it, begin when the disk has nothing of others: among many it would be passed over for half
+//! a second. While others come and go, the disk holds no more of one go than lasts `quantum_ms`.
+//! A *light* task, which thinks longer than `wait_ms` and has had less than its share, interrupts a
+//! go with its request at once; it pays for the way back too, and who was interrupted does not.
+//! While such tasks are there, the disk holds 15 ms of a go.
+//!
 //! # Properties
 //! 1. Groups with work share device time by weight, within 2 % over 10 s, at every level.
 //! 2. While a sibling of a higher class has work, a lower one waits (but see 4).
 //! 3. Class idle alone has the whole device.
 //! 4. Class idle gets a request when it had none for `idle_starve_ms` while its parent was served.
-//! 5. Nothing is held back but for anticipation: at most `wait_ms` at a time, only on a disk with a
-//!    head, for a task that thinks briefly; and, if it reads in sequence, while the request before
-//!    is at the disk. A task with more queued is never waited for, and a deep window kept full.
+//! 5. Nothing is held back but on a disk with a head: for anticipation, at most `wait_ms` at a
+//!    time, for a task that thinks briefly; while its request before is at the disk; and while the
+//!    disk has what must not be passed over. Among tasks with many requests a deep window is kept
+//!    full.
 //! 6. Requests that a guarantee pays for go first, in order of arrival, and are charged, and a
 //!    group that is behind its guaranteed rate (`io.min`) goes before what weights say. This
 //!    puts a group at most two seconds of service behind the others.
@@ -62,9 +73,11 @@
 //!
 //! # Limits
 //! A client with one request at a time can only be given what it asks for: on flash it is not
-//! waited for, so beside others it may get less than its weight; so too a random reader on a disk
-//! with a head and a window deeper than one. What the device holds is not
-//! ordered any more: latency beside a deep window is the window's. The cost of requests that are
+//! waited for, so beside others it may get less than its weight. There what the device holds is not
+//! ordered any more: latency beside a deep window is the window's. On a disk with a head a random
+//! reader waits for a whole go of the other; shorter goes cost both more seeks. Many programs in
+//! one group get 0.6 of what the disk makes of them alone in the same time, as a go holds few of
+//! them at a time. The cost of requests that are
 //! always mixed in the same way cannot be told apart: data-sheet proportions stand. On a device
 //! that works on sixteen at once, 4 KiB beside 1 MiB requests get up to a quarter less than due.
 //! The bound of 4 counts while the parent is served: idle below a waiting group waits with it.
@@ -83,7 +96,8 @@ use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
 use config::{Config, PARAMS};
-use cost::{BUSY_MAX, Kind, Model};
+use cost::Model;
+use flight::{Flight, Flying, Landed, Right};
 use forest::Forest;
 use guarantee::Guarantees;
 use queue::Links;
@@ -94,6 +108,7 @@ use tree::Charge;
 
 mod config;
 mod cost;
+mod flight;
 mod forest;
 mod guarantee;
 mod queue;
@@ -139,17 +154,6 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 /// than the share would otherwise leave a debt without end. Four quanta of the largest size.
 const AHEAD_MAX: Nanos = Nanos::from_secs(2);
 
-/// What was at the device from a slot of the engine's table, or is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Flying {
-    /// Its arrival number, and one more.
-    number: u64,
-    task: u32,
-    kind: Kind,
-    /// What was charged for it, in ns.
-    cost: u64,
-}
-
 /// A request that goes to the device, with its task.
 type Choice = (u32, RequestId);
 
@@ -163,20 +167,21 @@ pub struct Fair {
     /// Requests that a guarantee pays for, with their tasks.
     reserved: VecDeque<(RequestId, u32)>,
     guarantees: Guarantees,
-    /// By slot of the engine's table.
-    flying: Vec<Flying>,
-    flying_count: usize,
-    /// The one at the device, if it has been alone there since it started.
-    alone: Option<RequestId>,
+    flight: Flight,
+    /// The group and the task that had the last go, or part of it.
+    last: Option<(GroupId, u32)>,
+    /// Whether that task had few requests then.
+    had_few: bool,
+    /// Light tasks that interrupt the go, in order of arrival.
+    light: VecDeque<u32>,
+    /// When somebody else than who has the go last came, and when a light task last did.
+    rival_at: Instant,
+    light_at: Instant,
     model: Model,
     /// Sixteen times the mean cost of a request, in ns.
     mean: u64,
-    /// When the device became busy, or last completed a request.
-    busy_since: Instant,
     service: Option<Service>,
     len: usize,
-    /// Tasks with requests, queued or at the device.
-    busy_tasks: usize,
     wait_hit_count: u64,
     wait_miss_count: u64,
     slots_count: u64,
@@ -201,31 +206,37 @@ impl Fair {
     fn correct(&mut self, task: u32, cost: i64) {
         let charge = Charge { cost, slot: self.slot(), ahead: None };
         self.forest.correct(self.tasks[task].node, charge);
-        if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
+        let group = self.forest.group_of(self.tasks[task].node);
+        if let Some(service) = self.service.as_mut().filter(|service| service.group == group) {
             service.used += cost;
         }
     }
 
-    /// Books a request that goes to the device. `owed`: whether a guarantee sends it.
+    /// Books a request that goes to the device. `right`: why it goes before others, if it does.
     #[inline]
-    fn starts(&mut self, now: Instant, (task, id): Choice, table: &Table, owed: bool) {
+    fn starts(&mut self, now: Instant, (task, id): Choice, table: &Table, right: Option<Right>) {
         let request = &table[id];
         let kind = self.model.starts(request);
-        let cost = self.model.cost(kind);
+        let cost = self.model.cost(kind) * self.tasks[task].line.ratio / 256;
         self.mean = self.mean - self.mean / 16 + cost;
         if !self.guarantees.is_empty() {
             self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
         }
-        let ahead = (request.is_reserved() || owed).then_some(AHEAD_MAX.0);
+        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
+        let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
         let Task { node, line } = &mut self.tasks[task];
         line.in_flight += 1;
         self.forest.start(now, *node, charge, line.is_empty());
+        let mut flying = Flying::new(id, task, kind, cost);
+        flying.right = right.unwrap_or(Right::Other);
         if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
             service.used += charge.cost;
             service.bytes += request.service_bytes();
+            flying.right = right.unwrap_or(Right::Go);
         }
-        self.flies(now, id, Flying { number: id.sequence() + 1, task, kind, cost });
+        self.flight.start(now, id, flying);
+        self.len -= 1;
     }
 
     /// A request that goes first as a guarantee pays for it, or is owed.
@@ -240,35 +251,19 @@ impl Fair {
         self.reserved_count += u64::from(first.is_some());
         first
     }
-
-    /// A request is at the device.
-    fn flies(&mut self, now: Instant, id: RequestId, flying: Flying) {
-        self.alone = (self.flying_count == 0).then_some(id);
-        if self.flying_count == 0 {
-            self.busy_since = now;
-        }
-        let at = id.slot as usize;
-        if at >= self.flying.len() {
-            self.flying.resize(at + 1, Flying::default());
-        }
-        self.flying[at] = flying;
-        self.flying_count += 1;
-        self.len -= 1;
-    }
 }
 
 impl Scheduler for Fair {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         let request = &table[id];
         let key = (request.group(), request.task());
-        self.tasks.pinned = self.service.as_ref().map(|service| service.task);
+        self.tasks.pinned = self.last.map(|(_, task)| task);
         let task = self.tasks.enter(&mut self.forest, now, key, request.account.index());
         let think_max = self.config.wait.times(2);
         let Task { node, line } = &mut self.tasks[task];
         let is_unused = line.is_unused();
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
-        self.busy_tasks += usize::from(is_unused);
         if request.is_reserved() {
             line.reserved += 1;
             self.reserved.push_back((id, task));
@@ -277,7 +272,8 @@ impl Scheduler for Fair {
             self.links.push(line, id, table, self.model.has_head());
             if is_first {
                 let (node, slot) = (*node, self.slot());
-                self.forest.activate(now, node, slot);
+                let behind = self.forest.activate(now, node, slot);
+                self.comes(now, task, behind);
             }
         }
         let service = self.service.as_mut().filter(|service| service.task == task);
@@ -291,39 +287,37 @@ impl Scheduler for Fair {
         if self.len == 0 {
             return Pop::Empty;
         }
-        let guaranteed = self.guaranteed(now, table);
-        let mut next = guaranteed;
+        let (mut next, mut right) = (self.guaranteed(now, table), Some(Right::Other));
         if next.is_none() && self.service.is_some() {
-            match self.serve(now, table) {
-                Ok(served) => next = served,
-                Err(hold) => return hold,
-            }
+            (next, right) = (self.interrupt(now, table), Some(Right::Light));
         }
-        let Some(next) = next.or_else(|| self.choose(now, table)) else { return Pop::Empty };
-        self.starts(now, next, table, guaranteed.is_some());
+        if next.is_none() {
+            right = None;
+            next = match self.serve(now, table) {
+                Ok(served) => served,
+                Err(hold) => return hold,
+            };
+        }
+        let Some(next) = next else { return Pop::Empty };
+        self.starts(now, next, table, right);
         Pop::Ready(next.1)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
-        let Some(flying) = self.flying.get_mut(done.id.slot as usize) else { return };
-        if flying.number != done.id.sequence() + 1 {
-            return;
-        }
-        let Flying { task, kind, cost, .. } = std::mem::take(flying);
-        self.flying_count -= 1;
-        let busy = now.since(self.busy_since);
-        self.busy_since = now;
-        let in_flight = u32::try_from(self.flying_count).unwrap_or(u32::MAX);
+        let Some(landed) = self.flight.land(now, done) else { return };
+        let Landed { task, kind, busy, amends, ratio } = landed;
+        let in_flight = u32::try_from(self.flight.count).unwrap_or(u32::MAX);
         self.model.done(kind, busy, in_flight, done.ok);
-        if self.alone.take_if(|alone| *alone == done.id).is_some() && done.ok {
-            let truth = busy.min(BUSY_MAX).0.cast_signed();
-            self.correct(task, truth - cost.cast_signed());
+        if amends != 0 {
+            self.correct(task, amends);
         }
         let line = &mut self.tasks[task].line;
         line.in_flight -= 1;
+        if let Some(ratio) = ratio {
+            line.learn(ratio);
+        }
         line.stats.done(now);
         let is_unused = line.is_unused();
-        self.busy_tasks -= usize::from(is_unused);
         if is_unused && self.service.as_ref().is_some_and(|service| service.task == task) {
             let patience = self.patience(task);
             let Some(service) = self.service.as_mut() else { return };
@@ -350,7 +344,8 @@ impl Scheduler for Fair {
     }
 
     fn remove_group(&mut self, id: GroupId) {
-        self.service = None;
+        (self.service, self.last) = (None, None);
+        self.light.clear();
         self.tasks.pinned = None;
         self.guarantees.remove(id);
         self.tasks.leave(&mut self.forest, id);

@@ -152,6 +152,13 @@ impl Model {
         }
     }
 
+    /// What a request costs if the device has to seek for it, in ns.
+    pub(super) fn cost_at_random(&self, request: &Request) -> u64 {
+        let direction = u8::from(request.op().is_write());
+        let bytes = request.service_bytes().get().min(BYTES_MAX) as u32;
+        self.cost(Kind { bytes, direction, place: RANDOM as u8 })
+    }
+
     /// What a request of this kind costs, in ns.
     pub(super) fn cost(&self, kind: Kind) -> u64 {
         let coefficients = &self.coefficients[usize::from(kind.direction)];

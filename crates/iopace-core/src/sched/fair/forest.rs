@@ -114,18 +114,31 @@ impl Forest {
         self.remove(index);
     }
 
-    /// The task has work from now on.
-    pub(super) fn activate(&mut self, now: Instant, mut index: Index, slot: u64) {
+    /// The task has work from now on. The first above it that had work already, if neither the
+    /// task nor a group on the way there has had more than is due, or is of class idle.
+    pub(super) fn activate(&mut self, now: Instant, mut index: Index, slot: u64) -> Option<Index> {
+        let mut is_behind = true;
         while index != ROOT && !self.entities[index as usize].is_active() {
             let Entity { parent, class, .. } = self.entities[index as usize];
             let group = &mut self.groups[parent.0 as usize];
-            group.trees[rank(class)].enter(&mut self.entities, index, slot);
+            is_behind &= group.trees[rank(class)].enter(&mut self.entities, index, slot);
+            is_behind &= class != Class::Idle;
             if class == Class::Idle && !group.is_busy(class) {
                 group.idle_since = now;
             }
             group.busy |= 1 << rank(class);
             index = group.index;
         }
+        is_behind.then_some(index)
+    }
+
+    /// Whether `above` is above an entity.
+    pub(super) fn is_above(&self, above: Index, mut index: Index) -> bool {
+        while index != ROOT && index != above {
+            let parent = self.entities[index as usize].parent;
+            index = self.groups[parent.0 as usize].index;
+        }
+        index == above
     }
 
     /// The task has nothing to do any more.
@@ -195,6 +208,11 @@ impl Forest {
                 Kind::Task(task) => return Some((task, is_starved)),
             }
         }
+    }
+
+    /// The group of a task.
+    pub(super) fn group_of(&self, index: Index) -> GroupId {
+        self.entities[index as usize].parent
     }
 
     /// The group above a group.

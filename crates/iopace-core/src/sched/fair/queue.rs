@@ -18,6 +18,10 @@ const NONE: u32 = u32::MAX;
 /// age costs a seek each (as in `rr`).
 const AGES_AGAIN: Nanos = Nanos::from_secs(1);
 
+/// Bounds of [`Line::ratio`]: a fourth, as NCQ with 31 gains less than three times, and twice.
+const RATIO_MIN: u64 = 64;
+const RATIO_MAX: u64 = 512;
+
 /// The request in a slot, and the slots of its neighbours by arrival.
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -45,6 +49,11 @@ pub(super) struct Line {
     /// Before then none can have been passed over for too long.
     ages_at: Instant,
     pub(super) stats: TaskStats,
+    /// What its requests cost over what the model says, in 256ths: a disk that has many of them at
+    /// once and orders them itself (NCQ) does each sooner than those of a task with one.
+    pub(super) ratio: u64,
+    /// Requests that are queued here.
+    pub(super) count: u32,
     /// Requests at the device.
     pub(super) in_flight: u32,
     /// Requests that a guarantee pays for, which wait elsewhere.
@@ -59,6 +68,8 @@ impl Default for Line {
             sorted: Sorted::default(),
             ages_at: Instant::ZERO,
             stats: TaskStats::default(),
+            ratio: 256,
+            count: 0,
             in_flight: 0,
             reserved: 0,
         }
@@ -69,6 +80,12 @@ impl Line {
     /// Whether it has no queued request.
     pub(super) fn is_empty(&self) -> bool {
         self.first == NONE
+    }
+
+    /// A go of it that had the device to itself took this, in 256ths of what was expected of it.
+    pub(super) fn learn(&mut self, ratio: u64) {
+        let seen = self.ratio * ratio / 256;
+        self.ratio = ((3 * self.ratio + seen) / 4).clamp(RATIO_MIN, RATIO_MAX);
     }
 
     /// Whether nothing of the task is queued or at the device.
@@ -94,6 +111,7 @@ impl Links {
             last => self.0[last as usize].after = id.slot,
         }
         line.last = id.slot;
+        line.count += 1;
         if is_indexed {
             line.sorted.push(id, table);
         }
@@ -113,6 +131,7 @@ impl Links {
         let nearest = if is_nearest { line.sorted.pop(table) } else { None };
         let id = nearest.unwrap_or(first.id);
         let Link { before, after, is_indexed, .. } = self.0[id.slot as usize];
+        line.count -= 1;
         match before {
             NONE => line.first = after,
             before => self.0[before as usize].after = after,

@@ -1,5 +1,6 @@
 //! On a disk with a head: service in one go, and waiting for the next request of who has it.
 
+use super::tree::Index;
 use super::{Choice, Fair};
 use crate::request::{GroupId, RequestId};
 use crate::table::Table;
@@ -14,9 +15,22 @@ const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
 /// it thinks, and more on a host with other work. A lost turn costs ten times that.
 const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
-/// The task that is served in one go, on a disk with a head.
+/// What a light task has to wait for at most, beside its own request, of what the go has at the
+/// device: with a seek and a turn of its own (up to 20 ms at 7200 rpm) it is served within 35 ms.
+const LIGHT_BEHIND_MAX: Nanos = Nanos::from_millis(15);
+
+/// A task with no more requests than this is lost among others at a disk that orders them by place
+/// (NCQ); with more, some are always the nearest ones.
+const FEW: u32 = 4;
+
+/// Who came within this time may come again soon: a task that asks once a second is still seen.
+const RECENT: Nanos = Nanos::from_secs(1);
+
+/// A go: the task that is served in one go, on a disk with a head, or tasks of one group that each
+/// ask for one place after the other, and then the last of them.
 #[derive(Debug)]
 pub(super) struct Service {
+    pub(super) group: GroupId,
     pub(super) task: u32,
     /// Device time of this go in ns, waits included.
     pub(super) used: i64,
@@ -27,7 +41,7 @@ pub(super) struct Service {
 
 impl Fair {
     /// Whether the go of the task in service is over: used up, or the disk has no head after all.
-    pub(super) fn is_used_up(&self) -> bool {
+    fn is_used_up(&self) -> bool {
         self.service.as_ref().is_some_and(|service| {
             service.used >= self.config.quantum.0.cast_signed()
                 || service.bytes >= self.config.quantum_bytes
@@ -37,7 +51,7 @@ impl Fair {
 
     /// Whether the task in service, waited for, would have the disk again with its next request:
     /// then the end of its go is no reason to give the disk away meanwhile.
-    pub(super) fn goes_on(&mut self, now: Instant) -> bool {
+    fn goes_on(&mut self, now: Instant) -> bool {
         let Some(Service { task, waiting: Some((_, until)), .. }) = self.service else {
             return false;
         };
@@ -47,7 +61,7 @@ impl Fair {
     }
 
     /// Whether the task reads in sequence.
-    pub(super) fn is_sequential(&self, task: u32) -> bool {
+    fn is_sequential(&self, task: u32) -> bool {
         let seek = self.tasks[task].line.stats.seek();
         seek.is_some_and(|distance| distance <= SEQUENTIAL_MAX)
     }
@@ -64,7 +78,7 @@ impl Fair {
     }
 
     /// Why the task in service keeps the disk although it has nothing queued; `None` ends its go.
-    pub(super) fn hold(&mut self, now: Instant) -> Option<Pop> {
+    fn hold(&mut self, now: Instant) -> Option<Pop> {
         let Service { task, waiting, .. } = *self.service.as_ref()?;
         if let Some((since, until)) = waiting {
             if now < until {
@@ -72,20 +86,88 @@ impl Fair {
             }
             self.wait_miss_count += 1;
             self.correct(task, until.since(since).0.cast_signed());
-        } else if self.tasks[task].line.in_flight > 0
-            && (self.is_sequential(task) || self.is_crowded())
-            && self.patience(task).is_some()
-        {
+        } else if self.tasks[task].line.in_flight > 0 && self.patience(task).is_some() {
             return Some(Pop::At(Instant::NEVER, Reason::Turn));
         }
         self.service = None;
         None
     }
 
-    /// Whether some tasks have many requests: beside them one request at a time is lost in the
-    /// device's queue, which is ordered by position alone.
-    fn is_crowded(&self) -> bool {
-        self.len + self.flying_count > 2 * self.busy_tasks
+    /// Whether the task asks for one place after the other: several such tasks lose nothing to each
+    /// other in one go, and a disk that orders what it holds serves them all sooner.
+    fn is_single(&self, task: u32) -> bool {
+        let line = &self.tasks[task].line;
+        line.in_flight <= 1 && line.count <= 1 && !self.is_sequential(task)
+    }
+
+    /// Whether a task may have part of the go that another had last.
+    fn is_of_last(&self, task: u32) -> bool {
+        let Some((group, last)) = self.last else { return false };
+        let is_group = self.forest.group_of(self.tasks[task].node) == group;
+        task == last || (is_group && self.is_single(task) && self.is_single(last))
+    }
+
+    /// A task has work that had none. `behind`: what is above it and had work already, if it has
+    /// had no more than is due to it.
+    pub(super) fn comes(&mut self, now: Instant, task: u32, behind: Option<Index>) {
+        if !self.model.has_head() || self.is_of_last(task) {
+            return;
+        }
+        self.rival_at = now;
+        let Some(Service { task: serviced, .. }) = self.service else { return };
+        let is_behind =
+            behind.is_some_and(|above| self.forest.is_above(above, self.tasks[serviced].node));
+        let think = self.tasks[task].line.stats.think();
+        if is_behind && think.is_some_and(|think| think > self.config.wait) {
+            self.light_at = now;
+            self.light.push_back(task);
+        }
+    }
+
+    /// The next request of a light task, which interrupts the go for it. It pays for the way back
+    /// as well, which costs about as much as the way there.
+    pub(super) fn interrupt(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        while let Some(task) = self.light.pop_front() {
+            let serviced = self.service.as_ref()?.task;
+            if task == serviced || self.tasks[task].line.is_empty() {
+                continue;
+            }
+            let next = self.next_of(task, now, table)?;
+            let way_back = self.model.cost_at_random(&table[next]).cast_signed();
+            self.correct(task, way_back);
+            self.correct(serviced, -way_back);
+            return Some((task, next));
+        }
+        None
+    }
+
+    /// Whether the device has as much of this go as it may: nobody is to wait long behind it.
+    fn is_full(&self, now: Instant) -> bool {
+        let most = if now < self.light_at + RECENT {
+            LIGHT_BEHIND_MAX
+        } else if now < self.rival_at + RECENT {
+            self.config.quantum
+        } else {
+            return false;
+        };
+        let there = self.flight.cost_of_goes;
+        there > 0 && there + self.mean / 16 > most.0
+    }
+
+    /// The go is continued with another task of the group, if both ask for single places.
+    fn join(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let Service { group, task, .. } = *self.service.as_ref()?;
+        if !self.is_single(task) {
+            return None;
+        }
+        let (next, is_starved) = self.forest.next(group, now, self.config.idle_starve)?;
+        if is_starved || !self.is_of_last(next) {
+            return None;
+        }
+        let service = self.service.as_mut()?;
+        (service.task, service.waiting) = (next, None);
+        self.last = Some((group, next));
+        self.next_of(next, now, table).map(|id| (next, id))
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
@@ -105,20 +187,29 @@ impl Fair {
         None
     }
 
-    /// The next request of the task in service, `None` if its go is over, or why it keeps the disk
-    /// although it has nothing queued.
+    /// The next request: of the go, or of who gets the next one. Or why the disk is kept although
+    /// there are some.
     pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
         if self.is_used_up() && !self.goes_on(now) {
             self.service = None;
         }
-        let Some(Service { task, .. }) = self.service else { return Ok(None) };
-        if self.forest.is_overruled(now, self.tasks[task].node, self.config.idle_starve) {
-            return Ok(None);
+        if let Some(Service { task, .. }) = self.service
+            && !self.forest.is_overruled(now, self.tasks[task].node, self.config.idle_starve)
+        {
+            if self.flight.has_others() || self.is_full(now) {
+                return Err(Pop::At(Instant::NEVER, Reason::Turn));
+            }
+            if let Some(next) = self.next_of(task, now, table) {
+                return Ok(Some((task, next)));
+            }
+            if let Some(next) = self.join(now, table) {
+                return Ok(Some(next));
+            }
+            if let Some(hold) = self.hold(now) {
+                return Err(hold);
+            }
         }
-        match self.next_of(task, now, table) {
-            Some(next) => Ok(Some((task, next))),
-            None => self.hold(now).map_or(Ok(None), Err),
-        }
+        self.choose(now, table)
     }
 
     /// The next request of a task.
@@ -130,17 +221,28 @@ impl Fair {
 
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
     #[inline]
-    pub(super) fn choose(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+    fn choose(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
         let next = self.forest.next(GroupId::ROOT, now, self.config.idle_starve);
-        let (task, is_starved) = next?;
+        let Some((task, is_starved)) = next else { return Ok(None) };
         if is_starved {
             self.idle_served_count += 1;
         } else if self.model.has_head() {
             self.slots_count += 1;
-            self.service = Some(Service { task, used: 0, bytes: Bytes::ZERO, waiting: None });
+            let has_few = self.tasks[task].line.count <= FEW;
+            if !self.is_of_last(task) {
+                self.flight.next_go(has_few || self.had_few);
+            }
+            self.had_few = has_few;
+            let group = self.forest.group_of(self.tasks[task].node);
+            self.last = Some((group, task));
+            self.service =
+                Some(Service { group, task, used: 0, bytes: Bytes::ZERO, waiting: None });
+            if self.flight.has_others() || self.is_full(now) {
+                return Err(Pop::At(Instant::NEVER, Reason::Turn));
+            }
         } else {
             self.service = None;
         }
-        self.next_of(task, now, table).map(|id| (task, id))
+        Ok(self.next_of(task, now, table).map(|id| (task, id)))
     }
 }

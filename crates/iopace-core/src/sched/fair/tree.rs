@@ -161,13 +161,16 @@ impl Tree {
     /// The entity has work from now on. It starts at V, or where it left off if that is later; so
     /// it neither gains by a pause nor is it charged for one. `slot`: see
     /// [`Charge`].
-    pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) {
+    /// Whether it has had no more than is due to it.
+    pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
         let entity = &mut entities[index as usize];
+        let is_behind = entity.standing == Standing::Out;
         debug_assert!(!entity.is_active(), "entered twice");
         let seat = entity.seat(index);
         self.join(entity);
         entity.finish = later(entity.start, slot, u64::from(entity.weight));
         self.settle(entity, seat, true);
+        is_behind
     }
 
     /// The entity has no work any more. It stays a member until V has reached its S.

@@ -142,6 +142,11 @@ impl Bench {
         self.service.get(&GroupId(group)).map_or(0, |service| service.0)
     }
 
+    /// What was served until now does not count.
+    pub(super) fn begin_anew(&mut self) {
+        self.service.clear();
+    }
+
     /// Requests of a group's own tasks that are done.
     pub(super) fn served(&self, group: u32) -> u64 {
         self.service.get(&GroupId(group)).map_or(0, |service| service.1)
