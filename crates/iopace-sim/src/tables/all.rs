@@ -1,7 +1,7 @@
 //! All outcome tables at once, and what holds of them, row by row.
 
 use super::format::{finish, plain_table, right};
-use super::{Row, congestion, geom, pace, slots};
+use super::{Row, congestion, geom, pace, rivals, slots};
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
 
@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 pub const ALL: &str = "all";
 
 /// The tables, in the order in which they are made.
-pub const TABLES: [&str; 4] = [geom::TABLE, slots::TABLE, pace::TABLE, congestion::TABLE];
+pub const TABLES: [&str; 5] =
+    [geom::TABLE, slots::TABLE, pace::TABLE, congestion::TABLE, rivals::TABLE];
 
 /// What a table is about, and where its figures come from.
 pub fn subject(table: &str) -> &'static str {
@@ -19,6 +20,9 @@ pub fn subject(table: &str) -> &'static str {
         }
         pace::TABLE => "Buffered writers, paced by rate and as before 2011 (Linux, 2011)",
         congestion::TABLE => "Reads beside dd, in more than fifty scenarios (NetBSD, 2006)",
+        rivals::TABLE => {
+            "A small reader and a light one beside each kind of big one, on four disks"
+        }
         _ => "dd and cvs under every scheduler (geom_sched, 2009)",
     }
 }
@@ -30,6 +34,7 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<Row>> {
         slots::TABLE => slots::slots(seed),
         pace::TABLE => pace::pace(seed),
         congestion::TABLE => congestion::congestion(seed),
+        rivals::TABLE => rivals::rivals(seed, &rivals::DISKS),
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@ pub mod format;
 pub mod geom;
 pub mod pace;
 pub mod page;
+pub mod rivals;
 pub mod slots;
 
 use crate::milli::Milli;

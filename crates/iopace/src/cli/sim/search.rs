@@ -13,7 +13,10 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct TablesArgs {
     /// The table
-    #[arg(value_parser = ["all", "geom", "slots", "pace", "congestion"], default_value = "all")]
+    #[arg(
+        value_parser = ["all", "geom", "slots", "pace", "congestion", "rivals"],
+        default_value = "all"
+    )]
     pub table: String,
     /// What the randomness is drawn from
     #[arg(long, default_value_t = 1, value_parser = units::whole::<u64>(0..=u64::MAX))]

@@ -1,0 +1,29 @@
+//! Two groups of equal weight on a disk with a head: what the smaller one keeps under `fair`.
+
+use iopace_sim::milli::Milli;
+use iopace_sim::tables::Row;
+use iopace_sim::tables::rivals::{DISKS, rivals};
+
+fn value(rows: &[Row], row: &str, variant: &str, figure: &str) -> Milli {
+    let found = rows.iter().find(|r| (r.row, r.variant, r.figure) == (row, variant, figure));
+    found.unwrap_or_else(|| panic!("no {figure} of {row} under {variant}")).value
+}
+
+#[test]
+fn nobody_is_starved_on_a_disk_with_a_head_whatever_the_other_one_does() {
+    let disks = &DISKS[..2];
+    let rows = rivals(1, disks);
+    for row in disks.iter().flat_map(|(_, rows)| rows) {
+        let fair = |figure| value(&rows, row, "fair", figure);
+        let writes_at_random = row.ends_with("random-write");
+        let least = if writes_at_random { 430 } else { 450 };
+        assert!(fair("small").0 >= least, "{row}: small {}", fair("small"));
+        assert!(fair("big").0 >= 290, "{row}: big {}", fair("big"));
+        assert!(fair("sum").0 >= 770, "{row}: sum {}", fair("sum"));
+        assert!(fair("small_p99_ms").0 <= 170_000, "{row}: {} ms", fair("small_p99_ms"));
+        assert!(fair("light_p99_ms").0 <= 40_000, "{row}: {} ms", fair("light_p99_ms"));
+        // Without a scheduler it has a quarter at most, and waits for up to a second or for ever.
+        let none = value(&rows, row, "none", "small");
+        assert!(none.0 <= 270, "{row}: {none} without a scheduler");
+    }
+}
