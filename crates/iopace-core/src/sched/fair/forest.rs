@@ -132,13 +132,16 @@ impl Forest {
         is_behind.then_some(index)
     }
 
-    /// Whether `above` is above an entity.
-    pub(super) fn is_above(&self, above: Index, mut index: Index) -> bool {
-        while index != ROOT && index != above {
-            let parent = self.entities[index as usize].parent;
+    /// The class in which an entity competes right below `above`; `None` if it is not below it.
+    pub(super) fn class_below(&self, above: Index, mut index: Index) -> Option<Class> {
+        while index != ROOT {
+            let Entity { parent, class, .. } = self.entities[index as usize];
             index = self.groups[parent.0 as usize].index;
+            if index == above {
+                return Some(class);
+            }
         }
-        index == above
+        None
     }
 
     /// The task has nothing to do any more.

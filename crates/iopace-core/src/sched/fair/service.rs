@@ -115,8 +115,11 @@ impl Fair {
         }
         self.rival_at = now;
         let Some(Service { task: serviced, .. }) = self.service else { return };
-        let is_behind =
-            behind.is_some_and(|above| self.forest.is_above(above, self.tasks[serviced].node));
+        // Who has the go is of another class: then that decides.
+        let is_behind = behind.is_some_and(|above| {
+            let class = |task: u32| self.forest.class_below(above, self.tasks[task].node);
+            class(serviced).is_some_and(|of| class(task) == Some(of))
+        });
         let think = self.tasks[task].line.stats.think();
         if is_behind && think.is_some_and(|think| think > self.config.wait) {
             self.light_at = now;

@@ -7,6 +7,7 @@ use crate::limits::TASKS_MAX;
 use bench::{Bench, Disk, client, settings};
 
 mod bench;
+mod goes;
 mod model;
 mod shares;
 
