@@ -132,13 +132,14 @@ impl Forest {
         is_behind.then_some(index)
     }
 
-    /// The class in which an entity competes right below `above`; `None` if it is not below it.
-    pub(super) fn class_below(&self, above: Index, mut index: Index) -> Option<Class> {
+    /// The rank of the class in which an entity competes right below `above`, the highest class
+    /// first; `None` if it is not below it.
+    pub(super) fn rank_below(&self, above: Index, mut index: Index) -> Option<usize> {
         while index != ROOT {
             let Entity { parent, class, .. } = self.entities[index as usize];
             index = self.groups[parent.0 as usize].index;
             if index == above {
-                return Some(class);
+                return Some(rank(class));
             }
         }
         None

@@ -115,10 +115,10 @@ impl Fair {
         }
         self.rival_at = now;
         let Some(Service { task: serviced, .. }) = self.service else { return };
-        // Who has the go is of another class: then that decides.
+        // Nobody interrupts a higher class.
         let is_behind = behind.is_some_and(|above| {
-            let class = |task: u32| self.forest.class_below(above, self.tasks[task].node);
-            class(serviced).is_some_and(|of| class(task) == Some(of))
+            let rank = |task: u32| self.forest.rank_below(above, self.tasks[task].node);
+            rank(serviced).is_some_and(|of| rank(task).is_some_and(|rank| rank <= of))
         });
         let think = self.tasks[task].line.stats.think();
         if is_behind && think.is_some_and(|think| think > self.config.wait) {
