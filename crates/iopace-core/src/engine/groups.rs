@@ -100,8 +100,8 @@ impl Engine {
         Some((account, self.admit.group(id)))
     }
 
-    /// What a group did here, where it is but for the root, as of its last request; `None` if the
-    /// device does not know it.
+    /// The account of a group as of its last request: borrowed, and made for the root; `None` if
+    /// the device does not know the group.
     pub fn account(&self, id: GroupId) -> Option<Cow<'_, Account>> {
         let account = self.groups.get(id)?;
         if id != GroupId::ROOT {

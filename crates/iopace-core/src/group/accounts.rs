@@ -27,7 +27,7 @@ pub struct Account {
     pub pressure: Pressure,
     /// Requests of its own and of all below, write-back included, that are not finished.
     below_count: u32,
-    /// What is of it elsewhere.
+    /// Holds on the group, such as that of a flush that waits: it is not forgotten.
     held_count: u32,
     /// It is to be forgotten with its last request.
     dying: bool,

@@ -93,7 +93,7 @@ impl Pressure {
         Some(above)
     }
 
-    /// What holds from `now` on.
+    /// Takes over the state that holds from `now` on.
     #[inline(never)]
     fn turn(&mut self, now: Instant, some: bool, full: bool) {
         self.advance(now);

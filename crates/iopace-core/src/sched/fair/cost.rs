@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    /// What a request costs if the device has to seek for it, in ns.
+    /// The cost of a request for which the device has to seek, in ns.
     pub(super) fn cost_at_random(&self, request: &Request) -> u64 {
         let direction = u8::from(request.op().is_write());
         let bytes = request.service_bytes().get().min(BYTES_MAX) as u32;

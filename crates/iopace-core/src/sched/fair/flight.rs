@@ -1,4 +1,4 @@
-//! What is at the device: whose it is, since when, and what was charged for it.
+//! The requests at the device: whose each is, since when, and its charge.
 //!
 //! On a disk with a head goes are numbered. Requests of a light task that interrupts a go, and
 //! those of the goes before it if its task or the last one has few requests, are *others* while
@@ -21,14 +21,15 @@ pub(super) enum Right {
     Go,
 }
 
-/// What was at the device from a slot of the engine's table, or is.
+/// A request at the device, by its slot in the engine's table; the last one of the slot if there
+/// is none now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flying {
     /// Its arrival number, and one more.
     number: u64,
     task: u32,
     kind: Kind,
-    /// What was charged for it, in ns.
+    /// Its charge, in ns.
     cost: u64,
     pub(super) right: Right,
     /// The go in which it went there.
@@ -49,7 +50,7 @@ pub(super) struct Landed {
     pub(super) kind: Kind,
     /// How long the device was busy since the completion before.
     pub(super) busy: Nanos,
-    /// What its task was charged too little, or too much if negative, now that it is known.
+    /// By how much its task was charged too little (negative: too much), now that it is known.
     pub(super) amends: i64,
     /// The true time of its go over what was charged, in 256ths, if the device did nothing else.
     pub(super) ratio: Option<u64>,
@@ -70,11 +71,12 @@ pub(super) struct Flight {
     /// By slot of the engine's table.
     slots: Vec<Flying>,
     pub(super) count: usize,
-    /// What was charged for those of goes, in ns.
+    /// The sum of the charges of those that belong to goes, in ns.
     pub(super) cost_of_goes: u64,
     /// The number of this go.
     go: u64,
-    /// What went there in an earlier go than this is of others; so many they are.
+    /// Requests of earlier goes than this are of others, as are those of light tasks; `others` is
+    /// how many there are.
     fence: u64,
     others: usize,
     /// When the device became busy, or last completed a request.

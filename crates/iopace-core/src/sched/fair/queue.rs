@@ -49,8 +49,8 @@ pub(super) struct Line {
     /// Before then none can have been passed over for too long.
     ages_at: Instant,
     pub(super) stats: TaskStats,
-    /// What its requests cost over what the model says, in 256ths: a disk that has many of them at
-    /// once and orders them itself (NCQ) does each sooner than those of a task with one.
+    /// The true cost of its requests over that of the model, in 256ths: a disk that has many of
+    /// them at once and orders them itself (NCQ) does each sooner than those of a task with one.
     pub(super) ratio: u64,
     /// Requests that are queued here.
     pub(super) count: u32,

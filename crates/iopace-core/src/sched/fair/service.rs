@@ -15,8 +15,8 @@ const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
 /// it thinks, and more on a host with other work. A lost turn costs ten times that.
 const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
-/// What a light task has to wait for at most, beside its own request, of what the go has at the
-/// device: with a seek and a turn of its own (up to 20 ms at 7200 rpm) it is served within 35 ms.
+/// The most device time of a go that a light task has to wait for, beside its own request:
+/// with a seek and a turn of its own (up to 20 ms at 7200 rpm) it is served within 35 ms.
 const LIGHT_BEHIND_MAX: Nanos = Nanos::from_millis(15);
 
 /// A task with no more requests than this is lost among others at a disk that orders them by place
