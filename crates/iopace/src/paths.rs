@@ -1,9 +1,10 @@
 //! Where sockets are made when nothing is said.
 //!
-//! The first that applies: `$XDG_RUNTIME_DIR/iopace`, if nobody else can put or replace anything
-//! there; `/run/iopace` for root, or where it belongs to us (a service manager made it);
-//! `/tmp/iopace-UID`. The directory is ours alone (mode 0700), so that nobody can put a socket of
-//! his own in the place of ours. Directories of others are ignored, see
+//! `$IOPACE_RUNTIME_DIR`, and then nothing else is looked at: daemons there and elsewhere know
+//! nothing of each other. Else the first that applies: `$XDG_RUNTIME_DIR/iopace`, if nobody else
+//! can put or replace anything there; `/run/iopace` for root, or where it belongs to us (a service
+//! manager made it); `/tmp/iopace-UID`. The directory is ours alone (mode 0700), so that nobody can
+//! put a socket of his own in the place of ours. Directories of others are ignored, see
 //! [`runtime_files`](iopace_daemon::runtime_files).
 
 use crate::output::Failure;
@@ -19,8 +20,17 @@ pub const CONTROL: &str = "iopace.ctl";
 /// Ending of all control sockets.
 pub const CONTROL_ENDING: &str = "ctl";
 
+/// The directory that is used instead of all others, if one is named.
+fn named_dir() -> Option<PathBuf> {
+    let named = std::env::var_os("IOPACE_RUNTIME_DIR").map(PathBuf::from);
+    named.filter(|dir| dir.is_absolute())
+}
+
 /// Where sockets are made; it need not exist.
 pub fn runtime_dir() -> PathBuf {
+    if let Some(named) = named_dir() {
+        return named;
+    }
     let own = geteuid().as_raw();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(dir) = session.filter(|dir| dir.is_absolute() && is_usable(dir)) {
@@ -44,6 +54,9 @@ fn is_usable(dir: &Path) -> bool {
 
 /// Where a daemon of that user may have made its directory: our own place first.
 pub fn runtime_dirs(uid: Option<u32>) -> Vec<PathBuf> {
+    if let Some(named) = named_dir() {
+        return vec![named];
+    }
     let uid = uid.unwrap_or(geteuid().as_raw());
     let mut dirs = vec![runtime_dir(), "/run/iopace".into()];
     dirs.push(PathBuf::from(format!("/run/user/{uid}/iopace")));

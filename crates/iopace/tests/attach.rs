@@ -4,7 +4,7 @@ mod attached;
 mod common;
 
 use attached::{Bench, pattern, tool};
-use common::{umount, until};
+use common::{Ran, umount, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -83,6 +83,25 @@ fn the_kernel_caches_nothing_between() {
     bench.assert_nothing_left();
     let ran = bench.run(&["detach", "disk"]);
     assert!(ran.error.contains("not attached by iopace; nothing is attached"), "{ran:?}");
+}
+
+#[test]
+fn daemons_of_another_runtime_directory_are_left_alone() {
+    let Some(bench) = Bench::with_loops(&[]) else { return };
+    let disk = bench.attach(&["disk.img"]);
+    fs::create_dir(bench.path("other")).expect("made");
+    let other = |words: &[&str]| {
+        let mut command = bench.place.command(words);
+        command.env("IOPACE_RUNTIME_DIR", bench.path("other")).stdin(Stdio::null());
+        Ran::from(command.output().expect("started"))
+    };
+    assert_eq!(other(&["attach", "--list", "--format", "json"]).out.trim(), "[]");
+    let ran = other(&["detach", &disk]);
+    assert!(ran.error.contains("not attached by iopace; nothing is attached"), "{ran:?}");
+    other(&["detach", "--all"]);
+    assert_eq!(bench.list()[0]["state"], "serving");
+    assert_eq!(bench.run(&["detach", "--all"]).status, Some(0));
+    bench.assert_nothing_left();
 }
 
 #[test]

@@ -49,7 +49,9 @@ impl Place {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iopace"));
         command.args(words).current_dir(self.0.path());
+        // Daemons of other tests, and those of the user, are neither seen nor ended.
         command.env("XDG_RUNTIME_DIR", self.0.path()).env_remove("IOPACE_CONTROL");
+        command.env("IOPACE_RUNTIME_DIR", self.sockets());
         command
     }
 
