@@ -25,20 +25,23 @@ import tempfile
 import time
 
 import rivals_commits
+import rivals_fairness
 import rivals_page
-from rivals_loads import MIXES, compete
+from rivals_loads import MIXES, Gate, compete
 from rivals_stands import DISKS, IOPACE, ROWS, Failed, Side, remove_cgroups, detach, stand
 
 WARMUP = 2.0
+OVERHEAD = 1.5  # seconds to start and end the programs and daemons of a run
+PARTS = ["mixes", "commits", "priority", "weights", "groups", "bursts"]
+PRIORITY = ["kernel-none", "kernel-mq-deadline-ionice", "kernel-bfq-ionice", "iopace-idle"]
 SHORT = {"disks": ["hdd-sata-250g-ncq", "ssd-sata"], "seconds": 5.0,
-         "mixes": ["sequential-write", "random-64", "programs-64"],
+         "parts": PARTS[:2], "mixes": ["sequential-write", "random-64", "programs-64"],
          "rows": ["kernel-none", "kernel-bfq", "iopace", "iopace-groups"]}
-LONG = {"disks": list(DISKS), "seconds": 7.0, "mixes": MIXES,
+LONG = {"disks": list(DISKS), "seconds": 6.0, "parts": PARTS, "mixes": MIXES,
         "rows": ["kernel-none", "kernel-mq-deadline", "kernel-kyber", "kernel-bfq", "iopace",
                  "iopace-groups", "iopace-fair", "iopace-rr"]}
 # The light program is put beside these only: beside the others it says the same.
 LIGHT_BESIDE = ["sequential-write", "random-64"]
-PARTS = ["mixes", "commits"]
 
 
 def say(text):
@@ -56,9 +59,13 @@ def plan(chosen):
     for disk in chosen.disks:
         if "mixes" in chosen.parts:
             cells += mixes(disk, chosen)
+        if "priority" in chosen.parts:
+            cells += priority(disk, chosen)
         if "commits" in chosen.parts:
             cells += rivals_commits.cells(disk, chosen.is_short, chosen.seconds, cell)
-    return cells
+        cells += rivals_fairness.cells(disk, chosen, cell)
+    # Several parts ask for the same run of a program alone.
+    return [one for place, one in enumerate(cells) if one not in cells[:place]]
 
 
 def mixes(disk, chosen):
@@ -71,6 +78,17 @@ def mixes(disk, chosen):
         for load in ["small"] + (["light"] if mix in light else []):
             sides = [Side("small", load), Side("big", mix)]
             made += [cell("mixes", disk, row, mix, sides, chosen.seconds) for row in chosen.rows]
+    return made
+
+
+def priority(disk, chosen):
+    """The big program is of the idle class: what the small one gains, and what is left of the disk."""
+    mix, made = rivals_fairness.BESIDE, []
+    if disk in rivals_fairness.disks(chosen):
+        for side in (Side("small", "small"), Side("big", mix)):
+            made.append(cell("alone", disk, "kernel-none", side.load, [side], chosen.seconds))
+        sides = [Side("small", "small"), Side("big", mix)]
+        made += [cell("mixes", disk, row, mix, sides, chosen.seconds) for row in PRIORITY]
     return made
 
 
@@ -118,6 +136,7 @@ class Running:
         if os.path.exists(loop):
             with open(loop, encoding="ascii") as file:
                 detach(file.read())
+        Gate(self.folder.name).close()
         remove_cgroups(self.process.pid)
         self.folder.cleanup()
         try:
@@ -177,9 +196,11 @@ def arguments():
     words = lambda text: text.split(",")
     parser.add_argument("short", nargs="?", choices=["short"], help="some eight minutes")
     parser.add_argument("--disks", type=words, help=f"of {', '.join(DISKS)}")
-    parser.add_argument("--parts", type=words, default=PARTS, help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--parts", type=words, help=f"of {', '.join(PARTS)}")
     parser.add_argument("--mixes", type=words, help=f"of {', '.join(MIXES)}")
     parser.add_argument("--rows", type=words, help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--groups", type=lambda text: [int(word) for word in text.split(",")],
+                        help="how many groups, 2 to 256 [default: 2,16,64]")
     parser.add_argument("--seconds", type=float, help="the window that counts, of each cell")
     parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="cells of disks with a head")
     parser.add_argument("--format", choices=["table", "json"], default="table")
@@ -214,6 +235,10 @@ def measure(chosen):
             cells.append(one)
     for disk, text in said.items():
         say(f"{disk}: without options iopace has scheduler {text}")
+    alone = sum(WARMUP + one["seconds"] + OVERHEAD for one in cells)
+    side_by_side = sum(WARMUP + one["seconds"] + OVERHEAD for one in cells
+                       if DISKS[one["disk"]].has_head) * (1 - 1 / max(chosen.at_once, 1))
+    say(f"{len(cells)} runs, some {(alone - side_by_side) / 60:.0f} minutes")
     load = os.getloadavg()[0]
     found = run_all(cells, max(chosen.at_once, 1))
     took = (time.monotonic() - begin) / 60

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from rivals_loads import Client, figures, take_window, wait_for
+from rivals_loads import Client, Gate, figures, take_window, wait_for
 from rivals_stands import PATIENCE, Failed, Side, end, run, stand
 
 # The file system is this large, below the part of the disk that bulk I/O has.
@@ -95,7 +95,7 @@ def folder_of(place, folder):
 
 def compete(row, disk, sides, folder, warmup, seconds):
     """Commits, and bulk I/O if there is a big side; figures by side."""
-    programs, at = [], None
+    programs, at, gate = [], None, Gate(folder)
     with stand(row, disk, sides, folder) as place:
         try:
             said = place.said()
@@ -106,13 +106,16 @@ def compete(row, disk, sides, folder, warmup, seconds):
             for side in sides:
                 if side.name == "big":
                     programs.append(Client(place, side, region=1))
-                    wait_for(programs[-1].has_begun, "fio")
+                    wait_for(programs[-1].is_ready, "fio")
+            gate.open()
             window = take_window(warmup, seconds)
             for program in programs:
                 if isinstance(program, Client):
+                    program.tell()
                     program.finish()
             found = {one.side.name: figures(one.completions(window), seconds) for one in programs}
         finally:
+            gate.close()
             for program in reversed(programs):
                 program.close()
             if at and os.path.ismount(at) and row.kind != "mount":

@@ -3,6 +3,9 @@
 import os
 from xml.sax.saxutils import escape
 
+import rivals_fairness
+from rivals_words import jain, ms, number
+
 BARS = {"big": "#4c78a8", "small": "#f58518"}
 
 
@@ -13,16 +16,6 @@ def machine():
     return f"Linux {os.uname().release}, {os.cpu_count()} processors, {gib:.0f} GiB"
 
 
-def number(value, digits=2):
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def ms(value):
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
 def short(one):
     """A cell in a few words, while it runs on."""
     sides = one["sides"].items()
@@ -31,12 +24,6 @@ def short(one):
 
 def rate(one, side):
     return one["sides"][side]["ops_s"]
-
-
-def jain(shares):
-    """Jain's index of shares over weights: 1 is fair, 1/n is one that has all."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else None
 
 
 class Report:
@@ -58,6 +45,12 @@ class Report:
         """The values at a position of the key, in order, of a part on a disk."""
         keys = [key for key in self.cells if key[:2] == (part, disk)]
         return list(dict.fromkeys(key[position] for key in keys))
+
+    def all_of(self, part, disk):
+        """The cells of a part on a disk, those of a mix together."""
+        found = [one for key, one in self.cells.items() if key[:2] == (part, disk)]
+        order = self.of(part, disk, 2)
+        return sorted(found, key=lambda one: order.index(one["mix"]))
 
     def alone(self, disk, load):
         one = self.cells.get(("alone", disk, load, "kernel-none", load))
@@ -153,6 +146,9 @@ def of_disk(report, disk):
             lines += mix_table(report, disk, mix)
     if report.of("commits", disk, 2):
         lines += commit_table(report, disk)
+    for part, table in rivals_fairness.TABLES.items():
+        if report.of(part, disk, 2):
+            lines += table(report, disk)
     failed = [one for one in report.failed if one["disk"] == disk]
     if failed:
         lines += ["Not measured:", ""]
