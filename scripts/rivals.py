@@ -16,6 +16,7 @@ the page, and plots beside it. Root only; Ctrl-C leaves nothing behind. IOPACE_B
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -27,8 +28,9 @@ import time
 import rivals_commits
 import rivals_fairness
 import rivals_page
+from rivals_cgroups import Failed, put, remove_cgroups
 from rivals_loads import MIXES, Gate, compete
-from rivals_stands import DISKS, IOPACE, ROWS, Failed, Side, remove_cgroups, detach, stand
+from rivals_stands import DISKS, IOPACE, OWN, ROWS, Side, chosen_scheduler, detach, own_queue, stand
 
 WARMUP = 2.0
 OVERHEAD = 1.5  # seconds to start and end the programs and daemons of a run
@@ -37,11 +39,11 @@ PRIORITY = ["kernel-none", "kernel-mq-deadline-ionice", "kernel-bfq-ionice", "io
 SHORT = {"disks": ["hdd-sata-250g-ncq", "ssd-sata"], "seconds": 5.0,
          "parts": PARTS[:2], "mixes": ["sequential-write", "random-64", "programs-64"],
          "rows": ["kernel-none", "kernel-bfq", "iopace", "iopace-groups"]}
-LONG = {"disks": list(DISKS), "seconds": 6.0, "parts": PARTS, "mixes": MIXES,
+LONG = {"disks": [disk for disk in DISKS if disk != "own"], "seconds": 6.0, "parts": PARTS, "mixes": MIXES,
         "rows": ["kernel-none", "kernel-mq-deadline", "kernel-kyber", "kernel-bfq", "iopace",
                  "iopace-groups", "iopace-fair", "iopace-rr"]}
-# The light program is put beside these only: beside the others it says the same.
-LIGHT_BESIDE = ["sequential-write", "random-64"]
+# The light program is put beside these only.
+LIGHT_BESIDE = ["random-64"]
 
 
 def say(text):
@@ -70,7 +72,7 @@ def plan(chosen):
 
 def mixes(disk, chosen):
     light = [mix for mix in chosen.mixes if mix in LIGHT_BESIDE]
-    light = light[:1] if chosen.is_short else light
+    light = [] if chosen.is_short else light
     alone = [Side("small", "small")] + [Side("big", mix) for mix in chosen.mixes]
     alone += [Side("small", "light")] if light else []
     made = [cell("alone", disk, "kernel-none", side.load, [side], chosen.seconds) for side in alone]
@@ -113,7 +115,9 @@ class Running:
     LONGEST = 300
 
     def __init__(self, one):
-        self.cell, self.folder = one, tempfile.TemporaryDirectory(prefix="iopace-rivals-")
+        own = os.environ.get(OWN)
+        place = os.path.dirname(own) if own else None
+        self.cell, self.folder = one, tempfile.TemporaryDirectory(prefix="iopace-rivals-", dir=place)
         self.out = open(os.path.join(self.folder.name, "out"), "w+", encoding="utf-8")
         command = [sys.executable, os.path.realpath(__file__), "--cell", json.dumps(one)]
         self.process = subprocess.Popen(command, cwd=self.folder.name, stdout=self.out,
@@ -222,10 +226,30 @@ def arguments():
     return chosen
 
 
+class OwnFile:
+    """The file that stands for the machine's own disk (TMPDIR says where), and the scheduler of the
+    kernel that the disk below has: both are as before when it is over."""
+
+    SIZE = 2 << 30
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="iopace-rivals-")
+        path = os.path.join(self.folder.name, "own")
+        self.queue = own_queue(self.folder.name)
+        self.before = chosen_scheduler(self.queue)
+        with open(path, "wb") as file:
+            for _ in range(self.SIZE >> 20):
+                file.write(os.urandom(1 << 20))
+            os.fsync(file.fileno())
+        os.environ[OWN] = path
+
+    def __exit__(self, *_):
+        if chosen_scheduler(self.queue) != self.before:
+            put(f"{self.queue}/scheduler", self.before)
+        self.folder.cleanup()
+
+
 def measure(chosen):
-    if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
-        say("skipped: loop devices, cgroups and mounts need root and /dev/fuse")
-        sys.exit(77)
     begin, said = time.monotonic(), {disk: defaults(disk) for disk in chosen.disks}
     cells = []
     for one in plan(chosen):
@@ -257,8 +281,12 @@ def main():
     if chosen.file:
         with open(chosen.file, encoding="utf-8") as file:
             report = json.load(file)
+    elif os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+        say("skipped: loop devices, cgroups and mounts need root and /dev/fuse")
+        sys.exit(77)
     else:
-        report = measure(chosen)
+        with OwnFile() if "own" in chosen.disks else contextlib.nullcontext():
+            report = measure(chosen)
     if chosen.format == "json":
         print(json.dumps(report, indent=1))
     else:

@@ -11,5 +11,5 @@ if [ -z "${IOPACE_BIN:-}" ]; then
   cargo build -q --release -p iopace
   IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
 fi
-export IOPACE_BIN
+export IOPACE_BIN PYTHONDONTWRITEBYTECODE=1
 exec python3 scripts/rivals.py "$@"

@@ -12,7 +12,8 @@ import sys
 import time
 
 from rivals_loads import Client, Gate, figures, take_window, wait_for
-from rivals_stands import PATIENCE, Failed, Side, end, run, stand
+from rivals_cgroups import Failed
+from rivals_stands import PATIENCE, Side, run, stand
 
 # The file system is this large, below the part of the disk that bulk I/O has.
 SIZE_BLOCKS = 1 << 20
@@ -23,8 +24,8 @@ SHORT_ROWS = ["kernel-none", "kernel-bfq", "kernel-bfq-ionice", "iopace-mount", 
 
 
 def cells(disk, is_short, seconds, cell):
-    """Disks with a head only: on flash the caches of this kind of model hide the commits."""
-    if not disk.startswith("hdd") or (is_short and disk != "hdd-sata-250g-ncq"):
+    """Disks with a head, and the machine's own."""
+    if not disk.startswith(("hdd", "own")) or (is_short and disk == "hdd-sata-250g"):
         return []
     seconds = max(seconds, 6.0)
     commits = Side("commits", "commits")
@@ -85,6 +86,8 @@ def folder_of(place, folder):
     """Where the database is: ext4 on the loop device, or the mount of iopace."""
     if place.row.kind == "mount":
         return place.path
+    if place.is_own():
+        return folder
     at = os.path.join(folder, "ext4")
     os.mkdir(at)
     run("mkfs.ext4", "-q", "-F", "-b", "4096", "-J", "size=64", "-E",
@@ -118,7 +121,7 @@ def compete(row, disk, sides, folder, warmup, seconds):
             gate.close()
             for program in reversed(programs):
                 program.close()
-            if at and os.path.ismount(at) and row.kind != "mount":
+            if at and at != folder and row.kind != "mount" and os.path.ismount(at):
                 run("umount", at)
     return {"scheduler": said, "sides": found}
 

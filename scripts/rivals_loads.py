@@ -7,7 +7,8 @@ import signal
 import subprocess
 import time
 
-from rivals_stands import PATIENCE, Failed, end, stand
+from rivals_cgroups import Failed
+from rivals_stands import PATIENCE, end, stand
 
 # Region: which quarter of the disk.
 LOADS = {

@@ -14,6 +14,8 @@ import subprocess
 import time
 from collections import namedtuple
 
+from rivals_cgroups import Cgroups, Failed, put
+
 IOPACE = os.path.realpath(os.environ.get("IOPACE_BIN", "iopace"))
 PATIENCE = 30  # seconds until a start counts as failed
 MIB = 1 << 20
@@ -26,7 +28,10 @@ DISKS = {disk.name: disk for disk in (
     Disk("hdd-sata-250g", True, 4),
     Disk("ssd-sata", False, 31),
     Disk("ssd-nvme", False, 128),
+    Disk("own", False, None),
 )}
+# A file on the machine's own disk, which rivals.py makes: all of the disk "own" that is used.
+OWN = "IOPACE_RIVALS_FILE"
 
 # A program that competes: `load` is a key of LOADS (rivals_loads.py).
 Side = namedtuple("Side", "name load weight", defaults=(100,))
@@ -51,10 +56,6 @@ ROWS = {row.name: row for row in (
 )}
 
 
-class Failed(Exception):
-    """Why a stand cannot be made, or what a program said when it failed."""
-
-
 def die_with_us():
     """In a child: it ends when this process is gone, however that went."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
@@ -66,14 +67,6 @@ def run(*command):
     if done.returncode != 0:
         raise Failed(f"{' '.join(command[:3])}: {(done.stderr or done.stdout).strip()[-300:]}")
     return done.stdout
-
-
-def put(path, value):
-    try:
-        with open(path, "w", encoding="ascii") as file:
-            file.write(str(value))
-    except OSError as error:
-        raise Failed(f"{path}: {value} is refused: {error.strerror}") from error
 
 
 def end(process, how=signal.SIGTERM, wait=PATIENCE):
@@ -88,57 +81,19 @@ def end(process, how=signal.SIGTERM, wait=PATIENCE):
     return None
 
 
-class Cgroups:
-    """One blkio cgroup per side, of version 1, or 2 where the io controller is there."""
-
-    V1, V2 = "/sys/fs/cgroup/blkio", "/sys/fs/cgroup"
-
-    def __init__(self, sides):
-        self.is_v1 = os.path.exists(os.path.join(self.V1, "cgroup.procs"))
-        if not self.is_v1:
-            controllers = os.path.join(self.V2, "cgroup.controllers")
-            if not os.path.exists(controllers) or " io" not in " " + open(controllers).read():
-                raise Failed("no blkio cgroups: neither /sys/fs/cgroup/blkio nor the io controller")
-            put(os.path.join(self.V2, "cgroup.subtree_control"), "+io")
-        self.top = os.path.join(self.V1 if self.is_v1 else self.V2, f"iopace-rivals-{os.getpid()}")
-        self.sides, self.paths = sides, {}
-
-    def make(self):
-        """They are made before the scheduler is exchanged: BFQ adds its files to all that are there."""
-        os.mkdir(self.top)
-        if not self.is_v1:
-            put(os.path.join(self.top, "cgroup.subtree_control"), "+io")
-        for side in self.sides:
-            path = os.path.join(self.top, side.name)
-            os.mkdir(path)
-            self.paths[side.name] = path
-
-    def weigh(self):
-        """Weights hold under BFQ only: no other scheduler of the kernel knows them."""
-        file = "blkio.bfq.weight" if self.is_v1 else "io.bfq.weight"
-        for side in self.sides:
-            path = os.path.join(self.paths[side.name], file)
-            if os.path.exists(path):
-                put(path, side.weight)
-
-    def remove(self):
-        remove_cgroups(os.getpid())
+def own_queue(path):
+    """The settings of the block device below a file."""
+    number = os.stat(path).st_dev
+    node = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    for place in (node, os.path.dirname(node)):
+        if os.path.exists(f"{place}/queue/scheduler"):
+            return f"{place}/queue"
+    raise Failed(f"{path} is not on a block device with a scheduler")
 
 
-def remove_cgroups(pid):
-    """Removes the cgroups that the process of that number has made."""
-    for root in (Cgroups.V1, Cgroups.V2):
-        top = os.path.join(root, f"iopace-rivals-{pid}")
-        for path in [folder for folder, _, _ in os.walk(top, topdown=False)]:
-            for _ in range(100):
-                try:
-                    os.rmdir(path)
-                    break
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    # SLEEP: a process that has just ended is still counted.
-                    time.sleep(0.05)
+def chosen_scheduler(queue):
+    with open(f"{queue}/scheduler", encoding="ascii") as file:
+        return file.read().split("[")[1].split("]")[0]
 
 
 class Stand:
@@ -162,9 +117,17 @@ class Stand:
     # Writers stay within so many bytes: an emulated disk is in memory.
     WRITTEN = 4 << 30
 
+    def is_own(self):
+        return self.disk.depth is None
+
+    def source(self):
+        """What `iopace serve` has of the disk."""
+        return [os.environ[OWN]] if self.is_own() else ["--emulate", self.disk.name]
+
     def part(self, region):
         """Offset and length of a quarter of the disk."""
-        quarter = self.status()["size_bytes"] // 4 // MIB * MIB
+        size = os.path.getsize(os.environ[OWN]) if self.is_own() else self.status()["size_bytes"]
+        quarter = size // 4 // MIB * MIB
         return region * quarter, quarter
 
     def iopace(self, *words):
@@ -224,27 +187,38 @@ class Kernel(Stand):
     kernel; each side in a blkio cgroup of its own."""
 
     device, cgroups = None, None
+    queue, before = None, None
 
     def open(self):
+        self.cgroups = Cgroups(self.sides)
+        self.cgroups.make()
+        if self.is_own():
+            self.queue = own_queue(os.environ[OWN])
+            self.before = chosen_scheduler(self.queue)
+        else:
+            self.attach()
+        if self.row.scheduler != chosen_scheduler(self.queue):
+            put(f"{self.queue}/scheduler", self.row.scheduler)
+        self.cgroups.weigh()
+
+    def attach(self):
         words = ["attach", "--emulate", self.disk.name, "--sched", "fifo", "--window-policy", "fixed"]
         words += ["--direct", "--log", os.path.join(self.folder, "log")]
-        self.cgroups = Cgroups(self.sides)
         self.device = self.iopace(*words).strip()
         with open(os.path.join(self.folder, "loop"), "w", encoding="ascii") as file:
             file.write(self.device)
-        queue = f"/sys/block/{os.path.basename(self.device)}/queue"
-        put(f"{queue}/rotational", int(self.disk.has_head))
+        self.queue = f"/sys/block/{os.path.basename(self.device)}/queue"
+        put(f"{self.queue}/rotational", int(self.disk.has_head))
         # Without a scheduler this is the number of requests that the driver takes at a time, and it
         # stays when a scheduler is inserted.
-        put(f"{queue}/scheduler", "none")
-        put(f"{queue}/nr_requests", self.disk.depth)
-        self.cgroups.make()
-        if self.row.scheduler != "none":
-            put(f"{queue}/scheduler", self.row.scheduler)
-        self.cgroups.weigh()
+        put(f"{self.queue}/scheduler", "none")
+        put(f"{self.queue}/nr_requests", self.disk.depth)
 
     def fio(self, _):
-        return f"ioengine=libaio\ndirect=1\nallow_mounted_write=1\nfilename={self.device}\n"
+        words = f"allow_mounted_write=1\nfilename={self.device}\n"
+        if self.is_own():
+            words = f"allow_file_create=0\nfilename={os.environ[OWN]}\n"
+        return f"ioengine=libaio\ndirect=1\n{words}"
 
     def start(self, side, command, **more):
         procs = os.path.join(self.cgroups.paths[side.name], "cgroup.procs")
@@ -258,10 +232,11 @@ class Kernel(Stand):
         return subprocess.Popen(prefix + command, preexec_fn=enter, start_new_session=True, **more)
 
     def said(self):
-        with open(f"/sys/block/{os.path.basename(self.device)}/queue/scheduler") as file:
-            return file.read().split("[")[1].split("]")[0]
+        return chosen_scheduler(self.queue)
 
     def close(self):
+        if self.before and self.before != chosen_scheduler(self.queue):
+            put(f"{self.queue}/scheduler", self.before)
         if self.device:
             detach(self.device)
             os.unlink(os.path.join(self.folder, "loop"))
@@ -273,7 +248,7 @@ class Nbd(Stand):
     """`iopace serve`, each side with connections of its own, as a group of its own."""
 
     def open(self):
-        words = ["serve", "--emulate", self.disk.name, "--direct"]
+        words = ["serve", *self.source(), "--direct"]
         words += ["--socket", os.path.join(self.folder, "s")]
         words += ["--sched", self.row.scheduler] if self.row.scheduler else []
         self.uri, self.socket = self.serve(*words).split("?")
@@ -293,7 +268,8 @@ class Loop(Stand):
         self.devices, files = {}, os.path.join(self.folder, "files")
         os.mkdir(files)
         text = f'socket = "s"\ncontrol = "control"\nfuse = "{files}"\n'
-        text += f'[[device]]\nname = "disk"\nemulate = "{self.disk.name}"\ndirect = true\n'
+        kind, name = ("file", os.environ[OWN]) if self.is_own() else ("emulate", self.disk.name)
+        text += f'[[device]]\nname = "disk"\n{kind} = "{name}"\ndirect = true\n'
         for side in self.sides:
             text += f'[group."/{side.name}"]\n"io.weight" = {side.weight}\n'
             text += f'[[export]]\nname = "{side.name}"\ndevice = "disk"\ngroup = "/{side.name}"\n'
@@ -339,15 +315,20 @@ class Mount(Stand):
         self.store, self.path = (os.path.join(self.folder, name) for name in ("store", "mnt"))
         for path in (self.store, self.path):
             os.mkdir(path)
+        words = ["mount", self.store, self.path, "--foreground"]
+        words += [] if self.is_own() else self.source()
         for side in self.sides:
-            with open(os.path.join(self.store, side.name), "wb") as file:
-                file.truncate(self.PART)
-        words = ["mount", self.store, self.path, "--foreground", "--emulate", self.disk.name]
+            path = os.path.join(self.store, side.name)
+            if self.is_own():
+                os.link(os.environ[OWN], path)
+            else:
+                with open(path, "wb") as file:
+                    file.truncate(self.PART)
         words += ["--sched", self.row.scheduler] if self.row.scheduler else []
         self.serve(*words, ready=lambda: os.path.ismount(self.path))
 
-    def part(self, _):
-        return 0, self.PART
+    def part(self, region):
+        return super().part(region) if self.is_own() else (0, self.PART)
 
     def fio(self, side):
         file = os.path.join(self.path, side.name)
