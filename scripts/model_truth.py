@@ -20,7 +20,7 @@ from figures import figure
 
 IOPACE = os.path.realpath(os.environ["IOPACE_BIN"])
 PRESET = "hdd-sata-250g"
-SCHEDULERS = ["none", "rr", "fair", "deadline"]
+SCHEDULERS = ["elevator", "rr", "fair", "deadline"]
 SHORT = len(sys.argv) > 1 and sys.argv[1] == "short"
 RUNTIME = 3 if SHORT else 8
 # A loaded machine delays clients; what a disk of milliseconds gives them moves little.
@@ -50,9 +50,7 @@ def text(mix, part, head):
 def serve_fio(folder, job, scheduler, words):
     """The jobs of fio's report; `job` is the text of a job file but for where it connects."""
     command = [IOPACE, "serve", *words, "--direct", "--window-policy", "fixed"]
-    command += ["--socket", "s", "--no-control"]
-    if scheduler != "none":
-        command += ["--sched", scheduler]
+    command += ["--socket", "s", "--no-control", "--sched", scheduler]
     with open(os.path.join(folder, "err"), "w") as err:
         server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=err)
     try:
@@ -75,7 +73,7 @@ def client_us(folder, seconds=1):
     """What fio, the socket and the daemon take per request: a disk that takes no time, depth 1."""
     job = f"direct=1\ntime_based\nruntime={seconds}\n[client]\nrw=randread\nbs=8k\nsize=1g\n"
     words = ["--emulate", "null", "--size", "1GiB"]
-    (client,) = serve_fio(folder, lambda head: f"[global]\n{head}\n{job}", "none", words)
+    (client,) = serve_fio(folder, lambda head: f"[global]\n{head}\n{job}", "fifo", words)
     return max(round(client["read"]["runtime"] * 1e3 / max(client["read"]["total_ios"], 1)), 1)
 
 

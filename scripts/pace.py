@@ -33,7 +33,8 @@ class Server:
     def __init__(self, folder, *words, groups=()):
         self.folder = folder
         command = [IOPACE, "serve", "--emulate", "hdd-sata-250g", "--size", "24GiB"]
-        command += ["--socket", "s", "--control", "c", *words]
+        # Pace and window alone: the scheduler has no part in what they give.
+        command += ["--socket", "s", "--control", "c", "--sched", "elevator", *words]
         for name in ("s", "c"):
             if os.path.exists(os.path.join(folder, name)):
                 os.remove(os.path.join(folder, name))

@@ -71,8 +71,8 @@ def once(folder, scheduler, mix, seconds):
     words = ["--emulate", DISK, "--cache", "64MiB"]
     if "rate" not in scheduler:
         words += ["--pace", "none", "--window-policy", "fixed"]
-    if scheduler != "none":
-        words += ["--sched", scheduler.split(",")[0]]
+    # Without a scheduler the driver of the disk has an elevator.
+    words += ["--sched", "elevator" if scheduler == "none" else scheduler.split(",")[0]]
     store = os.path.join(folder, "store")
     big, out = os.path.join(store, "big"), os.path.join(store, "out")
     with Mount(folder, *words) as mount:

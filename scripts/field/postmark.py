@@ -17,13 +17,14 @@ SIZES, SIZES_SHORT = (1000, 1000, "16MiB"), (300, 400, "5MiB")
 # `deadline` stands for a kernel whose disk queue does not starve anybody: C-LOOK alone serves a
 # writer in sequence for ever.
 FIXED, LATENCY = ["--window-policy", "fixed"], ["--window-policy", "latency"]
+C_LOOK = ["--sched", "elevator"]
 CASES = [
-    ("alone", "none", FIXED, False, "1.00"),
-    ("none, C-LOOK", "none", FIXED, True, "-"),
+    ("alone", "none", [*FIXED, *C_LOOK], False, "1.00"),
+    ("none, C-LOOK", "none", [*FIXED, *C_LOOK], True, "-"),
     ("none, deadline", "none", [*FIXED, "--sched", "deadline"], True, "0.58"),
     ("counting, deadline", "counting", [*FIXED, "--sched", "deadline"], True,
      "below none in over 90 % of some 50 cases"),
-    ("rate, latency, C-LOOK", "rate", LATENCY, True, "-"),
+    ("rate, latency, C-LOOK", "rate", [*LATENCY, *C_LOOK], True, "-"),
     ("rate, latency, deadline", "rate", [*LATENCY, "--sched", "deadline"], True, "-"),
     ("rate, latency, fair", "rate", [*LATENCY, "--sched", "fair"], True, "-"),
 ]

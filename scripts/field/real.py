@@ -95,7 +95,7 @@ def read_all(path, store, limit):
         stop(git)
 
 
-OFF = ["--pace", "none", "--window-policy", "fixed"]
+OFF = ["--pace", "none", "--window-policy", "fixed", "--sched", "elevator"]
 IDLE = ("ionice", "-c3")
 
 
@@ -115,8 +115,8 @@ def emulated(folder, short):
     say("a tree, a database and a large file")
     prepare(store, (64 if short else 512) * MIB)
     table = Table("Commits beside cp and tar, on the emulated disk", *HEADER)
-    cases = [("policies off", OFF, ()), ("`--sched fair`", ["--sched", "fair"], ()),
-             ("`--sched fair`, batch with `ionice -c3`", ["--sched", "fair"], IDLE)]
+    cases = [("policies off", OFF, ()), ("defaults", [], ()),
+             ("defaults, batch with `ionice -c3`", [], IDLE)]
     found = {}
     for name, words, prefix in cases[:2] if short else cases:
         say(f"commits, {name}")
@@ -136,8 +136,8 @@ def plain(folder, short):
     prepare(store, (64 if short else 512) * MIB)
     table = Table("Commits beside cp and tar, on a directory of this machine", *HEADER)
     cases = [("none: the plain directory", None, ()), ("`mount`", [], ()),
-             ("`mount --sched fair`", ["--sched", "fair"], ()),
-             ("`mount --sched fair`, batch with `ionice -c3`", ["--sched", "fair"], IDLE)]
+             ("`mount --sched fifo`", ["--sched", "fifo"], ()),
+             ("`mount`, batch with `ionice -c3`", [], IDLE)]
     for name, words, prefix in cases[:2] if short else cases:
         say(f"commits, {name}")
         run(["sync", "-f", store])

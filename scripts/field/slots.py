@@ -55,7 +55,7 @@ def once(folder, condition, delay, runtime):
     for path in glob.glob(os.path.join(folder, "*_bw.*.log")):
         os.remove(path)
     words = ["--emulate", DISK, "--nr-requests", "500", "--window-policy", "fixed"]
-    words += [] if scheduler == "none" else ["--sched", scheduler]
+    words += ["--sched", "elevator" if scheduler == "none" else scheduler]
     groups = []
     for name, cap, of_class in (("g1", cap1, "BE"), ("g2", cap2, klass)):
         words += ["--rule", f"user={USERS[name]}:/{name}"]

@@ -12,11 +12,12 @@ TOOLS = ("rsync", "pv", "dd")
 # 100 Mbit/s, as Ethernet had it; the source does not name its link.
 LINK = 12_500_000
 
+# The scheduler is the same in both: the source changes pacing alone.
 # Name, arguments of the mount; bytes/s, pauses and spread of the source (vanilla, and the series).
 CASES = [
-    ("threshold", ["--pace", "threshold", "--window-policy", "fixed"],
+    ("threshold", ["--pace", "threshold", "--window-policy", "fixed", "--sched", "elevator"],
      "545 099 B/s", "0 to 3 s", "2.26, 15 of 23"),
-    ("rate", [], "891 015 B/s", "60 to 70 ms", "0.15, 0 of 23"),
+    ("rate", ["--sched", "elevator"], "891 015 B/s", "60 to 70 ms", "0.15, 0 of 23"),
 ]
 
 
