@@ -1,6 +1,7 @@
 //! Typed events: what happened besides requests finishing. The core does not log; whoever drives
 //! it decides where events go.
 
+use crate::time::Nanos;
 use core::fmt;
 
 /// Something an operator should know.
@@ -25,6 +26,16 @@ pub enum Event {
         recovered_count: usize,
         /// Its state when it failed, cut to a bounded length.
         dump: String,
+    },
+    /// The scheduler's opinion about the disk has changed, see [`crate::sched::DiskView`]. The
+    /// engine does not say so by itself: its driver compares from time to time.
+    DiskJudged {
+        /// The scheduler's name.
+        name: &'static str,
+        /// Whether the disk has a head.
+        has_head: bool,
+        /// The cost of a seek.
+        seek: Nanos,
     },
     /// What was tried beside the settings is not followed any more.
     RecommendEnded {
@@ -69,6 +80,12 @@ impl fmt::Display for Event {
                 "scheduler {name} {}: replaced by fifo, {recovered_count} requests recovered",
                 fault.describe()
             ),
+            Event::DiskJudged { name, has_head: true, seek } => {
+                write!(f, "scheduler {name} finds that the disk has a head: a seek costs {seek}")
+            }
+            Event::DiskJudged { name, has_head: false, .. } => {
+                write!(f, "scheduler {name} finds that the disk has no head")
+            }
             Event::RecommendEnded { why } => {
                 write!(f, "recommend mode: what is tried has ended, it {why}")
             }

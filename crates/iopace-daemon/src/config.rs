@@ -83,7 +83,8 @@ pub struct DeviceConfig {
     pub read_only: bool,
     /// Bypass the page cache (the kernel's, or the modelled one of an emulated disk).
     pub direct: bool,
-    /// A scheduler to insert at the start, with settings by name.
+    /// A scheduler to insert at the start, with settings by name. `None`, or
+    /// [`iopace_core::sched::AUTO`] without settings: the recommended one is the device's own.
     pub scheduler: Option<(String, Vec<(String, u64)>)>,
     /// Slots of the device; `None`: 128.
     pub nr_requests: Option<u32>,

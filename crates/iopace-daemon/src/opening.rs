@@ -9,7 +9,7 @@ use crate::fuse::mounts::Prepared;
 use crate::start_error::StartError;
 use crate::timer::Timers;
 use iopace_core::engine::Control;
-use iopace_core::sched;
+use iopace_core::sched::{self, AUTO};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,6 +72,9 @@ fn insert_scheduler(config: &DeviceConfig, device: &dyn Device) -> Result<(), St
     let Some((name, settings)) = &config.scheduler else {
         return Ok(());
     };
+    if name == AUTO && settings.is_empty() {
+        return Ok(());
+    }
     let algorithm = sched::find(name).ok_or_else(|| StartError::NoScheduler(name.clone()))?;
     let mut params = algorithm.defaults();
     for (name, value) in settings {

@@ -198,6 +198,17 @@ fn schedulers() -> PossibleValuesParser {
     )
 }
 
+/// The same, and the word for the recommended one.
+fn scheduler_names() -> PossibleValuesParser {
+    let name = iopace_core::sched::recommended().name;
+    let about = format!("the recommended one, {name}, which finds out what the disk is");
+    let auto = PossibleValue::new(iopace_core::sched::AUTO).help(about);
+    let algorithms = iopace_core::sched::REGISTRY.iter();
+    let named =
+        algorithms.map(|algorithm| PossibleValue::new(algorithm.name).help(algorithm.summary));
+    PossibleValuesParser::new(std::iter::once(auto).chain(named))
+}
+
 fn pace_policies() -> PossibleValuesParser {
     let all = iopace_core::pace::REGISTRY.iter();
     let value =

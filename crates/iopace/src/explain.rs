@@ -7,6 +7,7 @@ use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
 use iopace_daemon::control::api::{
     Cause, ExplainReport, Explained, ExplainedDevice, Holding, Remedy, WaitingGroup,
+    scheduler_words,
 };
 use std::fmt::Write as _;
 
@@ -57,7 +58,15 @@ fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String 
     if !explained.causes.is_empty() && (explained.held_up || !of_group) {
         text.push_str(&holdings(&told.holdings));
     }
+    text.push_str(&scheduler(told));
     text
+}
+
+/// The scheduler at work, how it came to be, and its opinion about the disk.
+fn scheduler(told: &ExplainedDevice) -> String {
+    let words = scheduler_words(told.inserted, told.auto, told.disk.as_ref());
+    let words = if words.is_empty() { words } else { format!(" ({words})") };
+    format!("\nScheduler of {}: {}{words}\n", told.device, told.scheduler)
 }
 
 /// Who is worst off, the others that wait, and the device in a few lines: its sum says most of who

@@ -148,7 +148,8 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
         let _ = writeln!(text, "{uri}");
     }
     for device in daemon.devices() {
-        let (info, scheduler) = (device.info(), device.status().engine.algorithm.name);
+        let (info, engine) = (device.info(), device.status().engine);
+        let auto = if engine.inserted { "" } else { " (auto)" };
         let behind = match (&info.model, &info.path) {
             (Some(model), Some(path)) => format!("{model}, kept in {}", path.display()),
             (Some(model), None) => format!("{model}, in memory"),
@@ -157,7 +158,11 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
         let size = info.size().map_or(String::new(), |bytes| format!(", {}", units::size(bytes)));
         let read_only = if info.read_only { ", read-only" } else { "" };
         let name = &info.name;
-        let _ = writeln!(text, "serving {name}: {behind}{size}{read_only}, scheduler {scheduler}");
+        let _ = writeln!(
+            text,
+            "serving {name}: {behind}{size}{read_only}, scheduler {}{auto}",
+            engine.algorithm.name
+        );
     }
     if let Some(mountpoint) = daemon.images().mountpoint() {
         for export in daemon.exports() {
@@ -171,9 +176,7 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
         let found = control.parent() == Some(&*runtime_dir());
         let place = if found { String::new() } else { format!(" --control {}", control.display()) };
         let name = quoted(&device.info().name);
-        let inserted = device.status().engine.inserted;
-        let next = if inserted { "status" } else { "insert -a rr" };
-        let _ = writeln!(text, "next: iopace sched {next} {name}{place}");
+        let _ = writeln!(text, "next: iopace sched status {name}{place}");
     }
     text.push_str("stop: Ctrl-C\n");
     text

@@ -137,7 +137,7 @@ fn events_are_listed_and_bad_questions_refused() {
     let all = place.run(&["events", "--format", "json"]).json();
     assert_eq!((&all[0]["kind"], &all[0]["device"]), (&"exchanged".into(), &"disk".into()));
     let ran = place.run(&["events", "--device", "disk"]);
-    assert!(ran.out.contains("scheduler fifo exchanged for rr"), "{}", ran.out);
+    assert!(ran.out.contains("scheduler fair exchanged for rr"), "{}", ran.out);
     assert_eq!(place.run(&["events", "--device", "other"]).out, "nothing has happened\n");
     let ran = place.run(&["explain", "/nobody"]);
     assert!(ran.status == Some(1) && ran.error.contains("/nobody"), "{ran:?}");

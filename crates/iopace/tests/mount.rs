@@ -58,6 +58,8 @@ fn a_daemon_serves_until_it_is_unmounted() {
     let status = bench.run(&["sched", "status", "data", "--format", "json"]).json();
     let device = if status.is_array() { &status[0] } else { &status };
     assert!(device["name"] == "data" && device["size_bytes"].is_null(), "{status}");
+    let scheduler = &device["scheduler"];
+    assert!(scheduler["algorithm"] == "fair" && scheduler["auto"] == true, "{status}");
     until("it serves in the table as well", || {
         let text = bench.run(&["mount"]).out;
         assert!(text.starts_with("mountpoint "), "{text}");

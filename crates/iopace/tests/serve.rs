@@ -25,7 +25,8 @@ fn one_word_serves_and_a_signal_leaves_nothing() {
         let serving = place.serve(&["disk.img"]);
         let socket = place.sockets().join("disk.sock");
         assert_eq!(serving.uri(), format!("nbd+unix:///disk?socket={}", socket.display()));
-        assert!(serving.welcome.contains("next: iopace sched insert -a rr disk\n"));
+        assert!(serving.welcome.contains(", scheduler fair (auto)\n"), "{}", serving.welcome);
+        assert!(serving.welcome.contains("next: iopace sched status disk\n"));
         for path in [&socket, &place.sockets().join("iopace.ctl")] {
             let mode = fs::metadata(path).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", path.display());
@@ -161,7 +162,7 @@ fn schedulers_are_exchanged_from_the_command_line() {
     let ran = place.run(&["sched", "list", "disk"]);
     assert!(ran.out.contains("at work on disk"), "{ran:?}");
     let ran = place.run(&["sched", "destroy"]);
-    assert_eq!(ran.out, "disk: scheduler fifo (base, none inserted)\n");
+    assert!(ran.out.starts_with("disk: scheduler fair (auto: "), "{ran:?}");
     let ran = place.run(&["sched", "destroy"]);
     assert_eq!(ran.status, Some(1));
     assert_eq!(
@@ -177,13 +178,58 @@ fn schedulers_are_exchanged_from_the_command_line() {
     serving.end_by(Signal::TERM);
 }
 
+/// A disk without a head, so that what is known of it is the same on every machine.
+#[test]
+fn a_device_has_the_default_unless_another_is_named() {
+    for words in [&[][..], &["--sched", "auto"]] {
+        let place = Place::new();
+        let serving = place.serve(&[&["--emulate", "ssd-sata", "--direct"], words].concat());
+        let scheduler = |words: &[&str]| {
+            let told = place.run(&[words, &["--format", "json"]].concat()).json();
+            let device = if told.is_array() { &told[0] } else { &told };
+            device["scheduler"].clone()
+        };
+        let is_auto = |at: &serde_json::Value| {
+            let is_base = at["algorithm"] == "fair" && at["base"] == "fair";
+            is_base && at["auto"] == true && at["inserted"] == false
+        };
+        let told = scheduler(&["sched", "status"]);
+        assert!(is_auto(&told), "{told}");
+        assert_eq!(told["disk"]["has_head"], false, "{told}");
+        let ran = place.run(&["sched", "status"]);
+        assert!(ran.out.contains("  scheduler   fair (auto: no head)\n"), "{}", ran.out);
+        let ran = place.run(&["sched", "list", "ssd-sata"]);
+        assert!(ran.out.contains("  at work on ssd-sata (auto: no head)\n"), "{}", ran.out);
+        assert_eq!(ran.out.matches("the default (auto)").count(), 1, "{}", ran.out);
+        let ran = place.run(&["explain"]);
+        assert!(ran.out.ends_with("Scheduler of ssd-sata: fair (auto: no head)\n"), "{}", ran.out);
+        let told = place.run(&["explain", "--format", "json"]).json();
+        let device = &told["devices"][0];
+        assert!(device["auto"] == true && device["disk"]["learned"] == false, "{device}");
+
+        // Settings of its own make it one that is inserted; without them it is the default again.
+        let told = scheduler(&["sched", "configure", "--set", "wait_ms=3"]);
+        assert!(told["inserted"] == true && told["params"]["wait_ms"] == 3, "{told}");
+        assert!(told["algorithm"] == "fair" && told["auto"] == false, "{told}");
+        assert!(is_auto(&scheduler(&["sched", "destroy"])));
+        assert!(is_auto(&scheduler(&["sched", "insert", "-a", "auto"])), "nothing changes");
+        assert_eq!(scheduler(&["sched", "insert", "-a", "elevator"])["auto"], false);
+        let ran = place.run(&["sched", "insert", "-a", "auto"]);
+        assert!(ran.error.contains("'elevator' inserted already"), "{ran:?}");
+        assert!(is_auto(&scheduler(&["sched", "configure", "-a", "auto"])));
+        let ran = place.run(&["sched", "insert", "-a", "auto", "--set", "wait_ms=3"]);
+        assert!(ran.status == Some(1) && ran.error.contains("has no settings"), "{ran:?}");
+        serving.end_by(Signal::TERM);
+    }
+}
+
 #[test]
 fn odd_names_are_served_and_quoted() {
     let place = Place::new();
     place.image("my disk's.img");
     let serving = place.serve(&["my disk's.img"]);
     assert!(serving.uri().starts_with("nbd+unix:///my%20disk%27s?socket="), "{}", serving.uri());
-    let next = r"next: iopace sched insert -a rr 'my disk'\''s'";
+    let next = r"next: iopace sched status 'my disk'\''s'";
     assert!(serving.welcome.contains(next), "{}", serving.welcome);
     let ran = place.run(&["sched", "insert", "-a", "rr", "my disk's", "--format", "json"]);
     assert_eq!(ran.json()["scheduler"]["algorithm"], "rr");

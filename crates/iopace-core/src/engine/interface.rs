@@ -5,7 +5,7 @@ use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId};
-use crate::sched::{Algorithm, Changes, ParamError, Params, fifo};
+use crate::sched::{Algorithm, Changes, DiskView, ParamError, Params, fifo};
 use crate::shadow::Plan;
 use crate::time::{Instant, Nanos};
 use crate::trace::Event;
@@ -262,6 +262,8 @@ pub struct Status {
     pub inserted: bool,
     /// Its parameters in force.
     pub params: Params,
+    /// Its opinion about the disk, if it has one.
+    pub disk: Option<DiskView>,
     /// Its counters, in the order of `algorithm.counters`.
     pub counters: Vec<u64>,
     /// Requests waiting for a slot.

@@ -16,6 +16,7 @@ impl Engine {
             algorithm: self.sched.algorithm,
             inserted: self.inserted,
             params: self.sched.params.clone(),
+            disk: self.sched.disk(),
             counters: self.sched.counters(),
             waiting_count: self.table.count(State::Waiting),
             queued_count: self.table.count(State::Queued) + self.table.count(State::Held),

@@ -149,7 +149,7 @@ fn p1_and_p4_a_failed_scheduler_is_replaced_and_nothing_is_lost() {
             finished.extend(said.finishes.iter().map(|finish| finish.tag.0));
             faults.extend(said.events.into_iter().filter_map(|event| match event {
                 Event::SchedulerFailed { fault, dump, .. } => Some((fault, dump)),
-                Event::SchedulerExchanged { .. } | Event::RecommendEnded { .. } => None,
+                _ => None,
             }));
         };
         for tag in 0..20 {

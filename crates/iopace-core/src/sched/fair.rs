@@ -88,7 +88,7 @@
 //! eligible virtual deadline first" (1995), and Linux kernel/sched/fair.c since 6.6 (lag on a new
 //! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
 
-use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
+use super::{Algorithm, CounterSpec, DiskView, Params, Profile, Scheduler};
 use crate::group::Settings;
 use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
@@ -327,6 +327,10 @@ impl Scheduler for Fair {
 
     fn set_rotational(&mut self, is_rotational: bool) {
         self.model.set_rotational(is_rotational);
+    }
+
+    fn disk(&self) -> Option<DiskView> {
+        Some(self.model.view())
     }
 
     fn configure(&mut self, params: &Params, _table: &Table) {

@@ -5,7 +5,7 @@
 //! request starts between two pops, and the engine would have to keep what a scheduler popped
 //! before it panicked.
 
-use super::{Algorithm, Params, Scheduler, fifo::Fifo};
+use super::{Algorithm, DiskView, Params, Scheduler, fifo::Fifo};
 use crate::group::Settings;
 use crate::limits::STATE_DUMP_BYTES_MAX;
 use crate::request::{Done, GroupId, RequestId};
@@ -79,6 +79,11 @@ impl Guard {
             values.clear();
         }
         values
+    }
+
+    /// Its opinion about the disk; none if it panics over it.
+    pub(crate) fn disk(&self) -> Option<DiskView> {
+        catch_unwind(AssertUnwindSafe(|| self.scheduler.disk())).unwrap_or_default()
     }
 
     /// Its state as text, cut to a bounded length.

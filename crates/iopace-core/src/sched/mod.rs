@@ -7,7 +7,7 @@
 use crate::group::Settings;
 use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use crate::verdict::Pop;
 use core::fmt;
 
@@ -29,7 +29,19 @@ pub mod tasks;
 
 pub use params::{Changes, ParamError, ParamSpec, Params};
 pub use profile::{Load, Profile};
-pub use registry::{Algorithm, CounterSpec, REGISTRY, divides, dividing, find};
+pub use registry::{AUTO, Algorithm, CounterSpec, REGISTRY, divides, dividing, find, recommended};
+
+/// The opinion of a scheduler about the disk, which it may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskView {
+    /// Whether the disk has a head that must not be sent around without need; `None` while too few
+    /// requests are done to say so.
+    pub has_head: Option<bool>,
+    /// Whether the scheduler found that out; else it was told so.
+    pub is_learned: bool,
+    /// The cost of a seek, as far as it is known.
+    pub seek: Nanos,
+}
 
 /// An ordering algorithm for the requests of one device.
 ///
@@ -47,6 +59,11 @@ pub trait Scheduler: fmt::Debug + Send {
 
     /// Whether the disk has a head; told once, before the first request, where it is known.
     fn set_rotational(&mut self, _is_rotational: bool) {}
+
+    /// The scheduler's present opinion about the disk; `None` if it has none.
+    fn disk(&self) -> Option<DiskView> {
+        None
+    }
 
     /// A request that it popped is done.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}

@@ -51,6 +51,16 @@ pub static REGISTRY: &[&Algorithm] = &[
     &super::fair::ALGORITHM,
 ];
 
+/// The word for the recommended scheduler where a user names one: it is what a device has for which
+/// none is named.
+pub const AUTO: &str = "auto";
+
+/// The scheduler of a device for which none is named, on every kind of disk: it finds out by itself
+/// what the disk is, and it starves nobody.
+pub fn recommended() -> &'static Algorithm {
+    &super::fair::ALGORITHM
+}
+
 /// The scheduler that is named where groups need one that divides the disk's time: the first.
 ///
 /// # Panics

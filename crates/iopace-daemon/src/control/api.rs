@@ -35,6 +35,8 @@ mod mounts;
 mod policies;
 mod recommend;
 
+use iopace_core::sched::AUTO;
+
 pub use explain::*;
 pub use groups::*;
 pub use live::*;
@@ -154,12 +156,57 @@ pub struct SchedulerReport {
     /// Whether it was inserted; otherwise the device's base scheduler is at work, or fifo in the
     /// place of one that failed.
     pub inserted: bool,
+    /// Whether it is the recommended one that a device has for which none is named (`auto`).
+    #[serde(default)]
+    pub auto: bool,
     /// The scheduler of the device when none is inserted.
     pub base: String,
+    /// Its present opinion about the disk; none if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskReport>,
     /// All its parameters as they are in force.
     pub params: BTreeMap<String, u64>,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// The opinion of a scheduler about the disk, which changes with what it finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiskReport {
+    /// Whether the disk has a head that must not be sent around without need; none while too few
+    /// requests are done to say so.
+    pub has_head: Option<bool>,
+    /// Whether the scheduler found that out; else the system says so.
+    pub learned: bool,
+    /// The cost of a seek, as far as it is known.
+    pub seek_ns: u64,
+}
+
+impl DiskReport {
+    /// The same in words.
+    pub fn words(&self) -> &'static str {
+        match (self.has_head, self.learned) {
+            (None, _) => "disk not known yet",
+            (Some(true), true) => "has a head, learned",
+            (Some(true), false) => "has a head",
+            (Some(false), true) => "no head, learned",
+            (Some(false), false) => "no head",
+        }
+    }
+}
+
+/// How a scheduler came to be at work, and its opinion about the disk, in words; empty for one that
+/// stands in for another that failed.
+pub fn scheduler_words(inserted: bool, auto: bool, disk: Option<&DiskReport>) -> String {
+    let how = match (inserted, auto) {
+        (true, _) => "inserted",
+        (false, true) => AUTO,
+        (false, false) => return String::new(),
+    };
+    match disk {
+        Some(disk) => format!("{how}: {}", disk.words()),
+        None => how.into(),
+    }
 }
 
 /// Where the requests of a device are.
@@ -235,7 +282,7 @@ pub struct EventReport {
     pub device: String,
     /// How long ago.
     pub age_ns: u64,
-    /// `exchanged`, `failed`, `recommend_ended`, `limit_inert`, `limit_unreachable`,
+    /// `exchanged`, `failed`, `disk_judged`, `recommend_ended`, `limit_inert`, `limit_unreachable`,
     /// `guarantee_missed`, `latency_missed`, `promise_broken`, `device_slow` or `drift`; `over`
     /// when what one of the last seven was about is over. `exchanged` and `over` are no reason to
     /// worry.
@@ -251,6 +298,9 @@ pub struct SchedulerSpec {
     pub name: String,
     /// What it does.
     pub summary: String,
+    /// Whether devices have it for which none is named (`auto`).
+    #[serde(default)]
+    pub default: bool,
     /// Its parameters.
     pub params: Vec<ParamReport>,
     /// Its counters.

@@ -3,9 +3,9 @@
 
 use super::api::{Action, Change, PaceChange, WindowChange};
 use crate::device::Device;
-use iopace_core::engine::{Control, ControlError};
+use iopace_core::engine::{Control, ControlError, Status};
 use iopace_core::limits::WINDOW_DEPTH_MAX;
-use iopace_core::sched::{self, Algorithm, Changes, ParamError, Params, REGISTRY};
+use iopace_core::sched::{self, AUTO, Algorithm, Changes, ParamError, Params, REGISTRY};
 use iopace_core::{pace, window};
 use std::fmt;
 
@@ -42,12 +42,54 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// The reason, with what would be right.
 pub fn apply(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
+    if change.algorithm.as_deref() == Some(AUTO) && change.action != Action::Destroy {
+        return to_auto(device, change);
+    }
+    let status = device.status().engine;
     // Said before anything else; the engine looks again when it changes.
-    if change.action == Action::Configure && !device.status().engine.inserted {
+    let control = match change.action {
+        Action::Configure if !status.inserted => configured_base(device, &status, change)?,
+        _ => control(change)?,
+    };
+    device.control(control).map_err(|error| conflict(device, &error))
+}
+
+/// The device's own scheduler with settings, which make it an inserted one: taken out, it is the
+/// device's own without settings.
+fn configured_base(
+    device: &dyn Device,
+    status: &Status,
+    change: &Change,
+) -> Result<Control, Refusal> {
+    let (present, named) = (status.algorithm, change.algorithm.as_deref());
+    let is_base =
+        present.name == device.info().base && named.is_none_or(|name| name == present.name);
+    if !is_base || present.params.is_empty() {
         return Err(conflict(device, &ControlError::NotInserted));
     }
-    let control = control(change)?;
-    device.control(control).map_err(|error| conflict(device, &error))
+    Ok(Control::Insert(present, with(present, status.params.clone(), &change.set)?))
+}
+
+/// Back to the device's own scheduler, whatever is inserted or stands in for one that failed.
+fn to_auto(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
+    if !change.set.is_empty() {
+        return Err(Refusal::Illegal {
+            error: format!("scheduler '{AUTO}' has no settings"),
+            hint: format!("name the scheduler that they are for: {}", all()),
+        });
+    }
+    let status = device.status().engine;
+    let refused = |error| conflict(device, &error);
+    if !status.inserted {
+        let base = sched::find(device.info().base).unwrap_or(sched::recommended());
+        if std::ptr::eq(status.algorithm, base) {
+            return Ok(());
+        }
+        device.control(Control::Insert(base, base.defaults())).map_err(refused)?;
+    } else if change.action == Action::Insert {
+        return Err(refused(ControlError::AlreadyInserted(status.algorithm.name)));
+    }
+    device.control(Control::Destroy).map_err(refused)
 }
 
 /// Carries out a change of the device's policy of stage pace.

@@ -1,7 +1,7 @@
 //! From the devices' own state to what the control socket says.
 
 use super::api::{
-    CounterReport, DeviceReport, DirectionReport, EventReport, PaceReport, ParamReport,
+    CounterReport, DeviceReport, DirectionReport, DiskReport, EventReport, PaceReport, ParamReport,
     PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport, SchedulerSpec,
     SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,
 };
@@ -11,7 +11,7 @@ use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus}
 use crate::groups::{Groups, Warning};
 use iopace_core::engine::Status;
 use iopace_core::request::StageTimes;
-use iopace_core::sched::{Algorithm, Params, REGISTRY};
+use iopace_core::sched::{self, Algorithm, DiskView, Params, REGISTRY};
 use iopace_core::stats::{DirectionStats, LogHistogram};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
@@ -138,12 +138,28 @@ pub(crate) fn windowed(engine: &Status, picture: &window::Picture) -> WindowRepo
     }
 }
 
+/// Whether the scheduler of a device for which none is named is at work.
+pub(crate) fn is_auto(info: &DeviceInfo, engine: &Status) -> bool {
+    !engine.inserted && engine.algorithm.name == info.base
+}
+
+/// The scheduler's opinion about the disk.
+pub(crate) fn disk(engine: &Status) -> Option<DiskReport> {
+    engine.disk.map(|DiskView { has_head, is_learned, seek }| DiskReport {
+        has_head,
+        learned: is_learned,
+        seek_ns: seek.as_nanos(),
+    })
+}
+
 fn scheduler(info: &DeviceInfo, engine: &Status) -> SchedulerReport {
     let names = engine.algorithm.counters.iter().map(|counter| counter.name.to_owned());
     SchedulerReport {
         algorithm: engine.algorithm.name.into(),
         inserted: engine.inserted,
+        auto: is_auto(info, engine),
         base: info.base.into(),
+        disk: disk(engine),
         params: params(&engine.params),
         counters: names.zip(engine.counters.iter().copied()).collect(),
     }
@@ -209,9 +225,10 @@ pub(crate) fn waits(times: &StageTimes) -> WaitsReport {
 }
 
 /// The kinds of events that there are.
-pub(crate) const EVENT_KINDS: [&str; 11] = [
+pub(crate) const EVENT_KINDS: [&str; 12] = [
     "exchanged",
     "failed",
+    "disk_judged",
     "recommend_ended",
     "limit_inert",
     "limit_unreachable",
@@ -227,6 +244,7 @@ pub(crate) fn event(device: &str, logged: &LoggedEvent, now: Instant) -> EventRe
     let kind = match &logged.event {
         Event::SchedulerExchanged { .. } => "exchanged",
         Event::SchedulerFailed { .. } => "failed",
+        Event::DiskJudged { .. } => "disk_judged",
         Event::RecommendEnded { .. } => "recommend_ended",
     };
     EventReport {
@@ -253,6 +271,7 @@ fn spec(algorithm: &Algorithm) -> SchedulerSpec {
     SchedulerSpec {
         name: algorithm.name.into(),
         summary: algorithm.summary.into(),
+        default: std::ptr::eq(algorithm, sched::recommended()),
         params: params.collect(),
         counters: counters.collect(),
     }

@@ -24,7 +24,7 @@ use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
 use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag};
-use iopace_core::sched::{self, fifo};
+use iopace_core::sched;
 use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
@@ -93,11 +93,10 @@ impl EmulatedDevice {
             None => store::in_memory(size.map_or(capacity, |size| size.get().min(capacity)))?,
         };
         let rotational = disk.is_rotational();
-        let base = if rotational { "elevator" } else { "fifo" };
         let cache = cache.unwrap_or(EMULATED_CACHE_DEFAULT);
         let memory = modelled(config, cache);
         let engine = Config {
-            base: sched::find(base).unwrap_or(&fifo::ALGORITHM),
+            base: sched::recommended(),
             nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
             window_depth: config.window_depth.unwrap_or(disk.depth()),
             window: config.window,
@@ -110,7 +109,7 @@ impl EmulatedDevice {
             (!config.direct).then_some(PageCacheConfig { memory: cache, drop_behind: true });
         let machine = Machine::new(engine, cache, disk);
         let path = store.as_deref().or(directory).map(Path::to_owned);
-        let info = info(config, model, path, &store_file, (rotational, model_max), base);
+        let info = info(config, model, path, &store_file, (rotational, model_max));
         let inner = Inner {
             machine,
             jobs: Slab::new(),
@@ -262,7 +261,6 @@ fn info(
     path: Option<PathBuf>,
     store: &File,
     (rotational, bytes_s_max): (bool, Option<u64>),
-    base: &'static str,
 ) -> DeviceInfo {
     DeviceInfo {
         name: config.name.clone(),
@@ -274,7 +272,7 @@ fn info(
         direct: config.direct,
         rotational,
         io_engine: "model",
-        base,
+        base: sched::recommended().name,
         block_bytes: (1, 4096),
         bytes_s_max,
     }

@@ -31,6 +31,7 @@ impl EventLog {
         let device = &self.device;
         match &event {
             Event::SchedulerExchanged { .. } => tracing::debug!(%device, "{event}"),
+            Event::DiskJudged { .. } => tracing::info!(%device, "{event}"),
             Event::RecommendEnded { .. } => tracing::warn!(%device, "{event}"),
             Event::SchedulerFailed { dump, .. } => {
                 tracing::error!(%device, "{event}");

@@ -28,7 +28,7 @@ use about::{info, is_rotational};
 use iopace_core::engine::{Config, Control, ControlError, Start};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::request::{Extent, GroupId, Op, TaskId};
-use iopace_core::sched::fifo;
+use iopace_core::sched;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use std::io;
@@ -131,7 +131,7 @@ impl FileDevice {
             };
             let timed: Weak<dyn Device> = this.clone();
             let engine = Config {
-                base: &fifo::ALGORITHM,
+                base: sched::recommended(),
                 nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
                 window_depth: config.window_depth.unwrap_or(FILE_WINDOW_DEFAULT),
                 window: config.window,

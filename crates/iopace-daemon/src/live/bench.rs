@@ -204,6 +204,8 @@ impl Bench {
             kind: "emulated".into(),
             scheduler: status.algorithm.name.into(),
             inserted: status.inserted,
+            auto: !status.inserted,
+            disk: report::disk(&status),
             activity: groups[0].activity.clone(),
             queue: report::queue(&status, 0),
             window: report::windowed(&status, &self.engine.window_picture()),

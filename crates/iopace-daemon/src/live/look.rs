@@ -14,12 +14,14 @@ use crate::groups::{Groups, Named};
 use crate::limits::{LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_LOOK, LIVE_GROUPS_MAX, LOOK_PAUSE};
 use crate::process::Proc;
 use iopace_core::admit::GroupSlots;
-use iopace_core::engine::{Engine, GroupWaits, WaitingNow};
+use iopace_core::engine::{Engine, GroupWaits, Status, WaitingNow};
 use iopace_core::group::accounts::Account;
 use iopace_core::group::{Class, Rates, Settings};
 use iopace_core::pace::Picture;
 use iopace_core::request::GroupId;
+use iopace_core::sched::DiskView;
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -83,6 +85,8 @@ struct Former {
     /// When groups were looked at last, and when tasks were: rates are those since then.
     at: Option<Instant>,
     tasks_at: Option<Instant>,
+    /// Whether its scheduler took the disk for one with a head.
+    has_head: bool,
 }
 
 /// A group at the last look.
@@ -107,6 +111,15 @@ impl Former {
     fn end_one(&mut self, id: GroupId, since: &mut Counted) {
         if let Some(before) = self.groups.get_mut(&id) {
             before.counted.end(since);
+        }
+    }
+
+    /// Tells of a scheduler that has changed its mind about the disk.
+    fn judge_disk(&mut self, device: &dyn Device, engine: &Status) {
+        let Some(DiskView { has_head: Some(has_head), seek, .. }) = engine.disk else { return };
+        if std::mem::replace(&mut self.has_head, has_head) != has_head {
+            let name = engine.algorithm.name;
+            device.look(&mut |_, events| events.add(Event::DiskJudged { name, has_head, seek }));
         }
     }
 
@@ -278,6 +291,7 @@ fn live_device(
     let tasks = former.tasks.look(device, around.proc, since, &paths);
     give_way();
     let engine = &status.engine;
+    former.judge_disk(device, engine);
     let known_count = seen.len();
     let listed = choose(seen, names);
     // The root has counted what all others have, and is the first.
@@ -290,6 +304,8 @@ fn live_device(
         kind: info.kind.into(),
         scheduler: engine.algorithm.name.into(),
         inserted: engine.inserted,
+        auto: report::is_auto(info, engine),
+        disk: report::disk(engine),
         activity: activity(&all, interval, now(&waiting.all())),
         queue: report::queue(engine, status.stats.refused_count),
         window: report::windowed(engine, &status.window),

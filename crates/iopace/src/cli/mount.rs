@@ -1,7 +1,7 @@
 //! `iopace mount` and `iopace unmount` as they are asked for.
 
 use super::serve::{DeviceArgs, LogFormat, depth, slots};
-use super::{DiskParser, FormatArgs, pace_policies, schedulers, window_policies};
+use super::{DiskParser, FormatArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::units::Bytes;
@@ -223,8 +223,8 @@ pub struct MountDeviceArgs {
     #[arg(long)]
     pub read_only: bool,
 
-    /// Insert this scheduler at the start; see 'iopace sched list'
-    #[arg(long, value_name = "NAME", value_parser = schedulers())]
+    /// Insert this scheduler at the start; see 'iopace sched list' [default: auto]
+    #[arg(long, value_name = "NAME", value_parser = scheduler_names())]
     pub sched: Option<String>,
 
     /// Set a parameter of that scheduler, as wait_ms=5

@@ -1,6 +1,6 @@
 //! `iopace sched` as it is asked for.
 
-use super::{FormatArgs, schedulers};
+use super::{FormatArgs, scheduler_names, schedulers};
 use crate::units;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub enum SchedCommand {
     Insert(InsertArgs),
     /// Set parameters of the inserted scheduler, or exchange it for another
     Configure(ConfigureArgs),
-    /// Take the inserted scheduler out; the device goes on with its base scheduler
+    /// Take the inserted scheduler out; the device goes on with the default (auto)
     Destroy(TargetArgs),
     /// Show what devices and their schedulers do
     Status(TargetArgs),
@@ -48,7 +48,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 pub struct InsertArgs {
     /// The scheduler
-    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = schedulers())]
+    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = scheduler_names())]
     pub algorithm: String,
     /// Set a parameter, as wait_ms=5; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = units::parse_setting)]
@@ -62,7 +62,7 @@ pub struct InsertArgs {
 #[derive(Debug, Args)]
 pub struct ConfigureArgs {
     /// The scheduler [default: the one that is inserted]
-    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = schedulers())]
+    #[arg(short = 'a', long = "algorithm", value_name = "ALGO", value_parser = scheduler_names())]
     #[arg(required_unless_present = "set")]
     pub algorithm: Option<String>,
     /// Set a parameter, as wait_ms=5; may be given several times

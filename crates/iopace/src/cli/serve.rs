@@ -1,6 +1,6 @@
 //! `iopace serve` as it is asked for.
 
-use super::{DiskParser, pace_policies, schedulers, window_policies};
+use super::{DiskParser, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
@@ -91,8 +91,8 @@ pub struct DeviceArgs {
     #[arg(long)]
     pub direct: bool,
 
-    /// Insert this scheduler at the start; see 'iopace sched list'
-    #[arg(long, value_name = "NAME", value_parser = schedulers())]
+    /// Insert this scheduler at the start; see 'iopace sched list' [default: auto]
+    #[arg(long, value_name = "NAME", value_parser = scheduler_names())]
     pub sched: Option<String>,
 
     /// Set a parameter of that scheduler, as wait_ms=5

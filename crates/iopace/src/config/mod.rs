@@ -11,7 +11,7 @@ mod resolve;
 mod rules;
 
 pub use error::ConfigError;
-pub use resolve::{NamedScheduler, names, valid_name};
+pub use resolve::{AUTO_HAS_NO_SETTINGS, NamedScheduler, names, valid_name};
 
 use crate::cli::LogFormat;
 use crate::output::nearest;

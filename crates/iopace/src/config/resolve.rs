@@ -8,7 +8,7 @@ use crate::output::nearest;
 use crate::units::parse_size;
 use iopace_core::group::tree::Tree;
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
-use iopace_core::sched::{self, REGISTRY};
+use iopace_core::sched::{self, AUTO, REGISTRY};
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{Backend, DeviceConfig, ExportConfig, IoEngineChoice};
 use iopace_disk::presets::{self, PRESETS};
@@ -138,6 +138,10 @@ pub(super) fn resolve_device(
 /// A scheduler with its settings by name.
 pub type NamedScheduler = (String, Vec<(String, u64)>);
 
+/// Refused of a scheduler that is not named.
+pub const AUTO_HAS_NO_SETTINGS: &str = "scheduler 'auto' has no settings: name the one that they \
+    are for, see 'iopace sched list'";
+
 fn resolve_scheduler(
     sched: Option<Spanned<String>>,
     set: std::collections::BTreeMap<Spanned<String>, Spanned<u64>>,
@@ -150,8 +154,14 @@ fn resolve_scheduler(
             None => Ok(None),
         };
     };
+    if name.get_ref() == AUTO {
+        return match set.first_key_value() {
+            Some((name, _)) => Err((name.span(), AUTO_HAS_NO_SETTINGS.into())),
+            None => Ok(None),
+        };
+    }
     let Some(algorithm) = sched::find(name.get_ref()) else {
-        let known = REGISTRY.iter().map(|algorithm| algorithm.name);
+        let known = [AUTO].into_iter().chain(REGISTRY.iter().map(|algorithm| algorithm.name));
         return Err((name.span(), unknown("scheduler", name.get_ref(), known)));
     };
     let (mut params, mut settings) = (algorithm.defaults(), Vec::new());

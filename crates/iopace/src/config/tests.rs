@@ -68,6 +68,7 @@ fn the_words_are_those_of_the_command_line() {
         emulate = "hdd-sata-250g"
         size = "4GiB"
         cache = "1MiB"
+        sched = "auto"
         [[export]]
         name = "public"
         device = "disk"
@@ -90,7 +91,7 @@ fn the_words_are_those_of_the_command_line() {
     assert!(disk.read_only && !disk.direct);
     assert_eq!(disk.scheduler, Some(("rr".into(), vec![("wait_ms".into(), 5)])));
     assert_eq!((disk.nr_requests, disk.window_depth), (Some(64), Some(8)));
-    assert_eq!(slow.name, "hdd-sata-250g");
+    assert_eq!((&*slow.name, &slow.scheduler), ("hdd-sata-250g", &None));
     let Backend::Emulated { store: None, size, cache, .. } = &slow.backend else {
         panic!("emulated: {slow:?}")
     };
@@ -150,6 +151,11 @@ fn every_mistake_says_what_would_be_right() {
         ("[[device]]\nemulate = \"x\"\n", "2:11", "there are: hdd-sata-250g"),
         ("[[device]]\nfile = \"d\"\nsched = \"cfq\"\n", "3:9", "there is no scheduler 'cfq'"),
         ("[[device]]\nfile = \"d\"\nset = { a = 1 }\n", "3:9", "name one as `sched`"),
+        (
+            "[[device]]\nfile = \"d\"\nsched = \"auto\"\nset = { wait_ms = 1 }\n",
+            "4:9",
+            "scheduler 'auto' has no settings",
+        ),
         (
             "[[device]]\nfile = \"d\"\nsched = \"rr\"\nset = { wait = 1 }\n",
             "4:9",

@@ -1,11 +1,12 @@
 //! `iopace demo --dashboard`: a backup that takes the disk from a database, and a page on which to
 //! put that right.
 //!
-//! The disk is one of 7200 rpm without a scheduler, and its window is fixed: as a kernel has it
-//! that was told nothing. The clients are real, and go on until the demo is ended.
+//! The disk is one of 7200 rpm without a scheduler but the elevator of its driver, and its window
+//! is fixed: as a kernel has it that was told nothing. The clients are real, and go on until the
+//! demo is ended.
 
 use super::load::Client;
-use super::{Args, DEVICE, FILE_LEN, Format};
+use super::{Args, DEVICE, FILE_LEN, Format, no_scheduler};
 use crate::output::{note, note_over, print};
 use iopace_core::request::Extent;
 use iopace_core::time::Nanos;
@@ -86,8 +87,11 @@ pub fn run(args: &Args, folder: &Path, stop: &Arc<AtomicBool>) -> Result<(), Str
 fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError> {
     let backend =
         Backend::Emulated { model: geom::DISK.to_owned(), store: None, size: None, cache: None };
-    let device =
-        DeviceConfig { window: &window::fixed::POLICY, ..DeviceConfig::new(DEVICE, backend) };
+    let device = DeviceConfig {
+        window: &window::fixed::POLICY,
+        scheduler: Some(no_scheduler()),
+        ..DeviceConfig::new(DEVICE, backend)
+    };
     let group = |path: &str| GroupConfig { path: path.into(), files: Vec::new() };
     Daemon::start(DaemonConfig {
         devices: vec![device],
@@ -107,7 +111,7 @@ fn welcome(args: &Args, doors: &Doors) -> Result<(), String> {
         "A backup writes to a disk of 7200 rpm, and a database in group {DATABASE} reads from it.\n\
          Watch why the reads wait, and put it right while both run:\n\n    {url}\n\n\
          Each of these does, on the page or from another terminal:\n\
-         \x20 scheduler fair        iopace sched insert -a fair {DEVICE} --control {control}\n\
+         \x20 scheduler fair        iopace sched configure -a fair {DEVICE} --control {control}\n\
          \x20 window latency        iopace window configure -a latency {DEVICE} \
          --control {control}\n\
          \x20 a limit for {BACKUP}   iopace group set {BACKUP} io.max 'default wbps=10MB' \

@@ -14,7 +14,7 @@ use crate::units;
 use iopace_core::engine::Control;
 use iopace_core::pace;
 use iopace_core::request::Extent;
-use iopace_core::sched;
+use iopace_core::sched::{self, Changes, elevator};
 use iopace_core::units::Bytes;
 use iopace_core::window;
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig, Listen};
@@ -148,6 +148,11 @@ pub fn run(args: &Args) -> Result<(), String> {
     show::results(args, &mixes)
 }
 
+/// The elevator of the disk's driver, as in 2009: nothing else puts requests in order.
+fn no_scheduler() -> (String, Vec<(String, u64)>) {
+    (elevator::ALGORITHM.name.into(), Vec::new())
+}
+
 fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError> {
     let backend =
         Backend::Emulated { model: geom::DISK.to_owned(), store: None, size: None, cache: None };
@@ -156,6 +161,7 @@ fn start(socket: &Path) -> Result<Arc<Daemon>, iopace_daemon::daemon::StartError
     let device = DeviceConfig {
         pace: &pace::none::POLICY,
         window: &window::fixed::POLICY,
+        scheduler: Some(no_scheduler()),
         ..DeviceConfig::new(DEVICE, backend)
     };
     Daemon::start(DaemonConfig {
@@ -216,13 +222,13 @@ impl Stage<'_> {
         self.watch(&format!("{program} + cvs, no scheduler"), &clients, seconds, &mut ticks)?;
         let inserted_at = ticks.len();
         let none = figures(&clients, SETTLE_TICKS, inserted_at, &ticks);
-        self.control(Control::Insert(algorithm, algorithm.defaults()))?;
+        self.control(Control::Configure(Some(algorithm), Changes::default()))?;
         let name = algorithm.name;
         let what = format!("{program} + cvs, {name} inserted under them");
         self.watch(&what, &clients, seconds, &mut ticks)?;
         let with = figures(&clients, inserted_at + SETTLE_TICKS, ticks.len(), &ticks);
         self.finish(clients)?;
-        self.control(Control::Destroy)?;
+        self.control(Control::Configure(Some(&elevator::ALGORITHM), Changes::default()))?;
         let row = geom::ROWS.iter().find(|known| **known == row).expect("a row of the table");
         let ticks = ticks.iter().map(|tick| (tick.dd_bytes, tick.cvs_count)).collect();
         Ok(Mix { row, alone, none, with, ticks, inserted_at })

@@ -3,8 +3,11 @@
 use crate::output::{finish, right, table};
 use crate::units::{reason_word, size, time};
 use comfy_table::Cell;
+use iopace_core::sched::AUTO;
 use iopace_core::verdict::Reason;
-use iopace_daemon::control::api::{DeviceReport, SchedulerSpec, TimesReport};
+use iopace_daemon::control::api::{
+    DeviceReport, SchedulerReport, SchedulerSpec, TimesReport, scheduler_words,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -19,8 +22,12 @@ pub fn schedulers(specs: &[SchedulerSpec], devices: &[DeviceReport]) -> String {
 
 fn scheduler(spec: &SchedulerSpec, devices: &[DeviceReport]) -> String {
     let mut text = format!("{}: {}\n", spec.name, spec.summary);
+    if spec.default {
+        let _ = writeln!(text, "  the default ({AUTO})");
+    }
     let at_work = devices.iter().filter(|device| device.scheduler.algorithm == spec.name);
-    let at_work: Vec<&str> = at_work.map(|device| &*device.name).collect();
+    let at_work = at_work.map(|device| format!("{} ({})", device.name, state(&device.scheduler)));
+    let at_work: Vec<String> = at_work.collect();
     if !at_work.is_empty() {
         let _ = writeln!(text, "  at work on {}", at_work.join(", "));
     }
@@ -51,10 +58,18 @@ fn scheduler(spec: &SchedulerSpec, devices: &[DeviceReport]) -> String {
 /// A device after a change: what is in force.
 pub fn in_force(device: &DeviceReport) -> String {
     let scheduler = &device.scheduler;
-    let state = if scheduler.inserted { "inserted" } else { "base, none inserted" };
+    let state = state(scheduler);
     let params = pairs(&scheduler.params);
     let params = if params.is_empty() { params } else { format!(": {params}") };
     format!("{}: scheduler {} ({state}){params}\n", device.name, scheduler.algorithm)
+}
+
+/// How the scheduler came to be at work, and what it takes the disk for.
+fn state(SchedulerReport { inserted, auto, disk, .. }: &SchedulerReport) -> String {
+    match scheduler_words(*inserted, *auto, disk.as_ref()) {
+        words if words.is_empty() => "in the place of one that failed".into(),
+        words => words,
+    }
 }
 
 /// A device as it stands.
@@ -64,12 +79,7 @@ pub fn device(device: &DeviceReport) -> String {
         let _ = writeln!(text, "  {name:<12}{value}");
     };
     let scheduler = &device.scheduler;
-    let state = match (scheduler.inserted, scheduler.algorithm == scheduler.base) {
-        (true, _) => "inserted",
-        (false, true) => "base, none inserted",
-        (false, false) => "in the place of one that failed",
-    };
-    line("scheduler", format!("{} ({state})", scheduler.algorithm));
+    line("scheduler", format!("{} ({})", scheduler.algorithm, state(scheduler)));
     if !scheduler.params.is_empty() {
         line("parameters", pairs(&scheduler.params));
     }

@@ -72,10 +72,14 @@ fn counts(device: &LiveDevice) -> Line<'static> {
 }
 
 fn policies(device: &LiveDevice) -> Line<'static> {
-    let inserted = if device.inserted { " (inserted)" } else { "" };
+    let how = match (device.inserted, device.auto) {
+        (true, _) => " (inserted)",
+        (false, true) => " (auto)",
+        (false, false) => "",
+    };
     let pace = device.pace.as_ref().map_or("-", |pace| &pace.policy);
     let parts = [
-        pair("scheduler", format!("{}{inserted}", device.scheduler)),
+        pair("scheduler", format!("{}{how}", device.scheduler)),
         pair("pace", pace.into()),
         pair("window", device.window.policy.clone()),
     ];

@@ -70,7 +70,7 @@ impl Menu {
         if let Some(now) = now {
             entries.push(Entry {
                 name: "(none)".into(),
-                about: format!("take {now} out: the device goes on with its base scheduler"),
+                about: format!("take {now} out: the device goes on with the default, auto"),
                 choice: Choice::Scheduler(device.into(), None),
             });
         }

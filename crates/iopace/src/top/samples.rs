@@ -112,6 +112,8 @@ pub fn report() -> LiveReport {
         kind: "block device".into(),
         scheduler: "fair".into(),
         inserted: true,
+        auto: false,
+        disk: None,
         activity: groups[0].activity.clone(),
         queue: queue(),
         window: WindowReport {
@@ -132,6 +134,8 @@ pub fn report() -> LiveReport {
         kind: "emulated".into(),
         scheduler: "fifo".into(),
         inserted: false,
+        auto: false,
+        disk: None,
         activity: Activity::default(),
         queue: QueueReport {
             waiting_count: 0,

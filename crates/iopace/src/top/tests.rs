@@ -46,6 +46,7 @@ fn enter(app: &mut App, text: &str) -> Act {
 
 fn schedulers() -> Told {
     let spec = |(name, summary): (&str, &str)| SchedulerSpec {
+        default: false,
         name: name.into(),
         summary: summary.into(),
         params: Vec::new(),

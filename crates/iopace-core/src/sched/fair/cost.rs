@@ -29,6 +29,7 @@
 //! IOPS) is the start. Coordinate descent is the method of Gauss and Seidel.
 
 use crate::request::Op;
+use crate::sched::DiskView;
 use crate::table::Request;
 use crate::time::Nanos;
 use crate::units::Bytes;
@@ -282,6 +283,16 @@ impl Model {
         let seek = self.seek().0;
         self.has_head =
             !self.is_headless && seek >= if self.has_head { SEEK_MIN / 2 } else { SEEK_MIN };
+    }
+
+    /// The opinion about the device, for people.
+    pub(super) fn view(&self) -> DiskView {
+        let is_known = (0..2).any(|direction| self.seen[direction][RANDOM] >= KNOWN);
+        DiskView {
+            has_head: (self.is_headless || is_known).then_some(self.has_head),
+            is_learned: !self.is_headless,
+            seek: self.seek(),
+        }
     }
 
     /// Whether the device has a head that must not be sent around without need.

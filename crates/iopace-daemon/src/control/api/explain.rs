@@ -1,6 +1,6 @@
 //! Why requests wait, in words and numbers, and what would change it.
 
-use super::WaitCounts;
+use super::{DiskReport, WaitCounts};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,6 +20,15 @@ pub struct ExplainedDevice {
     pub device: String,
     /// The scheduler at work.
     pub scheduler: String,
+    /// Whether it was inserted.
+    #[serde(default)]
+    pub inserted: bool,
+    /// Whether it is the recommended one that a device has for which none is named (`auto`).
+    #[serde(default)]
+    pub auto: bool,
+    /// Its present opinion about the disk; none if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskReport>,
     /// The group that was asked about; the root if the question was about the device.
     pub explained: Explained,
     /// The worst-off group, if the question was about the device and iopace holds up a group: of

@@ -4,7 +4,7 @@
 //! The daemon looks at its devices once a second whoever listens, and keeps the last minutes. All
 //! rates and times here are those of one such interval.
 
-use super::{PaceReport, PictureReport, QueueReport, TimesReport, WindowReport};
+use super::{DiskReport, PaceReport, PictureReport, QueueReport, TimesReport, WindowReport};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,6 +32,12 @@ pub struct LiveDevice {
     pub scheduler: String,
     /// Whether it was inserted.
     pub inserted: bool,
+    /// Whether it is the recommended one that a device has for which none is named (`auto`).
+    #[serde(default)]
+    pub auto: bool,
+    /// Its present opinion about the disk; none if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskReport>,
     /// What finished, and why it had waited.
     #[serde(flatten)]
     pub activity: Activity,

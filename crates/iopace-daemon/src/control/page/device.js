@@ -77,15 +77,19 @@ export async function readDevice(isOther = false) {
   }
 }
 
+/** Whether the scheduler takes the disk for one with a head: true, false, or not known. */
+const hasHead = ({ disk }) => (disk ? disk.has_head : null);
+
 /** Reads the device if the stream says that something else is at work than what is shown. */
 export function watchDevice(live) {
-  const { scheduler, inserted, pace, window } = live;
+  const { scheduler, inserted, disk, pace, window } = live;
   if (!held || held.name !== live.device || held.isBeingRead) {
     return;
   }
   const isSame =
     held.scheduler.algorithm === scheduler &&
     held.scheduler.inserted === inserted &&
+    hasHead(held.scheduler) === hasHead({ disk }) &&
     (held.pace ? held.pace.policy : null) === (pace ? pace.policy : null) &&
     held.window.policy === window.policy;
   if (!isSame) {
@@ -119,7 +123,7 @@ function hold(report) {
   held = report;
   const { scheduler, pace, window } = report;
   const select = byId("scheduler");
-  setText(select.options[0], `none: the base, ${scheduler.base}, alone`);
+  setText(select.options[0], `auto: ${scheduler.base}`);
   if (!edited.scheduler) {
     select.value = scheduler.inserted ? scheduler.algorithm : NONE;
     showScheduler();
@@ -142,10 +146,18 @@ function hold(report) {
 const sizeOf = ({ size_bytes: bytes, direct }) =>
   `${bytes === null ? "" : `, ${size(bytes)}`}${direct ? ", direct" : ""}`;
 
+/** What a scheduler takes the disk for, in words. */
+function diskWords({ has_head: hasHead, learned }) {
+  if (hasHead === null) {
+    return "disk not known yet";
+  }
+  return `${hasHead ? "has a head" : "no head"}${learned ? ", learned" : ""}`;
+}
+
 /** What is in force, in words. */
-function inForce({ algorithm, inserted, params: values }) {
+function inForce({ algorithm, inserted, disk, params: values }) {
   const set = Object.entries(values).map(([name, value]) => `${name}=${value}`);
-  const how = inserted ? "inserted" : "none inserted, the base is at work";
+  const how = [inserted ? "inserted" : "auto", disk && diskWords(disk)].filter(Boolean).join(": ");
   return `In force: ${algorithm} (${how})${set.length > 0 ? `: ${set.join(" ")}` : ""}`;
 }
 

@@ -5,7 +5,7 @@ use crate::config::DeviceConfig;
 use crate::io::file::File;
 use crate::limits::DIRECT_BLOCK_BYTES;
 use crate::measured::kernel_says_rotational;
-use iopace_core::sched::fifo;
+use iopace_core::sched;
 use std::path::Path;
 
 pub(super) fn info(
@@ -25,7 +25,7 @@ pub(super) fn info(
         direct: config.direct,
         rotational: is_rotational(path).unwrap_or(false),
         io_engine,
-        base: fifo::ALGORITHM.name,
+        base: sched::recommended().name,
         block_bytes: (block, 4096),
         bytes_s_max: None,
     }

@@ -110,6 +110,9 @@ pub(crate) fn explain(
     Some(ExplainedDevice {
         device: subject.device.into(),
         scheduler: about.span.last.scheduler.clone(),
+        inserted: about.span.last.inserted,
+        auto: about.span.last.auto,
+        disk: about.span.last.disk,
         explained: of_device,
         worst,
         holdings: holdings::all(&about.span, &about.held),

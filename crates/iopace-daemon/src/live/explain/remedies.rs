@@ -201,7 +201,7 @@ fn anticipation(case: &Case<'_>) -> Vec<Remedy> {
         algorithm.params.iter().find(is_wait)
     });
     let mut all = Vec::new();
-    if let Some(spec) = spec.filter(|_| case.span.last.inserted) {
+    if let Some(spec) = spec {
         let effect = match spec.min {
             0 => "it waits for nobody".into(),
             least => format!("it waits for {least} {} at most", spec.unit),

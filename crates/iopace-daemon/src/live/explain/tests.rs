@@ -183,7 +183,10 @@ fn anticipation_is_named_behind_a_task_that_thinks() {
     bench.service = Some(MS / 10);
     let told = of_web(&mut bench);
     let words = ["'anticipation'", "scheduler as keeps the disk idle"];
-    names(&told, "anticipation", 500, &words, &["iopace sched insert -a deadline disk"]);
+    // The device's own scheduler has parameters as well.
+    let commands =
+        ["iopace sched configure --set antic_ms=1 disk", "iopace sched insert -a deadline disk"];
+    names(&told, "anticipation", 500, &words, &commands);
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! A plan from command lines.
+
+use super::*;
+use crate::cli::{Cli, Command};
+use clap::Parser;
+use iopace_core::units::Bytes;
+
+fn plan(line: &str) -> Result<Plan, Failure> {
+    let words = ["iopace", "serve"].into_iter().chain(line.split_whitespace());
+    let cli = Cli::try_parse_from(words).expect("parsed");
+    let Command::Serve(args) = cli.command else { panic!("serve") };
+    Plan::make(&args)
+}
+
+#[test]
+fn one_file_needs_no_other_word() {
+    let plan = plan("/srv/disk.img").expect("planned");
+    assert_eq!(plan.config.devices[0].name, "disk");
+    assert_eq!(plan.socket_name, "disk");
+    assert_eq!(plan.control, Control::Default);
+    assert!(plan.config.listen.is_empty() && plan.needs_directory());
+}
+
+#[test]
+fn an_emulated_disk_needs_no_file() {
+    let plan = plan("--emulate null --size 1M").expect("planned");
+    assert_eq!(plan.config.devices[0].name, "null");
+    let two = self::plan("a.img b.img --sched rr --set wait_ms=5").expect("planned");
+    assert_eq!(two.socket_name, "iopace");
+    assert!(two.config.devices.iter().all(|device| device.scheduler.is_some()));
+    let auto = self::plan("a.img --sched auto").expect("planned");
+    assert_eq!(auto.config.devices[0].scheduler, None);
+    let words = "d --pace none --window-policy fixed --dirty-limit 8M --dirty-background 1M";
+    let device = &self::plan(words).expect("planned").config.devices[0];
+    assert_eq!((device.pace.name, device.window.name), ("none", "fixed"));
+    let dirty = (device.dirty_limit, device.dirty_background);
+    assert_eq!(dirty, (Some(Bytes::from_mib(8)), Some(Bytes::from_mib(1))));
+}
+
+#[test]
+fn nothing_default_is_made_when_all_is_said() {
+    let plan = plan("d --listen [::ffff:127.0.0.1]:0 --no-control").expect("planned");
+    assert!(!plan.needs_directory());
+}
+
+#[test]
+fn mistakes_say_what_would_be_right() {
+    let cases = [
+        ("", "there is nothing to serve: name a file"),
+        ("a/d.img b/d.raw", "a/d.img and b/d.raw would both be named 'd'"),
+        ("d --listen 0.0.0.0:10809", "--allow-remote"),
+        ("d --sched rr --set wait_ms=31", "wait_ms=31 is out of bounds: 1 to 30 ms"),
+        ("d --sched auto --set wait_ms=3", "scheduler 'auto' has no settings"),
+        ("d --sched fifo --set x=1", "no parameter 'x': this scheduler has none"),
+        ("d --dirty-limit 10M --dirty-background 10M", "is not below the dirty limit, 10 MiB"),
+        ("d --dirty-limit 64k", "it is at least 1 MiB"),
+        ("d --http-token-file x", "add --http 8080"),
+        ("--config /nowhere.toml", "/nowhere.toml cannot be read: No such file"),
+    ];
+    for (line, right) in cases {
+        let failure = plan(line).expect_err(line);
+        assert!(failure.message.contains(right), "{right}: {}", failure.message);
+        assert_eq!(failure.status, 2);
+    }
+    assert!(plan("d --listen 0.0.0.0:10809 --allow-remote").is_ok());
+}
