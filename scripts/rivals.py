@@ -30,7 +30,8 @@ import rivals_fairness
 import rivals_page
 from rivals_cgroups import Failed, put, remove_cgroups
 from rivals_loads import MIXES, Gate, compete
-from rivals_stands import DISKS, IOPACE, OWN, ROWS, Side, chosen_scheduler, detach, own_queue, stand
+from rivals_stands import (DISKS, IOPACE, OWN, ROWS, Side, apart, chosen_scheduler, detach,
+                           own_queue, stand)
 
 WARMUP = 2.0
 OVERHEAD = 1.5  # seconds to start and end the programs and daemons of a run
@@ -97,6 +98,7 @@ def priority(disk, chosen):
 def run_cell(one):
     """A cell, in a process of its own: its figures, or why there are none, to standard output."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    apart(os.getcwd())
     row, disk = ROWS[one["row"]], DISKS[one["disk"]]
     sides = [Side(*side) for side in one["sides_asked"]]
     try:
@@ -105,7 +107,7 @@ def run_cell(one):
         else:
             found = compete(row, disk, sides, os.getcwd(), WARMUP, one["seconds"])
     except (Failed, OSError, subprocess.SubprocessError) as error:
-        found = {"failed": str(error)}
+        found = {"failed": " ".join(str(error).split())[:200]}
     print(json.dumps(found))
 
 
@@ -138,6 +140,7 @@ class Running:
         self.out.close()
         loop = os.path.join(self.folder.name, "loop")
         if os.path.exists(loop):
+            apart(self.folder.name)
             with open(loop, encoding="ascii") as file:
                 detach(file.read())
         Gate(self.folder.name).close()
@@ -191,6 +194,7 @@ def progress(found, cells, begin):
 def defaults(disk):
     """What a daemon without any option has on this disk."""
     with tempfile.TemporaryDirectory(prefix="iopace-rivals-") as folder:
+        apart(folder)
         with stand(ROWS["iopace"], DISKS[disk], [], folder) as place:
             return place.said()
 

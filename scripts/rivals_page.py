@@ -4,6 +4,7 @@ import os
 from xml.sax.saxutils import escape
 
 import rivals_fairness
+from rivals_stands import ROWS
 from rivals_words import jain, ms, number
 
 BARS = {"big": "#4c78a8", "small": "#f58518"}
@@ -44,13 +45,14 @@ class Report:
     def of(self, part, disk, position):
         """The values at a position of the key, in order, of a part on a disk."""
         keys = [key for key in self.cells if key[:2] == (part, disk)]
-        return list(dict.fromkeys(key[position] for key in keys))
+        found = list(dict.fromkeys(key[position] for key in keys))
+        return [row for row in ROWS if row in found] if position == 3 else found
 
     def all_of(self, part, disk):
         """The cells of a part on a disk, those of a mix together."""
         found = [one for key, one in self.cells.items() if key[:2] == (part, disk)]
-        order = self.of(part, disk, 2)
-        return sorted(found, key=lambda one: order.index(one["mix"]))
+        mixes, rows = self.of(part, disk, 2), list(ROWS)
+        return sorted(found, key=lambda one: (mixes.index(one["mix"]), rows.index(one["row"])))
 
     def alone(self, disk, load):
         one = self.cells.get(("alone", disk, load, "kernel-none", load))
@@ -152,7 +154,7 @@ def of_disk(report, disk):
     failed = [one for one in report.failed if one["disk"] == disk]
     if failed:
         lines += ["Not measured:", ""]
-        lines += [f"- {one['mix']}, {one['row']}: {one['failed'].splitlines()[0]}" for one in failed]
+        lines += [f"- {one['mix']}, {one['row']}: {one['failed']}" for one in failed]
         lines.append("")
     return lines
 

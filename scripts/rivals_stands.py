@@ -304,9 +304,7 @@ class Loop(Stand):
 
 
 class Mount(Stand):
-    """`iopace mount` of a directory, as slow as the disk; a sparse file per side is its part."""
-
-    PART = 16 << 30
+    """`iopace mount` of a directory, as slow as the disk; a sparse file per side is its quarter."""
 
     def open(self):
         free = shutil.disk_usage(self.folder).free
@@ -317,18 +315,19 @@ class Mount(Stand):
             os.mkdir(path)
         words = ["mount", self.store, self.path, "--foreground"]
         words += [] if self.is_own() else self.source()
+        self.quarter = None if self.is_own() else capacity(self.disk) // 4 // MIB * MIB
         for side in self.sides:
             path = os.path.join(self.store, side.name)
             if self.is_own():
                 os.link(os.environ[OWN], path)
             else:
                 with open(path, "wb") as file:
-                    file.truncate(self.PART)
+                    file.truncate(self.quarter)
         words += ["--sched", self.row.scheduler] if self.row.scheduler else []
         self.serve(*words, ready=lambda: os.path.ismount(self.path))
 
     def part(self, region):
-        return super().part(region) if self.is_own() else (0, self.PART)
+        return super().part(region) if self.is_own() else (0, self.quarter)
 
     def fio(self, side):
         file = os.path.join(self.path, side.name)
@@ -341,6 +340,12 @@ class Mount(Stand):
         shutil.rmtree(self.store, ignore_errors=True)
 
 
+def capacity(disk):
+    """The bytes of a modelled disk."""
+    (model,) = json.loads(run(IOPACE, "models", disk.name, "--format", "json"))
+    return next(one["value"] for one in model["parameters"] if one["name"] == "capacity")
+
+
 STANDS = {"kernel": Kernel, "nbd": Nbd, "loop": Loop, "mount": Mount}
 
 
@@ -348,7 +353,16 @@ def stand(row, disk, sides, folder):
     return STANDS[row.kind](row, disk, sides, folder)
 
 
+def apart(folder):
+    """Daemons of this process and its children keep their files there: nobody else sees them."""
+    place = os.path.join(folder, "run")
+    os.makedirs(place, exist_ok=True)
+    os.chmod(place, 0o700)
+    os.environ["IOPACE_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"] = place
+
+
 def detach(device):
+    """Ends a loop device of ours, whoever uses it."""
     done = subprocess.run([IOPACE, "detach", "--force", device], capture_output=True, text=True,
                           timeout=4 * PATIENCE, check=False, start_new_session=True)
     if done.returncode != 0:
