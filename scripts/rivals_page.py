@@ -141,7 +141,7 @@ def of_disk(report, disk):
     head = report.report
     lines = [f"Measured {head['date']} on {head['machine']} (load when it began: "
              f"{head['load_before']:.1f}), {head['version']}, windows of {head['seconds']:.0f} s. "
-             f"Without options iopace has here: {head['defaults'][disk]}.", ""]
+             f"Without options iopace has here: scheduler {head['defaults'][disk]}.", ""]
     if report.of("mixes", disk, 2):
         lines += [alone_line(report, disk), ""] + best_table(report, disk)
         for mix in report.of("mixes", disk, 2):

@@ -142,7 +142,7 @@ class Stand:
         """In words: which scheduler and window are at work."""
         device = self.status()
         scheduler = device["scheduler"]
-        name = scheduler["algorithm"] if scheduler["inserted"] else f"none ({scheduler['base']})"
+        name = scheduler["algorithm" if scheduler["inserted"] else "base"]
         return f"{name}, window {device['window']['policy']}"
 
     def start(self, side, command, **more):
