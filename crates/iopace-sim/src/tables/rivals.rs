@@ -92,7 +92,7 @@ macro_rules! rows {
 pub const DISKS: [(&str, [&str; 5]); 4] =
     rows!["hdd-sata-250g", "hdd-sata-250g-ncq", "ssd-sata", "ssd-nvme"];
 
-/// Who is on the disk.
+/// The programs that are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Small,
@@ -140,7 +140,7 @@ fn rate(report: &RunReport, name: &str) -> Milli {
     Milli(tasks.map(|(_, task)| task.ops_s.0).sum())
 }
 
-/// What a figure has to meet.
+/// The bound of a figure, if it has one.
 pub fn bound(disk: &str, mix: &Mix, variant: &str, figure: &str) -> Option<Bound> {
     if variant != "fair" {
         return None;

@@ -23,7 +23,7 @@ const LIGHT_BEHIND_MAX: Nanos = Nanos::from_millis(15);
 /// (NCQ); with more, some are always the nearest ones.
 const FEW: u32 = 4;
 
-/// Who came within this time may come again soon: a task that asks once a second is still seen.
+/// A task that came within this time may come again soon: one that asks once a second is seen.
 const RECENT: Nanos = Nanos::from_secs(1);
 
 /// A go: the task that is served in one go, on a disk with a head, or tasks of one group that each

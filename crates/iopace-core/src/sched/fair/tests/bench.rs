@@ -142,7 +142,7 @@ impl Bench {
         self.service.get(&GroupId(group)).map_or(0, |service| service.0)
     }
 
-    /// What was served until now does not count.
+    /// The counts of service begin anew.
     pub(super) fn begin_anew(&mut self) {
         self.service.clear();
     }

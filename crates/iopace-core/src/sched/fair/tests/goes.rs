@@ -1,4 +1,4 @@
-//! Whose a go is on a disk with a head, and who may interrupt it.
+//! Goes on a disk with a head: the group that has one, and the tasks that may interrupt it.
 
 use super::bench::{Bench, Disk, client, settings};
 use super::*;
