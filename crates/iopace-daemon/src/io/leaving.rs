@@ -4,6 +4,9 @@
 //! kernel tells us only afterwards that it knows the file no more, by requests that no program
 //! waits for (`RELEASE`, `FORGET`), and until then our descriptors keep it. So who is told by the
 //! file system below that there is no space waits until such files are closed, and tries again.
+//! The kernel frees a closed file a little later where anybody else still touches it for a moment
+//! (a request that ends, another process that looks at our descriptors): so for
+//! [`SETTLES`] after the last was closed it is tried again as well.
 //!
 //! # Limits
 //!
@@ -12,11 +15,11 @@
 
 use crate::clock;
 use crate::limits::{FUSE_THREADS, LEAVING_MAX, LEAVING_PATIENCE};
-use iopace_core::time::Instant;
+use iopace_core::time::{Instant, Nanos};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -27,16 +30,25 @@ const WAITERS_MAX: usize = FUSE_THREADS - 1;
 /// Between two tries: about as long as it takes to hear of it and to free a file.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 
+/// The kernel has freed the space of a file this long after its last descriptor was closed: at
+/// once, but for others that touch it just then, who may be without a processor for a while.
+const SETTLES: Nanos = Nanos::from_millis(200);
+
 /// Files of a tree that have just lost their last name.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
     files: Mutex<VecDeque<Leaver>>,
+    /// An [`Instant`]: until then the space of those that were closed may still come free.
+    settled: AtomicU64,
     waiters: AtomicUsize,
 }
 
 /// Held with each descriptor of a file, and let go after it: without any, the file is closed.
 #[derive(Debug)]
-pub(crate) struct Hold(Arc<Leaving>);
+pub(crate) struct Hold {
+    leaving: Arc<Leaving>,
+    has_no_name: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Leaver {
@@ -54,22 +66,31 @@ impl Leaver {
 impl Leaving {
     /// For the descriptors of one file.
     pub(crate) fn hold(self: &Arc<Self>) -> Arc<Hold> {
-        Arc::new(Hold(Arc::clone(self)))
+        Arc::new(Hold { leaving: Arc::clone(self), has_no_name: AtomicBool::new(false) })
     }
 
-    /// Whether any file is on its way out.
+    /// Whether any such file is on its way out, or was closed just now.
     fn any(&self, suits: impl Fn(&Leaver) -> bool) -> bool {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
         files.retain(|one| !one.is_over(now));
-        files.iter().any(suits)
+        now < Instant(self.settled.load(Relaxed)) || files.iter().any(suits)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if *self.has_no_name.get_mut() {
+            self.leaving.settled.fetch_max((clock::now() + SETTLES).0, Relaxed);
+        }
     }
 }
 
 impl Hold {
     /// The last name of its file is gone.
     pub(crate) fn leaves(self: &Arc<Self>) {
-        let mut files = self.0.files.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_no_name.store(true, Relaxed);
+        let mut files = self.leaving.files.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
         while files.front().is_some_and(|one| one.is_over(now) || files.len() >= LEAVING_MAX) {
             files.pop_front();
@@ -79,7 +100,7 @@ impl Hold {
 
     /// Whether space may come free: an attempt that finds none may block.
     pub(crate) fn may_wait(&self) -> bool {
-        self.0.any(|_| true)
+        self.leaving.any(|_| true)
     }
 
     /// Carries out what needs space, for the file or in the directory that this is of: again while
@@ -120,11 +141,14 @@ impl<'a> Patience<'a> {
     pub(crate) fn allows(&mut self, error: Option<Errno>) -> bool {
         let is_full = matches!(error, Some(Errno::NOSPC | Errno::DQUOT));
         let Some(own) = self.own.filter(|_| is_full) else { return false };
-        let until = *self.until.get_or_insert_with(|| clock::now() + LEAVING_PATIENCE);
+        let leaving = &*own.leaving;
+        let now = clock::now();
+        let until = *self.until.get_or_insert(now + LEAVING_PATIENCE);
         // Nobody waits for himself, nor for what others remove meanwhile.
-        let others = own.0.any(|one| one.until <= until && one.hold.as_ptr() != Arc::as_ptr(own));
+        let is_other = |one: &Leaver| one.until <= until && one.hold.as_ptr() != Arc::as_ptr(own);
+        let others = now <= until && leaving.any(is_other);
         if others {
-            self.waits = self.waits.take().or_else(|| Waiter::new(&own.0.waiters));
+            self.waits = self.waits.take().or_else(|| Waiter::new(&leaving.waiters));
         }
         if !others || self.waits.is_none() {
             // The last of them may have gone since the failure.
@@ -162,7 +186,7 @@ mod tests {
 
     fn leaves(hold: &Arc<Hold>) {
         let leaver = Leaver { hold: Arc::downgrade(hold), until: FAR };
-        hold.0.files.lock().expect("sound").push_back(leaver);
+        hold.leaving.files.lock().expect("sound").push_back(leaver);
     }
 
     fn patient(own: &Arc<Hold>) -> Patience<'_> {
@@ -184,6 +208,22 @@ mod tests {
         assert!(!patience.allows(FULL), "not for itself");
         assert!(!Patience::of(Some(&own)).allows(Some(Errno::IO)));
         assert!(!Patience::of(None).allows(FULL));
+    }
+
+    #[test]
+    fn what_is_closed_comes_free_a_little_later() {
+        let leaving = Arc::new(Leaving::default());
+        let (own, other, named) = (leaving.hold(), leaving.hold(), leaving.hold());
+        drop(named);
+        assert_eq!(leaving.settled.load(Relaxed), 0, "it has its space still");
+        other.leaves();
+        drop(other);
+        assert_ne!(leaving.settled.load(Relaxed), 0);
+        leaving.settled.store(FAR.0, Relaxed);
+        let mut patience = patient(&own);
+        assert!((0..5).all(|_| patience.allows(FULL)) && own.may_wait());
+        leaving.settled.store(0, Relaxed);
+        assert!(patience.allows(FULL) && !patience.allows(FULL) && !own.may_wait());
     }
 
     #[test]
