@@ -306,7 +306,7 @@ impl Engine {
             return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
         }
         if let Some(id) = self.barriers.pop_front() {
-            return Some(Dispatch::Start(id));
+            return self.dispatch_flush(id);
         }
         let fault = match self.sched.pop(self.now, &self.table) {
             Ok(Pop::Ready(id)) if self.table.is_queued(id) => return Some(Dispatch::Start(id)),

@@ -199,13 +199,21 @@ impl Measured for RealDisk {
 }
 
 /// What the kernel says of the disk below a file or block device: whether it has a head; `None`
-/// where it does not tell, as on network file systems.
+/// where it does not tell, as on network file systems, and where it says yes of a disk that is made
+/// by software: Linux says so of every virtual one that does not object, whatever it is on.
 pub fn kernel_says_rotational(path: &Path) -> Option<bool> {
+    let is_real = || device_name(path).is_some_and(|name| !is_virtual(&name));
     match in_sysfs(path, "queue/rotational")?.trim() {
         "0" => Some(false),
-        "1" => Some(true),
+        "1" => is_real().then_some(true),
         _ => None,
     }
+}
+
+/// Whether a maker's name is one of those that QEMU, VMware, VirtualBox, Hyper-V and Xen give.
+/// Disks of virtio and loop devices have none.
+fn is_virtual(name: &str) -> bool {
+    ["QEMU", "Virtual", "VIRTUAL", "VBOX", "Xen"].iter().any(|word| name.contains(word))
 }
 
 /// The maker's name of the disk below a file or block device, where the kernel tells it.
@@ -229,6 +237,13 @@ mod tests {
     use super::*;
     use iopace_core::time::Nanos;
     use iopace_disk::calibrate::{Limits, Trouble, measure, plan};
+
+    #[test]
+    fn a_virtual_disk_is_known_by_its_name() {
+        let virtual_ones = ["QEMU HARDDISK", "Virtual disk", "VBOX HARDDISK", "VIRTUAL-DISK"];
+        assert!(virtual_ones.iter().all(|name| is_virtual(name)));
+        assert!(!["ST4000VN008-2DR1", "WDC WD40EFRX-68N"].iter().any(|name| is_virtual(name)));
+    }
 
     fn scratch() -> tempfile::NamedTempFile {
         let named = tempfile::NamedTempFile::new().expect("a temporary file");

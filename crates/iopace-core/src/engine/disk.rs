@@ -1,6 +1,6 @@
 //! Stage 4: requests to the device and back.
 
-use super::{Engine, Finish, Output, Start};
+use super::{Dispatch, Engine, Finish, Output, Start};
 use crate::request::{DiskError, Done, Op, Outcome, RequestId, StageTimes, Submit};
 use crate::stats::{Finished, TaskPlace};
 use crate::table::State;
@@ -9,6 +9,17 @@ use crate::window;
 impl Engine {
     pub(super) fn in_flight(&self) -> u32 {
         self.table.in_flight()
+    }
+
+    /// A flush goes to the device; `None` if the scheduler failed.
+    #[inline(never)]
+    pub(super) fn dispatch_flush(&mut self, id: RequestId) -> Option<Dispatch> {
+        if let Err(fault) = self.sched.on_flush(self.now, id, &self.table) {
+            self.barriers.push_front(id);
+            self.fail_over(fault);
+            return None;
+        }
+        Some(Dispatch::Start(id))
     }
 
     /// A request leaves for the device.
@@ -61,8 +72,7 @@ impl Engine {
             self.memory.ask();
             self.is_changed = true;
         }
-        if op != Op::Flush
-            && epoch == self.epoch
+        if epoch == self.epoch
             && let Err(fault) = self.sched.on_done(self.now, &done)
         {
             self.fail_over(fault);

@@ -48,6 +48,11 @@
 //! go with its request at once; it pays for the way back too, and who was interrupted does not.
 //! While such tasks are there, the disk holds 15 ms of a go.
 //!
+//! *Few beside many.* On a disk without a head nobody needs a go, but who asks for one request
+//! after the other waits behind all that the disk holds of the others, many of which add nothing
+//! to what it does. While a task with few requests is there (see `bound`), the disk holds no more
+//! requests of the others than pays for both.
+//!
 //! # Properties
 //! 1. Groups with work share device time by weight, within 2 % over 10 s, at every level.
 //! 2. While a sibling of a higher class has work, a lower one waits (but see 4).
@@ -55,8 +60,9 @@
 //! 4. Class idle gets a request when it had none for `idle_starve_ms` while its parent was served.
 //! 5. Nothing is held back but on a disk with a head: for anticipation, at most `wait_ms` at a
 //!    time, for a task that thinks briefly; while its request before is at the disk; and while the
-//!    disk has what must not be passed over. Among tasks with many requests a deep window is kept
-//!    full.
+//!    disk has what must not be passed over. On flash only the many beside the few, and class idle
+//!    beyond two requests within 200 ms of one of another class; something is at the disk then.
+//!    Among tasks with many requests a deep window is kept full.
 //! 6. Requests that a guarantee pays for go first, in order of arrival, and are charged, and a
 //!    group that is behind its guaranteed rate (`io.min`) goes before what weights say. This
 //!    puts a group at most two seconds of service behind the others.
@@ -73,8 +79,9 @@
 //!
 //! # Limits
 //! A client with one request at a time can only be given what it asks for: on flash it is not
-//! waited for, so beside others it may get less than its weight. There what the device holds is not
-//! ordered any more: latency beside a deep window is the window's. On a disk with a head a random
+//! waited for, so beside others it may get less than its weight. Where one request of another takes
+//! as long as ten of its own (a write into a full cache), that is what it waits for, however few
+//! there are. On a disk with a head a random
 //! reader waits for a whole go of the other; shorter goes cost both more seeks. Many programs in
 //! one group get 0.6 of what the disk makes of them alone in the same time, as a go holds few of
 //! them at a time. The cost of requests that are
@@ -94,25 +101,31 @@ use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use crate::verdict::Pop;
+use crate::verdict::{Pop, Reason};
+use bound::{Bound, Load};
 use config::{Config, PARAMS};
 use cost::Model;
-use flight::{Flight, Flying, Landed, Right};
+use flight::{Flight, Landed, Right};
+use flushes::Flushes;
 use forest::Forest;
 use guarantee::Guarantees;
 use queue::Links;
 use service::Service;
+use sides::Idle;
 use std::collections::VecDeque;
 use tasks::{Task, Tasks};
-use tree::Charge;
 
+mod bound;
+mod charges;
 mod config;
 mod cost;
 mod flight;
+mod flushes;
 mod forest;
 mod guarantee;
 mod queue;
 mod service;
+mod sides;
 mod tasks;
 mod tree;
 
@@ -150,10 +163,6 @@ pub static ALGORITHM: Algorithm = Algorithm {
 /// A longer seek counts as this long (gsched_rr).
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 
-/// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
-/// than the share would otherwise leave a debt without end. Four quanta of the largest size.
-const AHEAD_MAX: Nanos = Nanos::from_secs(2);
-
 /// A request that goes to the device, with its task.
 type Choice = (u32, RequestId);
 
@@ -177,6 +186,16 @@ pub struct Fair {
     /// When somebody else than who has the go last came, and when a light task last did.
     rival_at: Instant,
     light_at: Instant,
+    bound: Bound,
+    flushes: Flushes,
+    /// Tasks that may go past those that are held back, in order of arrival.
+    few: VecDeque<u32>,
+    few_max: usize,
+    /// The next request goes past somebody who is held back.
+    is_past: bool,
+    idle: Idle,
+    /// What each group has, by its number.
+    loads: Vec<Load>,
     model: Model,
     /// Sixteen times the mean cost of a request, in ns.
     mean: u64,
@@ -193,50 +212,6 @@ impl Fair {
     fn new(params: &Params) -> Fair {
         let (config, forest, model) = (Config::new(params), Forest::new(), Model::new());
         Fair { config, forest, model, ..Fair::default() }
-    }
-
-    // Charges.
-
-    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
-    fn slot(&self) -> u64 {
-        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
-    }
-
-    /// Charges a task for more, or less, than was thought.
-    fn correct(&mut self, task: u32, cost: i64) {
-        let charge = Charge { cost, slot: self.slot(), ahead: None };
-        self.forest.correct(self.tasks[task].node, charge);
-        let group = self.forest.group_of(self.tasks[task].node);
-        if let Some(service) = self.service.as_mut().filter(|service| service.group == group) {
-            service.used += cost;
-        }
-    }
-
-    /// Books a request that goes to the device. `right`: why it goes before others, if it does.
-    #[inline]
-    fn starts(&mut self, now: Instant, (task, id): Choice, table: &Table, right: Option<Right>) {
-        let request = &table[id];
-        let kind = self.model.starts(request);
-        let cost = self.model.cost(kind) * self.tasks[task].line.ratio / 256;
-        self.mean = self.mean - self.mean / 16 + cost;
-        if !self.guarantees.is_empty() {
-            self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
-        }
-        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
-        let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
-        let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
-        let Task { node, line } = &mut self.tasks[task];
-        line.in_flight += 1;
-        self.forest.start(now, *node, charge, line.is_empty());
-        let mut flying = Flying::new(id, task, kind, cost);
-        flying.right = right.unwrap_or(Right::Other);
-        if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
-            service.used += charge.cost;
-            service.bytes += request.service_bytes();
-            flying.right = right.unwrap_or(Right::Go);
-        }
-        self.flight.start(now, id, flying);
-        self.len -= 1;
     }
 
     /// A request that goes first as a guarantee pays for it, or is owed.
@@ -260,6 +235,7 @@ impl Scheduler for Fair {
         self.tasks.pinned = self.last.map(|(_, task)| task);
         let task = self.tasks.enter(&mut self.forest, now, key, request.account.index());
         let think_max = self.config.wait.times(2);
+        self.load(now, task, request);
         let Task { node, line } = &mut self.tasks[task];
         let is_unused = line.is_unused();
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
@@ -279,13 +255,16 @@ impl Scheduler for Fair {
         let service = self.service.as_mut().filter(|service| service.task == task);
         if let Some((since, _)) = service.and_then(|service| service.waiting.take()) {
             self.wait_hit_count += 1;
-            self.correct(task, now.since(since).0.cast_signed());
+            self.correct_go(task, now.since(since).0.cast_signed());
         }
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
         if self.len == 0 {
             return Pop::Empty;
+        }
+        if let Some(until) = self.flushes.hold(now).filter(|_| self.model.has_head()) {
+            return Pop::At(until, Reason::Turn);
         }
         let (mut next, mut right) = (self.guaranteed(now, table), Some(Right::Other));
         if next.is_none() && self.service.is_some() {
@@ -299,30 +278,44 @@ impl Scheduler for Fair {
             };
         }
         let Some(next) = next else { return Pop::Empty };
+        if std::mem::take(&mut self.is_past) && self.model.has_head() {
+            right = Some(Right::Light);
+        }
         self.starts(now, next, table, right);
         Pop::Ready(next.1)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
         let Some(landed) = self.flight.land(now, done) else { return };
-        let Landed { task, kind, busy, amends, ratio } = landed;
+        let Landed { task, kind, busy, amends, ratio, .. } = landed;
         let in_flight = u32::try_from(self.flight.count).unwrap_or(u32::MAX);
         self.model.done(kind, busy, in_flight, done.ok);
-        if amends != 0 {
-            self.correct(task, amends);
+        if in_flight == 0 {
+            self.flushes.are_alone(now);
         }
+        match landed.right {
+            _ if amends == 0 => {}
+            Right::Go => self.correct_go(task, amends),
+            Right::Light | Right::Other => self.correct(task, amends),
+        }
+        self.unload(now, done.group, &landed);
         let line = &mut self.tasks[task].line;
         line.in_flight -= 1;
         if let Some(ratio) = ratio {
             line.learn(ratio);
         }
         line.stats.done(now);
-        let is_unused = line.is_unused();
-        if is_unused && self.service.as_ref().is_some_and(|service| service.task == task) {
-            let patience = self.patience(task);
-            let Some(service) = self.service.as_mut() else { return };
-            service.waiting = patience.map(|patience| (now, now + patience));
+        if line.is_unused() {
+            self.awaits(now, task);
         }
+    }
+
+    fn on_flush(&mut self, now: Instant, id: RequestId, table: &Table) {
+        self.flush_starts(now, &table[id]);
+    }
+
+    fn on_flushed(&mut self, now: Instant, done: &Done) {
+        self.flush_ends(now, done);
     }
 
     fn set_rotational(&mut self, is_rotational: bool) {

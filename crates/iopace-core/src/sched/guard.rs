@@ -8,7 +8,7 @@
 use super::{Algorithm, DiskView, Params, Scheduler, fifo::Fifo};
 use crate::group::Settings;
 use crate::limits::STATE_DUMP_BYTES_MAX;
-use crate::request::{Done, GroupId, RequestId};
+use crate::request::{Done, GroupId, Op, RequestId};
 use crate::table::Table;
 use crate::time::Instant;
 use crate::trace::Fault;
@@ -47,8 +47,22 @@ impl Guard {
         self.fenced(|scheduler| scheduler.pop(now, table))
     }
 
+    pub(crate) fn on_flush(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        table: &Table,
+    ) -> Result<(), Fault> {
+        self.fenced(|scheduler| scheduler.on_flush(now, id, table))
+    }
+
+    /// A request or a flush is done.
     pub(crate) fn on_done(&mut self, now: Instant, done: &Done) -> Result<(), Fault> {
-        self.fenced(|scheduler| scheduler.on_done(now, done))
+        let is_flush = done.op == Op::Flush;
+        self.fenced(|scheduler| match is_flush {
+            false => scheduler.on_done(now, done),
+            true => scheduler.on_flushed(now, done),
+        })
     }
 
     pub(crate) fn set_group(

@@ -65,8 +65,15 @@ pub trait Scheduler: fmt::Debug + Send {
         None
     }
 
+    /// A flush of a task goes to the device: it passes the queue, as nothing orders it but what it
+    /// covers.
+    fn on_flush(&mut self, _now: Instant, _id: RequestId, _table: &Table) {}
+
     /// A request that it popped is done.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
+
+    /// A flush that it was told of is done.
+    fn on_flushed(&mut self, _now: Instant, _done: &Done) {}
 
     /// Takes over new parameters, already checked against the algorithm's specs, at once.
     fn configure(&mut self, _params: &Params, _table: &Table) {}

@@ -1,6 +1,7 @@
 //! Outcome tables: measured figures beside those of the source systems, with the bounds to meet.
 
 pub mod all;
+pub mod commits;
 pub mod congestion;
 pub mod format;
 pub mod geom;

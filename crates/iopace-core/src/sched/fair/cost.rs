@@ -84,6 +84,10 @@ const KNOWN: u32 = 16;
 /// for a sequential one.
 const SEEK_MIN: u64 = 400_000;
 
+/// What a seek is taken for on a disk that is said to have a head, until it is known: the average
+/// of data sheets of 7200 rpm disks (Seagate Barracuda, WD Black).
+const SEEK_PRESUMED: Nanos = Nanos::from_micros(8_500);
+
 /// Kinds of coefficients: base of sequential and of random requests, and slope.
 const SEQUENTIAL: usize = 0;
 const RANDOM: usize = 1;
@@ -104,6 +108,8 @@ pub(super) struct Model {
     coefficients: [[i64; 3]; 2],
     /// Completions of each kind, saturating.
     seen: [[u32; 2]; 2],
+    /// Which coefficients are no data sheet's any more, a bit for each.
+    learned: u8,
     /// Over the intervals, weighted: sums of `x_i x_j` and of `x_i busy`.
     products: [[i128; 6]; 6],
     times: [i128; 6],
@@ -121,8 +127,8 @@ pub(super) struct Model {
     /// Where the last request that went to the device ended.
     head: Option<Bytes>,
     has_head: bool,
-    /// Whether the device is known to have no head, whatever its requests cost.
-    is_headless: bool,
+    /// What is said of the device: that it has no head, whatever its requests cost, or has one.
+    said: Option<bool>,
 }
 
 impl Model {
@@ -133,10 +139,12 @@ impl Model {
         Model { coefficients, ..Model::default() }
     }
 
-    /// What is known of the device. That it has a head is found out all the same: virtual disks
-    /// say so, whatever they are on.
+    /// What is known of the device. That it has a head is believed until requests at random show
+    /// what they cost: virtual disks say so, whatever they are on. But a disk that only a stream
+    /// gets at shows nothing.
     pub(super) fn set_rotational(&mut self, is_rotational: bool) {
-        self.is_headless = !is_rotational;
+        self.said = Some(is_rotational);
+        self.has_head = is_rotational;
     }
 
     /// What kind a request that goes to the device now is.
@@ -197,8 +205,9 @@ impl Model {
             let count = self.counts[at / 3][at % 3];
             *x = if at % 3 == SLOPE { count.div_ceil(1 << 10) } else { count }.cast_signed();
         }
-        let part = |at: usize| i128::from(self.coefficient(at)) * i128::from(x[at]);
-        let expected = (0..6).map(part).sum::<i128>() >> FRACTION;
+        let known = |at: usize| i128::from(self.coefficient(at)) * i128::from(x[at]);
+        let has_part = |x: i64| x.unsigned_abs() * RARE >= u64::from(self.completions);
+        let expected = (0..6).map(known).sum::<i128>() >> FRACTION;
         let bits = expected.max(1).ilog2();
         let shift = 2 * WEIGHT_BITS.saturating_sub(bits);
         let time = i128::from(self.busy) << FRACTION;
@@ -207,9 +216,11 @@ impl Model {
                 self.products[i][j] += i128::from(x[i] * x[j]) << shift;
             }
             self.times[i] += (i128::from(x[i]) * time) << shift;
-            self.parts[i] += u32::from(x[i].unsigned_abs() * RARE >= u64::from(self.completions));
+            self.parts[i] += u32::from(has_part(x[i]));
         }
-        for (at, &x) in x.iter().enumerate().filter(|(at, _)| at % 3 != SLOPE) {
+        // What had no part in it is not known from it.
+        let bases = x.iter().enumerate().filter(|(at, _)| at % 3 != SLOPE);
+        for (at, &x) in bases.filter(|(_, x)| has_part(**x)) {
             let seen = &mut self.seen[at / 3][at % 3];
             *seen = seen.saturating_add(u32::try_from(x).unwrap_or(u32::MAX));
         }
@@ -244,6 +255,7 @@ impl Model {
             let best = best.clamp(i128::from(least), i128::from(most)) as i64;
             is_upset |= best > 2 * old || best < old / 2;
             self.coefficients[at / 3][at % 3] = best;
+            self.learned |= 1 << at;
         }
         is_upset
     }
@@ -266,31 +278,40 @@ impl Model {
         self.coefficients[at / 3][at % 3]
     }
 
+    /// Whether it is known what a random request in this direction costs.
+    fn knows_random(&self, direction: usize) -> bool {
+        let is_learned = self.learned & 1 << (3 * direction + RANDOM) != 0;
+        is_learned && self.seen[direction][RANDOM] >= KNOWN
+    }
+
     /// What a seek costs: how much dearer a random request is than a sequential one. As long as no
     /// sequential one was seen, the start value stands for it.
     pub(super) fn seek(&self) -> Nanos {
-        let known = (0..2).filter(|&direction| self.seen[direction][RANDOM] >= KNOWN);
+        let known = (0..2).filter(|&direction| self.knows_random(direction));
         let seeks = known.map(|direction| {
             let [sequential, random, _] = self.coefficients[direction];
             (random - sequential).max(0).unsigned_abs() >> FRACTION
         });
-        Nanos(seeks.max().unwrap_or(0))
+        match seeks.max() {
+            Some(seek) if self.knows_random(0) => Nanos(seek),
+            seek if self.said == Some(true) => Nanos(seek.unwrap_or(0)).max(SEEK_PRESUMED),
+            seek => Nanos(seek.unwrap_or(0)),
+        }
     }
 
     /// Decides anew whether the device has a head; between half and the whole bound it stays what
-    /// it was.
+    /// it was. Writes are quick where a cache takes them: a head is not given up for that.
     fn judge(&mut self) {
-        let seek = self.seek().0;
-        self.has_head =
-            !self.is_headless && seek >= if self.has_head { SEEK_MIN / 2 } else { SEEK_MIN };
+        let least = if self.has_head { SEEK_MIN / 2 } else { SEEK_MIN };
+        self.has_head = self.said != Some(false) && self.seek().0 >= least;
     }
 
     /// The opinion about the device, for people.
     pub(super) fn view(&self) -> DiskView {
-        let is_known = (0..2).any(|direction| self.seen[direction][RANDOM] >= KNOWN);
+        let is_shown = self.knows_random(0) || (!self.has_head && self.knows_random(1));
         DiskView {
-            has_head: (self.is_headless || is_known).then_some(self.has_head),
-            is_learned: !self.is_headless,
+            has_head: (self.said == Some(false) || is_shown).then_some(self.has_head),
+            is_learned: self.said != Some(false),
             seek: self.seek(),
         }
     }

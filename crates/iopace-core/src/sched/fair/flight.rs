@@ -5,6 +5,7 @@
 //! they are at the device: nothing of the go joins them, or a disk that orders what it holds by
 //! place (NCQ) would pass the few over for as long as it likes.
 
+use super::bound::Side;
 use super::cost::{BUSY_MAX, Kind};
 use crate::request::{Done, RequestId};
 use crate::time::{Instant, Nanos};
@@ -32,6 +33,10 @@ pub(super) struct Flying {
     /// Its charge, in ns.
     cost: u64,
     pub(super) right: Right,
+    pub(super) side: Side,
+    /// What it counts for in the load of its task.
+    pub(super) bytes: u64,
+    pub(super) arrived: Instant,
     /// The go in which it went there.
     go: u64,
 }
@@ -48,6 +53,10 @@ impl Flying {
 pub(super) struct Landed {
     pub(super) task: u32,
     pub(super) kind: Kind,
+    pub(super) side: Side,
+    pub(super) bytes: u64,
+    pub(super) arrived: Instant,
+    pub(super) right: Right,
     /// How long the device was busy since the completion before.
     pub(super) busy: Nanos,
     /// By how much its task was charged too little (negative: too much), now that it is known.
@@ -130,7 +139,8 @@ impl Flight {
         if flying.number != done.id.sequence() + 1 {
             return None;
         }
-        let Flying { task, kind, cost, right, go, .. } = std::mem::take(flying);
+        let Flying { task, kind, cost, right, side, bytes, arrived, go, .. } =
+            std::mem::take(flying);
         self.count -= 1;
         self.cost_of_goes -= if right == Right::Go { cost } else { 0 };
         self.others -= usize::from(go < self.fence || right == Right::Light);
@@ -144,6 +154,6 @@ impl Flight {
         let charged = period.map_or(0, |period| period.cost);
         let amends = truth.map_or(0, |truth| truth.cast_signed() - charged.cast_signed());
         let ratio = truth.filter(|_| right == Right::Go).map(|truth| truth * 256 / charged.max(1));
-        Some(Landed { task, kind, busy, amends, ratio })
+        Some(Landed { task, kind, side, bytes, arrived, right, busy, amends, ratio })
     }
 }

@@ -4,6 +4,8 @@
 //! it, so a choice at each level, from the root down, is all that it takes to share by weight in
 //! nested groups.
 
+mod sight;
+
 use super::tree::{Charge, Entity, Index, Kind, Tree};
 use crate::group::{Class, Settings};
 use crate::request::GroupId;

@@ -5,6 +5,7 @@
 //! disk is known to have a head are also in their task's index by position (C-LOOK: upwards from
 //! the end of the task's last request, then from the lowest).
 
+use super::bound::Load;
 use crate::request::RequestId;
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
@@ -52,10 +53,16 @@ pub(super) struct Line {
     /// The true cost of its requests over that of the model, in 256ths: a disk that has many of
     /// them at once and orders them itself (NCQ) does each sooner than those of a task with one.
     pub(super) ratio: u64,
+    /// All that it has, wherever that is.
+    pub(super) load: Load,
     /// Requests that are queued here.
     pub(super) count: u32,
     /// Requests at the device.
     pub(super) in_flight: u32,
+    /// Whether it is among those who may pass others.
+    pub(super) is_listed: bool,
+    /// When it last flushed.
+    pub(super) flushed: Option<Instant>,
     /// Requests that a guarantee pays for, which wait elsewhere.
     pub(super) reserved: u32,
 }
@@ -69,8 +76,11 @@ impl Default for Line {
             ages_at: Instant::ZERO,
             stats: TaskStats::default(),
             ratio: 256,
+            load: Load::default(),
             count: 0,
             in_flight: 0,
+            is_listed: false,
+            flushed: None,
             reserved: 0,
         }
     }
@@ -115,6 +125,11 @@ impl Links {
         if is_indexed {
             line.sorted.push(id, table);
         }
+    }
+
+    /// The first request of the line to have come.
+    pub(super) fn first(&self, line: &Line) -> Option<RequestId> {
+        self.0.get(line.first as usize).map(|link| link.id)
     }
 
     /// The task's next request: the nearest upwards, or the first to come if there is no index or

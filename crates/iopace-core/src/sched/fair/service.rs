@@ -1,5 +1,6 @@
 //! On a disk with a head: service in one go, and waiting for the next request of who has it.
 
+use super::bound::FEW;
 use super::tree::Index;
 use super::{Choice, Fair};
 use crate::request::{GroupId, RequestId};
@@ -19,12 +20,8 @@ const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 /// with a seek and a turn of its own (up to 20 ms at 7200 rpm) it is served within 35 ms.
 const LIGHT_BEHIND_MAX: Nanos = Nanos::from_millis(15);
 
-/// A task with no more requests than this is lost among others at a disk that orders them by place
-/// (NCQ); with more, some are always the nearest ones.
-const FEW: u32 = 4;
-
 /// A task that came within this time may come again soon: one that asks once a second is seen.
-const RECENT: Nanos = Nanos::from_secs(1);
+pub(super) const RECENT: Nanos = Nanos::from_secs(1);
 
 /// A go: the task that is served in one go, on a disk with a head, or tasks of one group that each
 /// ask for one place after the other, and then the last of them.
@@ -77,6 +74,16 @@ impl Fair {
         pays.then_some(wait.min(patience))
     }
 
+    /// A task has nothing more to do: if the go is its own its next request may be waited for.
+    #[inline]
+    pub(super) fn awaits(&mut self, now: Instant, task: u32) {
+        if self.service.as_ref().is_some_and(|service| service.task == task) {
+            let patience = self.patience(task);
+            let Some(service) = self.service.as_mut() else { return };
+            service.waiting = patience.map(|patience| (now, now + patience));
+        }
+    }
+
     /// Why the task in service keeps the disk although it has nothing queued; `None` ends its go.
     fn hold(&mut self, now: Instant) -> Option<Pop> {
         let Service { task, waiting, .. } = *self.service.as_ref()?;
@@ -85,7 +92,7 @@ impl Fair {
                 return Some(Pop::At(until, Reason::Anticipation));
             }
             self.wait_miss_count += 1;
-            self.correct(task, until.since(since).0.cast_signed());
+            self.correct_go(task, until.since(since).0.cast_signed());
         } else if self.tasks[task].line.in_flight > 0 && self.patience(task).is_some() {
             return Some(Pop::At(Instant::NEVER, Reason::Turn));
         }
@@ -138,7 +145,7 @@ impl Fair {
             let next = self.next_of(task, now, table)?;
             let way_back = self.model.cost_at_random(&table[next]).cast_signed();
             self.correct(task, way_back);
-            self.correct(serviced, -way_back);
+            self.correct_go(serviced, -way_back);
             return Some((task, next));
         }
         None
@@ -163,7 +170,8 @@ impl Fair {
         if !self.is_single(task) {
             return None;
         }
-        let (next, is_starved) = self.forest.next(group, now, self.config.idle_starve)?;
+        let starve = self.idle_starve(now);
+        let (next, is_starved) = self.forest.next(group, now, starve)?;
         if is_starved || !self.is_of_last(next) {
             return None;
         }
@@ -179,8 +187,9 @@ impl Fair {
         if self.guarantees.is_empty() {
             return None;
         }
+        let starve = self.idle_starve(now);
         for id in self.guarantees.owed(now) {
-            let Some((task, _)) = self.forest.next(id, now, self.config.idle_starve) else {
+            let Some((task, _)) = self.forest.next(id, now, starve) else {
                 continue;
             };
             let next = self.next_of(task, now, table)?;
@@ -197,8 +206,12 @@ impl Fair {
             self.service = None;
         }
         if let Some(Service { task, .. }) = self.service
-            && !self.forest.is_overruled(now, self.tasks[task].node, self.config.idle_starve)
+            && !self.forest.is_overruled(now, self.tasks[task].node, self.idle_starve(now))
         {
+            if self.is_held_back(now, task, table) {
+                self.service = None;
+                return self.choose(now, table);
+            }
             if self.flight.has_others() || self.is_full(now) {
                 return Err(Pop::At(Instant::NEVER, Reason::Turn));
             }
@@ -217,7 +230,7 @@ impl Fair {
 
     /// The next request of a task.
     #[inline]
-    fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
+    pub(super) fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
         let line = &mut self.tasks[task].line;
         self.links.pop(line, now, self.config.expire, table)
     }
@@ -225,8 +238,11 @@ impl Fair {
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
     #[inline]
     fn choose(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
-        let next = self.forest.next(GroupId::ROOT, now, self.config.idle_starve);
+        let next = self.forest.next(GroupId::ROOT, now, self.idle_starve(now));
         let Some((task, is_starved)) = next else { return Ok(None) };
+        if self.is_held_back(now, task, table) {
+            return self.choose_another(now, task, table);
+        }
         if is_starved {
             self.idle_served_count += 1;
         } else if self.model.has_head() {

@@ -7,9 +7,11 @@ use crate::limits::TASKS_MAX;
 use bench::{Bench, Disk, client, settings};
 
 mod bench;
+mod flushes;
 mod goes;
 mod model;
 mod shares;
+mod sides;
 
 const TEN_SECONDS: Instant = Instant(10_000_000_000);
 

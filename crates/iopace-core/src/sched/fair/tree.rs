@@ -277,6 +277,18 @@ impl Tree {
         self.first(standing).filter(|first| !is_after(first.time, self.vtime))
     }
 
+    /// Takes one that has work out of sight of [`Tree::next`], its share untouched.
+    pub(super) fn hide(&mut self, entity: &Entity, index: Index) {
+        let (standing, key) = entity.seat(index);
+        self.members[standing as usize].take(key);
+    }
+
+    /// Puts it back.
+    pub(super) fn show(&mut self, entity: &Entity, index: Index) {
+        let (standing, key) = entity.seat(index);
+        self.members[standing as usize].insert(key);
+    }
+
     /// Whether the entity would be served next if it had work now.
     pub(super) fn would_lead(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
         self.admit(entities);

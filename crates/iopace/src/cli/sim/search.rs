@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct TablesArgs {
     /// The table
     #[arg(
-        value_parser = ["all", "geom", "slots", "pace", "congestion", "rivals"],
+        value_parser = ["all", "geom", "slots", "pace", "congestion", "rivals", "commits"],
         default_value = "all"
     )]
     pub table: String,

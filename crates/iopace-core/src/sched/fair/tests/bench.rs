@@ -7,7 +7,7 @@ use crate::table::State;
 use std::collections::BTreeMap;
 
 /// What a request costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disk {
     /// 50 us and 2 ns per byte (100 us and 3 ns for a write), wherever.
     Flash,
@@ -142,6 +142,11 @@ impl Bench {
         self.service.get(&GroupId(group)).map_or(0, |service| service.0)
     }
 
+    /// Requests at the device.
+    pub(super) fn in_flight(&self) -> usize {
+        self.work.len()
+    }
+
     /// The counts of service begin anew.
     pub(super) fn begin_anew(&mut self) {
         self.service.clear();
@@ -167,6 +172,12 @@ impl Bench {
     pub(super) fn push(&mut self, group: u32, task: u64, is_reserved: bool) -> u64 {
         let offset = (task << 36) + self.sequence * 10_000_019 % (1 << 30);
         self.submit((GroupId(group), TaskId(task)), Op::Read, offset, 4096, is_reserved)
+    }
+
+    /// A request of 4 KiB of a task of the root by hand.
+    pub(super) fn push_op(&mut self, task: u64, op: Op) -> u64 {
+        let offset = (task << 36) + self.sequence * 10_000_019 % (1 << 30);
+        self.submit((GroupId::ROOT, TaskId(task)), op, offset, 4096, false)
     }
 
     pub(super) fn push_at(&mut self, group: u32, task: u64, offset: u64) -> u64 {

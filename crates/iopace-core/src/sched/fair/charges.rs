@@ -1,0 +1,70 @@
+//! What a request is charged when it goes to the device, and what is put right afterwards.
+
+use super::flight::{Flying, Right};
+use super::tasks::Task;
+use super::tree::Charge;
+use super::{Choice, Fair};
+use crate::table::Table;
+use crate::time::{Instant, Nanos};
+
+/// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
+/// than the share would otherwise leave a debt without end. Four quanta of the largest size.
+const AHEAD_MAX: Nanos = Nanos::from_secs(2);
+
+impl Fair {
+    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
+    pub(super) fn slot(&self) -> u64 {
+        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
+    }
+
+    /// Charges a task for more, or less, than was thought.
+    pub(super) fn correct(&mut self, task: u32, cost: i64) {
+        let charge = Charge { cost, slot: self.slot(), ahead: None };
+        self.forest.correct(self.tasks[task].node, charge);
+    }
+
+    /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
+    pub(super) fn correct_go(&mut self, task: u32, cost: i64) {
+        self.correct(task, cost);
+        let group = self.forest.group_of(self.tasks[task].node);
+        if let Some(service) = self.service.as_mut().filter(|service| service.group == group) {
+            service.used += cost;
+        }
+    }
+
+    /// Books a request that goes to the device. `right`: why it goes before others, if it does.
+    #[inline]
+    pub(super) fn starts(
+        &mut self,
+        now: Instant,
+        (task, id): Choice,
+        table: &Table,
+        right: Option<Right>,
+    ) {
+        let request = &table[id];
+        let side = self.leaves(now, task, request);
+        let kind = self.model.starts(request);
+        let cost = self.model.cost(kind) * self.tasks[task].line.ratio / 256;
+        self.mean = self.mean - self.mean / 16 + cost;
+        if !self.guarantees.is_empty() {
+            self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
+        }
+        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
+        let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
+        let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
+        let Task { node, line } = &mut self.tasks[task];
+        line.in_flight += 1;
+        self.forest.start(now, *node, charge, line.is_empty());
+        let mut flying = Flying::new(id, task, kind, cost);
+        flying.right = right.unwrap_or(Right::Other);
+        (flying.side, flying.bytes) = (side, request.service_bytes().get());
+        flying.arrived = request.arrived();
+        if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
+            service.used += charge.cost;
+            service.bytes += request.service_bytes();
+            flying.right = right.unwrap_or(Right::Go);
+        }
+        self.flight.start(now, id, flying);
+        self.len -= 1;
+    }
+}

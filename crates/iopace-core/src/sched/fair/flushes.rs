@@ -1,0 +1,293 @@
+//! Commits first: others do not make a flush longer than it has to be.
+//!
+//! A flush ends when all that was written before it is durable, and somebody waits for each.
+//!
+//! *While one is at the disk.* On a disk with a head it is a command that the disk carries out
+//! alone (FLUSH CACHE is not queued with NCQ, ATA8-ACS): requests sent meanwhile only delay it,
+//! and beside an endless stream of them it may not begin at all. So nothing joins it there, and
+//! the time that the disk has for it alone is charged to its task. On flash only those with many
+//! requests, and class idle, write nothing meanwhile: the disk is busy with what they have
+//! written before.
+//!
+//! *Between two.* What others have written into the disk's cache is written with the next flush.
+//! With a pause `g` and the flush of one's own `a`, a cycle in which others write what takes `w`
+//! is `g + a + w` long, and the product of both rates, `w / (g + a + w)^2`, is the largest at
+//! `w = g + a` (see `bound` for why the product). So the *allowance* of bytes between two flushes
+//! shrinks when one takes longer than `g + 2a`, and grows when it is used up and takes less.
+//! ```text
+//!   commits   ──think─log─┤flush a + w  ├──think─log─┤flush a + w  ├──
+//!   others      write w   ┆ (head: wait)┆  write w   ┆
+//! ```
+//! What one's own flush takes is seen by letting others write nothing now and then (one cycle of
+//! [`PROBE_EVERY`]). Without a flush for twice the usual pause, nobody waits for one.
+
+use super::bound::Side;
+use super::service::RECENT;
+use super::{Choice, Fair};
+use crate::request::Done;
+use crate::table::{Request, Table};
+use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
+
+/// Others wait for a flush no longer than this, the default length of a go: a disk that has much to
+/// write into places far apart would stop everybody for seconds.
+const HOLD_MAX: Nanos = Nanos::from_millis(100);
+
+/// Bounds of the allowance, and what it is at first.
+const ALLOWANCE: [u64; 3] = [64 << 10, 1 << 20, 1 << 30];
+
+/// The least time of a flush is forgotten so slowly: doubled after some 180 of them.
+const LEAST_GROWS: u64 = 256;
+
+/// Tasks on the list of those that may pass before it is looked through, if not more had something
+/// to do then, and most that are looked at in one choice.
+const LISTED_MAX: usize = 4_096;
+const PASS_STEPS: usize = 16;
+
+/// In one cycle of so many others write nothing.
+const PROBE_EVERY: u32 = 16;
+
+/// A pause longer than this is none between two flushes of a series: the disk has then had time to
+/// write what its cache holds.
+const PAUSE_MAX: Nanos = Nanos::from_millis(200);
+
+/// The longest pause in which others are kept from writing to see what a flush takes without.
+const PROBE_PAUSE_MAX: Nanos = Nanos::from_millis(50);
+
+/// The flushes at the disk, and what others may write between them.
+#[derive(Debug)]
+pub(super) struct Flushes {
+    count: u32,
+    /// When the first of them began.
+    since: Instant,
+    /// Since when they have the disk to themselves.
+    alone_since: Option<Instant>,
+    /// When the last one ended, when who flushes came again, and how long that usually takes.
+    ended: Option<Instant>,
+    came: Option<Instant>,
+    pause: Nanos,
+    /// What a flush takes at the least.
+    least: Nanos,
+    /// Bytes that others have written since the last one, and had written before it, and may.
+    written: u64,
+    written_before: u64,
+    allowance: u64,
+    /// Series of flushes that have ended.
+    cycle: u32,
+    /// The class of who flushes.
+    rank: usize,
+}
+
+impl Default for Flushes {
+    fn default() -> Flushes {
+        Flushes {
+            count: 0,
+            since: Instant::ZERO,
+            alone_since: None,
+            ended: None,
+            came: None,
+            pause: Nanos::ZERO,
+            least: Nanos::ZERO,
+            written: 0,
+            written_before: 0,
+            allowance: ALLOWANCE[1],
+            cycle: 0,
+            rank: 0,
+        }
+    }
+}
+
+impl Flushes {
+    /// Until when others wait for the flush at the disk.
+    #[inline]
+    pub(super) fn hold(&self, now: Instant) -> Option<Instant> {
+        let until = self.since + HOLD_MAX;
+        (self.count > 0 && now < until).then_some(until)
+    }
+
+    /// Until when those with many requests write nothing, for the flush at the disk or the next.
+    #[inline]
+    pub(super) fn hold_writes(&self, now: Instant) -> Option<Instant> {
+        if self.count > 0 {
+            return self.hold(now);
+        }
+        let next = self.ended? + self.pause.times(2).min(HOLD_MAX);
+        let until = self.came.map_or(next, |came| came + HOLD_MAX);
+        let allowance = if self.is_probe() { 0 } else { self.allowance };
+        (self.written >= allowance && now < until).then_some(until)
+    }
+
+    /// The class of who flushes.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn is_probe(&self) -> bool {
+        self.cycle.is_multiple_of(PROBE_EVERY) && self.pause <= PROBE_PAUSE_MAX
+    }
+
+    /// Nothing but flushes is at the disk from now on.
+    #[inline]
+    pub(super) fn are_alone(&mut self, now: Instant) {
+        if self.count > 0 && self.alone_since.is_none() {
+            self.alone_since = Some(now);
+        }
+    }
+
+    /// Who flushes has a request again.
+    #[inline]
+    pub(super) fn comes(&mut self, now: Instant) {
+        let is_soon = self.ended.is_some_and(|ended| now.since(ended) <= PAUSE_MAX);
+        if self.count == 0 && self.came.is_none() && is_soon {
+            self.came = Some(now);
+        }
+    }
+
+    /// One of the others writes.
+    #[inline]
+    pub(super) fn wrote(&mut self, bytes: Bytes) {
+        self.written = self.written.saturating_add(bytes.get());
+    }
+
+    /// The first flush begins.
+    pub(super) fn begin(&mut self, now: Instant) {
+        let came = self.came.take().unwrap_or(now);
+        let ended = self.ended.filter(|ended| now.since(*ended) <= RECENT);
+        let pause = ended.map(|ended| came.since(ended)).filter(|pause| *pause <= PAUSE_MAX);
+        self.pause = match pause {
+            Some(pause) if self.pause > Nanos::ZERO => Nanos((3 * self.pause.0 + pause.0) / 4),
+            pause => pause.unwrap_or_default(),
+        };
+        (self.since, self.alone_since) = (now, None);
+        (self.written_before, self.written) = (self.written, 0);
+    }
+
+    /// The last flush has ended.
+    pub(super) fn end(&mut self, now: Instant) {
+        let took = now.since(self.since);
+        let grown = self.least + Nanos(self.least.0 / LEAST_GROWS + 1);
+        self.least = if self.least == Nanos::ZERO { took } else { took.min(grown) };
+        let step = if self.is_probe() { 0 } else { self.allowance / 4 };
+        self.cycle = self.cycle.wrapping_add(1);
+        if took > self.pause + self.least.times(2) {
+            self.allowance -= step;
+        } else if self.written_before >= self.allowance {
+            self.allowance += step;
+        }
+        self.allowance = self.allowance.clamp(ALLOWANCE[0], ALLOWANCE[2]);
+        self.ended = Some(now);
+    }
+}
+
+impl Fair {
+    /// A flush goes to the disk.
+    pub(super) fn flush_starts(&mut self, now: Instant, request: &Request) {
+        if let Some(task) = self.tasks.number((request.group(), request.task())) {
+            self.tasks[task].line.flushed = Some(now);
+            self.flushes.rank = self.forest.top_rank(self.tasks[task].node);
+        }
+        self.flushes.count += 1;
+        if self.flushes.count == 1 {
+            self.flushes.begin(now);
+        }
+        if self.flight.count == 0 {
+            self.flushes.are_alone(now);
+        }
+    }
+
+    /// A flush is done.
+    pub(super) fn flush_ends(&mut self, now: Instant, done: &Done) {
+        let flushes = &mut self.flushes;
+        flushes.count = flushes.count.saturating_sub(1);
+        let alone_since = flushes.alone_since.take();
+        if flushes.count == 0 {
+            flushes.end(now);
+        } else if self.flight.count == 0 {
+            flushes.are_alone(now);
+        }
+        let is_last = flushes.count == 0;
+        let Some(task) = self.tasks.number((done.group, done.task)) else { return };
+        // It has not thought while its flush was at the disk, and keeps its go.
+        self.tasks[task].line.stats.done(now);
+        if !self.model.has_head() {
+            return;
+        }
+        if let Some(since) = alone_since {
+            let held = now.since(since).min(HOLD_MAX);
+            self.correct_go(task, held.0.cast_signed());
+        }
+        if is_last && self.tasks[task].line.is_unused() {
+            self.awaits(now, task);
+        }
+    }
+
+    /// Whether a task's writes are of others than who flushes: one that flushes itself waits for
+    /// what it has written anyway.
+    #[inline]
+    pub(super) fn is_of_others(&self, now: Instant, task: u32) -> bool {
+        let flushed = self.tasks[task].line.flushed;
+        flushed.is_none_or(|flushed| now.since(flushed) > RECENT)
+    }
+
+    /// Whether the task's next request is a write.
+    pub(super) fn writes_next(&self, task: u32, table: &Table) -> bool {
+        let next = self.links.first(&self.tasks[task].line);
+        next.is_some_and(|next| table[next].op().is_write())
+    }
+
+    /// Whether a task may go past those that are held back: it has few requests, or a flush of its
+    /// own is what they are held back for.
+    fn may_pass(&self, now: Instant, task: u32) -> bool {
+        self.side_of(task) == Side::Few || !self.is_of_others(now, task)
+    }
+
+    /// Lists a task that may go past those that are held back.
+    #[inline]
+    pub(super) fn list(&mut self, now: Instant, task: u32) {
+        if self.tasks[task].line.is_listed || !self.may_pass(now, task) {
+            return;
+        }
+        self.tasks[task].line.is_listed = true;
+        self.few.push_back(task);
+        if self.few.len() > self.few_max {
+            self.unlist_idle();
+        }
+    }
+
+    /// Takes those that have nothing queued off the list; a number that was given anew may be there
+    /// twice.
+    #[cold]
+    fn unlist_idle(&mut self) {
+        let listed = std::mem::take(&mut self.few);
+        listed.iter().for_each(|task| self.tasks[*task].line.is_listed = false);
+        for task in listed {
+            let line = &mut self.tasks[task].line;
+            if !line.is_empty() && !std::mem::replace(&mut line.is_listed, true) {
+                self.few.push_back(task);
+            }
+        }
+        self.few_max = LISTED_MAX.max(2 * self.few.len());
+    }
+
+    /// The next request of a task that may go past those that are held back, if it is of no lower
+    /// class than `rank`.
+    pub(super) fn pass(&mut self, now: Instant, rank: usize, table: &Table) -> Option<Choice> {
+        for _ in 0..self.few.len().min(PASS_STEPS) {
+            let task = self.few.pop_front()?;
+            self.tasks[task].line.is_listed = false;
+            // A task that is not known any more has no request; its group may be gone.
+            if self.tasks[task].line.is_empty() || !self.may_pass(now, task) {
+                continue;
+            }
+            let is_lower = self.forest.top_rank(self.tasks[task].node) > rank;
+            let next = if is_lower { None } else { self.next_of(task, now, table) };
+            if !self.tasks[task].line.is_empty() {
+                self.list(now, task);
+            }
+            if let Some(next) = next {
+                return Some((task, next));
+            }
+        }
+        None
+    }
+}

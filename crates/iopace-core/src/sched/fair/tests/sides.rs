@@ -1,0 +1,146 @@
+//! Who asks for few beside who asks for many, on a disk without a head, and class idle at the disk.
+
+use super::bench::{Bench, Client, Disk, client, settings};
+use super::*;
+use crate::group::Class;
+use crate::request::Op;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What a client with one request of 16 KiB at a time has alone, in ten seconds.
+const ALONE: u64 = 10 * SECOND / 82_768;
+
+/// Runs for some milliseconds; in how many of them the device had at least, and at most, so many.
+fn looks(bench: &mut Bench, clients: &mut [Client], millis: u64, least: usize, most: usize) -> u64 {
+    let looks = (0..millis).filter(|_| {
+        bench.run(clients, bench.now + Nanos::from_millis(1));
+        (least..=most).contains(&bench.in_flight())
+    });
+    looks.count() as u64
+}
+
+/// How much of that a client has in ten seconds beside others, after two.
+fn part(bench: &mut Bench, clients: &mut [Client], group: u32) -> u64 {
+    bench.run(clients, Instant(2 * SECOND));
+    bench.begin_anew();
+    bench.run(clients, Instant(12 * SECOND));
+    100 * bench.served(group) / ALONE
+}
+
+#[test]
+fn few_requests_do_not_stand_behind_a_deep_queue() {
+    // One that keeps 64 going, and 64 that keep one going each, in one group.
+    let deep = vec![client(2, 2).depth(64)];
+    let many: Vec<Client> = (0..64).map(|task| client(2, 2 + task)).collect();
+    for mut clients in [deep, many] {
+        clients.insert(0, client(1, 1));
+        let mut bench = Bench::new(Disk::Shared, 32, &[]);
+        // The disk works on all at the same rate, whatever it holds: the product is the largest
+        // when each side has half. Without a bound it would be a 32nd and the rest.
+        let part = part(&mut bench, &mut clients, 1);
+        assert!((45..=50).contains(&part), "{part} % of alone beside {}", clients.len() - 1);
+    }
+}
+
+#[test]
+fn weights_count_where_the_bound_is_sought() {
+    let mut depths = Vec::new();
+    for weight in [10, 100, 400] {
+        let mut bench = Bench::new(Disk::Shared, 32, &[]);
+        bench.group(1, 0, &settings(100, Class::BestEffort));
+        bench.group(2, 0, &settings(weight, Class::BestEffort));
+        let mut clients = [client(1, 1), client(2, 2).depth(64)];
+        depths.push(part(&mut bench, &mut clients, 1));
+    }
+    // The many have D of D + 1 parts. The best D is their weight over that of the few, and one at
+    // least; near it a step changes less than chance does. Without a bound the few have 3.
+    assert!(depths[0] >= 45 && depths[1] >= 45, "{depths:?}");
+    assert!((9..=25).contains(&depths[2]), "{depths:?}");
+}
+
+#[test]
+fn who_seldom_asks_costs_the_others_nothing() {
+    let mut bench = Bench::new(Disk::Shared, 32, &[]);
+    let mut clients = [client(1, 1).think_us(100_000), client(2, 2).depth(64)];
+    let full = looks(&mut bench, &mut clients, 10_000, 32, 32);
+    assert!(bench.served(1) > 90);
+    assert!(full >= 9_000, "{full} of 10,000 looks found the disk full");
+}
+
+#[test]
+fn among_equals_nothing_is_bounded() {
+    for depth in [4, 32] {
+        let mut bench = Bench::new(Disk::Shared, 16, &[]);
+        let mut clients: Vec<Client> =
+            (1..=4).map(|n| client(n, u64::from(n)).depth(depth)).collect();
+        let full = looks(&mut bench, &mut clients, 5_000, 16, 16);
+        assert_eq!(full, 5_000, "{depth} each");
+    }
+}
+
+#[test]
+fn a_bound_goes_with_those_for_whom_it_is() {
+    let mut bench = Bench::new(Disk::Shared, 32, &[]);
+    let mut clients = vec![client(1, 1), client(2, 2).depth(64)];
+    bench.run(&mut clients, Instant(2 * SECOND));
+    assert!(bench.in_flight() <= 4, "{} at the disk", bench.in_flight());
+    clients[0].think = Nanos::from_secs(3);
+    bench.run(&mut clients, Instant(4 * SECOND));
+    assert_eq!(bench.in_flight(), 32);
+}
+
+#[test]
+fn nobody_stands_behind_more_than_two_requests_of_class_idle() {
+    for disk in [Disk::Shared, Disk::Flash, Disk::Head] {
+        let mut bench = Bench::new(disk, 32, &[]);
+        bench.group(3, 0, &settings(100, Class::Idle));
+        let mut clients = [client(1, 1).think_us(20_000), client(3, 3).depth(64)];
+        bench.run(&mut clients, Instant(SECOND));
+        let few = looks(&mut bench, &mut clients, 5_000, 0, 3);
+        assert_eq!(few, 5_000, "{disk:?}");
+        // With nobody there it has the whole disk.
+        clients[0].think = Nanos::from_secs(3);
+        bench.run(&mut clients, Instant(8 * SECOND));
+        assert_eq!(bench.in_flight(), 32, "{disk:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_behind_those_who_are_held_back() {
+    // Below one of two groups only class idle has work, below the other there is a lot to do, and
+    // somebody comes and goes, so that the idle ones are held back.
+    let mut bench = Bench::new(Disk::Shared, 32, &[]);
+    bench.group(1, 0, &settings(100, Class::BestEffort));
+    bench.group(2, 1, &settings(100, Class::Idle));
+    bench.group(3, 0, &settings(100, Class::BestEffort));
+    let mut clients =
+        [client(2, 2).depth(64), client(3, 3).depth(64), client(4, 4).think_us(100_000)];
+    bench.run(&mut clients, Instant(2 * SECOND));
+    let full = looks(&mut bench, &mut clients, 2_000, 30, 32);
+    assert!(full >= 1_900, "{full} of 2,000 looks found the disk full");
+}
+
+#[test]
+fn nobody_is_held_back_for_a_lower_class() {
+    let mut bench = Bench::new(Disk::Shared, 32, &[]);
+    bench.group(1, 0, &settings(100, Class::BestEffort));
+    bench.group(2, 0, &settings(100, Class::RealTime));
+    let mut clients = [client(1, 1), client(2, 2).depth(64)];
+    bench.run(&mut clients, Instant(SECOND));
+    let full = looks(&mut bench, &mut clients, 1_000, 32, 32);
+    assert_eq!(full, 1_000);
+}
+
+#[test]
+fn a_thousand_tasks_a_second_leave_nothing_behind() {
+    let mut bench = Bench::new(Disk::Flash, 32, &[]);
+    for task in 0..30_000 {
+        bench.push_op(task, Op::Read);
+        let Pop::Ready(id) = bench.fair.pop(bench.now, &bench.table) else { panic!("held back") };
+        let done = bench.table[id].done(id, bench.now, true);
+        bench.table.end(id);
+        bench.now = bench.now + Nanos::from_millis(1);
+        bench.fair.on_done(bench.now, &done);
+    }
+    assert!(bench.fair.few.len() <= 4_096, "{}", bench.fair.few.len());
+}

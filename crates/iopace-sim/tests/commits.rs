@@ -1,0 +1,38 @@
+//! Commits beside bulk I/O with nothing set: nobody is starved under `fair`.
+
+use iopace_sim::milli::Milli;
+use iopace_sim::tables::Row;
+use iopace_sim::tables::commits::{DISKS, commits};
+
+fn value(rows: &[Row], row: &str, variant: &str, figure: &str) -> Milli {
+    let found = rows.iter().find(|r| (r.row, r.variant, r.figure) == (row, variant, figure));
+    found.unwrap_or_else(|| panic!("no {figure} of {row} under {variant}")).value
+}
+
+#[test]
+fn commits_are_not_starved_by_bulk_io() {
+    let rows = commits(1, &DISKS);
+    for row in DISKS.iter().flat_map(|(_, rows)| rows) {
+        let under = |variant| {
+            let rows = &rows;
+            move |figure| (figure, value(rows, row, variant, figure).0)
+        };
+        let [fair, none] = ["fair", "none"].map(under);
+        let at_least = |(figure, value): (&str, i64), least: i64| {
+            assert!(value >= least, "{row}: {figure} {value} of {least} thousandths");
+        };
+        let least = match (row.starts_with("hdd"), row.ends_with("writing")) {
+            (true, _) => 330,
+            (false, true) => 150,
+            (false, false) => 370,
+        };
+        at_least(fair("commits"), least);
+        at_least(fair("bulk"), 190);
+        at_least(fair("sum"), 600);
+        at_least(fair("spaced_commits"), 500);
+        at_least(fair("bulk_beside_spaced"), 280);
+        // Without a scheduler those on a disk with a head have next to nothing.
+        let (commits, most) = (none("commits").1, if row.starts_with("hdd") { 160 } else { 620 });
+        assert!(commits <= most, "{row}: {commits} thousandths without a scheduler");
+    }
+}
