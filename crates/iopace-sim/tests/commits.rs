@@ -11,7 +11,7 @@ fn value(rows: &[Row], row: &str, variant: &str, figure: &str) -> Milli {
 
 #[test]
 fn commits_are_not_starved_by_bulk_io() {
-    let rows = commits(1, &DISKS);
+    let rows = commits(1, &DISKS, &["none", "fair"]);
     for row in DISKS.iter().flat_map(|(_, rows)| rows) {
         let under = |variant| {
             let rows = &rows;

@@ -12,7 +12,7 @@ fn value(rows: &[Row], row: &str, variant: &str, figure: &str) -> Milli {
 #[test]
 fn nobody_is_starved_on_a_disk_with_a_head_whatever_the_other_one_does() {
     let disks = &DISKS[..2];
-    let rows = rivals(1, disks);
+    let rows = rivals(1, disks, &["none", "fair"]);
     for row in disks.iter().flat_map(|(_, rows)| rows) {
         let fair = |figure| value(&rows, row, "fair", figure);
         let writes_at_random = row.ends_with("random-write");
@@ -34,7 +34,7 @@ fn nobody_is_starved_on_a_disk_with_a_head_whatever_the_other_one_does() {
 #[test]
 fn few_requests_are_not_lost_among_many_on_flash() {
     let disks = &DISKS[2..];
-    let rows = rivals(1, disks);
+    let rows = rivals(1, disks, &["fair"]);
     for row in disks.iter().flat_map(|(_, rows)| rows) {
         let fair = |figure| value(&rows, row, "fair", figure).0;
         let (small, big) = (fair("small"), fair("big"));

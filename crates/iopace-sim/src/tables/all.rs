@@ -35,8 +35,8 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<Row>> {
         slots::TABLE => slots::slots(seed),
         pace::TABLE => pace::pace(seed),
         congestion::TABLE => congestion::congestion(seed),
-        rivals::TABLE => rivals::rivals(seed, &rivals::DISKS),
-        commits::TABLE => commits::commits(seed, &commits::DISKS),
+        rivals::TABLE => rivals::rivals(seed, &rivals::DISKS, &rivals::VARIANTS),
+        commits::TABLE => commits::commits(seed, &commits::DISKS, &commits::VARIANTS),
         _ => return None,
     })
 }

@@ -166,11 +166,11 @@ fn figures(alone: &[RunReport], mixed: &[RunReport]) -> [Milli; 6] {
     ]
 }
 
-/// The whole table, or the rows of some disks: one entry per figure.
+/// The whole table, or the rows of some disks and variants: one entry per figure.
 ///
 /// # Panics
-/// If there is no such disk: [`DISKS`] has them all.
-pub fn commits(seed: u64, disks: &[Disk]) -> Vec<Row> {
+/// If there is no such disk or variant: [`DISKS`] and [`VARIANTS`] have them all.
+pub fn commits(seed: u64, disks: &[Disk], variants: &[&'static str]) -> Vec<Row> {
     let [dense, spaced] = THINK.map(Some);
     let mut cells = Vec::new();
     for (disk, names) in disks {
@@ -178,9 +178,9 @@ pub fn commits(seed: u64, disks: &[Disk]) -> Vec<Row> {
             let alone = [(None, true), (dense, false), (spaced, false)];
             let cell = |(think, has_bulk)| (*disk, *name, mix, "none", Who { think, has_bulk });
             cells.extend(alone.map(cell));
-            for variant in VARIANTS {
+            for variant in variants {
                 let both = [dense, spaced].map(|think| Who { think, has_bulk: true });
-                cells.extend(both.map(|who| (*disk, *name, mix, variant, who)));
+                cells.extend(both.map(|who| (*disk, *name, mix, *variant, who)));
             }
         }
     }
@@ -188,7 +188,7 @@ pub fn commits(seed: u64, disks: &[Disk]) -> Vec<Row> {
         run(&scenario(disk, mix, variant, *who, seed))
     });
     let mut rows = Vec::new();
-    let lines = 3 + 2 * VARIANTS.len();
+    let lines = 3 + 2 * variants.len();
     for (cells, reports) in cells.chunks(lines).zip(reports.chunks(lines)) {
         let (alone, mixed) = reports.split_at(3);
         for (cell, mixed) in cells[3..].chunks(2).zip(mixed.chunks(2)) {

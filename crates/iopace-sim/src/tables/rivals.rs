@@ -172,18 +172,22 @@ fn figures(alone: (&RunReport, &RunReport), mixed: (&RunReport, &RunReport)) -> 
     [big, small, sum, p99(mixed.0), p99(mixed.1), share(mixed.1, "big", alone.1)]
 }
 
-/// The whole table, or the rows of some disks: one entry per figure.
+/// The whole table, or the rows of some disks and variants: one entry per figure.
 ///
 /// # Panics
-/// If there is no such disk: [`DISKS`] has them all.
-pub fn rivals(seed: u64, disks: &[(&'static str, [&'static str; 5])]) -> Vec<Row> {
+/// If there is no such disk or variant: [`DISKS`] and [`VARIANTS`] have them all.
+pub fn rivals(
+    seed: u64,
+    disks: &[(&'static str, [&'static str; 5])],
+    variants: &[&'static str],
+) -> Vec<Row> {
     let mut cells = Vec::new();
     for (disk, names) in disks {
         for (mix, name) in MIXES.iter().zip(names) {
             cells.extend([Who::Small, Who::Big].map(|who| (*disk, *name, mix, "none", who)));
-            for variant in VARIANTS {
+            for variant in variants {
                 let both = [Who::SmallBesideBig, Who::LightBesideBig];
-                cells.extend(both.map(|who| (*disk, *name, mix, variant, who)));
+                cells.extend(both.map(|who| (*disk, *name, mix, *variant, who)));
             }
         }
     }
@@ -191,7 +195,7 @@ pub fn rivals(seed: u64, disks: &[(&'static str, [&'static str; 5])]) -> Vec<Row
         run(&scenario(disk, mix, variant, *who, seed))
     });
     let mut rows = Vec::new();
-    let lines = 2 + 2 * VARIANTS.len();
+    let lines = 2 + 2 * variants.len();
     for (cells, reports) in cells.chunks(lines).zip(reports.chunks(lines)) {
         let alone = (&reports[0], &reports[1]);
         for (cell, mixed) in cells[2..].chunks(2).zip(reports[2..].chunks(2)) {
