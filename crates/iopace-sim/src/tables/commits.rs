@@ -34,9 +34,6 @@ use iopace_core::units::Bytes;
 /// The name of the table.
 pub const TABLE: &str = "commits";
 
-/// Length of each run; the first fifth counts in no figure.
-pub const DURATION: Nanos = Nanos::from_secs(20);
-
 /// The variants: without a scheduler, two with shares, and with the bulk in class idle.
 pub const VARIANTS: [&str; 4] = ["none", "rr", "fair", "fair-idle"];
 
@@ -98,8 +95,8 @@ const THINK: [Nanos; 2] = [Nanos::from_micros(100), Nanos::from_millis(20)];
 fn scenario(disk: &'static str, mix: &Mix, variant: &str, who: Who, seed: u64) -> Scenario {
     let mut scenario = Scenario::new("commits beside bulk I/O", disk);
     scenario.seed = seed;
-    scenario.duration = DURATION;
-    scenario.warmup = Nanos(DURATION.0 / 5);
+    scenario.duration = super::rivals::duration(disk);
+    scenario.warmup = Nanos(scenario.duration.0 / 5);
     let gib = |at: u64, len: u64| Extent::new(Bytes(at << 30), Bytes(len << 30)).expect("small");
     let (name, is_idle) = match variant {
         "fair-idle" => ("fair", true),
