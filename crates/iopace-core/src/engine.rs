@@ -34,8 +34,8 @@
 //! ```
 //!
 //! # Order
-//! A flush covers every write whose finish was given out before the flush was submitted; one with
-//! an extent covers those within it, and waits for no other write-back. A flush never enters a
+//! A flush covers every write whose finish was given out before the flush was submitted; one that
+//! covers less ([`Input::Flush`]) waits for no other write-back. A flush never enters a
 //! scheduler, so none can delay or reorder it: it takes a slot like everybody, waits for the window
 //! only, and starts before anything that is queued. Writes that are not finished are not covered,
 //! as in the NBD protocol and the Linux block layer. FUA travels with the request to the device,
@@ -71,7 +71,6 @@ mod write_back;
 pub use interface::{
     Config, Control, ControlError, Finish, Input, Output, Resume, Start, Status, WriteId,
 };
-
 pub use waiting::{GroupWaits, WaitingNow};
 
 use accounting::Accounting;
@@ -81,7 +80,7 @@ use crate::admit;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
-use crate::request::RequestId;
+use crate::request::{Cover, RequestId};
 use crate::sched::Algorithm;
 use crate::sched::guard::Guard;
 use crate::shadow::Shadow;
@@ -190,7 +189,8 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
-            Input::Submit(submit) => return self.submitted(&submit),
+            Input::Submit(submit) => return self.submitted(&submit, &Cover::All),
+            Input::Flush(submit, cover) => return self.submitted(&submit, &cover),
             Input::Done { id, outcome } => return self.completed(id, outcome),
             Input::Dirtied { tag, task, group, extent } => self.dirtied(tag, task, group, extent),
             Input::Wrote { id, ok } => self.wrote(id, ok),

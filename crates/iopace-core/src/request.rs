@@ -82,7 +82,7 @@ pub enum Op {
     Read,
     /// Write the extent.
     Write,
-    /// Make all writes finished before it arrived durable: of its extent, or all if that is empty.
+    /// Make writes finished before it arrived durable: those that it covers ([`Cover`]).
     Flush,
     /// The extent's content is no longer needed.
     Trim,
@@ -148,6 +148,18 @@ impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+{}", self.offset.0, self.len.0)
     }
+}
+
+/// What a flush waits for: the write-back of what is dirty there when it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cover {
+    /// Everything.
+    #[default]
+    All,
+    /// This alone.
+    Piece(Extent),
+    /// Nothing: it goes to the disk at once.
+    Nothing,
 }
 
 /// What a frontend asks for. Copied into the engine's table on arrival.

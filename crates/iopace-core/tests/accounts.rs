@@ -9,7 +9,8 @@ use iopace_core::engine::{
 use iopace_core::group::{Settings, Weight};
 use iopace_core::pace::{self, Budget, Thresholds};
 use iopace_core::request::{
-    DiskError, Extent, GroupId, Op, Outcome, RequestId, Stage, StageTimes, Submit, Tag, TaskId,
+    Cover, DiskError, Extent, GroupId, Op, Outcome, RequestId, Stage, StageTimes, Submit, Tag,
+    TaskId,
 };
 use iopace_core::sched::REGISTRY;
 use iopace_core::stats::{OpCounts, TaskAccount};
@@ -124,15 +125,18 @@ impl World {
             let ((task, group), extent) = (self.who(), self.extent());
             let op =
                 [Op::Read, Op::Read, Op::Write, Op::Flush, Op::Trim][self.random.below(5) as usize];
-            let extent = match op {
-                Op::Flush if self.random.below(2) == 0 || self.is_flushed_whole() => Extent::EMPTY,
-                _ => extent,
+            let (extent, cover) = match op {
+                Op::Flush if self.random.below(2) == 0 || self.is_flushed_whole() => {
+                    (Extent::EMPTY, Cover::All)
+                }
+                Op::Flush => (Extent::EMPTY, Cover::Piece(extent)),
+                _ => (extent, Cover::All),
             };
             let (tag, sync) = (Tag(self.tag), self.random.below(4) > 0);
             self.tag += 1;
             self.requests.insert(tag.0, (self.now, sync));
             let submit = Submit { tag, task, group, op, extent, fua: false, sync };
-            self.engine.handle(self.now, Input::Submit(submit));
+            self.engine.handle(self.now, Input::Flush(submit, cover));
         }
     }
 

@@ -4,7 +4,8 @@ use crate::buffer::Buffer;
 use crate::fuse::held;
 use crate::io::target::Target;
 use crate::nbd::reply::{self, Touched};
-use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, TaskId};
+use iopace_core::engine::Input;
+use iopace_core::request::{Cover, DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
 use std::io;
 
 /// A request from a client, for a device.
@@ -16,8 +17,10 @@ pub struct Job {
     pub group: GroupId,
     /// What to do.
     pub op: Op,
-    /// Where, as the engine sees it; of a flush, what it covers (nothing: everything).
+    /// Where, as the engine sees it; nothing for a flush.
     pub extent: Extent,
+    /// What a flush covers.
+    pub cover: Cover,
     /// Durable before it is answered.
     pub fua: bool,
     /// The data of a write; room for the data of a read once the device needs it.
@@ -70,6 +73,16 @@ impl Job {
             Ticket::Fuse(ticket) => ticket.answer(outcome, self.progress, &self.buffer),
             Ticket::Nobody(_) => {}
         }
+    }
+
+    /// It comes, in the words of an engine, under this name: through the page cache if `buffered`.
+    pub(crate) fn input(&self, tag: Tag, buffered: bool) -> Input {
+        let Job { task, group, op, extent, fua, cover, .. } = *self;
+        if buffered && op == Op::Write && !fua && !self.is_direct() && !extent.is_empty() {
+            return Input::Dirtied { tag, task, group, extent };
+        }
+        let submit = Submit { tag, task, group, op, extent, fua, sync: true };
+        if op == Op::Flush { Input::Flush(submit, cover) } else { Input::Submit(submit) }
     }
 
     /// Who waits for it, if he may be killed meanwhile.

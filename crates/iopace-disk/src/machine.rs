@@ -25,7 +25,7 @@ use iopace_core::engine::{
     Config, Control, ControlError, Engine, Finish, Input, Output, Resume, Start,
 };
 use iopace_core::request::{
-    DiskError, Extent, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
+    Cover, DiskError, Extent, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
 };
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Event;
@@ -170,6 +170,12 @@ impl Machine {
                 self.send(now, submit, Purpose::Direct(submit));
             }
         }
+    }
+
+    /// Takes a flush that covers so much.
+    pub fn flush(&mut self, now: Instant, submit: Submit, cover: Cover) {
+        let tag = self.enter(now, Purpose::Direct(submit));
+        self.engine.handle(now, Input::Flush(Submit { tag, ..submit }, cover));
     }
 
     /// Puts the pages wholly inside `extent` into the page cache, as if they had been read.

@@ -3,25 +3,25 @@
 use super::{Engine, Finish, Output};
 use crate::admit::Admit;
 use crate::limits::FRONTEND_REQUESTS_MAX;
-use crate::request::{Op, Outcome, RequestId, Submit};
+use crate::request::{Cover, Op, Outcome, RequestId, Submit};
 use crate::table::State;
 use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
 
 impl Engine {
-    /// A request comes.
-    pub(super) fn submitted(&mut self, submit: &Submit) {
+    /// A request comes; if it is a flush, what it covers.
+    pub(super) fn submitted(&mut self, submit: &Submit, cover: &Cover) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
             self.table.refuse();
             let Submit { tag, task, op, extent, .. } = *submit;
             return self.refuse(tag, task, op, extent);
         }
-        let followed = self.follow(submit);
+        let followed = self.follow(submit, cover);
         let mut has_failed = false;
         match submit.op {
             Op::Flush => {
                 self.is_changed = true;
-                match self.sync(*submit) {
+                match self.sync(*submit, cover) {
                     Some(failed) => has_failed = failed,
                     None => return,
                 }

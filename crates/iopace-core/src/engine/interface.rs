@@ -4,7 +4,9 @@ use crate::admit::Mode;
 use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
-use crate::request::{Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId};
+use crate::request::{
+    Cover, Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
+};
 use crate::sched::{Algorithm, Changes, DiskView, ParamError, Params, fifo};
 use crate::shadow::Plan;
 use crate::time::{Instant, Nanos};
@@ -38,8 +40,10 @@ pub enum Input {
         /// Whether it is in memory.
         ok: bool,
     },
-    /// A request for the device.
+    /// A request for the device; a flush covers everything.
     Submit(Submit),
+    /// A flush that covers so much.
+    Flush(Submit, Cover),
     /// The device has completed a request that was started.
     Done {
         /// Which one; as in [`Output::Start`].

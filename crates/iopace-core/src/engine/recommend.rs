@@ -4,7 +4,7 @@ use super::door::Buffered;
 use super::{Config, Control, Engine, Output};
 use crate::flush::Run;
 use crate::group::Settings;
-use crate::request::{Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
+use crate::request::{Cover, Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
 use crate::shadow::{Ended, PANICKED, Plan, Served, Shadow, View};
 use crate::time::Instant;
 use crate::trace::Event;
@@ -136,9 +136,9 @@ impl Engine {
     }
 
     /// A request comes.
-    pub(super) fn follow(&mut self, submit: &Submit) -> u64 {
+    pub(super) fn follow(&mut self, submit: &Submit, cover: &Cover) -> u64 {
         let now = self.now;
-        self.shadow.as_mut().map_or(0, |shadow| shadow.arrived(now, *submit))
+        self.shadow.as_mut().map_or(0, |shadow| shadow.arrived(now, *submit, *cover))
     }
 
     /// A buffered write comes.

@@ -5,7 +5,7 @@ use super::{Engine, Output};
 use crate::admit::Ask;
 use crate::flush::{ExtentMark, Flusher, Mark, PAGE, Run};
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
-use crate::request::{Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
+use crate::request::{Cover, Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
 use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -52,19 +52,29 @@ impl Syncs {
         !self.whole.is_empty() || self.parts.iter().any(|part| !part.mark.is_small())
     }
 
-    /// A flush comes: it covers all that is dirty now, in its extent if it has one. It waits, or
-    /// nothing is dirty: then whether write-back has failed that no flush has told yet.
-    fn begin(&mut self, since: Instant, submit: Submit, flusher: &mut Flusher) -> Option<bool> {
-        if submit.extent.is_empty() {
-            let mark = flusher.sync();
-            let waits = !self.whole.is_empty() || !flusher.is_synced(mark);
-            self.whole.extend(waits.then_some(Syncing { mark, submit, since }));
-            return (!waits).then(|| flusher.take_failure());
+    /// A flush comes and covers so much of what is dirty now. It waits, or nothing of it is dirty:
+    /// then whether write-back has failed that no flush has told yet.
+    fn begin(
+        &mut self,
+        (since, submit): (Instant, Submit),
+        cover: &Cover,
+        flusher: &mut Flusher,
+    ) -> Option<bool> {
+        match *cover {
+            Cover::All => {
+                let mark = flusher.sync();
+                let waits = !self.whole.is_empty() || !flusher.is_synced(mark);
+                self.whole.extend(waits.then_some(Syncing { mark, submit, since }));
+                (!waits).then(|| flusher.take_failure())
+            }
+            Cover::Piece(extent) => {
+                let mut mark = flusher.sync_extent(extent);
+                let waits = !flusher.is_extent_synced(&mut mark);
+                self.parts.extend(waits.then_some(Syncing { mark, submit, since }));
+                (!waits).then_some(false)
+            }
+            Cover::Nothing => Some(false),
         }
-        let mut mark = flusher.sync_extent(submit.extent);
-        let waits = !flusher.is_extent_synced(&mut mark);
-        self.parts.extend(waits.then_some(Syncing { mark, submit, since }));
-        (!waits).then_some(false)
     }
 
     /// Those whose write-back is done: how long each has waited for it, and whether it failed.
@@ -88,11 +98,12 @@ impl Syncs {
 }
 
 impl Engine {
-    /// A flush comes: it covers all that is dirty now, in its extent if it has one, so that has to
-    /// be written back first. If nothing is: whether write-back before it failed, untold.
-    pub(super) fn sync(&mut self, submit: Submit) -> Option<bool> {
+    /// A flush comes: what it covers and is dirty now has to be written back first. If nothing is:
+    /// whether write-back before it failed, untold.
+    pub(super) fn sync(&mut self, submit: Submit, cover: &Cover) -> Option<bool> {
+        debug_assert!(submit.extent.is_empty(), "a flush has no size: {submit:?}");
         let Memory { syncs, flusher, .. } = &mut self.memory;
-        let has_failed = syncs.begin(self.now, submit, flusher);
+        let has_failed = syncs.begin((self.now, submit), cover, flusher);
         if has_failed.is_none() {
             self.groups.hold(submit.group);
             self.memory.ask();
@@ -284,14 +295,6 @@ impl Engine {
 
     /// Submits a request of the engine or of a frontend; `fill` completes its entry.
     pub(super) fn enter(&mut self, submit: &Submit, fill: impl FnOnce(&mut Entry)) -> RequestId {
-        let flush;
-        let submit = if submit.op == Op::Flush {
-            // What it covers is clean: from here on it has no size.
-            flush = Submit { extent: Extent::EMPTY, ..*submit };
-            &flush
-        } else {
-            submit
-        };
         let (id, entry) = self.table.enter(self.now, submit);
         fill(entry);
         let is_write_back = entry.run.is_some();

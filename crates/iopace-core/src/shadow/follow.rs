@@ -12,20 +12,21 @@ impl Shadow {
         let now = self.now;
         match item {
             Item::Void(extent) => self.engine_mut().handle(now, Input::Void(extent)),
-            Item::Flush(submit) => {
+            Item::Flush(submit, cover) => {
                 // One that waits already covers about the same; a live task waits for each of them.
                 if self.flushes_count >= SHADOW_FLUSHES_MAX || !self.has_place() {
                     return;
                 }
                 let served = self.measured.flush();
                 let ended = Ended { served, ..Ended::default() };
-                self.enter(submit, ended, false);
+                self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
             }
             Item::Request(submit) | Item::Write(submit) => {
                 let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
                     return;
                 };
-                self.enter(submit, ended, matches!(item, Item::Write(_)));
+                let is_write = matches!(item, Item::Write(_));
+                self.enter(submit, ended, if is_write { &dirtied } else { &Input::Submit });
             }
         }
     }
@@ -44,7 +45,8 @@ impl Shadow {
         self.waiting_count() < SHADOW_OPEN_MAX
     }
 
-    fn enter(&mut self, submit: Submit, ended: Ended, is_buffered: bool) {
+    /// Its engine is told of it in such words.
+    fn enter(&mut self, submit: Submit, ended: Ended, words: &dyn Fn(Submit) -> Input) {
         let now = self.now;
         let Submit { task, mut group, op, extent, .. } = submit;
         if self.engine_mut().is_group_forgotten(group) || self.has_dead(group) {
@@ -66,12 +68,7 @@ impl Shadow {
             }
         };
         let tag = Tag(u64::from(place));
-        let input = if is_buffered {
-            Input::Dirtied { tag, task, group, extent }
-        } else {
-            Input::Submit(Submit { tag, group, ..submit })
-        };
-        self.engine_mut().handle(now, input);
+        self.engine_mut().handle(now, words(Submit { tag, group, ..submit }));
     }
 
     /// Carries out what its engine says.
@@ -132,4 +129,9 @@ impl Shadow {
             None => self.report.missed_count += 1,
         }
     }
+}
+
+/// A buffered write comes.
+fn dirtied(Submit { tag, task, group, extent, .. }: Submit) -> Input {
+    Input::Dirtied { tag, task, group, extent }
 }

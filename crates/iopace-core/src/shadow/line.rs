@@ -1,7 +1,7 @@
 //! What has happened live and the shadow has not met yet, in order of arrival.
 
 use crate::limits::SHADOW_LINE_MAX;
-use crate::request::{Extent, StageTimes, Submit};
+use crate::request::{Cover, Extent, StageTimes, Submit};
 use crate::shadow::disk::Served;
 use crate::time::{Instant, Nanos};
 use std::collections::VecDeque;
@@ -13,8 +13,8 @@ pub(super) enum Item {
     Request(Submit),
     /// A buffered write.
     Write(Submit),
-    /// A flush.
-    Flush(Submit),
+    /// A flush, and what it covers.
+    Flush(Submit, Cover),
     /// Content of the device is void.
     Void(Extent),
 }
@@ -40,7 +40,7 @@ struct Waiting {
 
 impl Waiting {
     fn is_known(&self) -> bool {
-        self.ended.is_some() || matches!(self.item, Item::Flush(_) | Item::Void(_))
+        self.ended.is_some() || matches!(self.item, Item::Flush(..) | Item::Void(_))
     }
 }
 

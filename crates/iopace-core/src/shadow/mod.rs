@@ -58,7 +58,7 @@ use crate::engine::{Control, Engine, Input};
 use crate::group::Settings;
 use crate::limits::SHADOW_EVENTS_MAX;
 use crate::pace;
-use crate::request::{GroupId, Op, Outcome, Submit, TaskId};
+use crate::request::{Cover, GroupId, Op, Outcome, Submit, TaskId};
 use crate::sched::{Algorithm, Params};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -250,12 +250,12 @@ impl Shadow {
     // What the live engine tells.
 
     /// A live request comes. The number is to be given back when it has ended.
-    pub(crate) fn arrived(&mut self, now: Instant, submit: Submit) -> u64 {
+    pub(crate) fn arrived(&mut self, now: Instant, submit: Submit, cover: Cover) -> u64 {
         if !self.is_following() {
             return 0;
         }
         if submit.op == Op::Flush {
-            self.line.push(now, Item::Flush(submit), 0);
+            self.line.push(now, Item::Flush(submit, cover), 0);
             return 0;
         }
         let depth = self.arrives(submit.task);

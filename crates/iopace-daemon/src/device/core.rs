@@ -19,7 +19,7 @@ use iopace_core::engine::{
     Config, Control, ControlError, Engine, Input, Output, Resume, Start, WriteId,
 };
 use iopace_core::pace::Thresholds;
-use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
+use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Tag, TaskId};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -128,15 +128,10 @@ impl Core {
         let mut inner = self.lock();
         let now = clock::now();
         for job in jobs {
-            let Job { task, group, op, extent, fua, .. } = job;
-            let buffered = buffered && !job.is_direct();
-            let tag = Tag(inner.jobs.insert(job) as u64);
-            if buffered && op == Op::Write && !fua && !extent.is_empty() {
-                inner.engine.handle(now, Input::Dirtied { tag, task, group, extent });
-                continue;
-            }
-            let submit = Submit { tag, task, group, op, extent, fua, sync: true };
-            inner.engine.handle(now, Input::Submit(submit));
+            let place = inner.jobs.vacant_entry();
+            let input = job.input(Tag(place.key() as u64), buffered);
+            place.insert(job);
+            inner.engine.handle(now, input);
         }
         self.drain(inner, now, drained);
     }

@@ -287,12 +287,15 @@ impl Device for EmulatedDevice {
         let mut inner = self.lock();
         let now = clock::now();
         for job in jobs.drain(..) {
-            let Job { task, group, op, extent, fua, .. } = job;
+            let Job { task, group, op, extent, fua, cover, .. } = job;
             // What has no bytes is not for the page cache.
             let buffered = !self.info.direct && !job.is_direct() && !extent.is_empty();
             let tag = Tag(inner.jobs.insert(job) as u64);
             let submit = Submit { tag, task, group, op, extent, fua, sync: true };
-            inner.machine.submit(now, Io { submit, buffered });
+            match op {
+                Op::Flush => inner.machine.flush(now, submit, cover),
+                _ => inner.machine.submit(now, Io { submit, buffered }),
+            }
         }
         self.drain(inner, now, false);
     }

@@ -28,7 +28,7 @@ use crate::job::{Job, Progress, Ticket};
 use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
 use aside::copy_aside;
-use iopace_core::request::{Extent, GroupId, Op, TaskId};
+use iopace_core::request::{Cover, Extent, GroupId, Op, TaskId};
 use iopace_core::units::Bytes;
 use iopace_fuse::{ReplyData, ReplyEmpty};
 use rustix::fs::OFlags;
@@ -43,9 +43,6 @@ const COPY_MAX: u64 = 16 << 20;
 
 /// Direct I/O of any disk is in multiples of this, and so are the kernel's own reads.
 const PAGE: u64 = 4096;
-
-/// What nothing ever lies on: a flush of it waits for no write-back.
-const NOTHING: u64 = (1 << 62) - (1 << 20);
 
 thread_local! {
     /// Room for what the page cache has, for each thread that serves the kernel.
@@ -165,6 +162,7 @@ impl Scheduled {
             group,
             op,
             extent,
+            cover: Cover::All,
             fua: false,
             buffer: Buffer::default(),
             target,
@@ -268,8 +266,7 @@ impl Data for Scheduled {
             return self.sync_aside(from, file, data_only, reply);
         }
         let pays = self.who.of(from);
-        let nothing = Extent::new(Bytes(NOTHING), Bytes(1)).expect("below 2^62");
-        let mut extents = match &self.placement {
+        let extents: Vec<Extent> = match &self.placement {
             Placement::Real(_) => {
                 file.inode.state.region.get().map(|region| region.whole()).into_iter().collect()
             }
@@ -277,18 +274,19 @@ impl Data for Scheduled {
                 layout.unclean(&file.inode.state.chunks, |chunks| self.device.are_clean(chunks))
             }
         };
-        if extents.is_empty() {
-            extents.push(nothing);
+        let mut covers: Vec<Cover> = extents.into_iter().map(Cover::Piece).collect();
+        if covers.is_empty() {
+            covers.push(Cover::Nothing);
         }
-        let (who, whole) = ((pays.task(), pays.group()), Whole::new(extents.len(), reply));
-        let job = |extent| {
+        let (who, whole) = ((pays.task(), pays.group()), Whole::new(covers.len(), reply));
+        let job = |cover| {
             let mut target = Target::new(Arc::clone(&file.file), 0);
             target.data_only = data_only;
             let from = (from, Touch::NOTHING);
             let ticket = self.hold(from, Reply::Piece(Arc::clone(&whole)), None);
-            self.job(who, Op::Flush, extent, (Some(target), ticket))
+            Job { cover, ..self.job(who, Op::Flush, Extent::EMPTY, (Some(target), ticket)) }
         };
-        self.device.submit(&mut extents.into_iter().map(job).collect());
+        self.device.submit(&mut covers.into_iter().map(job).collect());
     }
 
     fn copy(

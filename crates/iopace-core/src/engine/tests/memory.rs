@@ -289,8 +289,9 @@ fn a_flush_of_an_extent_waits_for_nothing_else() {
     write(&mut engine, 1, 2, 0, 4096);
     let extent = Extent::new(Bytes(0), Bytes(1 << 20)).expect("small");
     let (tag, task, group) = (Tag(3), TaskId(2), GroupId::ROOT);
-    let flush = Submit { tag, task, group, op: Op::Flush, extent, fua: false, sync: true };
-    engine.handle(Instant(2), Input::Submit(flush));
+    let (op, cover) = (Op::Flush, Cover::Piece(extent));
+    let flush = Submit { tag, task, group, op, extent: Extent::EMPTY, fua: false, sync: true };
+    engine.handle(Instant(2), Input::Flush(flush, cover));
     let started = starts(&outputs(&mut engine, 2));
     assert_eq!(started.len(), 1, "only what it covers is written back: {started:?}");
     assert!(started[0].write_back && started[0].extent.end() == Bytes(4096));
@@ -301,10 +302,13 @@ fn a_flush_of_an_extent_waits_for_nothing_else() {
     engine.handle(Instant(4), Input::Done { id: started[0].id, outcome: Outcome::Ok });
     let all = outputs(&mut engine, 4);
     assert!(matches!(all[..], [Output::Finish(Finish { tag: Tag(3), .. })]), "{all:?}");
-    // Nothing is dirty there now: the next one has nothing to wait for.
-    engine.handle(Instant(5), Input::Submit(flush));
-    let started = starts(&outputs(&mut engine, 5));
-    assert!(matches!(started[..], [Start { op: Op::Flush, .. }]), "{started:?}");
+    // Nothing is dirty there now: the next one has nothing to wait for, nor has one of nothing.
+    for (now, cover) in [(5, cover), (6, Cover::Nothing)] {
+        engine.handle(Instant(now), Input::Flush(flush, cover));
+        let started = starts(&outputs(&mut engine, now));
+        assert!(matches!(started[..], [Start { op: Op::Flush, .. }]), "{started:?}");
+    }
+    assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes(64 << 20), "nothing else was asked for");
 }
 
 #[test]
@@ -335,8 +339,8 @@ fn what_a_small_sync_waits_for_waits_for_no_gap() {
     let all = write(&mut engine, 4, 3, 1 << 30, 8192);
     assert!(starts(&all).is_empty(), "a gap");
     let extent = Extent::new(Bytes(1 << 30), Bytes(1 << 20)).expect("small");
-    let flush = Submit { tag: Tag(4), op: Op::Flush, extent, ..read };
-    engine.handle(Instant(5), Input::Submit(flush));
+    let flush = Submit { tag: Tag(4), op: Op::Flush, extent: Extent::EMPTY, ..read };
+    engine.handle(Instant(5), Input::Flush(flush, Cover::Piece(extent)));
     let started = starts(&outputs(&mut engine, 5));
     assert_eq!(started.len(), 1, "its own pages, and at once: {started:?}");
     assert!(started[0].write_back);

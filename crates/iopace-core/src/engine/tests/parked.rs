@@ -105,9 +105,10 @@ impl World {
 
     fn sync(&mut self, group: u32, at: u64, len: u64) {
         let (tag, task, op) = (Tag(1), TaskId(u64::from(group)), Op::Flush);
-        let (group, extent) = (GroupId(group), World::extent(group, at, len));
+        let cover = Cover::Piece(World::extent(group, at, len));
+        let (group, extent) = (GroupId(group), Extent::EMPTY);
         let submit = Submit { tag, task, group, op, extent, fua: false, sync: true };
-        self.engine.handle(Instant(self.now), Input::Submit(submit));
+        self.engine.handle(Instant(self.now), Input::Flush(submit, cover));
         self.drain();
     }
 

@@ -4,7 +4,7 @@ use crate::engine::tests::submit;
 use crate::engine::{Config, Control, Engine, Input, Output, Start};
 use crate::group::{Limits, Rates, Settings};
 use crate::pace::{self, Thresholds};
-use crate::request::{Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
+use crate::request::{Cover, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
 use crate::time::Instant;
 use crate::units::Bytes;
 use core::num::NonZeroU64;
@@ -106,9 +106,9 @@ impl World {
 
     /// Asks for one more flush of a place where nothing is dirty, and so on.
     pub(super) fn flush(&mut self, tag: u64) {
-        let extent = Extent::new(Bytes(0), Bytes(4096)).expect("small");
+        let extent = Extent::EMPTY;
         let flush = Submit { group: self.group, extent, ..submit(tag, Op::Flush, 0) };
-        self.engine.handle(Instant(self.now), Input::Submit(flush));
+        self.engine.handle(Instant(self.now), Input::Flush(flush, Cover::Nothing));
     }
 
     pub(super) fn run_for(&mut self, time: u64) {
