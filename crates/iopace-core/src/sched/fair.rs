@@ -102,7 +102,7 @@ use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
-use bound::{Bound, Load};
+use bound::Bound;
 use config::{Config, PARAMS};
 use cost::Model;
 use flight::{Flight, Landed, Right};
@@ -194,8 +194,6 @@ pub struct Fair {
     /// The next request goes past somebody who is held back.
     is_past: bool,
     idle: Idle,
-    /// What each group has, by its number.
-    loads: Vec<Load>,
     model: Model,
     /// Sixteen times the mean cost of a request, in ns.
     mean: u64,
@@ -236,7 +234,7 @@ impl Scheduler for Fair {
         let task = self.tasks.enter(&mut self.forest, now, key, request.account.index());
         let think_max = self.config.wait.times(2);
         self.load(now, task, request);
-        let Task { node, line } = &mut self.tasks[task];
+        let Task { node, line, .. } = &mut self.tasks[task];
         let is_unused = line.is_unused();
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;

@@ -26,7 +26,7 @@ impl Fair {
     /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
     pub(super) fn correct_go(&mut self, task: u32, cost: i64) {
         self.correct(task, cost);
-        let group = self.forest.group_of(self.tasks[task].node);
+        let group = self.tasks[task].group;
         if let Some(service) = self.service.as_mut().filter(|service| service.group == group) {
             service.used += cost;
         }
@@ -52,7 +52,7 @@ impl Fair {
         let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
-        let Task { node, line } = &mut self.tasks[task];
+        let Task { node, line, .. } = &mut self.tasks[task];
         line.in_flight += 1;
         self.forest.start(now, *node, charge, line.is_empty());
         let mut flying = Flying::new(id, task, kind, cost);

@@ -184,7 +184,7 @@ impl Fair {
     pub(super) fn flush_starts(&mut self, now: Instant, request: &Request) {
         if let Some(task) = self.tasks.number((request.group(), request.task())) {
             self.tasks[task].line.flushed = Some(now);
-            self.flushes.rank = self.forest.top_rank(self.tasks[task].node);
+            self.flushes.rank = self.sight_of(task).rank;
         }
         self.flushes.count += 1;
         if self.flushes.count == 1 {
@@ -225,8 +225,7 @@ impl Fair {
     /// what it has written anyway.
     #[inline]
     pub(super) fn is_of_others(&self, now: Instant, task: u32) -> bool {
-        let flushed = self.tasks[task].line.flushed;
-        flushed.is_none_or(|flushed| now.since(flushed) > RECENT)
+        self.tasks[task].line.is_of_others(now)
     }
 
     /// Whether the task's next request is a write.
@@ -244,9 +243,13 @@ impl Fair {
     /// Lists a task that may go past those that are held back.
     #[inline]
     pub(super) fn list(&mut self, now: Instant, task: u32) {
-        if self.tasks[task].line.is_listed || !self.may_pass(now, task) {
-            return;
+        if !self.tasks[task].line.is_listed && self.may_pass(now, task) {
+            self.enlist(task);
         }
+    }
+
+    /// The same for one that may, and is not listed.
+    pub(super) fn enlist(&mut self, task: u32) {
         self.tasks[task].line.is_listed = true;
         self.few.push_back(task);
         if self.few.len() > self.few_max {
@@ -279,7 +282,7 @@ impl Fair {
             if self.tasks[task].line.is_empty() || !self.may_pass(now, task) {
                 continue;
             }
-            let is_lower = self.forest.top_rank(self.tasks[task].node) > rank;
+            let is_lower = self.sight_of(task).rank > rank;
             let next = if is_lower { None } else { self.next_of(task, now, table) };
             if !self.tasks[task].line.is_empty() {
                 self.list(now, task);

@@ -6,6 +6,8 @@
 
 mod sight;
 
+pub(super) use sight::Sight;
+
 use super::tree::{Charge, Entity, Index, Kind, Tree};
 use crate::group::{Class, Settings};
 use crate::request::GroupId;
@@ -29,6 +31,8 @@ struct Group {
     children_count: u32,
     /// When a child of class idle was last served, or began to wait.
     idle_since: Instant,
+    /// How its tasks stand.
+    sight: Sight,
     /// Its children, by [`rank`] of their class.
     trees: [Tree; 3],
 }
@@ -81,7 +85,9 @@ impl Forest {
         let (tree, entity) = self.place_of(index);
         if entity.weight() != settings.weight.get() {
             tree.reweigh(entity, index, settings.weight.get());
+            self.group(id).sight.weight = settings.weight.get();
         }
+        let entity = &self.entities[index as usize];
         let Entity { parent: old_parent, class: old_class, .. } = *entity;
         if (parent, settings.class) == (old_parent, old_class) || self.is_below(parent, id) {
             return;
@@ -96,6 +102,7 @@ impl Forest {
         (entity.parent, entity.class) = (parent, settings.class);
         self.group(parent).children_count += 1;
         self.group(old_parent).children_count -= 1;
+        self.sight_anew(id);
         if is_active {
             self.activate(now, index, 0);
         }
@@ -216,11 +223,6 @@ impl Forest {
         }
     }
 
-    /// The group of a task.
-    pub(super) fn group_of(&self, index: Index) -> GroupId {
-        self.entities[index as usize].parent
-    }
-
     /// The group above a group.
     pub(super) fn parent_of(&self, id: GroupId) -> GroupId {
         let index = self.index_of(id).unwrap_or(ROOT);
@@ -333,8 +335,15 @@ impl Forest {
 
 impl Group {
     fn new(index: Index) -> Group {
-        let (trees, idle_since) = (Default::default(), Instant::ZERO);
-        Group { index, busy: 0, is_told: false, children_count: 0, idle_since, trees }
+        Group {
+            index,
+            busy: 0,
+            is_told: false,
+            children_count: 0,
+            idle_since: Instant::ZERO,
+            sight: Sight::default(),
+            trees: Default::default(),
+        }
     }
 
     fn is_busy(&self, class: Class) -> bool {

@@ -6,6 +6,7 @@
 //! the end of the task's last request, then from the lowest).
 
 use super::bound::Load;
+use super::service::RECENT;
 use crate::request::RequestId;
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
@@ -96,6 +97,12 @@ impl Line {
     pub(super) fn learn(&mut self, ratio: u64) {
         let seen = self.ratio * ratio / 256;
         self.ratio = ((3 * self.ratio + seen) / 4).clamp(RATIO_MIN, RATIO_MAX);
+    }
+
+    /// Whether it has not flushed of late: see `flushes`.
+    #[inline]
+    pub(super) fn is_of_others(&self, now: Instant) -> bool {
+        self.flushed.is_none_or(|flushed| now.since(flushed) > RECENT)
     }
 
     /// Whether nothing of the task is queued or at the device.

@@ -110,7 +110,7 @@ impl Fair {
     /// Whether a task may have part of the go that another had last.
     fn is_of_last(&self, task: u32) -> bool {
         let Some((group, last)) = self.last else { return false };
-        let is_group = self.forest.group_of(self.tasks[task].node) == group;
+        let is_group = self.tasks[task].group == group;
         task == last || (is_group && self.is_single(task) && self.is_single(last))
     }
 
@@ -252,7 +252,7 @@ impl Fair {
                 self.flight.next_go(has_few || self.had_few);
             }
             self.had_few = has_few;
-            let group = self.forest.group_of(self.tasks[task].node);
+            let group = self.tasks[task].group;
             self.last = Some((group, task));
             self.service =
                 Some(Service { group, task, used: 0, bytes: Bytes::ZERO, waiting: None });

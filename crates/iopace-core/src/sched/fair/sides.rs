@@ -2,6 +2,8 @@
 
 use super::bound::Side;
 use super::flight::Landed;
+use super::forest::Sight;
+use super::tasks::Task;
 use super::{Choice, Fair};
 use crate::request::GroupId;
 use crate::table::{Request, Table};
@@ -35,53 +37,54 @@ impl Idle {
 }
 
 impl Fair {
+    /// How the group of a task stands.
+    #[inline]
+    pub(super) fn sight_of(&self, task: u32) -> &Sight {
+        self.forest.sight(self.tasks[task].group)
+    }
+
     /// On which side a task is at present.
     #[inline]
     pub(super) fn side_of(&self, task: u32) -> Side {
-        let task = &self.tasks[task];
-        if self.forest.is_idle(task.node) {
-            return Side::Idle;
-        }
-        let group = self.forest.group_of(task.node);
-        let is_group_few = || self.loads.get(group.0 as usize).is_none_or(|load| load.is_few());
-        let is_few = task.line.load.is_few() && (group == GroupId::ROOT || is_group_few());
-        if is_few { Side::Few } else { Side::Many }
+        let Task { group, line, .. } = &self.tasks[task];
+        self.forest.sight(*group).side(&line.load)
     }
 
     /// A request of a task has come.
     #[inline]
     pub(super) fn load(&mut self, now: Instant, task: u32, request: &Request) {
         let bytes = request.service_bytes().get();
-        let group = request.group().0 as usize;
-        self.tasks[task].line.load.add(bytes);
-        if group >= self.loads.len() {
-            self.loads.resize(group + 1, Default::default());
-        }
-        self.loads[group].add(bytes);
-        if self.tasks[task].line.flushed.is_some() && !self.is_of_others(now, task) {
+        let Task { group, line, .. } = &mut self.tasks[task];
+        line.load.add(bytes);
+        let sight = self.forest.load(*group, bytes);
+        let side = sight.side(&line.load);
+        let is_of_others = line.is_of_others(now);
+        if !is_of_others {
             self.flushes.comes(now);
         }
-        let side = self.side_of(task);
         if side != Side::Idle {
             self.idle.others_at = Some(now);
         }
-        self.list(now, task);
         if side == Side::Few && !self.model.has_head() {
-            let rank = self.forest.top_rank(self.tasks[task].node);
-            self.bound.few_come(now, rank, self.weight_of(task));
+            self.bound.few_come(now, sight.rank, sight.weight);
+        }
+        if !line.is_listed && (side == Side::Few || !is_of_others) {
+            self.enlist(task);
         }
     }
 
     /// A request of a task goes to the disk.
     #[inline]
     pub(super) fn leaves(&mut self, now: Instant, task: u32, request: &Request) -> Side {
-        let side = self.side_of(task);
-        if side != Side::Few && request.op().is_write() && self.is_of_others(now, task) {
+        let Task { group, line, .. } = &self.tasks[task];
+        let sight = self.forest.sight(*group);
+        let side = sight.side(&line.load);
+        if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
             self.flushes.wrote(request.service_bytes());
         }
         match side {
             Side::Idle => self.idle.in_flight += 1,
-            Side::Many => self.bound.start(self.weight_of(task)),
+            Side::Many => self.bound.start(sight.weight),
             Side::Few => {}
         }
         side
@@ -92,9 +95,7 @@ impl Fair {
     pub(super) fn unload(&mut self, now: Instant, group: GroupId, landed: &Landed) {
         let Landed { task, side, bytes, arrived, .. } = *landed;
         self.tasks[task].line.load.remove(bytes);
-        if let Some(load) = self.loads.get_mut(group.0 as usize) {
-            load.remove(bytes);
-        }
+        self.forest.unload(group, bytes);
         match side {
             Side::Idle => self.idle.in_flight -= 1,
             Side::Many => self.bound.many_done(now, bytes),
@@ -107,12 +108,23 @@ impl Fair {
     #[inline]
     pub(super) fn is_held_back(&self, now: Instant, task: u32, table: &Table) -> bool {
         let is_flushing = self.flushes.hold_writes(now).is_some();
-        let is_bound = !self.model.has_head() && self.bound.is_full(now);
+        let is_bound = self.bound.is_full(now) && !self.model.has_head();
         let is_idle_full = self.idle.is_full(now);
         if !(is_flushing || is_bound || is_idle_full) {
             return false;
         }
-        let rank = self.forest.top_rank(self.tasks[task].node);
+        self.is_kept(now, task, table, [is_flushing, is_bound, is_idle_full])
+    }
+
+    #[inline(never)]
+    fn is_kept(
+        &self,
+        now: Instant,
+        task: u32,
+        table: &Table,
+        [is_flushing, is_bound, is_idle_full]: [bool; 3],
+    ) -> bool {
+        let rank = self.sight_of(task).rank;
         let is_full = match self.side_of(task) {
             Side::Few => return false,
             Side::Many => is_bound && rank >= self.bound.rank(),
@@ -132,7 +144,7 @@ impl Fair {
         first: u32,
         table: &Table,
     ) -> Result<Option<Choice>, Pop> {
-        let rank = self.forest.top_rank(self.tasks[first].node);
+        let rank = self.sight_of(first).rank;
         let mut aside = [first; ASIDE_MAX];
         let mut found = None;
         let mut count = 0;
@@ -173,10 +185,5 @@ impl Fair {
     #[inline]
     pub(super) fn idle_starve(&self, now: Instant) -> Nanos {
         if self.idle.is_full(now) { Nanos(u64::MAX) } else { self.config.idle_starve }
-    }
-
-    /// The weight with which its side stands for it.
-    fn weight_of(&self, task: u32) -> u32 {
-        self.forest.weight_above(self.tasks[task].node)
     }
 }

@@ -21,6 +21,7 @@ type Key = (GroupId, TaskId);
 /// One task in one group.
 #[derive(Debug, Default)]
 pub(super) struct Task {
+    pub(super) group: GroupId,
     /// Its leaf in the hierarchy.
     pub(super) node: Index,
     /// Its requests.
@@ -67,7 +68,7 @@ impl Tasks {
         }
         self.roster.insert(key, |task| {
             let node = forest.insert_task(key.0, task);
-            Task { node, line: Line::default() }
+            Task { group: key.0, node, line: Line::default() }
         })
     }
 

@@ -1,8 +1,9 @@
 //! Where a task stands among all, and how a choice passes one over.
 
-use super::{Entity, Forest, ROOT, rank};
-use crate::group::Class;
+use super::{Entity, Forest, NONE, ROOT, rank};
+use crate::group::{Class, Weight};
 use crate::request::GroupId;
+use crate::sched::fair::bound::{Load, Side};
 use crate::sched::fair::tree::Index;
 
 impl Forest {
@@ -38,33 +39,91 @@ impl Forest {
         }
     }
 
-    /// The weight of the group of a task, or of the task if that is in the root.
-    pub(in crate::sched::fair) fn weight_above(&self, index: Index) -> u32 {
-        let group = self.group_of(index);
-        let above = if group == GroupId::ROOT { None } else { self.index_of(group) };
-        self.entities[above.unwrap_or(index) as usize].weight()
+    /// How the tasks of a group stand, which there is.
+    #[inline]
+    pub(in crate::sched::fair) fn sight(&self, id: GroupId) -> &Sight {
+        &self.groups[id.0 as usize].sight
     }
 
-    /// The rank of the class in which a task, or the group above it, competes below the root.
-    pub(in crate::sched::fair) fn top_rank(&self, mut index: Index) -> usize {
+    /// A request of a group comes; how its tasks stand from now on.
+    #[inline]
+    pub(in crate::sched::fair) fn load(&mut self, id: GroupId, bytes: u64) -> &Sight {
+        let sight = &mut self.groups[id.0 as usize].sight;
+        if id != GroupId::ROOT {
+            sight.load.add(bytes);
+        }
+        sight
+    }
+
+    /// A request of a group is done.
+    #[inline]
+    pub(in crate::sched::fair) fn unload(&mut self, id: GroupId, bytes: u64) {
+        if let Some(group) = self.groups.get_mut(id.0 as usize) {
+            group.sight.load.remove(bytes);
+        }
+    }
+
+    /// The settings of a group have changed: finds out anew how its tasks stand, and those below.
+    pub(super) fn sight_anew(&mut self, id: GroupId) {
+        let has_below = self.group(id).children_count > 0;
+        let first = id.0 as usize;
+        for at in if has_below { 0..self.groups.len() } else { first..first + 1 } {
+            let index = self.groups[at].index;
+            if index != ROOT && index != NONE {
+                let (rank, is_idle) = self.way_up(index);
+                let (load, weight) =
+                    (self.groups[at].sight.load, self.entities[index as usize].weight());
+                self.groups[at].sight = Sight { load, weight, rank, is_idle };
+            }
+        }
+    }
+
+    /// The rank of the class in which a group, or the one above it, competes below the root, and
+    /// whether one of them is of class idle.
+    fn way_up(&self, mut index: Index) -> (usize, bool) {
+        let mut is_idle = false;
         loop {
             let Entity { parent, class, .. } = self.entities[index as usize];
+            is_idle |= class == Class::Idle;
             if parent == GroupId::ROOT {
-                return rank(class);
+                return (rank(class), is_idle);
             }
             index = self.groups[parent.0 as usize].index;
         }
     }
+}
 
-    /// Whether the task or a group above it is of class idle.
-    pub(in crate::sched::fair) fn is_idle(&self, mut index: Index) -> bool {
-        while index != ROOT {
-            let Entity { parent, class, .. } = self.entities[index as usize];
-            if class == Class::Idle {
-                return true;
-            }
-            index = self.groups[parent.0 as usize].index;
+/// How the tasks of a group stand: kept, as every request asks for it several times.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sched::fair) struct Sight {
+    /// What they have queued and at the disk; nothing for the root, whose tasks stand for
+    /// themselves.
+    load: Load,
+    /// The weight of the group, or of each task in the root.
+    pub(in crate::sched::fair) weight: u32,
+    /// The rank of the class in which they, or the group above them, compete below the root.
+    pub(in crate::sched::fair) rank: usize,
+    /// Whether the group or one above it is of class idle.
+    is_idle: bool,
+}
+
+impl Default for Sight {
+    fn default() -> Sight {
+        let (load, weight) = (Load::default(), Weight::DEFAULT.get());
+        Sight { load, weight, rank: rank(Class::default()), is_idle: false }
+    }
+}
+
+impl Sight {
+    /// On which side a task of the group is that has so much.
+    #[inline]
+    pub(in crate::sched::fair) fn side(&self, own: &Load) -> Side {
+        if self.is_idle {
+            Side::Idle
+        } else if own.is_few() && self.load.is_few() {
+            Side::Few
+        } else {
+            Side::Many
         }
-        false
     }
 }
