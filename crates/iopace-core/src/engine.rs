@@ -73,23 +73,21 @@ pub use interface::{
 };
 pub use waiting::{GroupWaits, WaitingNow};
 
-use accounting::Accounting;
-use memory::Memory;
-
 use crate::admit;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
 use crate::request::{Cover, RequestId};
-use crate::sched::Algorithm;
-use crate::sched::guard::Guard;
-use crate::shadow::Shadow;
+use crate::sched::{Algorithm, guard::Guard};
+use crate::shadow::{Recording, Shadow};
 use crate::stats::DeviceCounts;
 use crate::table::{State, Table};
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
 use crate::verdict::{Pop, Reason};
 use crate::window::{self, Window};
+use accounting::Accounting;
+use memory::Memory;
 use std::collections::VecDeque;
 
 /// The policy of one device.
@@ -139,6 +137,8 @@ pub struct Engine {
     shadow_told: bool,
     /// The number of the next request that a shadow follows; kept here while there is none.
     follow_next: u64,
+    /// What has ended since somebody wants to know, if somebody does.
+    recording: Option<Box<Recording>>,
 }
 
 impl Engine {
@@ -178,6 +178,7 @@ impl Engine {
             shadow: None,
             shadow_told: false,
             follow_next: 1,
+            recording: None,
         }
     }
 
@@ -381,8 +382,7 @@ impl Engine {
             "the engine was told of {now:?} before it was drained at {:?}",
             self.now
         );
-        let passed = now.since(self.now);
-        self.accounting.passed(self.reason, passed);
+        self.accounting.passed(self.reason, now.since(self.now));
         self.now = self.now.max(now);
         self.drained = false;
     }

@@ -98,6 +98,9 @@ pub const LATENCY_TARGET_MAX: Nanos = Nanos::from_secs(30);
 /// 10 000 requests a second that is a live request of more than a second.
 pub const SHADOW_LINE_MAX: usize = 16_384;
 
+/// Most requests that are recorded to be replayed, some 200 bytes each: 3 MB while somebody looks.
+pub const RECORDED_MAX: usize = 16_384;
+
 /// Most requests of open clients in a shadow, some 400 bytes each: 7 MB.
 pub const SHADOW_OPEN_MAX: usize = 16_384;
 

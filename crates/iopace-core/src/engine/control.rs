@@ -1,6 +1,7 @@
 //! Changes of a live device, as they are asked for.
 
 use super::{Control, ControlError, Engine};
+use crate::shadow::Recording;
 use crate::time::Instant;
 
 impl Engine {
@@ -75,6 +76,11 @@ impl Engine {
             }
             Control::RecommendGroup(id, settings) => {
                 self.recommend_group(id, settings);
+                Ok(())
+            }
+            Control::Record(most_count) => {
+                let now = self.now;
+                self.recording = most_count.map(|most| Box::new(Recording::new(now, most)));
                 Ok(())
             }
             Control::RemoveGroup(id) => {

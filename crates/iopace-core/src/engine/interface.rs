@@ -166,6 +166,9 @@ pub enum Control {
     Recommend(Option<Plan>),
     /// Tries other settings of a group in the shadow, beside those of the device; `None`: as live.
     RecommendGroup(GroupId, Option<Settings>),
+    /// Records what ends from now on, at most so many requests, from the beginning; `None` ends it
+    /// and drops what was recorded. See [`crate::shadow::Recording`].
+    Record(Option<usize>),
     /// The group is gone. Its requests and its write-back go on, with its weight and class and
     /// within the limits of the groups above, but without limits, guarantees and targets of its
     /// own; with the last of them it is forgotten. The root cannot be removed.

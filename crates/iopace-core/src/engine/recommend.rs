@@ -5,10 +5,14 @@ use super::{Config, Control, Engine, Output};
 use crate::flush::Run;
 use crate::group::Settings;
 use crate::request::{Cover, Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
-use crate::shadow::{Ended, PANICKED, Plan, Served, Shadow, View};
-use crate::time::Instant;
+use crate::shadow::{
+    Ended, PANICKED, Plan, Recorded, RecordedKind, Recording, Replay, Served, Shadow, View,
+};
+use crate::table::Entry;
+use crate::time::{Instant, Nanos};
 use crate::trace::Event;
 use crate::units::Bytes;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Engine {
@@ -65,16 +69,36 @@ impl Engine {
             self.shadow_told = false;
         }
         // A policy may panic already when it is built or told of a group.
-        let built = catch_unwind(AssertUnwindSafe(|| self.like_this(&shadow)));
+        let built = catch_unwind(AssertUnwindSafe(|| self.like_this(&shadow.plan, self.now)));
         shadow.restart(self.now, built.unwrap_or(Err(PANICKED)));
         shadow.learn_on(self.now, &self.groups);
         self.shadow = Some(shadow);
     }
 
-    /// An engine at rest with the settings of this one but for the shadow's, without groups; why
-    /// there is none.
-    fn like_this(&self, shadow: &Shadow) -> Result<Engine, &'static str> {
-        let plan = &shadow.plan;
+    /// What was recorded until now, if anything is.
+    pub fn recording(&self) -> Option<&Recording> {
+        self.recording.as_deref()
+    }
+
+    /// A shadow that is to meet what was recorded from `began` on, under the plan, and with these
+    /// settings of groups; it is told of these groups and those above them only.
+    ///
+    /// # Errors
+    /// Why a policy did not start.
+    pub fn replay(
+        &self,
+        began: Instant,
+        (plan, tried): (Plan, BTreeMap<GroupId, Settings>),
+        groups: &[GroupId],
+    ) -> Result<Replay, &'static str> {
+        let built = catch_unwind(AssertUnwindSafe(|| self.like_this(&plan, began)));
+        let engine = built.unwrap_or(Err(PANICKED))?;
+        Replay::new(began, engine, (plan, tried), (&self.groups, groups))
+    }
+
+    /// An engine at rest at `now` with the settings of this one but for the plan's, without groups;
+    /// why there is none.
+    fn like_this(&self, plan: &Plan, now: Instant) -> Result<Engine, &'static str> {
         let mut engine = Engine::new(Config {
             base: self.base,
             nr_requests: plan.nr_requests.unwrap_or(self.admit.slots().0),
@@ -89,7 +113,7 @@ impl Engine {
             rotational: self.sched.rotational,
             accounting: false,
         });
-        let (now, live) = (self.now, (self.sched.algorithm, self.sched.params.clone()));
+        let live = (self.sched.algorithm, self.sched.params.clone());
         let scheduler = plan.scheduler.clone().or(self.inserted.then_some(live));
         if let Some((algorithm, params)) = scheduler {
             engine.settle(now, Control::Insert(algorithm, params))?;
@@ -151,15 +175,18 @@ impl Engine {
     /// A request has completed.
     #[inline]
     pub(super) fn followed(&mut self, id: RequestId, times: &StageTimes) {
-        if self.shadow.is_some() {
+        if self.shadow.is_some() || self.recording.is_some() {
             self.followed_on(id, times);
         }
     }
 
     #[inline(never)]
     fn followed_on(&mut self, id: RequestId, times: &StageTimes) {
-        let Some(shadow) = &mut self.shadow else { return };
         let entry = self.table.left(id);
+        if let Some(recording) = &mut self.recording {
+            recording.add(recorded(self.now, entry, times));
+        }
+        let Some(shadow) = &mut self.shadow else { return };
         let (op, mut size) = (entry.request.submit.op, entry.request.submit.extent.len());
         if let Some(Run { extent, .. }) = &entry.run {
             size = extent.len();
@@ -172,15 +199,33 @@ impl Engine {
             served = measured.done(self.now, entry.started, (op, size), is_write_back);
             served.beside = entry.beside;
         }
-        shadow.ended(entry.followed, &entry.request.submit, Ended { times: *times, served });
+        let ended = Ended { times: *times, served, place: 0 };
+        shadow.ended(entry.followed, &entry.request.submit, ended);
     }
 
     /// A buffered write has ended.
     pub(super) fn followed_write(&mut self, write: &Buffered) {
-        let Some(shadow) = &mut self.shadow else { return };
+        if self.shadow.is_none() && self.recording.is_none() {
+            return;
+        }
         let submit = paced(write.task, write.group, write.size);
-        let ended = Ended { times: write.waited, served: Served::default() };
-        shadow.ended(write.followed, &submit, ended);
+        if let Some(recording) = &mut self.recording {
+            recording.add(Recorded {
+                kind: RecordedKind::Buffered,
+                submit,
+                arrived: write.arrived,
+                started: self.now,
+                ended: self.now,
+                times: write.waited,
+                written: Nanos::ZERO,
+                beside: 0,
+                cover: Cover::Nothing,
+            });
+        }
+        if let Some(shadow) = &mut self.shadow {
+            let ended = Ended { times: write.waited, ..Ended::default() };
+            shadow.ended(write.followed, &submit, ended);
+        }
     }
 
     /// What is dirty in an extent is void.
@@ -218,6 +263,31 @@ impl Engine {
     /// Whether a group was removed and something of it is left.
     pub(crate) fn is_group_dying(&self, id: GroupId) -> bool {
         self.groups.get(id).is_some_and(|account| account.is_dying())
+    }
+}
+
+/// What is recorded of a request that has ended.
+fn recorded(now: Instant, entry: &Entry, times: &StageTimes) -> Recorded {
+    let mut submit = entry.request.submit;
+    let kind = match (&entry.run, submit.op) {
+        (Some(run), _) => {
+            submit.extent = run.extent;
+            RecordedKind::WriteBack
+        }
+        (None, Op::Flush) => RecordedKind::Flush,
+        (None, _) => RecordedKind::Request,
+    };
+    Recorded {
+        kind,
+        submit,
+        // A flush stood behind write-back before it came to stage admit.
+        arrived: entry.request.arrived() - entry.written.0,
+        started: entry.started,
+        ended: now,
+        times: *times,
+        written: entry.written.0,
+        beside: entry.beside,
+        cover: Cover::All,
     }
 }
 

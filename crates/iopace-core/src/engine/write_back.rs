@@ -102,6 +102,9 @@ impl Engine {
     /// whether write-back before it failed, untold.
     pub(super) fn sync(&mut self, submit: Submit, cover: &Cover) -> Option<bool> {
         debug_assert!(submit.extent.is_empty(), "a flush has no size: {submit:?}");
+        if let Some(recording) = &mut self.recording {
+            recording.flush_comes(submit.tag, *cover);
+        }
         let Memory { syncs, flusher, .. } = &mut self.memory;
         let has_failed = syncs.begin((self.now, submit), cover, flusher);
         if has_failed.is_none() {

@@ -123,6 +123,11 @@ impl Measured {
         Served { service, least, took, beside: 0 }
     }
 
+    /// The same requests are to come again: means and least times are known by then.
+    pub(super) fn again(&mut self, began: Instant) {
+        (self.last_done, self.since) = (Instant::ZERO, began);
+    }
+
     /// What write-back of that size takes.
     pub(super) fn write_back(&self, size: Bytes) -> Served {
         let size = size.get();

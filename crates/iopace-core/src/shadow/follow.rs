@@ -1,11 +1,22 @@
 //! A request on its way through the shadow: its engine, the virtual disk, the report.
 
 use super::line::{Ended, Item};
-use super::{Clients, Followed, Shadow};
+use super::{Clients, Shadow};
 use crate::engine::{Input, Output, Start};
 use crate::limits::{SHADOW_FLUSHES_MAX, SHADOW_OPEN_MAX};
 use crate::request::{GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
 use crate::trace::Event;
+use crate::units::Bytes;
+
+/// A request in the shadow's engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Followed {
+    task: TaskId,
+    group: GroupId,
+    op: Op,
+    size: Bytes,
+    ended: Ended,
+}
 
 impl Shadow {
     pub(super) fn arrive(&mut self, item: Item, depth: u32, ended: Option<Ended>) {
@@ -20,6 +31,12 @@ impl Shadow {
                 let served = self.measured.flush();
                 let ended = Ended { served, ..Ended::default() };
                 self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
+            }
+            Item::Sync(submit, cover) => {
+                let Some(ended) = ended else { return };
+                if self.flushes_count < SHADOW_FLUSHES_MAX && self.has_place() {
+                    self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
+                }
             }
             Item::Request(submit) | Item::Write(submit) => {
                 let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
@@ -116,6 +133,9 @@ impl Shadow {
         let followed = self.followed[place as usize].take().expect("it is in the shadow");
         self.free.push(place);
         let Followed { task, group, op, size, ended } = followed;
+        if let (Some(replayed), Some(times)) = (&mut self.replayed, times) {
+            replayed.push((ended.place, *times));
+        }
         if op == Op::Flush {
             self.flushes_count -= 1;
             return;

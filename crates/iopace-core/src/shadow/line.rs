@@ -15,6 +15,8 @@ pub(super) enum Item {
     Write(Submit),
     /// A flush, and what it covers.
     Flush(Submit, Cover),
+    /// The same of a flush of which it is known how it went, as of a request.
+    Sync(Submit, Cover),
     /// Content of the device is void.
     Void(Extent),
 }
@@ -26,6 +28,8 @@ pub(crate) struct Ended {
     pub(crate) times: StageTimes,
     /// How the disk served it.
     pub(crate) served: Served,
+    /// Its place in the recording that is replayed.
+    pub(crate) place: u32,
 }
 
 #[derive(Debug)]

@@ -58,10 +58,9 @@ use crate::engine::{Control, Engine, Input};
 use crate::group::Settings;
 use crate::limits::SHADOW_EVENTS_MAX;
 use crate::pace;
-use crate::request::{Cover, GroupId, Op, Outcome, Submit, TaskId};
+use crate::request::{Cover, GroupId, Op, Outcome, StageTimes, Submit, TaskId};
 use crate::sched::{Algorithm, Params};
 use crate::time::Instant;
-use crate::units::Bytes;
 use crate::window;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,6 +69,7 @@ pub(crate) mod disk;
 mod follow;
 mod learn;
 mod line;
+mod recording;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -77,8 +77,10 @@ mod tests;
 pub use crate::limits::SHADOW_OPEN_MAX as OPEN_REQUESTS_MAX;
 pub(crate) use disk::Served;
 use disk::{Measured, VirtualDisk};
+use follow::Followed;
 pub(crate) use line::Ended;
 use line::{Item, Line};
+pub use recording::{Disk as ReplayDisk, Kind as RecordedKind, Recorded, Recording, Replay};
 pub use report::{GroupReport, Report};
 
 /// What clients do while they wait.
@@ -134,16 +136,6 @@ pub struct View<'a> {
     pub failed: Option<&'static str>,
 }
 
-/// A request in the shadow's engine.
-#[derive(Clone, Copy, Debug)]
-struct Followed {
-    task: TaskId,
-    group: GroupId,
-    op: Op,
-    size: Bytes,
-    ended: Ended,
-}
-
 /// The requests of a task: live, and in the shadow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Depth {
@@ -180,6 +172,8 @@ pub(crate) struct Shadow {
     pub(crate) measured: Measured,
     disk: VirtualDisk,
     report: Report,
+    /// In a replay: the place of each request that it has served, and where its time went.
+    replayed: Option<Vec<(u32, StageTimes)>>,
 }
 
 impl Shadow {
@@ -204,6 +198,7 @@ impl Shadow {
             measured: Measured::default(),
             disk: VirtualDisk::default(),
             report: Report::default(),
+            replayed: None,
         }
     }
 

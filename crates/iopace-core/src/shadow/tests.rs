@@ -1,5 +1,6 @@
 //! Properties of the shadow, beside a small disk.
 
+mod replays;
 mod world;
 
 use super::*;

@@ -155,6 +155,13 @@ impl World {
         let _ = self.drain();
     }
 
+    /// That request comes; its task is told of nothing.
+    pub(super) fn submit_one(&mut self, submit: Submit) {
+        self.groups.insert(submit.tag, (submit.group, submit.task));
+        self.engine.handle(self.now, Input::Submit(submit));
+        let _ = self.drain();
+    }
+
     /// The disk completes the next of those that it has.
     pub(super) fn answer(&mut self) {
         let (at, id) = self.due.pop_first().expect("it has one");
