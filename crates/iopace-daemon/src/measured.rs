@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
@@ -220,6 +220,30 @@ fn is_virtual(name: &str) -> bool {
 pub fn device_name(path: &Path) -> Option<String> {
     let name = in_sysfs(path, "device/model")?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// The folder of the kernel for the disk below a file or block device: of a partition, that of its
+/// disk; of a disk that is made of one other (`dm`, `loop` has none), that of the other.
+pub(crate) fn disk_folder(path: &Path) -> Option<PathBuf> {
+    let metadata = fs::metadata(path).ok()?;
+    let is_block = metadata.file_type().is_block_device();
+    let device = if is_block { metadata.rdev() } else { metadata.dev() };
+    let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    let mut folder = fs::canonicalize(place).ok()?;
+    if folder.join("partition").exists() {
+        folder = folder.parent()?.to_owned();
+    }
+    // A chain of them is short; a bound on what is no chain.
+    for _ in 0..8 {
+        let below = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+        let below: Vec<PathBuf> = below.map(|entry| entry.path()).collect();
+        let [below] = &*below else { break };
+        folder = fs::canonicalize(below).ok()?;
+        if folder.join("partition").exists() {
+            folder = folder.parent()?.to_owned();
+        }
+    }
+    Some(folder)
 }
 
 /// An attribute of a disk, or of the disk that a partition is a part of.

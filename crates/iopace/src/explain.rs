@@ -6,8 +6,8 @@ use crate::running::{Sought, daemon as find};
 use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
 use iopace_daemon::control::api::{
-    Cause, ExplainReport, Explained, ExplainedDevice, Holding, Remedy, WaitingGroup,
-    scheduler_words,
+    BelowReport, Cause, ExplainReport, Explained, ExplainedDevice, Holding, Remedy, TaskTime,
+    TimePart, WaitingGroup, scheduler_words,
 };
 use std::fmt::Write as _;
 
@@ -17,12 +17,15 @@ const WIDTH: usize = 100;
 /// Causes below this part, in thousandths, are named in the table and not explained.
 const EXPLAINED_PERMILLE: u32 = 50;
 
+/// So many settings that help are shown.
+const HELPS_MAX: usize = 2;
+
 /// Carries out the command.
 ///
 /// # Errors
 /// No daemon, or no such group or device, with those that there are.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let ExplainArgs { subject, over, device, daemon } = args;
+    let ExplainArgs { subject, over, look, device, daemon } = args;
     let (group, named) = match subject.as_deref() {
         Some(subject) if subject.starts_with('/') => (Some(subject), None),
         other => (None, other),
@@ -34,7 +37,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     }
     let device = named.or(device.as_deref());
     let client = find(daemon.control.as_deref(), Sought { device, group, ..Sought::default() })?;
-    let report = client.explain(group, device, *over).map_err(Failure::new)?;
+    let report = client.explain(group, device, (*over, *look)).map_err(Failure::new)?;
     match daemon.format.format {
         Format::Json => print_json(&report),
         Format::Table => {
@@ -58,8 +61,74 @@ fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String 
     if !explained.causes.is_empty() && (explained.held_up || !of_group) {
         text.push_str(&holdings(&told.holdings));
     }
+    if let Some(below) = &told.below {
+        text.push_str(&below_iopace(below, &explained.summary, control));
+    }
     text.push_str(&scheduler(told));
     text
+}
+
+/// Where the time of tasks goes, the disk included, and what helps as far as it was replayed.
+fn below_iopace(below: &BelowReport, summary: &str, control: Option<&str>) -> String {
+    let BelowReport { over_ns, recorded_count, left_out_count, .. } = below;
+    let left_out = match left_out_count {
+        0 => String::new(),
+        count => format!(", {count} more left out"),
+    };
+    let over = time(*over_ns);
+    let mut text = format!(
+        "\nWhere time goes, the disk included ({over}, {recorded_count} ended{left_out}):\n"
+    );
+    text.push_str(&tasks(&below.tasks));
+    if !summary.contains(&*below.text) {
+        text.push_str(&wrapped(&below.text, "  "));
+    }
+    for tried in below.tried.iter().filter(|tried| tried.helps).take(HELPS_MAX) {
+        let effect = tried.text.clone();
+        let price = match &tried.payer {
+            Some(payer) => format!(
+                "{}, as told; what the disk loses by another order is not in a replay",
+                payer.task
+            ),
+            None => "what the disk loses by another order is not in a replay".into(),
+        };
+        text.push_str(&shown(&Remedy { command: tried.command.clone(), effect, price }, control));
+    }
+    text
+}
+
+fn tasks(all: &[TaskTime]) -> String {
+    let columns = [
+        "task",
+        "group",
+        "waits for",
+        "each",
+        "held",
+        "disk itself",
+        "behind own",
+        "behind others",
+        "past iopace",
+    ];
+    let mut rows = table(columns);
+    for task in all {
+        let share = |of: &dyn Fn(&TimePart) -> bool| {
+            let parts = task.parts.iter().filter(|part| of(part));
+            let share = parts.map(|part| part.share_permille).sum::<u32>();
+            right(if share == 0 { "-".into() } else { percent(share) })
+        };
+        rows.add_row([
+            Cell::new(&task.task),
+            Cell::new(&task.group),
+            Cell::new(&task.kind),
+            right(time(task.each_ns)),
+            share(&|part| part.part == "held"),
+            share(&|part| part.part == "service"),
+            share(&|part| part.part == "behind" && part.of == "own"),
+            share(&|part| part.part == "behind" && part.of != "own"),
+            share(&|part| part.part == "past"),
+        ]);
+    }
+    finish(&rows, 2)
 }
 
 /// The scheduler at work, how it came to be, and its opinion about the disk.

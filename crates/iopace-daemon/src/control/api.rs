@@ -28,6 +28,7 @@
 //!
 //! Whatever is refused is answered with a [`Problem`] and changes nothing.
 
+mod below;
 mod explain;
 mod groups;
 mod live;
@@ -37,6 +38,7 @@ mod recommend;
 
 use iopace_core::sched::AUTO;
 
+pub use below::*;
 pub use explain::*;
 pub use groups::*;
 pub use live::*;

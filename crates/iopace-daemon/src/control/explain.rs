@@ -1,28 +1,44 @@
 //! Why requests wait: `GET /v1/explain`.
 
-use super::api::{ExplainReport, ExplainedDevice, LiveReport, Problem};
-use super::aside;
+use super::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use super::hall::Guest;
 use super::routes::{Refused, Shared, Subject, words};
 use super::turns::Turn;
+use super::{Controlled, aside};
+use crate::clock;
+use crate::device::Device;
 use crate::groups::Groups;
 use crate::limits::LIVE_KEPT;
-use crate::live::Interval;
 use crate::live::explain::{self, SettingsOf, chain};
 use crate::live::text::json;
+use crate::live::{Interval, below};
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use iopace_core::time::Nanos;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The time that is looked at if none is said: long enough for a few of the slowest requests, short
 /// enough to be "now".
 const OVER_MS: u64 = 10_000;
+
+/// Longest look at where time goes below iopace.
+const LOOK_MS_MAX: u64 = 5_000;
+
+/// A look waits so long for another one that is taken.
+const LOOK_WAITS: Duration = Duration::from_secs(2);
+
+/// After a look, replays under other settings are begun for so long: with the look, half of the ten
+/// seconds that a client waits.
+const REPLAYS: Nanos = Nanos::from_secs(2);
 
 /// Longest time: as many intervals of a second as are kept.
 const OVER_MS_MAX: u64 = LIVE_KEPT as u64 * 1_000;
@@ -36,7 +52,11 @@ pub(super) fn router() -> OpenApiRouter<Shared> {
     params(("group" = Option<String>, Query, description = "Only this group and those below it"),
         ("device" = Option<String>, Query, description = "Only this device"),
         ("over_ms" = Option<u64>, Query,
-            description = "The time that is looked at: 1000 to 120000, 10000 without it")),
+            description = "The time that is looked at: 1000 to 120000, 10000 without it"),
+        ("look_ms" = Option<u64>, Query,
+            description = "For so long, from now on, it is recorded where time goes at devices \
+                           with something to do, and replayed under other settings: up to 5000; \
+                           not at all without it")),
     responses((status = 200, description = "Why, the largest part first", body = ExplainReport),
         (status = "default", description = "Refused; nothing is changed", body = Problem)))]
 async fn explained(
@@ -44,7 +64,8 @@ async fn explained(
     Extension(guest): Extension<Guest>,
     uri: Uri,
 ) -> Result<Response, Refused> {
-    let [group, device, over_ms] = words(&uri, ["group", "device", "over_ms"])?;
+    let [group, device, over_ms, look_ms] = words(&uri, ["group", "device", "over_ms", "look_ms"])?;
+    let look = look(look_ms.as_deref())?;
     let over_ns = over(over_ms.as_deref())? * 1_000_000;
     let groups = shared.subject.groups();
     if let Some(group) = &group {
@@ -70,6 +91,7 @@ async fn explained(
         // Within the first second.
         reader.next().await;
     }
+    let looking = shared.may_look(look).await;
     // Settings are looked up for one at a time, on a thread of its own: the thread of the control
     // API goes on. The rest is done aside. The turn lasts as long as the copies.
     let (turn, copying) = shared.explains.take(guest.came()).await?;
@@ -77,8 +99,12 @@ async fn explained(
     let subject = Arc::clone(&shared.subject);
     let asked = tokio::task::spawn_blocking(move || {
         // Whoever asked may have gone away meanwhile: nobody else copies until this has ended.
-        let _copying = copying;
-        Asked::new(subject.groups(), (kept, turn), devices, (group, over_ns))
+        let mut asked = Asked::new(subject.groups(), (kept, turn), devices, (group, over_ns));
+        drop(copying);
+        if looking.is_some() {
+            asked.look(&*subject, look);
+        }
+        asked
     });
     let asked = asked.await.map_err(|error| {
         let error = format!("this cannot be explained: {error}");
@@ -90,6 +116,15 @@ async fn explained(
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
+impl Shared {
+    /// The right to look, if a look is asked for; none where another one takes too long. One looks
+    /// at a time: a recording is of whoever began it last.
+    async fn may_look(&self, look: Duration) -> Option<OwnedSemaphorePermit> {
+        let right = Arc::clone(&self.looks).acquire_owned();
+        if look.is_zero() { None } else { timeout(LOOK_WAITS, right).await.ok()?.ok() }
+    }
+}
+
 /// All that an answer is made of.
 struct Asked {
     kept: Vec<Arc<Interval>>,
@@ -98,6 +133,8 @@ struct Asked {
     settings: Vec<SettingsOf>,
     group: Option<String>,
     over_ns: u64,
+    /// By device: what a look has found.
+    below: Vec<Option<BelowReport>>,
     /// Whose turn it is for as long as this is there.
     _turn: Turn,
 }
@@ -117,7 +154,30 @@ impl Asked {
             groups.settings_on(device, listed.chain(group.iter().flat_map(|group| chain(group))))
         });
         let settings = settings.collect();
-        Asked { kept, devices, settings, group, over_ns, _turn: turn }
+        let below = devices.iter().map(|_| None).collect();
+        Asked { kept, devices, settings, group, over_ns, below, _turn: turn }
+    }
+
+    /// Looks at where time goes on the devices that have something to do, for so long.
+    fn look(&mut self, subject: &dyn Controlled, over: Duration) {
+        let (reports, groups) = (self.reports(), subject.groups());
+        let find = |name: &str| subject.devices().iter().find(|one| one.info().name == name);
+        let wanted = self.devices.iter().enumerate().filter_map(|(place, (name, _))| {
+            let device = find(name).filter(|_| below::is_worth_it(&reports, name))?;
+            Some((place, &**device))
+        });
+        let wanted: Vec<(usize, &dyn Device)> = wanted.collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let seen: Vec<&dyn Device> = wanted.iter().map(|(_, device)| *device).collect();
+        let seen = below::watch(&seen, over);
+        let patience = clock::now() + REPLAYS;
+        for ((place, device), seen) in wanted.into_iter().zip(seen) {
+            let asked = (self.group.as_deref(), patience);
+            let told = seen.and_then(|seen| below::report(&seen, device, groups, asked));
+            self.below[place] = told;
+        }
     }
 
     fn reports(&self) -> Vec<&LiveReport> {
@@ -128,7 +188,12 @@ impl Asked {
     fn device(&self, place: usize) -> Option<ExplainedDevice> {
         let (device, is_rotational) = &self.devices[place];
         let subject = explain::Subject { device, is_rotational: *is_rotational };
-        explain::explain(&self.reports(), subject, self.group.as_deref(), &self.settings[place])
+        let settings = &self.settings[place];
+        let mut told = explain::explain(&self.reports(), subject, self.group.as_deref(), settings)?;
+        if let Some(below) = self.below[place].clone() {
+            explain::add_below(&mut told, below);
+        }
+        Some(told)
     }
 }
 
@@ -157,6 +222,16 @@ impl Iterator for Telling {
             text.into()
         })
     }
+}
+
+fn look(look_ms: Option<&str>) -> Result<Duration, Refused> {
+    let Some(text) = look_ms else { return Ok(Duration::ZERO) };
+    let look = text.parse().ok().filter(|look| *look <= LOOK_MS_MAX);
+    look.map(Duration::from_millis).ok_or_else(|| {
+        let error = format!("look_ms={text} is not possible");
+        let hint = format!("it is a number of milliseconds, up to {LOOK_MS_MAX}");
+        Refused::new(StatusCode::BAD_REQUEST, error, hint)
+    })
 }
 
 fn over(over_ms: Option<&str>) -> Result<u64, Refused> {

@@ -56,6 +56,8 @@ pub(super) struct Shared {
     pub(super) scrapes: Turns,
     /// Turns of those who ask why requests wait.
     pub(super) explains: Turns,
+    /// The right to look at where time goes below iopace: one has it at a time.
+    pub(super) looks: Arc<Semaphore>,
     /// Becomes true when it is time to end.
     pub(super) ended: watch::Receiver<bool>,
     http: Option<HttpReport>,
@@ -69,7 +71,8 @@ impl Shared {
     ) -> Shared {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (scrapes, explains) = (Turns::new(), Turns::new());
-        Shared { subject, started: clock::now(), streams, scrapes, explains, ended, http }
+        let (started, looks) = (clock::now(), Arc::new(Semaphore::new(1)));
+        Shared { subject, started, streams, scrapes, explains, looks, ended, http }
     }
 }
 

@@ -11,6 +11,7 @@
 //! it.
 
 mod activity;
+pub(crate) mod below;
 #[cfg(test)]
 mod bench;
 pub(crate) mod explain;

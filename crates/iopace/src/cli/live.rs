@@ -13,6 +13,7 @@ Examples:
   iopace explain disk                        a device: its name has no slash
   iopace explain /vms/web --over 60s         a minute of it; up to two are kept
   iopace explain /vms/web --format json      everything, for a script
+  iopace explain --look 2s                   below iopace too, and what would change it there
 
 Shares are those of the time from arrival to finish of the requests of that time. The commands that
 are shown change one setting each; nothing is changed by asking.";
@@ -33,6 +34,9 @@ pub struct ExplainArgs {
     /// The time that is looked at, 1s to 2min
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = over)]
     pub over: Nanos,
+    /// How long busy devices are looked at, to tell where time goes below iopace, 0 to 5s
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = look)]
+    pub look: Nanos,
     /// Only this device, for a group
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
@@ -57,6 +61,14 @@ pub struct EventsArgs {
     /// How to print it
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+fn look(text: &str) -> Result<Nanos, String> {
+    if text == "0" {
+        return Ok(Nanos::ZERO);
+    }
+    let look = units::parse_time(text)?;
+    (look <= Nanos::from_secs(5)).then_some(look).ok_or_else(|| "it is 5s at most".into())
 }
 
 fn over(text: &str) -> Result<Nanos, String> {

@@ -1,6 +1,6 @@
 //! Why requests wait, in words and numbers, and what would change it.
 
-use super::{DiskReport, WaitCounts};
+use super::{BelowReport, DiskReport, WaitCounts};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -36,6 +36,10 @@ pub struct ExplainedDevice {
     /// causes have no remedies then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Explained>,
+    /// Where time goes, the disk included, and what would change it: of a look that was asked for
+    /// (`look_ms`) at a device with something to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<BelowReport>,
     /// Who holds what.
     pub holdings: Vec<Holding>,
     /// The groups that wait here, the worst off first; empty if one was asked about.

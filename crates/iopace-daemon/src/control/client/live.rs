@@ -32,7 +32,8 @@ impl Client {
         self.get(&format!("/v1/live?history={most}"))
     }
 
-    /// Why the requests of a group, of a device or of all wait, over so long a time.
+    /// Why the requests of a group, of a device or of all wait, over so long a time (first), and
+    /// where time goes below iopace in a look that takes so long (second; zero: none is taken).
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -40,9 +41,13 @@ impl Client {
         &self,
         group: Option<&str>,
         device: Option<&str>,
-        over: Nanos,
+        (over, look): (Nanos, Nanos),
     ) -> Result<ExplainReport, ClientError> {
-        let mut route = format!("/v1/explain?over_ms={}", over.as_nanos() / 1_000_000);
+        let ms = |time: Nanos| time.as_nanos() / 1_000_000;
+        let mut route = format!("/v1/explain?over_ms={}", ms(over));
+        if ms(look) > 0 {
+            route.push_str(&format!("&look_ms={}", ms(look)));
+        }
         for (word, value) in [("group", group), ("device", device)] {
             if let Some(value) = value {
                 route.push_str(&format!("&{word}={}", encode(value)));

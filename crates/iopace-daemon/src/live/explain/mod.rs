@@ -26,7 +26,9 @@ mod worst;
 pub(crate) use super::limits::SettingsOf;
 pub(crate) use super::span::chain;
 use super::span::{Span, Sums, counts, is_within, place};
-use crate::control::api::{Basis, Cause, Explained, ExplainedDevice, ExplainedKind, LiveReport};
+use crate::control::api::{
+    Basis, BelowReport, Cause, Explained, ExplainedDevice, ExplainedKind, LiveReport, LiveTask,
+};
 use crate::figures::{percent, permille, reason_word, time};
 use holdings::{Held, Holders};
 use iopace_core::verdict::Reason;
@@ -115,10 +117,27 @@ pub(crate) fn explain(
         disk: about.span.last.disk,
         explained: of_device,
         worst,
+        below: None,
         holdings: holdings::all(&about.span, &about.held),
         groups,
         groups_left_out_count,
     })
+}
+
+/// Adds where time goes below iopace, of a look. Where nothing of iopace is felt, that is the
+/// answer.
+pub(crate) fn add_below(told: &mut ExplainedDevice, below: BelowReport) {
+    let ExplainedDevice { device, explained, .. } = told;
+    if !explained.held_up && below.loses_to_others && explained.basis == Basis::Finished {
+        let disk = explained.causes.iter().find(|cause| cause.reason == Reason::Disk.name());
+        explained.summary = format!(
+            "{} of the time of requests of {} is at the disk. {}",
+            percent(disk.map_or(0, |disk| disk.share_permille)),
+            words::who(&explained.group, device),
+            below.text
+        );
+    }
+    told.below = Some(below);
 }
 
 /// So many finished, of what tasks wait for: requests and buffered writes, and not what was written
@@ -201,6 +220,13 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause]) -> String {
                  been here for {oldest}. {share} of the waiting is '{word}': {text}."
             )
         }
+        _ if !shares.is_felt() && is_shared(case) => format!(
+            "{} of the time of requests of {who} is at the disk, where requests of others are that \
+             iopace has let through: {}. Whether a smaller window or another scheduler would \
+             change that, 'iopace explain --look 2s' tells.",
+            percent(1_000 - shares.all.waited_permille()),
+            words::cause(case, Reason::Disk, "")
+        ),
         _ if !shares.is_felt() => format!(
             "iopace is not what slows {who}: {} of the time of its requests is the disk itself.",
             percent(1_000 - shares.all.waited_permille())
@@ -216,6 +242,15 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause]) -> String {
         }
         _ => format!("Of the time of {who}, {share} is '{}': {}.", first.word, first.text),
     }
+}
+
+/// Whether others have a part of the disk's time that is felt: other groups, or other tasks of the
+/// group.
+fn is_shared(case: &Case<'_>) -> bool {
+    let has_disk =
+        |task: &&LiveTask| is_within(&task.group, case.group) && task.activity.waits.disk_ns > 0;
+    let tasks_count = case.span.last.tasks.iter().filter(has_disk).count();
+    case.own_permille(&case.held.disk_time) < OWN_PERMILLE || tasks_count > 1
 }
 
 /// A sentence for requests, and one for buffered writes.

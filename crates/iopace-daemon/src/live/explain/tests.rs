@@ -291,7 +291,8 @@ fn disk_of_others_is_said_to_be_of_others() {
     let mut bench = Bench::new(Config::default(), &clients);
     let told = of_web(&mut bench);
     let commands = ["iopace group set /vms/db io.max 'disk bps=1900k'"];
-    names(&told, "disk", 900, &["iopace is not what slows"], &commands);
+    let words = ["is at the disk, where requests of others are that iopace has let through"];
+    names(&told, "disk", 900, &words, &commands);
     assert!(told.explained.causes[0].text.contains("/vms/db has 9"), "{told:#?}");
 }
 
