@@ -261,7 +261,9 @@ impl Scheduler for Fair {
         if self.len == 0 {
             return Pop::Empty;
         }
-        if let Some(until) = self.flushes.hold(now).filter(|_| self.model.has_head()) {
+        if self.model.has_head()
+            && let Some(until) = self.flushes.hold(now)
+        {
             return Pop::At(until, Reason::Turn);
         }
         let (mut next, mut right) = (self.guaranteed(now, table), Some(Right::Other));

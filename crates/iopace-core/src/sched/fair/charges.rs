@@ -1,5 +1,6 @@
 //! What a request is charged when it goes to the device, and what is put right afterwards.
 
+use super::bound::Side;
 use super::flight::{Flying, Right};
 use super::tasks::Task;
 use super::tree::Charge;
@@ -42,9 +43,22 @@ impl Fair {
         right: Option<Right>,
     ) {
         let request = &table[id];
-        let side = self.leaves(now, task, request);
-        let kind = self.model.starts(request);
-        let cost = self.model.cost(kind) * self.tasks[task].line.ratio / 256;
+        let bytes = request.service_bytes();
+        let kind = self.model.starts(request, bytes);
+        let Task { group, node, line } = &mut self.tasks[task];
+        let (node, leaves) = (*node, line.is_empty());
+        let cost = self.model.cost(kind) * line.ratio / 256;
+        line.in_flight += 1;
+        let sight = self.forest.sight(*group);
+        let side = sight.side(&line.load);
+        if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
+            self.flushes.wrote(bytes);
+        }
+        match side {
+            Side::Idle => self.idle.in_flight += 1,
+            Side::Many => self.bound.start(sight.weight),
+            Side::Few => {}
+        }
         self.mean = self.mean - self.mean / 16 + cost;
         if !self.guarantees.is_empty() {
             self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
@@ -52,16 +66,14 @@ impl Fair {
         let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
-        let Task { node, line, .. } = &mut self.tasks[task];
-        line.in_flight += 1;
-        self.forest.start(now, *node, charge, line.is_empty());
+        self.forest.start(now, node, charge, leaves);
         let mut flying = Flying::new(id, task, kind, cost);
         flying.right = right.unwrap_or(Right::Other);
-        (flying.side, flying.bytes) = (side, request.service_bytes().get());
+        (flying.side, flying.bytes) = (side, bytes.get());
         flying.arrived = request.arrived();
         if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
             service.used += charge.cost;
-            service.bytes += request.service_bytes();
+            service.bytes += bytes;
             flying.right = right.unwrap_or(Right::Go);
         }
         self.flight.start(now, id, flying);

@@ -89,16 +89,15 @@ const SEEK_MIN: u64 = 400_000;
 const SEEK_PRESUMED: Nanos = Nanos::from_micros(8_500);
 
 /// Kinds of coefficients: base of sequential and of random requests, and slope.
-const SEQUENTIAL: usize = 0;
 const RANDOM: usize = 1;
 const SLOPE: usize = 2;
 
-/// A kind of request: direction (0 reads, 1 writes) and whether it is random.
+/// A kind of request: its direction, its place and its size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     bytes: u32,
-    direction: u8,
-    place: u8,
+    is_write: bool,
+    is_random: bool,
 }
 
 /// The learned model of one device.
@@ -147,39 +146,39 @@ impl Model {
         self.has_head = is_rotational;
     }
 
-    /// What kind a request that goes to the device now is.
-    pub(super) fn starts(&mut self, request: &Request) -> Kind {
+    /// What kind a request is that goes to the device now and counts for so many bytes.
+    pub(super) fn starts(&mut self, request: &Request, bytes: Bytes) -> Kind {
         let extent = request.extent();
         let is_next = self.head == Some(extent.offset());
         if request.op() != Op::Flush {
             self.head = Some(extent.end());
         }
         Kind {
-            direction: u8::from(request.op().is_write()),
-            place: if is_next { SEQUENTIAL } else { RANDOM } as u8,
-            bytes: request.service_bytes().get().min(BYTES_MAX) as u32,
+            is_write: request.op().is_write(),
+            is_random: !is_next,
+            bytes: bytes.get().min(BYTES_MAX) as u32,
         }
     }
 
     /// The cost of a request for which the device has to seek, in ns.
     pub(super) fn cost_at_random(&self, request: &Request) -> u64 {
-        let direction = u8::from(request.op().is_write());
+        let is_write = request.op().is_write();
         let bytes = request.service_bytes().get().min(BYTES_MAX) as u32;
-        self.cost(Kind { bytes, direction, place: RANDOM as u8 })
+        self.cost(Kind { bytes, is_write, is_random: true })
     }
 
     /// What a request of this kind costs, in ns.
     pub(super) fn cost(&self, kind: Kind) -> u64 {
-        let coefficients = &self.coefficients[usize::from(kind.direction)];
+        let coefficients = &self.coefficients[usize::from(kind.is_write)];
         let slope = (coefficients[SLOPE].unsigned_abs() * u64::from(kind.bytes)) >> 10;
-        (coefficients[usize::from(kind.place)].unsigned_abs() + slope) >> FRACTION
+        (coefficients[usize::from(kind.is_random)].unsigned_abs() + slope) >> FRACTION
     }
 
     /// A request is done; the device was busy for `busy` since the completion before, and holds
     /// `in_flight` more.
     pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: u32, ok: bool) {
-        let counts = &mut self.counts[usize::from(kind.direction)];
-        counts[usize::from(kind.place)] += 1;
+        let counts = &mut self.counts[usize::from(kind.is_write)];
+        counts[usize::from(kind.is_random)] += 1;
         counts[SLOPE] += u64::from(kind.bytes);
         self.busy += busy.0;
         self.completions += 1;

@@ -139,8 +139,8 @@ impl Flight {
         if flying.number != done.id.sequence() + 1 {
             return None;
         }
-        let Flying { task, kind, cost, right, side, bytes, arrived, go, .. } =
-            std::mem::take(flying);
+        flying.number = 0;
+        let Flying { task, kind, cost, right, side, bytes, arrived, go, .. } = *flying;
         self.count -= 1;
         self.cost_of_goes -= if right == Right::Go { cost } else { 0 };
         self.others -= usize::from(go < self.fence || right == Right::Light);

@@ -141,6 +141,7 @@ impl Links {
 
     /// The task's next request: the nearest upwards, or the first to come if there is no index or
     /// others have gone before it for `expire`.
+    #[inline]
     pub(super) fn pop(
         &mut self,
         line: &mut Line,
@@ -149,7 +150,30 @@ impl Links {
         table: &Table,
     ) -> Option<RequestId> {
         let first = self.0.get(line.first as usize)?;
-        let is_nearest = first.is_indexed && !is_due(table[first.id].arrived(), line, now, expire);
+        if first.is_indexed {
+            return self.pop_nearest(line, now, expire, table);
+        }
+        let Link { id, after, .. } = *first;
+        line.count -= 1;
+        line.first = after;
+        match after {
+            NONE => line.last = NONE,
+            after => self.0[after as usize].before = NONE,
+        }
+        line.sorted.set_position(table[id].extent().end());
+        Some(id)
+    }
+
+    #[inline(never)]
+    fn pop_nearest(
+        &mut self,
+        line: &mut Line,
+        now: Instant,
+        expire: Nanos,
+        table: &Table,
+    ) -> Option<RequestId> {
+        let first = self.0.get(line.first as usize)?;
+        let is_nearest = !is_due(table[first.id].arrived(), line, now, expire);
         let nearest = if is_nearest { line.sorted.pop(table) } else { None };
         let id = nearest.unwrap_or(first.id);
         let Link { before, after, is_indexed, .. } = self.0[id.slot as usize];

@@ -201,7 +201,14 @@ impl Fair {
 
     /// The next request: of the go, or of who gets the next one. Or why the disk is kept although
     /// there are some.
+    #[inline]
     pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
+        if self.service.is_some() { self.go_on(now, table) } else { self.choose(now, table) }
+    }
+
+    /// The next request while there is a go: of it, if that may go on.
+    #[inline(never)]
+    fn go_on(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
         if self.is_used_up() && !self.goes_on(now) {
             self.service = None;
         }
@@ -236,7 +243,7 @@ impl Fair {
     }
 
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
         let next = self.forest.next(GroupId::ROOT, now, self.idle_starve(now));
         let Some((task, is_starved)) = next else { return Ok(None) };
@@ -246,16 +253,7 @@ impl Fair {
         if is_starved {
             self.idle_served_count += 1;
         } else if self.model.has_head() {
-            self.slots_count += 1;
-            let has_few = self.tasks[task].line.count <= FEW;
-            if !self.is_of_last(task) {
-                self.flight.next_go(has_few || self.had_few);
-            }
-            self.had_few = has_few;
-            let group = self.tasks[task].group;
-            self.last = Some((group, task));
-            self.service =
-                Some(Service { group, task, used: 0, bytes: Bytes::ZERO, waiting: None });
+            self.begin_go(task);
             if self.flight.has_others() || self.is_full(now) {
                 return Err(Pop::At(Instant::NEVER, Reason::Turn));
             }
@@ -263,5 +261,19 @@ impl Fair {
             self.service = None;
         }
         Ok(self.next_of(task, now, table).map(|id| (task, id)))
+    }
+
+    /// Gives a task the disk for a go.
+    #[inline(never)]
+    fn begin_go(&mut self, task: u32) {
+        self.slots_count += 1;
+        let has_few = self.tasks[task].line.count <= FEW;
+        if !self.is_of_last(task) {
+            self.flight.next_go(has_few || self.had_few);
+        }
+        self.had_few = has_few;
+        let group = self.tasks[task].group;
+        self.last = Some((group, task));
+        self.service = Some(Service { group, task, used: 0, bytes: Bytes::ZERO, waiting: None });
     }
 }

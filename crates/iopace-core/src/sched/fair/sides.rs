@@ -24,7 +24,7 @@ const OTHERS_RECENT: Nanos = Nanos::from_millis(200);
 /// The requests of class idle at the disk, and when one of another class last came.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    in_flight: u32,
+    pub(super) in_flight: u32,
     others_at: Option<Instant>,
 }
 
@@ -73,23 +73,6 @@ impl Fair {
         }
     }
 
-    /// A request of a task goes to the disk.
-    #[inline]
-    pub(super) fn leaves(&mut self, now: Instant, task: u32, request: &Request) -> Side {
-        let Task { group, line, .. } = &self.tasks[task];
-        let sight = self.forest.sight(*group);
-        let side = sight.side(&line.load);
-        if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
-            self.flushes.wrote(request.service_bytes());
-        }
-        match side {
-            Side::Idle => self.idle.in_flight += 1,
-            Side::Many => self.bound.start(sight.weight),
-            Side::Few => {}
-        }
-        side
-    }
-
     /// A request is done.
     #[inline]
     pub(super) fn unload(&mut self, now: Instant, group: GroupId, landed: &Landed) {
@@ -105,7 +88,7 @@ impl Fair {
 
     /// Whether nothing of the task may join what the disk has of its side. Nobody is held back for
     /// a lower class.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_held_back(&self, now: Instant, task: u32, table: &Table) -> bool {
         let is_flushing = self.flushes.hold_writes(now).is_some();
         let is_bound = self.bound.is_full(now) && !self.model.has_head();
