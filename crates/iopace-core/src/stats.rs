@@ -7,6 +7,7 @@ use crate::units::Bytes;
 mod histogram;
 mod tasks;
 
+use histogram::Placed;
 pub use histogram::{Histogram, LogHistogram, SmallHistogram};
 pub use tasks::TaskAccount;
 pub(crate) use tasks::{TaskPlace, Tasks};
@@ -21,8 +22,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) sync: bool,
     times: &'a StageTimes,
     /// In stages admit, sched, window and disk.
-    stages: [Nanos; 4],
-    pub(crate) total: Nanos,
+    stages: [Placed; 4],
+    pub(crate) total: Placed,
 }
 
 impl<'a> Finished<'a> {
@@ -31,8 +32,8 @@ impl<'a> Finished<'a> {
     pub(crate) fn new(done: &Done, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
         let Done { op, extent, sync, .. } = *done;
         let (size, is_done, total) = (extent.len(), outcome == Outcome::Ok, times.behind_pace());
-        let stages = [times.admit(), times.sched(), times.window, times.disk];
-        Finished { op, size, is_done, sync, times, stages, total }
+        let stages = [times.admit(), times.sched(), times.window, times.disk].map(Placed::new);
+        Finished { op, size, is_done, sync, times, stages, total: Placed::new(total) }
     }
 }
 
@@ -69,13 +70,14 @@ impl<const SUB: usize> StageHistograms<SUB> {
 
     /// Counts what a buffered write waited for.
     pub(crate) fn paced(&mut self, waited: &StageTimes) {
-        self.add(Stage::Pace, waited.pace());
+        self.add(Stage::Pace, Placed::new(waited.pace()));
     }
 
     #[inline]
-    fn add(&mut self, stage: Stage, time: Nanos) {
-        if time > Nanos::ZERO {
-            self.stages[stage as usize].get_or_insert_with(LogHistogram::empty).record(time);
+    fn add(&mut self, stage: Stage, spent: Placed) {
+        if spent.time > Nanos::ZERO {
+            let times = self.stages[stage as usize].get_or_insert_with(LogHistogram::empty);
+            times.record_placed(spent);
         }
     }
 }
@@ -143,7 +145,7 @@ impl OpCounts {
         } else {
             self.failed_count += 1;
         }
-        self.stages.add_behind_pace(finished.times, finished.total);
+        self.stages.add_behind_pace(finished.times, finished.total.time);
         if !finished.sync {
             self.finish_unawaited(finished);
         }
@@ -152,7 +154,7 @@ impl OpCounts {
     #[cold]
     #[inline(never)]
     fn finish_unawaited(&mut self, finished: &Finished<'_>) {
-        self.unawaited.add_behind_pace(finished.times, finished.total);
+        self.unawaited.add_behind_pace(finished.times, finished.total.time);
     }
 
     /// Counts a buffered write that is over.
@@ -255,7 +257,7 @@ impl DeviceCounts {
         };
         direction.failed_count += u64::from(!finished.is_done);
         let latency = if finished.sync { &mut direction.latency } else { unawaited };
-        latency.record(finished.total);
+        latency.record_placed(finished.total);
         if by_stage {
             self.told.by_stage.record(finished);
         }

@@ -69,7 +69,8 @@ impl Account {
         self.below_count -= 1;
         self.counts.finish(finished);
         if finished.sync {
-            self.latency.get_or_insert_with(Histogram::empty).record(finished.total);
+            let latency = self.latency.get_or_insert_with(Histogram::empty);
+            latency.record_placed(finished.total);
         }
         if by_stage {
             self.by_stage.record(finished);

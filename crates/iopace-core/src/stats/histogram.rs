@@ -23,6 +23,20 @@ pub type Histogram = LogHistogram<16>;
 /// Exact to 1/4; 0.7 KiB. For what there are thousands of.
 pub type SmallHistogram = LogHistogram<4>;
 
+/// A time with its place among buckets of a 16th: found once, where several histograms count it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) time: Nanos,
+    place: usize,
+}
+
+impl Placed {
+    #[inline]
+    pub(crate) fn new(time: Nanos) -> Placed {
+        Placed { time, place: Histogram::index(time.0) }
+    }
+}
+
 impl<const SUB: usize> Default for LogHistogram<SUB> {
     fn default() -> LogHistogram<SUB> {
         LogHistogram { buckets: [[0; SUB]; POWERS], count: 0, max_ns: 0, sum_ns: 0 }
@@ -40,10 +54,32 @@ impl<const SUB: usize> LogHistogram<SUB> {
         Box::default()
     }
 
+    /// The bucket here of each bucket of a 16th, which lies within it.
+    const PLACES: &'static [u16; 16 * POWERS] = &{
+        let (mut places, mut place) = ([0; 16 * POWERS], 0);
+        while place < places.len() {
+            places[place] = Self::index(Histogram::end_of(place)) as u16;
+            place += 1;
+        }
+        places
+    };
+
     /// Counts one time.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
-        let bucket = &mut self.buckets.as_flattened_mut()[Self::index(time.0)];
+        self.count_at(Self::index(time.0), time);
+    }
+
+    /// The same of a time that others count as well.
+    #[inline]
+    pub(crate) fn record_placed(&mut self, placed: Placed) {
+        let Placed { time, place } = placed;
+        self.count_at(if SUB == 16 { place } else { usize::from(Self::PLACES[place]) }, time);
+    }
+
+    #[inline]
+    fn count_at(&mut self, place: usize, time: Nanos) {
+        let bucket = &mut self.buckets.as_flattened_mut()[place];
         *bucket = bucket.wrapping_add(1);
         if *bucket == 0 {
             fill(bucket);
@@ -159,13 +195,14 @@ impl<const SUB: usize> LogHistogram<SUB> {
     /// Values below `SUB` have a bucket each; above, the top bits choose: what is left of a value
     /// of the power `shift` above `SUB` is from `SUB` to twice that.
     #[inline]
-    fn index(nanos_ns: u64) -> usize {
+    const fn index(nanos_ns: u64) -> usize {
         let shift = (nanos_ns | SUB as u64).ilog2() as usize - Self::SUB_POWER;
-        (shift * SUB + (nanos_ns >> shift) as usize).min(SUB * POWERS - 1)
+        let index = shift * SUB + (nanos_ns >> shift) as usize;
+        if index < SUB * POWERS { index } else { SUB * POWERS - 1 }
     }
 
     /// The largest value that falls into the bucket.
-    fn end_of(index: usize) -> u64 {
+    const fn end_of(index: usize) -> u64 {
         if index < SUB {
             return index as u64;
         }

@@ -205,7 +205,7 @@ impl Tasks {
         let account = &mut self.slot(place.0).account;
         account.counts.finish(finished);
         if finished.sync {
-            account.latency.record(finished.total);
+            account.latency.record_placed(finished.total);
         }
         self.ended(now, place);
     }
