@@ -77,7 +77,7 @@ use crate::admit;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
-use crate::request::{Cover, RequestId};
+use crate::request::RequestId;
 use crate::sched::{Algorithm, guard::Guard};
 use crate::shadow::{Recording, Shadow};
 use crate::stats::DeviceCounts;
@@ -190,14 +190,14 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
-            Input::Submit(submit) => return self.submitted(&submit, &Cover::All),
-            Input::Flush(submit, cover) => return self.submitted(&submit, &cover),
+            Input::Submit(submit) => return self.submitted(&submit),
+            Input::Flush(submit, cover) => return self.flush_comes(&submit, &cover),
             Input::Done { id, outcome } => return self.completed(id, outcome),
-            Input::Dirtied { tag, task, group, extent } => self.dirtied(tag, task, group, extent),
+            Input::Dirtied { tag, task, group, area } => self.dirtied(tag, task, group, area),
             Input::Wrote { id, ok } => self.wrote(id, ok),
-            Input::Void(extent) => {
-                self.follow_void(extent);
-                self.discard(extent);
+            Input::Void(area) => {
+                self.follow_void(area);
+                self.discard(area);
             }
             Input::Tick => {}
         }
@@ -225,11 +225,11 @@ impl Engine {
     #[inline(never)]
     fn go_on(&mut self) -> Output {
         loop {
-            if let Some(&Output::Cleaned(extent)) = self.outputs.front()
-                && !self.is_clean(extent)
+            if let Some(&Output::Cleaned(area)) = self.outputs.front()
+                && !self.is_clean(area)
             {
                 self.outputs.pop_front();
-                self.tell_clean_pages(extent);
+                self.tell_clean_pages(area);
                 continue;
             }
             if let Some(output) = self.outputs.pop_front() {
@@ -346,7 +346,7 @@ impl Engine {
         entry.budget = budget;
         entry.queued = self.accounting.queued(entry.request.account);
         entry.request.reserved = reserved;
-        let run = entry.run.as_ref().map(|run| (run.owner.group, run.extent.len()));
+        let run = entry.run.as_ref().map(|run| (run.owner.group, run.area.extent.len()));
         if stand == State::Held {
             return self.barriers.push_back(id);
         }

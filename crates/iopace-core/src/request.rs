@@ -150,6 +150,47 @@ impl fmt::Display for Extent {
     }
 }
 
+/// Whose pages: those of the disk itself, or of a file above it, whose pages have no place on the
+/// disk before they are written back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Space(pub u32);
+
+impl Space {
+    /// The disk itself.
+    pub const DISK: Space = Space(0);
+}
+
+/// An extent of a space: a piece of the disk, or of a file above it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Area {
+    /// Of what.
+    pub space: Space,
+    /// Where in it.
+    pub extent: Extent,
+}
+
+impl Area {
+    /// Where it stands in the order of position that schedulers go by: a piece of the disk where it
+    /// is, and far behind all disks (2^62) the files, each with 4 TiB. It is an order only: pieces
+    /// of a longer file, and of the 2^20th one after another, share their places in it.
+    pub const fn in_order(self) -> Extent {
+        if self.space.0 == Space::DISK.0 {
+            return self.extent;
+        }
+        let file = ((self.space.0 as u64) << 42) % (1 << 62);
+        let offset = Bytes((1 << 62) + file + self.extent.offset.0 % (1 << 42));
+        let len = if self.extent.len.0 < 1 << 42 { self.extent.len } else { Bytes(1 << 42) };
+        Extent { offset, len }
+    }
+}
+
+impl From<Extent> for Area {
+    /// A piece of the disk.
+    fn from(extent: Extent) -> Area {
+        Area { space: Space::DISK, extent }
+    }
+}
+
 /// What a flush waits for: the write-back of what is dirty there when it comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cover {
@@ -157,7 +198,7 @@ pub enum Cover {
     #[default]
     All,
     /// This alone.
-    Piece(Extent),
+    Piece(Area),
     /// Nothing: it goes to the disk at once.
     Nothing,
 }
@@ -250,6 +291,19 @@ mod tests {
         assert!(Extent::new(Bytes(u64::MAX), Bytes(1)).is_none());
         let last = Extent::new(Bytes(u64::MAX - 1), Bytes(1)).expect("fits");
         assert_eq!(last.end(), Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn files_stand_in_order_behind_the_disk() {
+        let extent = |offset: u64| Extent::new(Bytes(offset), Bytes(4096)).expect("small");
+        let at = |space, offset| Area { space: Space(space), extent: extent(offset) }.in_order();
+        assert_eq!(at(0, 1 << 40), extent(1 << 40));
+        let places = [at(0, 1 << 61), at(1, 0), at(1, 4096), at(2, 0), at((1 << 20) - 1, 1 << 41)];
+        assert!(places.is_sorted() && places.iter().all(|place| place.len() == Bytes(4096)));
+        assert_eq!(at(1, 4096).offset(), at(1, 0).end());
+        let most = Extent::new(Bytes(0), Bytes(u64::MAX)).expect("all there is");
+        let last = Area { space: Space(u32::MAX), extent: most }.in_order();
+        assert!(last.end() <= Bytes(1 << 63), "it does not wrap");
     }
 
     #[test]

@@ -129,14 +129,16 @@ impl World {
                 Op::Flush if self.random.below(2) == 0 || self.is_flushed_whole() => {
                     (Extent::EMPTY, Cover::All)
                 }
-                Op::Flush => (Extent::EMPTY, Cover::Piece(extent)),
+                Op::Flush => (Extent::EMPTY, Cover::Piece(extent.into())),
                 _ => (extent, Cover::All),
             };
             let (tag, sync) = (Tag(self.tag), self.random.below(4) > 0);
             self.tag += 1;
             self.requests.insert(tag.0, (self.now, sync));
             let submit = Submit { tag, task, group, op, extent, fua: false, sync };
-            self.engine.handle(self.now, Input::Flush(submit, cover));
+            let is_flush = op == Op::Flush;
+            let input = if is_flush { Input::Flush(submit, cover) } else { Input::Submit(submit) };
+            self.engine.handle(self.now, input);
         }
     }
 
@@ -147,7 +149,7 @@ impl World {
             self.writes.insert(self.tag, paced);
             let tag = Tag(self.tag);
             self.tag += 1;
-            self.engine.handle(self.now, Input::Dirtied { tag, task, group, extent });
+            self.engine.handle(self.now, Input::Dirtied { tag, task, group, area: extent.into() });
         }
     }
 

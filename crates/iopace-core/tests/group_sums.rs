@@ -185,10 +185,10 @@ impl World {
     /// A buffered write whose pages are void at once: nobody can tell of its write-back.
     fn write(&mut self) {
         let ((tag, group), extent) = (self.come(true), self.extent());
-        let dirtied = Input::Dirtied { tag, task: TaskId(7), group, extent };
+        let dirtied = Input::Dirtied { tag, task: TaskId(7), group, area: extent.into() };
         self.engine.handle(self.now, dirtied);
         self.drain();
-        self.engine.handle(self.now, Input::Void(extent));
+        self.engine.handle(self.now, Input::Void(extent.into()));
     }
 
     fn complete(&mut self) {

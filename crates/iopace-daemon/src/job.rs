@@ -5,7 +5,9 @@ use crate::fuse::held;
 use crate::io::target::Target;
 use crate::nbd::reply::{self, Touched};
 use iopace_core::engine::Input;
-use iopace_core::request::{Cover, DiskError, Extent, GroupId, Op, Outcome, Submit, Tag, TaskId};
+use iopace_core::request::{
+    Area, Cover, DiskError, Extent, GroupId, Op, Outcome, Space, Submit, Tag, TaskId,
+};
 use std::io;
 
 /// A request from a client, for a device.
@@ -19,6 +21,8 @@ pub struct Job {
     pub op: Op,
     /// Where, as the engine sees it; nothing for a flush.
     pub extent: Extent,
+    /// Of what: of the disk, or of a file whose place on it is not known.
+    pub space: Space,
     /// What a flush covers.
     pub cover: Cover,
     /// Durable before it is answered.
@@ -77,10 +81,12 @@ impl Job {
 
     /// It comes, in the words of an engine, under this name: through the page cache if `buffered`.
     pub(crate) fn input(&self, tag: Tag, buffered: bool) -> Input {
-        let Job { task, group, op, extent, fua, cover, .. } = *self;
+        let Job { task, group, op, extent, space, fua, cover, .. } = *self;
+        let area = Area { space, extent };
         if buffered && op == Op::Write && !fua && !self.is_direct() && !extent.is_empty() {
-            return Input::Dirtied { tag, task, group, extent };
+            return Input::Dirtied { tag, task, group, area };
         }
+        let extent = area.in_order();
         let submit = Submit { tag, task, group, op, extent, fua, sync: true };
         if op == Op::Flush { Input::Flush(submit, cover) } else { Input::Submit(submit) }
     }

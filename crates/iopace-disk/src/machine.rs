@@ -164,7 +164,8 @@ impl Machine {
             Op::Write => {
                 let tag = self.enter(now, Purpose::Pace(submit));
                 let Submit { task, group, extent, .. } = submit;
-                self.engine.handle(now, Input::Dirtied { tag, task, group, extent });
+                let area = extent.into();
+                self.engine.handle(now, Input::Dirtied { tag, task, group, area });
             }
             Op::Trim | Op::WriteZeroes | Op::Flush => {
                 self.send(now, submit, Purpose::Direct(submit));
@@ -191,7 +192,7 @@ impl Machine {
         if let Some(cache) = &mut self.cache {
             cache.trim(extent);
         }
-        self.engine.handle(now, Input::Void(extent));
+        self.engine.handle(now, Input::Void(extent.into()));
     }
 
     /// Changes the running device.
@@ -223,9 +224,9 @@ impl Machine {
                         return output;
                     }
                 }
-                Output::Cleaned(extent) => {
+                Output::Cleaned(area) => {
                     if let Some(cache) = &mut self.cache {
-                        cache.cleaned(extent);
+                        cache.cleaned(area.extent);
                     }
                 }
                 Output::Event(event) => return MachineOutput::Event(event),

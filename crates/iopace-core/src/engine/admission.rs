@@ -9,30 +9,40 @@ use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
 
 impl Engine {
-    /// A request comes; if it is a flush, what it covers.
-    pub(super) fn submitted(&mut self, submit: &Submit, cover: &Cover) {
+    /// A request comes.
+    pub(super) fn submitted(&mut self, submit: &Submit) {
+        if submit.op == Op::Flush {
+            return self.flush_comes(submit, &Cover::All);
+        }
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
-            self.table.refuse();
-            let Submit { tag, task, op, extent, .. } = *submit;
-            return self.refuse(tag, task, op, extent);
+            return self.refuse_request(submit);
         }
-        let followed = self.follow(submit, cover);
-        let mut has_failed = false;
-        match submit.op {
-            Op::Flush => {
-                self.is_changed = true;
-                match self.sync(*submit, cover) {
-                    Some(failed) => has_failed = failed,
-                    None => return,
-                }
-            }
-            Op::Trim | Op::WriteZeroes => {
-                self.is_changed = true;
-                self.discard(submit.extent);
-            }
-            Op::Read | Op::Write | Op::Cache => {}
+        let followed = self.follow(submit);
+        if matches!(submit.op, Op::Trim | Op::WriteZeroes) {
+            self.is_changed = true;
+            self.discard(submit.extent.into());
         }
-        self.enter(submit, |entry| (entry.followed, entry.written.1) = (followed, has_failed));
+        self.enter(submit, |entry| entry.followed = followed);
+    }
+
+    /// A flush comes, and covers so much.
+    #[inline(never)]
+    pub(super) fn flush_comes(&mut self, submit: &Submit, cover: &Cover) {
+        if self.live_count() >= FRONTEND_REQUESTS_MAX {
+            return self.refuse_request(submit);
+        }
+        self.is_changed = true;
+        self.follow_flush(submit, cover);
+        if let Some(has_failed) = self.sync(*submit, cover) {
+            self.enter(submit, |entry| entry.written.1 = has_failed);
+        }
+    }
+
+    #[cold]
+    fn refuse_request(&mut self, submit: &Submit) {
+        self.table.refuse();
+        let Submit { tag, task, op, extent, .. } = *submit;
+        self.refuse(tag, task, op, extent);
     }
 
     /// Moves on whatever may go on now.

@@ -1,7 +1,8 @@
 //! Stage 4: requests to the device and back.
 
 use super::{Dispatch, Engine, Finish, Output, Start};
-use crate::request::{DiskError, Done, Op, Outcome, RequestId, StageTimes, Submit};
+use crate::flush::Run;
+use crate::request::{Area, DiskError, Done, Op, Outcome, RequestId, Space, StageTimes, Submit};
 use crate::stats::{Finished, TaskPlace};
 use crate::table::State;
 use crate::window;
@@ -34,12 +35,18 @@ impl Engine {
         entry.epoch = epoch;
         let write_back = entry.run.is_some();
         let Submit { tag, task, group, op, extent, fua, sync } = entry.request.submit;
+        let (mut space, mut extent) = (Space::DISK, extent);
+        if let Some(Run { area, .. }) = &entry.run
+            && area.space != Space::DISK
+        {
+            Area { space, extent } = *area;
+        }
         self.groups.started(now, group, sync);
         self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
         if sync && op != Op::Flush {
             self.memory.reads(now);
         }
-        Start { id, tag, task, op, extent, fua, write_back }
+        Start { id, tag, task, op, extent, space, fua, write_back }
     }
 
     /// The device has finished a request.

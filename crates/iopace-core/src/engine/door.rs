@@ -6,7 +6,7 @@
 //! (the gate), or is on its way into memory.
 
 use super::WriteId;
-use crate::request::{Extent, GroupId, StageTimes, Tag, TaskId};
+use crate::request::{Area, Extent, GroupId, StageTimes, Tag, TaskId};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -37,7 +37,7 @@ pub(super) struct Buffered {
     /// All of it.
     pub(super) size: Extent,
     /// What is not in memory yet.
-    pub(super) rest: Extent,
+    pub(super) rest: Area,
     pub(super) arrived: Instant,
     /// When the present portion was first asked for.
     pub(super) asked: Instant,
@@ -93,7 +93,7 @@ impl Door {
         now: Instant,
         tag: Tag,
         (task, group, account): (TaskId, GroupId, TaskPlace),
-        rest: Extent,
+        rest: Area,
     ) -> (WriteId, bool) {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
@@ -103,7 +103,7 @@ impl Door {
             tag,
             task,
             group,
-            size: rest,
+            size: rest.extent,
             rest,
             arrived: now,
             asked: now,

@@ -5,7 +5,7 @@ use crate::group::Settings;
 use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{
-    Cover, Extent, GroupId, Op, Outcome, RequestId, StageTimes, Submit, Tag, TaskId,
+    Area, Cover, Extent, GroupId, Op, Outcome, RequestId, Space, StageTimes, Submit, Tag, TaskId,
 };
 use crate::sched::{Algorithm, Changes, DiskView, ParamError, Params, fifo};
 use crate::shadow::Plan;
@@ -30,7 +30,7 @@ pub enum Input {
         /// Who pays.
         group: GroupId,
         /// Where. Not empty.
-        extent: Extent,
+        area: Area,
     },
     /// A portion that was resumed is in memory (or could not be written there: then what is left of
     /// the write is given up).
@@ -51,9 +51,9 @@ pub enum Input {
         /// How it went.
         outcome: Outcome,
     },
-    /// The content of the extent is void (a file was cut off or removed): what is dirty there need
+    /// The content of the area is void (a file was cut off or removed): what is dirty there need
     /// not be written back.
-    Void(Extent),
+    Void(Area),
     /// Only time has passed.
     Tick,
 }
@@ -69,7 +69,7 @@ pub enum Output {
     Resume(Resume),
     /// These pages were dirty and are not any more: they are written back, or lost if that failed.
     /// Said if [`Config::tells_cleaned`].
-    Cleaned(Extent),
+    Cleaned(Area),
     /// Something an operator should know.
     Event(Box<Event>),
     /// Drained. Come back at the instant, or with an input; why it waits is said with it.
@@ -90,7 +90,7 @@ pub struct Resume {
     pub id: WriteId,
     /// The frontend's name for it.
     pub tag: Tag,
-    /// The portion.
+    /// The portion: where in the space of the write.
     pub extent: Extent,
     /// Whether nothing of the write is left after it.
     pub last: bool,
@@ -112,8 +112,10 @@ pub struct Start {
     pub task: TaskId,
     /// What to do.
     pub op: Op,
-    /// Where.
+    /// Where, and of what if it is write-back: else of the disk.
     pub extent: Extent,
+    /// See `extent`.
+    pub space: Space,
     /// Durable before it is done.
     pub fua: bool,
     /// Write-back of dirty pages: the data is in memory, and nobody is told with a [`Finish`].

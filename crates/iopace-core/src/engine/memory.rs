@@ -16,7 +16,7 @@ use crate::admit;
 use crate::flush::{Flusher, Owner};
 use crate::limits::{FRONTEND_REQUESTS_MAX, PORTION_MAX};
 use crate::pace::{self, Budget, Grant, Pace, Thresholds, Write};
-use crate::request::{Extent, GroupId, Op, Outcome, StageTimes, Tag, TaskId};
+use crate::request::{Area, Extent, GroupId, Op, Outcome, StageTimes, Tag, TaskId};
 use crate::stats::Histogram;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -151,14 +151,14 @@ impl Engine {
     }
 
     /// A buffered write comes.
-    pub(super) fn dirtied(&mut self, tag: Tag, task: TaskId, group: GroupId, extent: Extent) {
+    pub(super) fn dirtied(&mut self, tag: Tag, task: TaskId, group: GroupId, area: Area) {
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
-            return self.refuse(tag, task, Op::Write, extent);
+            return self.refuse(tag, task, Op::Write, area.extent);
         }
         self.groups.arrived(self.now, group, true);
         let who = (task, group, self.accounting.arrived(self.now, task, group));
-        let (id, is_first) = self.memory.door.enter(self.now, tag, who, extent);
-        let followed = self.follow_write(task, group, extent);
+        let (id, is_first) = self.memory.door.enter(self.now, tag, who, area);
+        let followed = self.follow_write(task, group, area);
         self.memory.door.get(id).followed = followed;
         if is_first {
             self.ask_pace(id);
@@ -172,29 +172,29 @@ impl Engine {
         memory.door.book(now, id);
         let write = memory.door.get(id);
         let (task, group, rest) = (write.task, write.group, write.rest);
-        let done = rest.offset() - write.size.offset();
-        let size = rest.len().min(most);
+        let done = rest.extent.offset() - write.size.offset();
+        let size = rest.extent.len().min(most);
         let fresh = memory.flusher.fresh(first(rest, size));
         let write = Write { task, group, done, size, fresh };
         match memory.pace.ask(now, &write, &memory.flusher.dirty(group)) {
             Grant::Pass(granted) => {
                 assert!(granted > Bytes::ZERO && granted <= size, "a legal grant");
-                let extent = first(rest, granted);
-                let fresh = if granted == size { fresh } else { self.memory.flusher.fresh(extent) };
-                self.passed(id, extent, fresh);
+                let area = first(rest, granted);
+                let fresh = if granted == size { fresh } else { self.memory.flusher.fresh(area) };
+                self.passed(id, area, fresh);
             }
             Grant::Wait(at, reason) => memory.door.wait(id, at.max(now + Nanos(1)), reason),
         }
     }
 
     /// A portion has passed stage pace: into memory with it, if there is room.
-    fn passed(&mut self, id: WriteId, extent: Extent, fresh: Bytes) {
+    fn passed(&mut self, id: WriteId, area: Area, fresh: Bytes) {
         let memory = &mut self.memory;
         if memory.door.is_gated() || (fresh > Bytes::ZERO && !memory.has_room(fresh)) {
-            memory.door.wait_for_room(id, extent.len());
+            memory.door.wait_for_room(id, area.extent.len());
             return memory.ask();
         }
-        self.resume(id, extent, fresh);
+        self.resume(id, area.extent, fresh);
     }
 
     fn resume(&mut self, id: WriteId, extent: Extent, promised: Bytes) {
@@ -203,8 +203,8 @@ impl Engine {
         let write = memory.door.get(id);
         let (size, tag, group) = (extent.len(), write.tag, write.group);
         write.stand = Stand::Writing { size, promised };
-        let last = size == write.rest.len();
-        let done = write.rest.offset() - write.size.offset();
+        let last = size == write.rest.extent.len();
+        let done = write.rest.extent.offset() - write.size.offset();
         let waited = write.waited;
         let paused = waited.total();
         let pause = self.now.since(write.asked);
@@ -230,15 +230,15 @@ impl Engine {
             panic!("{id:?} is in memory, which was not resumed")
         };
         let (task, group) = (write.task, write.group);
-        let extent = first(write.rest, size);
-        let is_last = size == write.rest.len();
+        let area = first(write.rest, size);
+        let is_last = size == write.rest.extent.len();
         if ok {
             self.accounting.buffered(now, write.place, size);
             self.groups.buffered(group, size);
             self.stats.counts.buffered(size);
             let background = self.groups.write_limit(group).map(limited_background);
             memory.flusher.set_background(group, background);
-            let fresh = memory.flusher.wrote(now, Owner { task, group }, extent, promised);
+            let fresh = memory.flusher.wrote(now, Owner { task, group }, area, promised);
             memory.pace.dirtied(now, group, fresh);
             memory.ask();
             if !is_last {
@@ -293,13 +293,13 @@ impl Engine {
         while let Some((id, size)) = self.memory.door.at_gate() {
             // It may have passed when there was more memory; what is left of it asks anew.
             let size = size.min(self.memory.portion_max());
-            let extent = first(self.memory.door.get(id).rest, size);
-            let fresh = self.memory.flusher.fresh(extent);
+            let area = first(self.memory.door.get(id).rest, size);
+            let fresh = self.memory.flusher.fresh(area);
             if fresh > Bytes::ZERO && !self.memory.has_room(fresh) {
                 return;
             }
             self.memory.door.leave_gate();
-            self.resume(id, extent, fresh);
+            self.resume(id, area.extent, fresh);
         }
     }
 
@@ -345,15 +345,15 @@ fn limited_background(rate: u64) -> Bytes {
     Bytes(rate / LIMITED_BACKGROUND)
 }
 
-/// The first `size` bytes of an extent that is at least as long.
-fn first(extent: Extent, size: Bytes) -> Extent {
-    piece(extent.offset().get(), size.get())
+/// The first `size` bytes of an area that is at least as long.
+fn first(Area { space, extent }: Area, size: Bytes) -> Area {
+    Area { space, extent: piece(extent.offset().get(), size.get()) }
 }
 
-/// What is left of an extent without its first `size` bytes.
-fn after(extent: Extent, size: Bytes) -> Extent {
+/// What is left of an area without its first `size` bytes.
+fn after(Area { space, extent }: Area, size: Bytes) -> Area {
     let offset = extent.offset() + size;
-    piece(offset.get(), (extent.end() - offset).get())
+    Area { space, extent: piece(offset.get(), (extent.end() - offset).get()) }
 }
 
 pub(super) fn piece(offset: u64, len: u64) -> Extent {

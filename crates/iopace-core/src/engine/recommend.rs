@@ -4,7 +4,9 @@ use super::door::Buffered;
 use super::{Config, Control, Engine, Output};
 use crate::flush::Run;
 use crate::group::Settings;
-use crate::request::{Cover, Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId};
+use crate::request::{
+    Area, Cover, Extent, GroupId, Op, RequestId, StageTimes, Submit, Tag, TaskId,
+};
 use crate::shadow::{
     Ended, PANICKED, Plan, Recorded, RecordedKind, Recording, Replay, Served, Shadow, View,
 };
@@ -159,17 +161,24 @@ impl Engine {
         }
     }
 
-    /// A request comes.
-    pub(super) fn follow(&mut self, submit: &Submit, cover: &Cover) -> u64 {
+    /// A request comes that is no flush.
+    pub(super) fn follow(&mut self, submit: &Submit) -> u64 {
         let now = self.now;
-        self.shadow.as_mut().map_or(0, |shadow| shadow.arrived(now, *submit, *cover))
+        self.shadow.as_mut().map_or(0, |shadow| shadow.arrived(now, *submit))
+    }
+
+    /// A flush comes.
+    pub(super) fn follow_flush(&mut self, submit: &Submit, cover: &Cover) {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.flush(self.now, *submit, *cover);
+        }
     }
 
     /// A buffered write comes.
-    pub(super) fn follow_write(&mut self, task: TaskId, group: GroupId, extent: Extent) -> u64 {
+    pub(super) fn follow_write(&mut self, task: TaskId, group: GroupId, area: Area) -> u64 {
         let now = self.now;
-        let submit = paced(task, group, extent);
-        self.shadow.as_mut().map_or(0, |shadow| shadow.dirtied(now, submit))
+        let submit = paced(task, group, area.extent);
+        self.shadow.as_mut().map_or(0, |shadow| shadow.dirtied(now, submit, area.space))
     }
 
     /// A request has completed.
@@ -188,8 +197,8 @@ impl Engine {
         }
         let Some(shadow) = &mut self.shadow else { return };
         let (op, mut size) = (entry.request.submit.op, entry.request.submit.extent.len());
-        if let Some(Run { extent, .. }) = &entry.run {
-            size = extent.len();
+        if let Some(Run { area, .. }) = &entry.run {
+            size = area.extent.len();
         }
         let is_write_back = entry.run.is_some();
         let mut served = Served::default();
@@ -219,7 +228,7 @@ impl Engine {
                 times: write.waited,
                 written: Nanos::ZERO,
                 beside: 0,
-                cover: Cover::Nothing,
+                cover: Cover::Piece(Area { extent: write.size, ..write.rest }),
             });
         }
         if let Some(shadow) = &mut self.shadow {
@@ -228,10 +237,10 @@ impl Engine {
         }
     }
 
-    /// What is dirty in an extent is void.
-    pub(super) fn follow_void(&mut self, extent: Extent) {
+    /// What is dirty in an area is void.
+    pub(super) fn follow_void(&mut self, area: Area) {
         if let Some(shadow) = &mut self.shadow {
-            shadow.voided(self.now, extent);
+            shadow.voided(self.now, area);
         }
     }
 
@@ -271,7 +280,7 @@ fn recorded(now: Instant, entry: &Entry, times: &StageTimes) -> Recorded {
     let mut submit = entry.request.submit;
     let kind = match (&entry.run, submit.op) {
         (Some(run), _) => {
-            submit.extent = run.extent;
+            submit.extent = run.area.in_order();
             RecordedKind::WriteBack
         }
         (None, Op::Flush) => RecordedKind::Flush,

@@ -8,7 +8,9 @@ mod totals;
 use super::*;
 use crate::limits::FRONTEND_REQUESTS_MAX;
 use crate::pace::Thresholds;
-use crate::request::{DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId};
+use crate::request::{
+    Cover, DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId,
+};
 use crate::sched::{self, Changes, Profile, Scheduler, fifo};
 use crate::table::Table;
 use crate::trace::Event;

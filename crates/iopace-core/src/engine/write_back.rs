@@ -3,9 +3,9 @@
 use super::memory::{Memory, piece};
 use super::{Engine, Output};
 use crate::admit::Ask;
-use crate::flush::{ExtentMark, Flusher, Mark, PAGE, Run};
+use crate::flush::{AreaMark, Flusher, Mark, PAGE, Run};
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
-use crate::request::{Cover, Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
+use crate::request::{Area, Cover, Extent, GroupId, Lane, Op, RequestId, Submit, Tag};
 use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -20,7 +20,7 @@ const CHUNK_INTERVAL: Nanos = Nanos::from_millis(200);
 const CHUNK_MIN: Bytes = Bytes::from_mib(1);
 const CHUNK_MAX: Bytes = Bytes::from_mib(64);
 
-/// A flush that waits for write-back: of everything (`M` is [`Mark`]) or of an extent.
+/// A flush that waits for write-back: of everything (`M` is [`Mark`]) or of an area.
 #[derive(Debug)]
 struct Syncing<M> {
     mark: M,
@@ -32,7 +32,7 @@ struct Syncing<M> {
 #[derive(Debug, Default)]
 pub(super) struct Syncs {
     whole: VecDeque<Syncing<Mark>>,
-    parts: Vec<Syncing<ExtentMark>>,
+    parts: Vec<Syncing<AreaMark>>,
 }
 
 impl Syncs {
@@ -67,9 +67,9 @@ impl Syncs {
                 self.whole.extend(waits.then_some(Syncing { mark, submit, since }));
                 (!waits).then(|| flusher.take_failure())
             }
-            Cover::Piece(extent) => {
-                let mut mark = flusher.sync_extent(extent);
-                let waits = !flusher.is_extent_synced(&mut mark);
+            Cover::Piece(area) => {
+                let mut mark = flusher.sync_area(area);
+                let waits = !flusher.is_area_synced(&mut mark);
                 self.parts.extend(waits.then_some(Syncing { mark, submit, since }));
                 (!waits).then_some(false)
             }
@@ -81,9 +81,9 @@ impl Syncs {
     fn end(&mut self, now: Instant, flusher: &mut Flusher) -> Vec<(Submit, (Nanos, bool))> {
         let mut ended = Vec::new();
         self.parts.retain_mut(|part| {
-            let is_synced = flusher.is_extent_synced(&mut part.mark);
+            let is_synced = flusher.is_area_synced(&mut part.mark);
             if is_synced {
-                // Whether write-back of this extent failed is known to who carries the flush out.
+                // Whether write-back of this area failed is known to who carries the flush out.
                 ended.push((part.submit, (now.since(part.since), false)));
             }
             !is_synced
@@ -155,7 +155,7 @@ impl Engine {
                 }
                 return;
             };
-            let (size, group) = (run.extent.len(), run.owner.group);
+            let (size, group) = (run.area.extent.len(), run.owner.group);
             if self.holds_back(group) {
                 continue;
             }
@@ -200,12 +200,13 @@ impl Engine {
 
     fn put_into_line(&mut self, run: Run) -> RequestId {
         self.memory.flusher.take(&run);
+        let extent = within(run.area.extent, self.memory.capacity);
         let submit = Submit {
             tag: Tag(u64::MAX),
             task: run.owner.task,
             group: run.owner.group,
             op: Op::Write,
-            extent: within(run.extent, self.memory.capacity),
+            extent: Area { extent, ..run.area }.in_order(),
             fua: false,
             sync: run.is_urgent,
         };
@@ -235,44 +236,45 @@ impl Engine {
     /// A run is on the disk, or failed.
     pub(super) fn written_back(&mut self, run: &Run, ok: bool) {
         let (now, group, memory) = (self.now, run.owner.group, &mut self.memory);
+        let size = run.area.extent.len();
         if run.is_urgent {
             memory.urgent_count -= 1;
         } else {
             memory.in_line.requests_count -= 1;
-            memory.in_line.size = memory.in_line.size - run.extent.len();
+            memory.in_line.size = memory.in_line.size - size;
         }
         let cleaned = memory.flusher.done(run, ok);
         // All of it was written, also pages that were dirtied again meanwhile and counted again.
-        memory.pace.cleaned(now, group, run.extent.len(), &memory.flusher.dirty(group));
-        memory.frames.wrote(run.extent.len());
-        self.tell_cleaned(run.extent, cleaned);
+        memory.pace.cleaned(now, group, size, &memory.flusher.dirty(group));
+        memory.frames.wrote(size);
+        self.tell_cleaned(run.area, cleaned);
         self.memory.ask();
         self.open_gate();
     }
 
-    /// Whether nothing in an extent is dirty or on its way to the disk.
-    pub fn is_clean(&self, extent: Extent) -> bool {
-        self.memory.flusher.is_clean(extent)
+    /// Whether nothing in an area is dirty or on its way to the disk.
+    pub fn is_clean(&self, area: Area) -> bool {
+        self.memory.flusher.is_clean(area)
     }
 
-    /// Says which pages of an extent are clean now.
-    fn tell_cleaned(&mut self, extent: Extent, cleaned: Bytes) {
+    /// Says which pages of an area are clean now.
+    fn tell_cleaned(&mut self, area: Area, cleaned: Bytes) {
         if !self.tells_cleaned {
             return;
         }
-        if cleaned == extent.len() {
-            return self.outputs.push_back(Output::Cleaned(extent));
+        if cleaned == area.extent.len() {
+            return self.outputs.push_back(Output::Cleaned(area));
         }
-        self.tell_clean_pages(extent);
+        self.tell_clean_pages(area);
     }
 
     /// The same, page by page.
     #[cold]
-    pub(super) fn tell_clean_pages(&mut self, extent: Extent) {
+    pub(super) fn tell_clean_pages(&mut self, Area { space, extent }: Area) {
         let end = extent.end().get();
         let mut offset = extent.offset().get();
         while offset < end {
-            let page = piece(offset, PAGE.min(end - offset));
+            let page = Area { space, extent: piece(offset, PAGE.min(end - offset)) };
             if self.memory.flusher.is_clean(page) {
                 self.outputs.push_back(Output::Cleaned(page));
             }
@@ -280,10 +282,10 @@ impl Engine {
         }
     }
 
-    /// The content of an extent is void: what was dirty there is not.
-    pub(super) fn discard(&mut self, extent: Extent) {
+    /// The content of an area is void: what was dirty there is not.
+    pub(super) fn discard(&mut self, area: Area) {
         let mut cleaned = Vec::new();
-        self.memory.flusher.discard(extent, |group, size| cleaned.push((group, size)));
+        self.memory.flusher.discard(area, |group, size| cleaned.push((group, size)));
         if cleaned.is_empty() {
             return;
         }

@@ -11,14 +11,14 @@
 //!    ▲       broken       │             │ ▲ wrote: counts once   │ wrote       (again: dirty)
 //!    └────────────────────┘◄── discard ─┘ └───┘                  └──► on its way, dirty again
 //! ```
-//! Pages of 4 KiB. Dirty pages are written back when dirty memory is above `background`, when that
-//! of their group is above a mark of its own, when they are older than 30 s, when a sync asks for
-//! them, or when somebody waits for memory. If only age or a sync makes something due, only what is
-//! due is written.
+//! Pages of 4 KiB, of the disk itself or of a file above it (a space). They are written back when
+//! dirty memory is above `background`, when that of their group is above a mark of its own, when
+//! they are older than 30 s, when a sync asks for them, or when somebody waits for memory. If only
+//! age or a sync makes something due, only what is due is written.
 //!
 //! *Which group:* the turn goes round among groups with something due (turns.rs). *Which pages of
 //! it:* those that a sync of their extent waits for, else the oldest, with the dirty pages of the
-//! same owner that follow them on the device; and then the pages behind those, until a chunk of
+//! same owner that follow them in their space; and then the pages behind those, until a chunk of
 //! that owner is written, so that streams stay streams on the disk.
 //!
 //! *A small sync* of an extent is served by itself: what it waits for is given apart from all turns
@@ -68,10 +68,10 @@
 //! page that is dirtied on its way counts as dirtied, and each end of write-back as written.
 
 use crate::pace::Dirty;
-use crate::request::{Extent, GroupId, TaskId};
+use crate::request::{Area, GroupId, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use pages::{PageRange, Pages, Stamp, State};
+use pages::{Page, PageRange, Pages, Stamp, State};
 use std::collections::BTreeMap;
 use turns::{Totals, Turns};
 
@@ -108,13 +108,13 @@ pub struct Owner {
     pub group: GroupId,
 }
 
-/// Dirty pages, one after the other on the device and of one owner, to be written back together.
+/// Dirty pages, one after the other in their space and of one owner, to be written back together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Who dirtied them.
     pub owner: Owner,
     /// Where: whole pages.
-    pub extent: Extent,
+    pub area: Area,
     /// Whether a small sync waits for it: a task waits, as for a read.
     pub is_urgent: bool,
 }
@@ -123,16 +123,16 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(pub(crate) u64);
 
-/// Everything that was dirty inside an extent at some moment.
+/// Everything that was dirty inside an area at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtentMark {
+pub struct AreaMark {
     mark: Mark,
     /// What is not known to be clean since.
     rest: PageRange,
     is_small: bool,
 }
 
-impl ExtentMark {
+impl AreaMark {
     /// Whether it waits for so little that [`Flusher::urgent`] gives it.
     pub fn is_small(&self) -> bool {
         self.is_small
@@ -204,10 +204,10 @@ impl Flusher {
         }
     }
 
-    /// What a write of the extent would newly dirty, in whole pages: what is clean, and what is on
+    /// What a write of the area would newly dirty, in whole pages: what is clean, and what is on
     /// its way to the disk and not dirty again.
-    pub fn fresh(&self, extent: Extent) -> Bytes {
-        let range = pages::touched(extent);
+    pub fn fresh(&self, area: Area) -> Bytes {
+        let range = pages::touched(area);
         let all = range.end - range.start;
         let pending = self.pages.unclean(range).filter(|(_, state)| state.pending().is_some());
         pages::bytes(all - pending.map(|(part, _)| part.end - part.start).sum::<u64>())
@@ -218,9 +218,9 @@ impl Flusher {
         self.totals.dirty == 0 && self.totals.writing == 0
     }
 
-    /// Whether nothing in an extent is dirty or on its way to the disk.
-    pub fn is_clean(&self, extent: Extent) -> bool {
-        self.pages.unclean(pages::touched(extent)).next().is_none()
+    /// Whether nothing in an area is dirty or on its way to the disk.
+    pub fn is_clean(&self, area: Area) -> bool {
+        self.pages.unclean(pages::touched(area)).next().is_none()
     }
 
     /// A group is due from now on while more than so much of it is dirty and not on its way;
@@ -242,9 +242,9 @@ impl Flusher {
 
     /// The write is in memory: its pages are dirty now. `promised` is what was promised for it.
     /// Returns what is newly dirty, as [`Flusher::fresh`] would have said.
-    pub fn wrote(&mut self, now: Instant, owner: Owner, extent: Extent, promised: Bytes) -> Bytes {
+    pub fn wrote(&mut self, now: Instant, owner: Owner, area: Area, promised: Bytes) -> Bytes {
         self.broken(owner.group, promised);
-        let (mut fresh, mut rest) = (0, pages::touched(extent));
+        let (mut fresh, mut rest) = (0, pages::touched(area));
         while let Some((part, state)) = self.pages.next_part(&mut rest) {
             let count = part.end - part.start;
             if state.is_some_and(|state| state.pending().is_some()) {
@@ -271,8 +271,8 @@ impl Flusher {
     }
 
     /// The age and number of a page that becomes dirty: that of the page before it if that may be.
-    fn stamp(&mut self, now: Instant, owner: Owner, page: u64) -> Stamp {
-        let before = page.checked_sub(1).and_then(|before| self.pages.at(before));
+    fn stamp(&mut self, now: Instant, owner: Owner, page: Page) -> Stamp {
+        let before = page.before().and_then(|before| self.pages.at(before));
         let before = before.and_then(|(state, _)| state.pending()).filter(|before| {
             before.owner == owner
                 && before.number >= self.marked
@@ -293,12 +293,12 @@ impl Flusher {
         self.totals.promised = self.totals.promised - promised;
     }
 
-    /// The content of the extent is void, or was written through to the disk: dirty pages wholly
+    /// The content of the area is void, or was written through to the disk: dirty pages wholly
     /// inside are clean, and pages on their way are not dirty again. Says what write-back each
     /// group is spared.
-    pub fn discard(&mut self, extent: Extent, mut cleaned: impl FnMut(GroupId, Bytes)) {
+    pub fn discard(&mut self, area: Area, mut cleaned: impl FnMut(GroupId, Bytes)) {
         let mut spared = BTreeMap::<GroupId, u64>::new();
-        let mut range = pages::inside(extent);
+        let mut range = pages::inside(area);
         while let Some((part, state)) = self.pages.next_part(&mut range) {
             let Some(stamp) = state.and_then(|state| state.pending()) else { continue };
             let count = part.end - part.start;

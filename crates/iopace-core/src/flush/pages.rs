@@ -5,16 +5,52 @@
 //!          │ dirty 4 │    │ dirty 2 │ w 3 │        n: number of dirtying, w: on its way
 //!  oldest first: 2 (page 10), 4 (page 0)           on their way: 3 (page 16)
 //! ```
+//! The pages of all spaces are in it, one space behind the other, and no interval is of two.
 //! Neighbours in the same state are one interval. An operation costs a few searches in ordered maps
 //! for each interval that it touches; what is clean is not in the map.
 
 use super::{Owner, PAGE};
-use crate::request::{Extent, GroupId};
+use crate::request::{Area, Extent, GroupId, Space};
 use crate::time::Instant;
 use crate::units::Bytes;
 use core::ops::Bound::{Excluded, Unbounded};
-use core::ops::Range;
+use core::ops::{Add, Range, Sub};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A page: of which space, and which of its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Page {
+    space: Space,
+    index: u64,
+}
+
+impl Page {
+    const FIRST: Page = Page { space: Space::DISK, index: 0 };
+    const LAST: Page = Page { space: Space(u32::MAX), index: u64::MAX };
+
+    /// The one before it in its space.
+    pub(super) fn before(self) -> Option<Page> {
+        Some(Page { index: self.index.checked_sub(1)?, ..self })
+    }
+}
+
+impl Add<u64> for Page {
+    type Output = Page;
+
+    fn add(self, count: u64) -> Page {
+        Page { index: self.index + count, ..self }
+    }
+}
+
+impl Sub for Page {
+    type Output = u64;
+
+    /// The pages from one to another of the same space.
+    fn sub(self, before: Page) -> u64 {
+        debug_assert_eq!(self.space, before.space, "pages of one space");
+        self.index - before.index
+    }
+}
 
 /// How a page became dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,33 +97,33 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     /// Behind its last page.
-    end: u64,
+    end: Page,
     state: State,
 }
 
-/// Consecutive pages: numbers of the first and of the one behind the last.
-pub(super) type PageRange = Range<u64>;
+/// Consecutive pages: the first and the one behind the last.
+pub(super) type PageRange = Range<Page>;
 
 /// The map.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     /// By first page.
-    intervals: BTreeMap<u64, Interval>,
+    intervals: BTreeMap<Page, Interval>,
     /// Number and first page of all that is dirty and not on its way, and since when.
-    dirty: BTreeMap<(u64, u64), Instant>,
+    dirty: BTreeMap<(u64, Page), Instant>,
     /// The same of all that is on its way.
-    writing: BTreeSet<(u64, u64)>,
+    writing: BTreeSet<(u64, Page)>,
     /// What `dirty` has, by group.
-    by_group: BTreeMap<(GroupId, u64, u64), Stamp>,
+    by_group: BTreeMap<(GroupId, u64, Page), Stamp>,
     /// Those of `by_group` that somebody asked for.
-    asked: BTreeSet<(GroupId, u64, u64)>,
+    asked: BTreeSet<(GroupId, u64, Page)>,
     /// Those of `by_group` that a small sync waits for.
-    urgent: BTreeSet<(GroupId, u64, u64)>,
+    urgent: BTreeSet<(GroupId, u64, Page)>,
 }
 
 impl Pages {
     /// The state of a page, and where its interval ends; `None` if it is clean.
-    pub(super) fn at(&self, page: u64) -> Option<(State, u64)> {
+    pub(super) fn at(&self, page: Page) -> Option<(State, Page)> {
         let (_, interval) = self.intervals.range(..=page).next_back()?;
         (page < interval.end).then_some((interval.state, interval.end))
     }
@@ -162,7 +198,7 @@ impl Pages {
         }
     }
 
-    fn insert(&mut self, first: u64, interval: Interval) {
+    fn insert(&mut self, first: Page, interval: Interval) {
         let key = (interval.state.number(), first);
         match interval.state {
             State::Writing { .. } => {
@@ -183,7 +219,7 @@ impl Pages {
         self.intervals.insert(first, interval);
     }
 
-    fn remove(&mut self, first: u64) {
+    fn remove(&mut self, first: Page) {
         let Some(interval) = self.intervals.remove(&first) else { return };
         let key = (interval.state.number(), first);
         match interval.state {
@@ -205,32 +241,32 @@ impl Pages {
     }
 
     /// The oldest dirty page of a group.
-    pub(super) fn oldest_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
-        let (&(of, _, page), stamp) = self.by_group.range((group, 0, 0)..).next()?;
+    pub(super) fn oldest_of(&self, group: GroupId) -> Option<(Page, Stamp)> {
+        let (&(of, _, page), stamp) = self.by_group.range((group, 0, Page::FIRST)..).next()?;
         (of == group).then_some((page, *stamp))
     }
 
     /// The oldest page of a group that somebody asked for.
-    pub(super) fn asked_of(&self, group: GroupId) -> Option<(u64, Stamp)> {
-        let &(of, _, page) = self.asked.range((group, 0, 0)..).next()?;
+    pub(super) fn asked_of(&self, group: GroupId) -> Option<(Page, Stamp)> {
+        let &(of, _, page) = self.asked.range((group, 0, Page::FIRST)..).next()?;
         if of == group { Some((page, self.dirty_at(page)?)) } else { None }
     }
 
     /// The oldest page that a small sync waits for, of the groups that are not passed over.
-    pub(super) fn urgent(&self, is_passed_over: impl Fn(GroupId) -> bool) -> Option<(u64, Stamp)> {
+    pub(super) fn urgent(&self, is_passed_over: impl Fn(GroupId) -> bool) -> Option<(Page, Stamp)> {
         let (mut oldest, mut from) = (None, Unbounded);
         while let Some(&(group, number, page)) = self.urgent.range((from, Unbounded)).next() {
             if !is_passed_over(group) {
                 oldest = Some(oldest.map_or((number, page), |one| (number, page).min(one)));
             }
-            from = Excluded((group, u64::MAX, u64::MAX));
+            from = Excluded((group, u64::MAX, Page::LAST));
         }
         let (_, page) = oldest?;
         Some((page, self.dirty_at(page)?))
     }
 
     /// The stamp of a page that is dirty and not on its way.
-    pub(super) fn dirty_at(&self, page: u64) -> Option<Stamp> {
+    pub(super) fn dirty_at(&self, page: Page) -> Option<Stamp> {
         match self.at(page)?.0 {
             State::Dirty(stamp) => Some(stamp),
             State::Writing { .. } => None,
@@ -249,7 +285,7 @@ impl Pages {
     }
 
     /// The first page of `range` that was numbered below the mark and is not clean.
-    pub(super) fn first_below(&self, range: PageRange, mark: u64) -> Option<u64> {
+    pub(super) fn first_below(&self, range: PageRange, mark: u64) -> Option<Page> {
         let mut unclean = self.unclean(range);
         unclean.find(|(_, state)| state.number() < mark).map(|(part, _)| part.start)
     }
@@ -261,26 +297,28 @@ impl Pages {
     }
 }
 
-/// The pages that `extent` touches.
-pub(super) fn touched(extent: Extent) -> PageRange {
+/// The pages that an area touches.
+pub(super) fn touched(Area { space, extent }: Area) -> PageRange {
     let first = extent.offset().get() / PAGE;
-    first..if extent.is_empty() { first } else { extent.end().get().div_ceil(PAGE) }
+    let end = if extent.is_empty() { first } else { extent.end().get().div_ceil(PAGE) };
+    Page { space, index: first }..Page { space, index: end }
 }
 
-/// The pages that lie wholly inside `extent`.
-pub(super) fn inside(extent: Extent) -> PageRange {
+/// The pages that lie wholly inside an area.
+pub(super) fn inside(Area { space, extent }: Area) -> PageRange {
     let first = extent.offset().get().div_ceil(PAGE);
-    first..(extent.end().get() / PAGE).max(first)
+    Page { space, index: first }..Page { space, index: (extent.end().get() / PAGE).max(first) }
 }
 
-/// The extent of pages; the last page of all ends one byte early, as extents do.
-pub(super) fn extent_of(range: &PageRange) -> Extent {
-    let offset = range.start * PAGE;
+/// The area of pages; the last page of all ends one byte early, as extents do.
+pub(super) fn area_of(range: &PageRange) -> Area {
+    let offset = range.start.index * PAGE;
     let len = bytes(range.end - range.start).get().min(u64::MAX - offset);
-    Extent::new(Bytes(offset), Bytes(len)).expect("it ends within 64 bits")
+    let extent = Extent::new(Bytes(offset), Bytes(len)).expect("it ends within 64 bits");
+    Area { space: range.start.space, extent }
 }
 
-/// The size of that many pages: at most 2^52 of them, all that a device of 2^64 bytes has.
+/// The size of that many pages: at most 2^52 of them, all that a space of 2^64 bytes has.
 pub(super) fn bytes(pages: u64) -> Bytes {
     Bytes(pages.saturating_mul(PAGE))
 }

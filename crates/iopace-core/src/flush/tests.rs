@@ -1,13 +1,21 @@
 use super::*;
+use crate::request::{Extent, Space};
 use core::ops::Range;
 
 mod naive;
 mod random;
+mod spaces;
 
 const T0: Instant = Instant::ZERO;
 
-fn extent(first: u64, count: u64) -> Extent {
-    pages::extent_of(&(first..first + count))
+/// Pages of the disk.
+fn extent(first: u64, count: u64) -> Area {
+    area(Space::DISK, first, count)
+}
+
+fn area(space: Space, first: u64, count: u64) -> Area {
+    let extent = Extent::new(Bytes(first * PAGE), Bytes(count * PAGE)).expect("small");
+    Area { space, extent }
 }
 
 fn owner(task: u64, group: u32) -> Owner {
@@ -36,7 +44,7 @@ fn p1_a_rewrite_of_a_dirty_page_counts_once() {
     let mut flusher = Flusher::new();
     assert_eq!(flusher.wrote(T0, owner(1, 1), extent(10, 4), Bytes::ZERO), Bytes(4 * PAGE));
     assert_eq!(flusher.fresh(extent(8, 4)), Bytes(2 * PAGE));
-    let byte = Extent::new(Bytes(13 * PAGE + 7), Bytes(1)).expect("small");
+    let byte = Extent::new(Bytes(13 * PAGE + 7), Bytes(1)).expect("small").into();
     assert_eq!(flusher.wrote(at_ms(5), owner(2, 2), byte, Bytes::ZERO), Bytes::ZERO);
     assert_eq!(dirty_pages(&flusher, 1), (4, 4, 0));
     assert!(!flusher.has_dirty(GroupId(2)));
@@ -71,7 +79,7 @@ fn p2_a_page_written_again_on_its_way_is_one_frame_and_two_pages_of_work() {
     assert_eq!(flusher.done(&run, true), Bytes(2 * PAGE));
     assert_eq!(dirty_pages(&flusher, 2), (2, 2, 0));
     let second = take(&mut flusher, T0).expect("dirty again");
-    assert_eq!(second, Run { owner: owner(2, 2), extent: extent(1, 2), is_urgent: false });
+    assert_eq!(second, Run { owner: owner(2, 2), area: extent(1, 2), is_urgent: false });
     assert_eq!(flusher.done(&second, true), Bytes(2 * PAGE));
     let stats = flusher.stats();
     assert_eq!((stats.dirtied_pages, stats.written_back_pages), (6, 6));
@@ -101,7 +109,7 @@ fn p3_a_sync_is_not_held_up_by_whoever_goes_on_writing() {
     flusher.wrote(at_ms(1), owner(1, 0), extent(8, 8), Bytes::ZERO);
     let all = Bytes(64 * PAGE);
     let run = flusher.candidate(at_ms(1), all, false, all).expect("asked for");
-    assert_eq!(run.extent, extent(0, 8), "what follows came after the sync");
+    assert_eq!(run.area, extent(0, 8), "what follows came after the sync");
     flusher.take(&run);
     flusher.wrote(at_ms(2), owner(1, 0), extent(4, 4), Bytes::ZERO);
     assert!(!flusher.is_synced(mark));
@@ -120,26 +128,26 @@ fn p9_what_a_small_sync_waits_for_waits_for_no_turn_and_no_chunk() {
     flusher.wrote(T0, owner(2, 0), extent(2000, 2), Bytes::ZERO);
     flusher.wrote(T0, owner(2, 0), extent(2100, 40), Bytes::ZERO);
     assert_eq!(flusher.urgent(most, |_| false), None);
-    let mut mark = flusher.sync_extent(extent(2000, 10));
+    let mut mark = flusher.sync_area(extent(2000, 10));
     assert!(mark.is_small());
     let run = flusher.urgent(most, |_| false).expect("asked for");
-    assert_eq!((run.extent, run.is_urgent), (extent(2000, 2), true));
+    assert_eq!((run.area, run.is_urgent), (extent(2000, 2), true));
     flusher.take(&run);
     assert_eq!(flusher.urgent(most, |_| false), None);
     // The chunk goes on where it was.
     let next = flusher.candidate(T0, Bytes::ZERO, false, most).expect("above background");
-    assert_eq!((next.extent, next.is_urgent), (extent(16, 16), false));
+    assert_eq!((next.area, next.is_urgent), (extent(16, 16), false));
     // Written again on its way: the next sync waits for that too.
     flusher.wrote(T0, owner(2, 0), extent(2001, 1), Bytes::ZERO);
-    let mut again = flusher.sync_extent(extent(2000, 10));
+    let mut again = flusher.sync_area(extent(2000, 10));
     assert_eq!(flusher.urgent(most, |_| false), None);
     assert_eq!(flusher.done(&run, true), Bytes(PAGE));
-    assert!(flusher.is_extent_synced(&mut mark) && !flusher.is_extent_synced(&mut again));
+    assert!(flusher.is_area_synced(&mut mark) && !flusher.is_area_synced(&mut again));
     let run = flusher.urgent(all, |_| false).expect("asked for again");
-    assert_eq!(run.extent, extent(2001, 1));
+    assert_eq!(run.area, extent(2001, 1));
     flusher.take(&run);
     flusher.done(&run, true);
-    assert!(flusher.is_extent_synced(&mut again));
+    assert!(flusher.is_area_synced(&mut again));
     let out = flusher.stats();
     assert_eq!((out.dirtied_pages, out.written_back_pages), (1043, 3));
 }
@@ -149,11 +157,11 @@ fn p9_a_larger_sync_has_turns() {
     let mut flusher = Flusher::new();
     let count = SMALL_SYNC_MAX.get() / PAGE;
     flusher.wrote(T0, owner(1, 0), extent(0, count + 1), Bytes::ZERO);
-    assert!(!flusher.sync_extent(extent(0, count + 1)).is_small());
+    assert!(!flusher.sync_area(extent(0, count + 1)).is_small());
     assert_eq!(flusher.urgent(SMALL_SYNC_MAX, |_| false), None);
-    assert!(flusher.sync_extent(extent(1, count)).is_small());
+    assert!(flusher.sync_area(extent(1, count)).is_small());
     let run = flusher.urgent(Bytes(1 << 30), |_| false).expect("asked for");
-    assert_eq!(run.extent, extent(1, count));
+    assert_eq!(run.area, extent(1, count));
 }
 
 #[test]
@@ -161,16 +169,16 @@ fn p3_a_sync_of_an_extent_asks_for_its_pages_first_and_for_no_others() {
     let mut flusher = Flusher::new();
     flusher.wrote(T0, owner(1, 0), extent(0, 100), Bytes::ZERO);
     flusher.wrote(T0, owner(2, 0), extent(200, 100), Bytes::ZERO);
-    let mut mark = flusher.sync_extent(extent(210, 4));
+    let mut mark = flusher.sync_area(extent(210, 4));
     let all = Bytes(1 << 30);
     let run = flusher.candidate(T0, all, false, all).expect("asked for");
-    assert_eq!(run.extent, extent(210, 4));
+    assert_eq!(run.area, extent(210, 4));
     flusher.take(&run);
     assert_eq!(flusher.candidate(T0, all, false, all), None);
-    assert!(!flusher.is_extent_synced(&mut mark));
+    assert!(!flusher.is_area_synced(&mut mark));
     flusher.wrote(T0, owner(2, 0), extent(211, 1), Bytes::ZERO);
     flusher.done(&run, true);
-    assert!(flusher.is_extent_synced(&mut mark));
+    assert!(flusher.is_area_synced(&mut mark));
 }
 
 #[test]
@@ -183,7 +191,7 @@ fn p4_a_stream_gets_old_in_time() {
         flusher.wrote(now, owner(1, 0), extent(step, 1), Bytes::ZERO);
         assert!(flusher.next_expiry() >= now || step > 299);
         while let Some(run) = flusher.candidate(now, all, false, all) {
-            let last = run.extent.end().get() / PAGE - 1;
+            let last = run.area.extent.end().get() / PAGE - 1;
             let age_ms = (step - last) * 100;
             assert!((29_000..=30_000).contains(&age_ms), "page {last} at {age_ms} ms");
             flusher.take(&run);
@@ -223,7 +231,7 @@ fn p6_streams_stay_streams_a_chunk_at_a_time() {
     let tasks: Vec<u64> = runs.iter().map(|run| run.owner.task.0).collect();
     assert_eq!(tasks, [1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2]);
     for pair in runs.chunks(4) {
-        assert!(pair.windows(2).all(|two| two[0].extent.end() == two[1].extent.offset()));
+        assert!(pair.windows(2).all(|two| two[0].area.extent.end() == two[1].area.extent.offset()));
     }
 }
 
@@ -319,11 +327,11 @@ fn p8_a_failed_write_back_is_told_once() {
 #[test]
 fn the_last_page_of_the_largest_device_can_be_dirty() {
     let mut flusher = Flusher::new();
-    let end = Extent::new(Bytes(u64::MAX - 10), Bytes(10)).expect("the last bytes");
+    let end = Extent::new(Bytes(u64::MAX - 10), Bytes(10)).expect("the last bytes").into();
     assert_eq!(flusher.wrote(T0, owner(1, 0), end, Bytes::ZERO), Bytes(PAGE));
-    assert_eq!(flusher.wrote(T0, owner(1, 0), Extent::EMPTY, Bytes::ZERO), Bytes::ZERO);
+    assert_eq!(flusher.wrote(T0, owner(1, 0), Area::default(), Bytes::ZERO), Bytes::ZERO);
     let run = take(&mut flusher, T0).expect("due");
-    assert_eq!(run.extent.end(), Bytes(u64::MAX));
+    assert_eq!(run.area.extent.end(), Bytes(u64::MAX));
     assert_eq!(flusher.done(&run, true), Bytes(PAGE));
 }
 
@@ -349,7 +357,7 @@ fn p11_a_group_above_its_mark_is_written_back_down_to_it() {
     let next = |flusher: &mut Flusher| {
         let run = flusher.candidate(T0, Bytes(u64::MAX), false, Bytes(8 * PAGE))?;
         flusher.take(&run);
-        Some((run.owner.group.0, run.extent.len().get() / PAGE))
+        Some((run.owner.group.0, run.area.extent.len().get() / PAGE))
     };
     flusher.set_background(GroupId(1), Some(Bytes(16 * PAGE)));
     for group in [1, 2] {

@@ -17,7 +17,7 @@
 //! ```
 //! Groups that are not held up have more than the line holds, and take turns as if there were none.
 
-use super::pages::bytes;
+use super::pages::{Page, bytes};
 use super::{Dirty, Owner};
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
@@ -111,7 +111,7 @@ struct Waiting {
 pub(super) struct Position {
     pub(super) owner: Owner,
     /// Behind the last page that was taken.
-    pub(super) page: u64,
+    pub(super) page: Page,
     /// Taken without a break in this place, in pages.
     pub(super) used: u64,
 }
@@ -193,7 +193,7 @@ pub(super) struct Turns {
     /// Groups with runs in line and an allowance to lose, by the oldest of these.
     fronts: BTreeSet<(u64, GroupId)>,
     /// Number of each run in line, by its first page.
-    runs: BTreeMap<u64, u64>,
+    runs: BTreeMap<Page, u64>,
     /// Runs that were taken so far, and the latest of them that is done.
     taken: u64,
     latest: u64,
@@ -270,7 +270,7 @@ impl Turns {
     }
 
     /// A run of the group goes into line: its first page and how many there are.
-    pub(super) fn took(&mut self, now: Instant, chunk: u64, id: GroupId, run: (u64, u64)) {
+    pub(super) fn took(&mut self, now: Instant, chunk: u64, id: GroupId, run: (Page, u64)) {
         if self.last != id || !self.goes_on(now, chunk) {
             (self.last, self.since, self.used) = (id, now, 0);
         }
@@ -283,7 +283,7 @@ impl Turns {
     }
 
     /// The run with that first page is not in line any more.
-    pub(super) fn ended(&mut self, id: GroupId, first: u64) {
+    pub(super) fn ended(&mut self, id: GroupId, first: Page) {
         let run = self.runs.remove(&first).expect("only a run that was taken is done");
         self.latest = self.latest.max(run);
         let group = self.groups.entry(id).or_default();

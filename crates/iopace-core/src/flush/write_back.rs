@@ -4,10 +4,10 @@
 //! order of dirtying, which only moves forward. What a sync of an extent asks for is marked page by
 //! page.
 
-use super::pages::{self, Stamp, State};
+use super::pages::{self, Page, Stamp, State};
 use super::turns::{Group, Oldest, Position};
-use super::{DIRTY_EXPIRE, ExtentMark, Flusher, Mark, PAGE, Run, SMALL_SYNC_MAX};
-use crate::request::{Extent, GroupId};
+use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, PAGE, Run, SMALL_SYNC_MAX};
+use crate::request::{Area, GroupId};
 use crate::time::Instant;
 use crate::units::Bytes;
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ impl Flusher {
         Mark(self.next_number)
     }
 
-    /// Asks for the write-back of what is dirty now in the pages that an extent touches.
-    pub fn sync_extent(&mut self, extent: Extent) -> ExtentMark {
+    /// Asks for the write-back of what is dirty now in the pages that an area touches.
+    pub fn sync_area(&mut self, area: Area) -> AreaMark {
         self.marked = self.next_number;
-        let range = pages::touched(extent);
+        let range = pages::touched(area);
         let (mut groups, mut rest) = (BTreeSet::new(), range.clone());
         let pending =
             self.pages.unclean(range.clone()).filter(|(_, state)| state.pending().is_some());
@@ -50,7 +50,7 @@ impl Flusher {
         for group in groups {
             self.file(group);
         }
-        ExtentMark { mark: Mark(self.next_number), rest: range, is_small }
+        AreaMark { mark: Mark(self.next_number), rest: range, is_small }
     }
 
     /// Whether all that was dirty at the mark is on the disk, void or lost.
@@ -58,10 +58,10 @@ impl Flusher {
         self.pages.is_clean_below(mark)
     }
 
-    /// The same of an extent. The mark remembers how far it was found clean.
-    pub fn is_extent_synced(&self, extent: &mut ExtentMark) -> bool {
-        let first = self.pages.first_below(extent.rest.clone(), extent.mark.0);
-        extent.rest.start = first.unwrap_or(extent.rest.end);
+    /// The same of an area. The mark remembers how far it was found clean.
+    pub fn is_area_synced(&self, area: &mut AreaMark) -> bool {
+        let first = self.pages.first_below(area.rest.clone(), area.mark.0);
+        area.rest.start = first.unwrap_or(area.rest.end);
         first.is_none()
     }
 
@@ -113,8 +113,8 @@ impl Flusher {
             }
             end = next_end.min(first + most);
         }
-        let extent = pages::extent_of(&(first..end));
-        Some(Run { owner: stamp.owner, extent, is_urgent: false })
+        let area = pages::area_of(&(first..end));
+        Some(Run { owner: stamp.owner, area, is_urgent: false })
     }
 
     /// Nothing of the group is a candidate until it is released, for a small sync excepted: its own
@@ -145,13 +145,13 @@ impl Flusher {
             }
             end = next_end.min(first + most);
         }
-        let extent = pages::extent_of(&(first..end));
-        Some(Run { owner: stamp.owner, extent, is_urgent: true })
+        let area = pages::area_of(&(first..end));
+        Some(Run { owner: stamp.owner, area, is_urgent: true })
     }
 
     /// Where to go on with a group that has something due: behind what was taken last, or with what
     /// was asked for, or with the oldest.
-    fn first_of(&self, group: GroupId, is_all: bool) -> Option<(u64, Stamp)> {
+    fn first_of(&self, group: GroupId, is_all: bool) -> Option<(Page, Stamp)> {
         let position = self.turns.get(group)?.position;
         position
             .filter(|position| position.used < self.chunk_pages)
@@ -183,7 +183,7 @@ impl Flusher {
 
     /// That run, as [`Flusher::candidate`] or [`Flusher::urgent`] gave it at this instant, goes.
     pub fn take(&mut self, run: &Run) {
-        let range = pages::touched(run.extent);
+        let range = pages::touched(run.area);
         let count = range.end - range.start;
         let (mut taken, mut rest) = (0, range.clone());
         while let Some((part, state)) = self.pages.next_part(&mut rest) {
@@ -219,7 +219,7 @@ impl Flusher {
     /// system, and [`Flusher::take_failure`] says so. Returns what is clean now; a page that was
     /// written again meanwhile is dirty.
     pub fn done(&mut self, run: &Run, ok: bool) -> Bytes {
-        let mut range = pages::touched(run.extent);
+        let mut range = pages::touched(run.area);
         let count = range.end - range.start;
         if !run.is_urgent {
             self.turns.ended(run.owner.group, range.start);

@@ -4,7 +4,7 @@ use super::line::{Ended, Item};
 use super::{Clients, Shadow};
 use crate::engine::{Input, Output, Start};
 use crate::limits::{SHADOW_FLUSHES_MAX, SHADOW_OPEN_MAX};
-use crate::request::{GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
+use crate::request::{Area, GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
 use crate::trace::Event;
 use crate::units::Bytes;
 
@@ -22,7 +22,7 @@ impl Shadow {
     pub(super) fn arrive(&mut self, item: Item, depth: u32, ended: Option<Ended>) {
         let now = self.now;
         match item {
-            Item::Void(extent) => self.engine_mut().handle(now, Input::Void(extent)),
+            Item::Void(area) => self.engine_mut().handle(now, Input::Void(area)),
             Item::Flush(submit, cover) => {
                 // One that waits already covers about the same; a live task waits for each of them.
                 if self.flushes_count >= SHADOW_FLUSHES_MAX || !self.has_place() {
@@ -38,12 +38,21 @@ impl Shadow {
                     self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
                 }
             }
-            Item::Request(submit) | Item::Write(submit) => {
-                let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
-                    return;
+            Item::Request(submit) => {
+                if let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) {
+                    self.enter(submit, ended, &Input::Submit);
+                }
+            }
+            Item::Write(submit, space) => {
+                let dirtied = |Submit { tag, task, group, extent, .. }: Submit| Input::Dirtied {
+                    tag,
+                    task,
+                    group,
+                    area: Area { space, extent },
                 };
-                let is_write = matches!(item, Item::Write(_));
-                self.enter(submit, ended, if is_write { &dirtied } else { &Input::Submit });
+                if let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) {
+                    self.enter(submit, ended, &dirtied);
+                }
             }
         }
     }
@@ -149,9 +158,4 @@ impl Shadow {
             None => self.report.missed_count += 1,
         }
     }
-}
-
-/// A buffered write comes.
-fn dirtied(Submit { tag, task, group, extent, .. }: Submit) -> Input {
-    Input::Dirtied { tag, task, group, extent }
 }

@@ -1,7 +1,7 @@
 //! What has happened live and the shadow has not met yet, in order of arrival.
 
 use crate::limits::SHADOW_LINE_MAX;
-use crate::request::{Cover, Extent, StageTimes, Submit};
+use crate::request::{Area, Cover, Space, StageTimes, Submit};
 use crate::shadow::disk::Served;
 use crate::time::{Instant, Nanos};
 use std::collections::VecDeque;
@@ -11,14 +11,14 @@ use std::collections::VecDeque;
 pub(super) enum Item {
     /// A request for the disk.
     Request(Submit),
-    /// A buffered write.
-    Write(Submit),
+    /// A buffered write, and whose pages it dirties.
+    Write(Submit, Space),
     /// A flush, and what it covers.
     Flush(Submit, Cover),
     /// The same of a flush of which it is known how it went, as of a request.
     Sync(Submit, Cover),
-    /// Content of the device is void.
-    Void(Extent),
+    /// Content is void.
+    Void(Area),
 }
 
 /// How a live request went.

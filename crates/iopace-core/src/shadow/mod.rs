@@ -58,7 +58,7 @@ use crate::engine::{Control, Engine, Input};
 use crate::group::Settings;
 use crate::limits::SHADOW_EVENTS_MAX;
 use crate::pace;
-use crate::request::{Cover, GroupId, Op, Outcome, StageTimes, Submit, TaskId};
+use crate::request::{Area, Cover, GroupId, Outcome, Space, StageTimes, Submit, TaskId};
 use crate::sched::{Algorithm, Params};
 use crate::time::Instant;
 use crate::window;
@@ -245,38 +245,36 @@ impl Shadow {
     // What the live engine tells.
 
     /// A live request comes. The number is to be given back when it has ended.
-    pub(crate) fn arrived(&mut self, now: Instant, submit: Submit, cover: Cover) -> u64 {
-        if !self.is_following() {
-            return 0;
-        }
-        if submit.op == Op::Flush {
+    pub(crate) fn arrived(&mut self, now: Instant, submit: Submit) -> u64 {
+        self.comes(now, submit.task, Item::Request(submit))
+    }
+
+    /// A live flush comes.
+    pub(crate) fn flush(&mut self, now: Instant, submit: Submit, cover: Cover) {
+        if self.is_following() {
             self.line.push(now, Item::Flush(submit, cover), 0);
-            return 0;
         }
-        let depth = self.arrives(submit.task);
-        self.line.push(now, Item::Request(submit), depth)
     }
 
     /// A live buffered write comes; as [`Shadow::arrived`].
-    pub(crate) fn dirtied(&mut self, now: Instant, submit: Submit) -> u64 {
+    pub(crate) fn dirtied(&mut self, now: Instant, submit: Submit, space: Space) -> u64 {
+        self.comes(now, submit.task, Item::Write(submit, space))
+    }
+
+    /// What is dirty in an area is void.
+    pub(crate) fn voided(&mut self, now: Instant, area: Area) {
+        if self.engine.is_some() && self.unknown_from.is_none() {
+            self.line.push(now, Item::Void(area), 0);
+        }
+    }
+
+    fn comes(&mut self, now: Instant, task: TaskId, item: Item) -> u64 {
         if !self.is_following() {
             return 0;
         }
-        let depth = self.arrives(submit.task);
-        self.line.push(now, Item::Write(submit), depth)
-    }
-
-    /// What is dirty in an extent is void.
-    pub(crate) fn voided(&mut self, now: Instant, extent: crate::request::Extent) {
-        if self.engine.is_some() && self.unknown_from.is_none() {
-            self.line.push(now, Item::Void(extent), 0);
-        }
-    }
-
-    fn arrives(&mut self, task: TaskId) -> u32 {
         let depth = self.depths.entry(task).or_default();
         depth.live += 1;
-        depth.live
+        self.line.push(now, item, depth.live)
     }
 
     /// A live request or buffered write has ended.

@@ -78,7 +78,7 @@ pub struct Recorded {
     pub written: Nanos,
     /// How many the disk had when it started, with itself; 0: it was not there.
     pub beside: u32,
-    /// What a flush covers.
+    /// What a flush covers; of a buffered write, what it dirtied.
     pub cover: Cover,
 }
 
@@ -243,9 +243,12 @@ fn served(shadow: &mut Shadow, one: &Recorded) -> Served {
 fn arrive(shadow: &mut Shadow, at: Instant, one: &Recorded) -> u64 {
     match (one.kind, one.submit.op) {
         (Kind::WriteBack, _) => 0,
-        (Kind::Buffered, _) => shadow.dirtied(at, one.submit),
+        (Kind::Buffered, _) => {
+            let Cover::Piece(area) = one.cover else { return 0 };
+            shadow.dirtied(at, one.submit, area.space)
+        }
         (_, Op::Flush) => shadow.line.push(at, Item::Sync(one.submit, one.cover), 0),
-        _ => shadow.arrived(at, one.submit, one.cover),
+        _ => shadow.arrived(at, one.submit),
     }
 }
 

@@ -19,7 +19,7 @@ use iopace_core::engine::{
     Config, Control, ControlError, Engine, Input, Output, Resume, Start, WriteId,
 };
 use iopace_core::pace::Thresholds;
-use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Tag, TaskId};
+use iopace_core::request::{Area, DiskError, Extent, GroupId, Op, Outcome, Tag, TaskId};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -141,14 +141,14 @@ impl Core {
     /// waits its turn as the job that `make` makes.
     pub(crate) fn write_at_once(
         &self,
-        (task, group, extent): (TaskId, GroupId, Extent),
+        (task, group, area): (TaskId, GroupId, Area),
         make: impl FnOnce() -> Job,
         drained: &mut Drained,
     ) -> Option<WriteId> {
         let mut inner = self.lock();
         let now = clock::now();
         let tag = Tag(inner.jobs.vacant_key() as u64);
-        inner.engine.handle(now, Input::Dirtied { tag, task, group, extent });
+        inner.engine.handle(now, Input::Dirtied { tag, task, group, area });
         // It was drained before, so what passes at once is the first that it says.
         match inner.engine.poll(now) {
             Output::Resume(resume) if resume.tag == tag && resume.last => {
@@ -172,18 +172,18 @@ impl Core {
         self.drain(inner, now, drained);
     }
 
-    /// The content of an extent is void: nothing of it need be written back.
-    pub(crate) fn void(&self, extent: Extent, drained: &mut Drained) {
+    /// The content of an area is void: nothing of it need be written back.
+    pub(crate) fn void(&self, area: Area, drained: &mut Drained) {
         let mut inner = self.lock();
         let now = clock::now();
-        inner.engine.handle(now, Input::Void(extent));
+        inner.engine.handle(now, Input::Void(area));
         self.drain(inner, now, drained);
     }
 
-    /// Which of these extents have nothing dirty in them, and nothing on its way to the disk.
-    pub(crate) fn clean(&self, extents: &[Extent]) -> Vec<bool> {
+    /// Which of these areas have nothing dirty in them, and nothing on its way to the disk.
+    pub(crate) fn clean(&self, areas: &[Area]) -> Vec<bool> {
         let inner = self.lock();
-        extents.iter().map(|extent| inner.engine.is_clean(*extent)).collect()
+        areas.iter().map(|area| inner.engine.is_clean(*area)).collect()
     }
 
     /// Takes portions that were written, and answers the writes that end with them.

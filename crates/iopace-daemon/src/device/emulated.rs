@@ -23,7 +23,7 @@ use iopace_core::engine::{Config, Control, ControlError};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
-use iopace_core::request::{DiskError, Extent, GroupId, Op, Outcome, Submit, Tag};
+use iopace_core::request::{Area, DiskError, Extent, GroupId, Op, Outcome, Submit, Tag};
 use iopace_core::sched;
 use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
@@ -314,16 +314,16 @@ impl Device for EmulatedDevice {
         self.limited.holds(group)
     }
 
-    fn void(&self, extent: Extent) {
+    fn void(&self, area: Area) {
         let mut inner = self.lock();
         let now = clock::now();
-        inner.machine.void(now, extent);
+        inner.machine.void(now, area.extent);
         self.drain(inner, now, false);
     }
 
-    fn are_clean(&self, extents: &[Extent]) -> Vec<bool> {
+    fn are_clean(&self, areas: &[Area]) -> Vec<bool> {
         let inner = self.lock();
-        extents.iter().map(|extent| inner.machine.engine().is_clean(*extent)).collect()
+        areas.iter().map(|area| inner.machine.engine().is_clean(*area)).collect()
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {

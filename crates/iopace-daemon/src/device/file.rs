@@ -27,7 +27,7 @@ use crate::timer::Timers;
 use about::{info, is_rotational};
 use iopace_core::engine::{Config, Control, ControlError, Start};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
-use iopace_core::request::{Extent, GroupId, Op, TaskId};
+use iopace_core::request::{Area, Extent, GroupId, Op, TaskId};
 use iopace_core::sched;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -217,10 +217,11 @@ impl FileDevice {
         }
         let mut requests: Vec<IoRequest> = Vec::with_capacity(drained.starts.len());
         for (start, buffer, target) in drained.starts.drain(..) {
-            let Start { id, tag, op, extent, fua, write_back, .. } = start;
+            let Start { id, tag, op, extent, space, fua, write_back, .. } = start;
             let key = tag.0 as usize;
             let places = self.places.as_ref().filter(|_| write_back);
-            let target = places.map_or(target, |places| Some(places.target(extent)));
+            let area = Area { space, extent };
+            let target = places.map_or(target, |places| Some(places.target(area)));
             let mut request = IoRequest { id, key, op, extent, fua, write_back, target, buffer };
             if !self.info.direct {
                 self.durable.lend((&self.info.name, &self.file), &mut request);
@@ -308,7 +309,7 @@ impl Device for FileDevice {
 
     fn write_at_once(
         &self,
-        who: (TaskId, GroupId, Extent),
+        who: (TaskId, GroupId, Area),
         (data, target): (&[u8], &Target),
         make: &mut dyn FnMut() -> Job,
     ) -> Option<Result<(), (u64, io::Error)>> {
@@ -329,14 +330,14 @@ impl Device for FileDevice {
         durable::for_flushes((&self.info.name, &self.file))
     }
 
-    fn void(&self, extent: Extent) {
+    fn void(&self, area: Area) {
         let mut drained = Drained::default();
-        self.core.void(extent, &mut drained);
+        self.core.void(area, &mut drained);
         self.carry_out(drained, Caller::Busy);
     }
 
-    fn are_clean(&self, extents: &[Extent]) -> Vec<bool> {
-        self.core.clean(extents)
+    fn are_clean(&self, areas: &[Area]) -> Vec<bool> {
+        self.core.clean(areas)
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {

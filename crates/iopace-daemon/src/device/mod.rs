@@ -19,7 +19,7 @@ use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
 use iopace_core::group::accounts::Account;
 use iopace_core::pace::{self, Dirty, Thresholds};
-use iopace_core::request::{Extent, GroupId, TaskId};
+use iopace_core::request::{Area, Extent, GroupId, TaskId};
 use iopace_core::stats::{DeviceStats, Histogram, TaskAccount};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
@@ -212,7 +212,7 @@ pub trait Device: Send + Sync {
     /// else the write waits its turn as the job that `make` makes, and there is no result.
     fn write_at_once(
         &self,
-        _who: (TaskId, GroupId, Extent),
+        _who: (TaskId, GroupId, Area),
         (_data, _target): (&[u8], &Target),
         make: &mut dyn FnMut() -> Job,
     ) -> Option<Result<(), (u64, io::Error)>> {
@@ -226,12 +226,12 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// The content of the extent is void: nothing of it need be written back.
-    fn void(&self, _extent: Extent) {}
+    /// The content of the area is void: nothing of it need be written back.
+    fn void(&self, _area: Area) {}
 
-    /// Which of these extents have nothing dirty in them.
-    fn are_clean(&self, extents: &[Extent]) -> Vec<bool> {
-        vec![true; extents.len()]
+    /// Which of these areas have nothing dirty in them.
+    fn are_clean(&self, areas: &[Area]) -> Vec<bool> {
+        vec![true; areas.len()]
     }
 
     /// Takes requests that arrived together. Each is answered exactly once, some before this

@@ -16,7 +16,7 @@
 //! Growth up to 8 MiB: the preallocation of ext4 (`ext4_mb_normalize_request`, fs/ext4/mballoc.c).
 
 use crate::limits::SYNC_PIECES_MAX;
-use iopace_core::request::Extent;
+use iopace_core::request::{Area, Extent};
 use iopace_core::units::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -91,15 +91,16 @@ impl Layout {
     pub(crate) fn unclean(
         &self,
         chunks: &Chunks,
-        are_clean: impl FnOnce(&[Extent]) -> Vec<bool>,
-    ) -> Vec<Extent> {
+        are_clean: impl FnOnce(&[Area]) -> Vec<bool>,
+    ) -> Vec<Area> {
         let chunks = chunks.0.lock().unwrap_or_else(PoisonError::into_inner);
         let extents = chunks.iter().filter_map(|(offset, place)| {
             let end = (place + chunk(*offset).1).min(self.capacity);
             Extent::new(Bytes(*place), Bytes(end.saturating_sub(*place)))
         });
         let extents: Vec<Extent> = extents.collect();
-        let clean = are_clean(&extents);
+        let areas: Vec<Area> = extents.iter().copied().map(Area::from).collect();
+        let clean = are_clean(&areas);
         let unclean = extents.into_iter().zip(clean).filter(|(_, is_clean)| !is_clean);
         let mut unclean: Vec<Extent> = unclean.map(|(extent, _)| extent).collect();
         unclean.sort_unstable_by_key(|extent| extent.offset());
@@ -110,10 +111,12 @@ impl Layout {
                 _ => pieces.push(next),
             }
         }
-        match pieces[..] {
-            [first, .., last] if pieces.len() > SYNC_PIECES_MAX => vec![both(first, last)],
-            _ => pieces,
+        if let [first, .., last] = pieces[..]
+            && pieces.len() > SYNC_PIECES_MAX
+        {
+            pieces = vec![both(first, last)];
         }
+        pieces.into_iter().map(Area::from).collect()
     }
 
     /// Everything of a file from an offset on is void: says where that was. Whole chunks are free.
@@ -235,8 +238,8 @@ mod tests {
         layout.place(&two, 0, 2 * SMALLEST, 4096);
         let unclean = |clean: &[bool]| -> Vec<(u64, u64)> {
             let pieces = layout.unclean(&two, |_| clean.to_vec());
-            let piece = |e: &Extent| (e.offset().get() / SMALLEST, e.len().get() / SMALLEST);
-            pieces.iter().map(piece).collect()
+            let piece = |e: Extent| (e.offset().get() / SMALLEST, e.len().get() / SMALLEST);
+            pieces.iter().map(|area| piece(area.extent)).collect()
         };
         assert_eq!(unclean(&[false, true, true]), [(1, 1)]);
         assert_eq!(unclean(&[false, true, false]), [(1, 1), (4, 2)]);
@@ -255,7 +258,7 @@ mod tests {
         }
         let pieces = layout.unclean(&one, |chunks| vec![false; chunks.len()]);
         assert_eq!(pieces.len(), 1);
-        assert!(pieces[0].len().get() > 8 * MIB * (1 + SYNC_PIECES_MAX as u64));
+        assert!(pieces[0].extent.len().get() > 8 * MIB * (1 + SYNC_PIECES_MAX as u64));
     }
 
     #[test]

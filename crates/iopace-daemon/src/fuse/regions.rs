@@ -1,15 +1,13 @@
 //! Where the dirty memory of files lies, as the engine of their device sees it.
 //!
 //! Pages that were just written have no place on the disk yet. So every file that is written gets
-//! a region of addresses of its own, far behind those of any disk; what is dirty of a file lies
-//! side by side there, and write-back finds the file from the address. Regions are 4 TiB: in a
-//! longer file two pages share an address, which makes the count of dirty memory a little less
-//! exact and no data less safe (a sync of a file is the kernel's own in the end).
+//! a space of its own, in which its pages lie where they lie in the file; write-back finds the
+//! file from the number of the space.
 
 use crate::io::file::File;
 use crate::io::target::{Places, Target};
 use crate::limits::FUSE_KEPT_PERCENT;
-use iopace_core::request::Extent;
+use iopace_core::request::{Area, Extent, Space};
 use iopace_core::units::Bytes;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,22 +15,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The first address: no disk has 4 EiB.
-const BASE: u64 = 1 << 62;
-
-/// Size of a region.
-const SIZE: u64 = 1 << 42;
-
-/// Most regions: they end at 8 EiB. More files than can be open at once (`fs.nr_open`).
-const COUNT: u32 = 1 << 20;
-
 /// Files that are looked at in one go for whether anything of them is dirty still.
 const SWEEP_MAX: usize = 1_024;
 
 /// The region of a file, as long as anybody knows it.
 #[derive(Debug)]
 pub(crate) struct Region {
-    number: u32,
+    space: Space,
     /// Whether its file is kept for write-back.
     is_kept: AtomicBool,
     of: Weak<Regions>,
@@ -44,36 +33,28 @@ impl Region {
         self.is_kept.load(SeqCst)
     }
 
-    /// Where a piece of the file lies.
-    pub(crate) fn extent(&self, offset: u64, len: u64) -> Extent {
-        let from = BASE + u64::from(self.number) * SIZE;
-        let at = offset % SIZE;
-        // What goes on behind the end of the region lies at its beginning.
-        let at = if at + len > SIZE { 0 } else { at };
-        Extent::new(Bytes(from + at), Bytes(len)).expect("below 2^63")
+    /// A piece of the file.
+    pub(crate) fn area(&self, offset: u64, len: u64) -> Area {
+        let len = len.min(u64::MAX - offset);
+        let extent = Extent::new(Bytes(offset), Bytes(len)).expect("it ends within 64 bits");
+        Area { space: self.space, extent }
     }
 
     /// All of it.
-    pub(crate) fn whole(&self) -> Extent {
-        self.extent(0, SIZE)
+    pub(crate) fn whole(&self) -> Area {
+        self.area(0, u64::MAX)
     }
 
     /// What lies between two offsets of the file.
-    pub(crate) fn between(&self, from: u64, to: u64) -> Extent {
-        let len = to.saturating_sub(from);
-        if len >= SIZE || from % SIZE + len > SIZE {
-            // To the end of the file or of the region, whichever comes first.
-            let at = if from >= SIZE { 0 } else { from };
-            return self.extent(at, SIZE - at);
-        }
-        self.extent(from, len)
+    pub(crate) fn between(&self, from: u64, to: u64) -> Area {
+        self.area(from, to.saturating_sub(from))
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
         if let Some(of) = self.of.upgrade() {
-            of.lock().used.remove(&self.number);
+            of.lock().used.remove(&self.space);
         }
     }
 }
@@ -90,12 +71,13 @@ pub(crate) struct Regions {
 
 #[derive(Debug, Default)]
 struct State {
-    next: u32,
-    used: BTreeSet<u32>,
+    /// The space that was given last; the first is that of the disk.
+    last: Space,
+    used: BTreeSet<Space>,
     /// Files of which something may be dirty.
-    kept: BTreeMap<u32, (Arc<File>, Arc<Region>)>,
-    /// Where the last sweep has ended.
-    swept: u32,
+    kept: BTreeMap<Space, (Arc<File>, Arc<Region>)>,
+    /// Where the next sweep begins.
+    swept: Space,
 }
 
 impl Regions {
@@ -114,13 +96,15 @@ impl Regions {
     /// A region for a file.
     pub(crate) fn add(self: &Arc<Self>) -> Arc<Region> {
         let mut state = self.lock();
-        // With all of them in use the last one is shared, as by the pages of a very long file.
-        let number = (0..COUNT).map(|step| state.next.wrapping_add(step) % COUNT);
-        let number = number.take(COUNT as usize).find(|number| !state.used.contains(number));
-        let number = number.unwrap_or(COUNT - 1);
-        state.next = (number + 1) % COUNT;
-        state.used.insert(number);
-        Arc::new(Region { number, is_kept: AtomicBool::new(false), of: Arc::downgrade(self) })
+        // There are far more of them than files that the kernel can know.
+        let space = loop {
+            state.last = Space(state.last.0.checked_add(1).unwrap_or(1));
+            let space = state.last;
+            if state.used.insert(space) {
+                break space;
+            }
+        };
+        Arc::new(Region { space, is_kept: AtomicBool::new(false), of: Arc::downgrade(self) })
     }
 
     /// Something of the file is dirty or will be: it is kept open until that is written back.
@@ -136,7 +120,7 @@ impl Regions {
         match if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { open() } {
             Ok(file) => {
                 let entry = (Arc::new(file), Arc::clone(region));
-                let before = self.lock().kept.insert(region.number, entry);
+                let before = self.lock().kept.insert(region.space, entry);
                 drop(before);
             }
             Err(error) => {
@@ -148,7 +132,7 @@ impl Regions {
 
     /// Nothing of it need be written back.
     pub(crate) fn drop_kept(&self, region: &Region) {
-        let dropped = self.lock().kept.remove(&region.number);
+        let dropped = self.lock().kept.remove(&region.space);
         region.is_kept.store(false, SeqCst);
         drop(dropped);
     }
@@ -160,28 +144,28 @@ impl Regions {
 
     /// Lets go of files that no request is on its way to and of which nothing is dirty, as
     /// `are_clean` says; some of them each time, in turn.
-    pub(crate) fn sweep(&self, are_clean: impl Fn(&[Extent]) -> Vec<bool>) {
+    pub(crate) fn sweep(&self, are_clean: impl Fn(&[Area]) -> Vec<bool>) {
         let mut state = self.lock();
         let from = state.swept;
         let ahead = state.kept.range(from..).chain(state.kept.range(..from)).take(SWEEP_MAX);
-        let seen: Vec<(u32, bool, Extent)> =
-            ahead.map(|(number, (_, region))| (*number, is_idle(region), region.whole())).collect();
-        state.swept = seen.last().map_or(0, |(number, ..)| number + 1);
+        let seen: Vec<(bool, Area)> =
+            ahead.map(|(_, (_, region))| (is_idle(region), region.whole())).collect();
+        let last = seen.last().map_or(0, |(_, area)| area.space.0);
+        state.swept = Space(last.wrapping_add(1));
         drop(state);
-        let idle: Vec<(u32, Extent)> =
-            seen.into_iter().filter(|(_, idle, _)| *idle).map(|(n, _, e)| (n, e)).collect();
-        let extents: Vec<Extent> = idle.iter().map(|(_, extent)| *extent).collect();
-        let clean = are_clean(&extents);
+        let idle: Vec<Area> =
+            seen.into_iter().filter(|(is_idle, _)| *is_idle).map(|(_, area)| area).collect();
+        let clean = are_clean(&idle);
         let mut dropped = Vec::new();
         let mut state = self.lock();
-        for ((number, _), is_clean) in idle.into_iter().zip(clean) {
-            let Some((_, region)) = state.kept.get(&number).filter(|_| is_clean) else { continue };
+        for (Area { space, .. }, is_clean) in idle.into_iter().zip(clean) {
+            let Some((_, region)) = state.kept.get(&space).filter(|_| is_clean) else { continue };
             // A writer makes itself known before it looks whether the file is kept: either it is
             // seen here, or it sees that the file is not.
             region.is_kept.store(false, SeqCst);
             fence(SeqCst);
             if is_idle(region) {
-                dropped.extend(state.kept.remove(&number));
+                dropped.extend(state.kept.remove(&space));
             } else {
                 region.is_kept.store(true, SeqCst);
             }
@@ -198,12 +182,10 @@ fn is_idle(region: &Arc<Region>) -> bool {
 }
 
 impl Places for Regions {
-    fn target(&self, extent: Extent) -> Target {
-        let at = extent.offset().get().saturating_sub(BASE);
-        let number = u32::try_from(at / SIZE).unwrap_or(COUNT);
-        let kept = self.lock().kept.get(&number).map(|(file, _)| Arc::clone(file));
+    fn target(&self, Area { space, extent }: Area) -> Target {
+        let kept = self.lock().kept.get(&space).map(|(file, _)| Arc::clone(file));
         match kept {
-            Some(file) => Target::new(file, at % SIZE),
+            Some(file) => Target::new(file, extent.offset().get()),
             None => Target::gone(Arc::clone(&self.root)),
         }
     }
@@ -223,19 +205,20 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lead_back_to_their_files() {
+    fn spaces_lead_back_to_their_files() {
         let regions = regions();
         let (one, two) = (regions.add(), regions.add());
         keep(&regions, &one);
         keep(&regions, &two);
-        let target = regions.target(two.extent(12_288, 4096));
-        let kept = Arc::clone(&regions.lock().kept[&two.number].0);
-        assert!(Arc::ptr_eq(&target.file, &kept) && target.offset == 12_288);
-        assert!(!one.whole().overlaps(two.whole()));
-        assert_eq!(one.between(8192, u64::MAX).end(), one.whole().end());
-        assert_eq!(one.between(8192, 12_288), one.extent(8192, 4096));
-        assert_eq!(one.extent(SIZE + 4096, 10).offset(), one.extent(4096, 10).offset());
-        assert_eq!(one.extent(SIZE - 5, 10).offset(), one.whole().offset());
+        let kept = Arc::clone(&regions.lock().kept[&two.space].0);
+        // Also far into a file, which is longer than the disk may be.
+        for offset in [12_288, 4096 + (1 << 42), i64::MAX as u64 - 4096] {
+            let target = regions.target(two.area(offset, 4096));
+            assert!(Arc::ptr_eq(&target.file, &kept) && target.offset == offset);
+        }
+        assert!(one.space != two.space && one.space != Space::DISK);
+        assert_eq!(one.between(8192, u64::MAX).extent.end(), one.whole().extent.end());
+        assert_eq!(one.between(8192, 12_288), one.area(8192, 4096));
     }
 
     #[test]
@@ -254,7 +237,7 @@ mod tests {
         keep(&regions, &region);
         assert_eq!(regions.kept_count(), 1, "written again");
         regions.drop_kept(&region);
-        let target = regions.target(region.extent(0, 4096));
+        let target = regions.target(region.area(0, 4096));
         assert!(target.write_back(4096).is_ok(), "nothing is done for what is gone");
         drop(region);
         assert!(regions.lock().used.is_empty());

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  read   in the page cache below: answered here; else a request where the file lies (extents.rs)
-//!  write  buffered: stage pace, then into the page cache below; dirty in the region of its file
+//!  write  buffered: stage pace, then into the page cache below; dirty in the space of its file
 //!         direct:   a request
-//!  sync   a flush of the file's region: waits for the write-back of this file and of no other
+//!  sync   a flush of the file's space: waits for the write-back of this file and of no other
 //! ```
 //! On an emulated disk all of it goes to the machine, where the file lies in a layout of our own.
 
@@ -28,7 +28,7 @@ use crate::job::{Job, Progress, Ticket};
 use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
 use aside::copy_aside;
-use iopace_core::request::{Cover, Extent, GroupId, Op, TaskId};
+use iopace_core::request::{Area, Cover, Extent, GroupId, Op, TaskId};
 use iopace_core::units::Bytes;
 use iopace_fuse::{ReplyData, ReplyEmpty};
 use rustix::fs::OFlags;
@@ -52,7 +52,7 @@ thread_local! {
 /// How the files of a mount are placed before its engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Placement {
-    /// Where they lie on their disk, and in regions as long as they are dirty.
+    /// Where they lie on their disk, and each in a space of its own as long as it is dirty.
     Real(Arc<Regions>),
     /// On an emulated disk.
     Emulated(Arc<Layout>),
@@ -100,16 +100,15 @@ impl Scheduled {
     }
 
     /// Where a piece of a file lies that is on the disk, or will be.
-    fn place(&self, file: &Opened, offset: u64, len: u64) -> Extent {
+    fn place(&self, file: &Opened, offset: u64, len: u64) -> Area {
         let state = &file.inode.state;
         match &self.placement {
             Placement::Real(regions) => {
                 let mut extents = state.extents.lock().unwrap_or_else(PoisonError::into_inner);
                 let place = extents.place(file.file.fd(), offset);
-                place.and_then(|place| Extent::new(Bytes(place), Bytes(len))).unwrap_or_else(|| {
-                    // A file system that does not say: every file by itself.
-                    region(regions, state).extent(offset, len)
-                })
+                let extent = place.and_then(|place| Extent::new(Bytes(place), Bytes(len)));
+                // A file system that does not say: every file by itself.
+                extent.map_or_else(|| region(regions, state).area(offset, len), Area::from)
             }
             Placement::Emulated(layout) => emulated(layout, file, offset, len),
         }
@@ -127,9 +126,9 @@ impl Scheduled {
     }
 
     /// Where a piece of a file is dirty once it is written.
-    fn dirty_place(&self, file: &Opened, offset: u64, len: u64) -> Extent {
+    fn dirty_place(&self, file: &Opened, offset: u64, len: u64) -> Area {
         match &self.placement {
-            Placement::Real(regions) => region(regions, &file.inode.state).extent(offset, len),
+            Placement::Real(regions) => region(regions, &file.inode.state).area(offset, len),
             Placement::Emulated(layout) => emulated(layout, file, offset, len),
         }
     }
@@ -154,7 +153,7 @@ impl Scheduled {
         &self,
         (task, group): (TaskId, GroupId),
         op: Op,
-        extent: Extent,
+        Area { space, extent }: Area,
         (target, ticket): (Option<Target>, Ticket),
     ) -> Job {
         Job {
@@ -162,6 +161,7 @@ impl Scheduled {
             group,
             op,
             extent,
+            space,
             cover: Cover::All,
             fua: false,
             buffer: Buffer::default(),
@@ -186,9 +186,9 @@ fn region(regions: &Arc<Regions>, state: &FileState) -> Arc<Region> {
     Arc::clone(state.region.get_or_init(|| regions.add()))
 }
 
-fn emulated(layout: &Layout, file: &Opened, offset: u64, len: u64) -> Extent {
+fn emulated(layout: &Layout, file: &Opened, offset: u64, len: u64) -> Area {
     let size = rustix::fs::fstat(file.file.fd()).map_or(0, |stat| stat.st_size);
-    layout.place(&file.inode.state.chunks, size.cast_unsigned(), offset, len)
+    layout.place(&file.inode.state.chunks, size.cast_unsigned(), offset, len).into()
 }
 
 impl Data for Scheduled {
@@ -220,14 +220,14 @@ impl Data for Scheduled {
         let Some(reply) = rest else { return };
         // Asking where it lies may need the disk.
         let late = self.running.begin_look(from.pid, reply);
-        let extent = self.place(file, offset, u64::from(len));
+        let area = self.place(file, offset, u64::from(len));
         let past_cache = self.past_cache(file, (offset, len));
         let Some(reply) = late.take() else { return };
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.past_cache = past_cache;
         let ticket = self.hold((from, Touch::NOTHING), Reply::Data(reply, kept), None);
         let who = (pays.task(), pays.group());
-        self.submit(self.job(who, Op::Read, extent, (Some(target), ticket)));
+        self.submit(self.job(who, Op::Read, area, (Some(target), ticket)));
     }
 
     fn write(
@@ -266,15 +266,16 @@ impl Data for Scheduled {
             return self.sync_aside(from, file, data_only, reply);
         }
         let pays = self.who.of(from);
-        let extents: Vec<Extent> = match &self.placement {
+        let state = &file.inode.state;
+        let areas: Vec<Area> = match &self.placement {
             Placement::Real(_) => {
-                file.inode.state.region.get().map(|region| region.whole()).into_iter().collect()
+                state.region.get().map(|region| region.whole()).into_iter().collect()
             }
             Placement::Emulated(layout) => {
-                layout.unclean(&file.inode.state.chunks, |chunks| self.device.are_clean(chunks))
+                layout.unclean(&state.chunks, |chunks| self.device.are_clean(chunks))
             }
         };
-        let mut covers: Vec<Cover> = extents.into_iter().map(Cover::Piece).collect();
+        let mut covers: Vec<Cover> = areas.into_iter().map(Cover::Piece).collect();
         if covers.is_empty() {
             covers.push(Cover::Nothing);
         }
@@ -284,7 +285,7 @@ impl Data for Scheduled {
             target.data_only = data_only;
             let from = (from, Touch::NOTHING);
             let ticket = self.hold(from, Reply::Piece(Arc::clone(&whole)), None);
-            Job { cover, ..self.job(who, Op::Flush, Extent::EMPTY, (Some(target), ticket)) }
+            Job { cover, ..self.job(who, Op::Flush, Area::default(), (Some(target), ticket)) }
         };
         self.device.submit(&mut covers.into_iter().map(job).collect());
     }
@@ -306,7 +307,7 @@ impl Data for Scheduled {
             return copy_aside((source, start), (file, offset), len32, late);
         }
         let pays = self.who.of(from);
-        let extent = self.dirty_place(file, offset, len);
+        let area = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);
         target.region = self.keep(file);
         target.source = Some((Arc::clone(&source.file), start));
@@ -314,7 +315,7 @@ impl Data for Scheduled {
         let from = (from, Touch::one(file.inode.id()));
         let ticket = self.hold(from, Reply::Write(reply, len32), None);
         let who = (pays.task(), pays.group());
-        self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));
+        self.submit(self.job(who, Op::Write, area, (Some(target), ticket)));
     }
 
     fn passed_through(&self, _from: Caller) {
@@ -339,7 +340,7 @@ impl Data for Scheduled {
                 }
             }
             Placement::Emulated(layout) if to == u64::MAX => {
-                layout.cut(&state.chunks, from, |extent| self.device.void(extent));
+                layout.cut(&state.chunks, from, |extent| self.device.void(extent.into()));
             }
             Placement::Emulated(_) => {}
         }

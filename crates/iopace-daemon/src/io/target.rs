@@ -8,7 +8,7 @@ use super::leaving::Patience;
 use super::past_cache::PastCache;
 use crate::buffer::Buffer;
 use crate::fuse::regions::Region;
-use iopace_core::request::{Extent, Op};
+use iopace_core::request::{Area, Extent, Op};
 use iopace_core::units::Bytes;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io;
@@ -214,10 +214,10 @@ impl Target {
     }
 }
 
-/// Where dirty memory of a device lies: the file of an extent that is to be written back.
+/// Where dirty memory of a device lies: the file of an area that is to be written back.
 pub(crate) trait Places: Send + Sync + std::fmt::Debug {
-    /// The file behind the extent.
-    fn target(&self, extent: Extent) -> Target;
+    /// The file of the space, from where the area begins.
+    fn target(&self, area: Area) -> Target;
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl Bench {
             let submit =
                 || Submit { tag, task, group, op: Op::Read, extent, sync: true, fua: false };
             let input = match buffered {
-                true => Input::Dirtied { tag, task, group, extent },
+                true => Input::Dirtied { tag, task, group, area: extent.into() },
                 false => Input::Submit(submit()),
             };
             self.engine.handle(Instant(self.now), input);

@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket as AnyTicket};
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT, PAYLOAD_BYTES_S_MIN, STUCK_CLIENT};
-use iopace_core::request::{Cover, Extent, GroupId, Op, TaskId};
+use iopace_core::request::{Cover, Extent, GroupId, Op, Space, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
@@ -191,10 +191,12 @@ impl Session {
             Some(first) => first.group,
             None => self.connection.payer.begin(),
         };
-        let (fua, cover, progress) = (request.fua, Cover::All, Progress::default());
+        let (fua, progress) = (request.fua, Progress::default());
+        let (space, cover) = (Space::DISK, Cover::All);
         let target = self.opened().flushed.as_ref().filter(|_| op == Op::Flush).cloned();
         let ticket = AnyTicket::Nbd(ticket);
-        let job = Job { task, group, op, extent, cover, fua, buffer, target, progress, ticket };
+        let job =
+            Job { task, group, op, extent, space, cover, fua, buffer, target, progress, ticket };
         self.batch.push(job);
     }
 

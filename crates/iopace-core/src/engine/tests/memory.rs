@@ -16,7 +16,7 @@ fn with_memory(background: u64, limit: u64) -> Engine {
 fn write(engine: &mut Engine, now: u64, number: u64, offset: u64, len: u64) -> Vec<Output> {
     let (tag, task, group) = (Tag(number), TaskId(number), GroupId::ROOT);
     let extent = Extent::new(Bytes(offset), Bytes(len)).expect("small");
-    engine.handle(Instant(now), Input::Dirtied { tag, task, group, extent });
+    engine.handle(Instant(now), Input::Dirtied { tag, task, group, area: extent.into() });
     outputs(engine, now)
 }
 
@@ -66,7 +66,7 @@ fn the_hard_limit_holds_and_writes_go_on_in_order_of_arrival() {
         _ => None,
     });
     assert_eq!(tags.collect::<Vec<_>>(), [8, 9, 10]);
-    assert!(matches!(all[0], Output::Cleaned(extent) if extent.len() == Bytes(4 * 4096)));
+    assert!(matches!(all[0], Output::Cleaned(area) if area.extent.len() == Bytes(4 * 4096)));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_failed_portion_ends_its_write_and_dirties_nothing() {
     let mut engine = with_memory(1 << 20, 2 << 20);
     let (tag, task, group) = (Tag(1), TaskId(1), GroupId::ROOT);
     let extent = Extent::new(Bytes(0), Bytes(1 << 20)).expect("small");
-    engine.handle(Instant(1), Input::Dirtied { tag, task, group, extent });
+    engine.handle(Instant(1), Input::Dirtied { tag, task, group, area: extent.into() });
     let Output::Resume(resume) = engine.poll(Instant(1)) else { panic!("there is room") };
     assert!(!resume.last, "a quarter of the limit at once");
     engine.handle(Instant(1), Input::Wrote { id: resume.id, ok: false });
@@ -179,7 +179,10 @@ fn a_write_that_was_given_up_is_over_for_stage_pace() {
     let (task, group) = (TaskId(1), GroupId(1));
     let mut write = |now: u64, len: u64, ok| {
         let extent = Extent::new(Bytes(0), Bytes(len)).expect("small");
-        engine.handle(Instant(now), Input::Dirtied { tag: Tag(now), task, group, extent });
+        engine.handle(
+            Instant(now),
+            Input::Dirtied { tag: Tag(now), task, group, area: extent.into() },
+        );
         let first = engine.poll(Instant(now));
         if let Output::Resume(resume) = &first {
             engine.handle(Instant(now), Input::Wrote { id: resume.id, ok });
@@ -220,7 +223,7 @@ fn a_removed_group_is_forgotten_when_its_memory_is_clean() {
     engine.control(Instant(1), control).expect("a group");
     let (tag, task) = (Tag(1), TaskId(1));
     let extent = Extent::new(Bytes(0), Bytes(4096)).expect("small");
-    engine.handle(Instant(1), Input::Dirtied { tag, task, group, extent });
+    engine.handle(Instant(1), Input::Dirtied { tag, task, group, area: extent.into() });
     let all = outputs(&mut engine, 1);
     let Some(Output::Start(start)) = all.last() else { panic!("{all:?}") };
     engine.control(Instant(2), Control::RemoveGroup(group)).expect("it is empty");
@@ -248,7 +251,7 @@ fn gone_after(own: u64, above: Option<u64>) -> u64 {
     let extent = |offset| Extent::new(Bytes(offset), Bytes(4096)).expect("small");
     for page in 0..1024 {
         let (tag, task) = (Tag(page), TaskId(page));
-        engine.handle(start, Input::Dirtied { tag, task, group, extent: extent(page << 20) });
+        engine.handle(start, Input::Dirtied { tag, task, group, area: extent(page << 20).into() });
         let direct = Submit { group, ..submit(page, Op::Write, page << 30) };
         engine.handle(start, Input::Submit(direct));
     }
@@ -289,7 +292,7 @@ fn a_flush_of_an_extent_waits_for_nothing_else() {
     write(&mut engine, 1, 2, 0, 4096);
     let extent = Extent::new(Bytes(0), Bytes(1 << 20)).expect("small");
     let (tag, task, group) = (Tag(3), TaskId(2), GroupId::ROOT);
-    let (op, cover) = (Op::Flush, Cover::Piece(extent));
+    let (op, cover) = (Op::Flush, Cover::Piece(extent.into()));
     let flush = Submit { tag, task, group, op, extent: Extent::EMPTY, fua: false, sync: true };
     engine.handle(Instant(2), Input::Flush(flush, cover));
     let started = starts(&outputs(&mut engine, 2));
@@ -316,7 +319,7 @@ fn what_is_void_is_not_written_back() {
     let mut engine = with_memory(1 << 20, 2 << 20);
     write(&mut engine, 1, 1, 0, 64 * 4096);
     let extent = Extent::new(Bytes(0), Bytes(1 << 40)).expect("small");
-    engine.handle(Instant(2), Input::Void(extent));
+    engine.handle(Instant(2), Input::Void(extent.into()));
     let far = Instant::ZERO + Nanos::from_secs(60);
     assert!(starts(&outputs(&mut engine, far.0)).is_empty());
     assert_eq!(engine.dirty(GroupId::ROOT).device, Bytes::ZERO);
@@ -340,7 +343,7 @@ fn what_a_small_sync_waits_for_waits_for_no_gap() {
     assert!(starts(&all).is_empty(), "a gap");
     let extent = Extent::new(Bytes(1 << 30), Bytes(1 << 20)).expect("small");
     let flush = Submit { tag: Tag(4), op: Op::Flush, extent: Extent::EMPTY, ..read };
-    engine.handle(Instant(5), Input::Flush(flush, Cover::Piece(extent)));
+    engine.handle(Instant(5), Input::Flush(flush, Cover::Piece(extent.into())));
     let started = starts(&outputs(&mut engine, 5));
     assert_eq!(started.len(), 1, "its own pages, and at once: {started:?}");
     assert!(started[0].write_back);

@@ -98,14 +98,14 @@ impl World {
     fn write(&mut self, group: u32, at: u64, len: u64) {
         let (tag, task) = (Tag(0), TaskId(u64::from(group)));
         let extent = World::extent(group, at, len);
-        let input = Input::Dirtied { tag, task, group: GroupId(group), extent };
+        let input = Input::Dirtied { tag, task, group: GroupId(group), area: extent.into() };
         self.engine.handle(Instant(self.now), input);
         self.drain();
     }
 
     fn sync(&mut self, group: u32, at: u64, len: u64) {
         let (tag, task, op) = (Tag(1), TaskId(u64::from(group)), Op::Flush);
-        let cover = Cover::Piece(World::extent(group, at, len));
+        let cover = Cover::Piece(World::extent(group, at, len).into());
         let (group, extent) = (GroupId(group), Extent::EMPTY);
         let submit = Submit { tag, task, group, op, extent, fua: false, sync: true };
         self.engine.handle(Instant(self.now), Input::Flush(submit, cover));

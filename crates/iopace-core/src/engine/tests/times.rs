@@ -80,7 +80,7 @@ impl Loop {
             let extent = Extent::new(Bytes(offset), Bytes(4096)).expect("small");
             let (tag, task) = (Tag(place as u64), TaskId(task));
             let input = match buffered {
-                true => Input::Dirtied { tag, task, group, extent },
+                true => Input::Dirtied { tag, task, group, area: extent.into() },
                 false => {
                     Input::Submit(Submit { task, group, extent, ..submit(tag.0, Op::Read, 0) })
                 }

@@ -23,6 +23,21 @@ pub(super) struct Cell {
     pub(super) writing: Option<Mud>,
 }
 
+/// Pages of a space: the list has several, one behind the other.
+pub(super) const SPACE_PAGES: u64 = 100;
+
+/// Those pages as the flusher knows them, which are of one space.
+pub(super) fn area_of(range: &Range<u64>) -> Area {
+    let space = Space((range.start / SPACE_PAGES) as u32 * 3);
+    area(space, range.start % SPACE_PAGES, range.end - range.start)
+}
+
+/// The other way round.
+pub(super) fn pages_of(Area { space, extent }: Area) -> Range<u64> {
+    let first = u64::from(space.0 / 3) * SPACE_PAGES + extent.offset().get() / PAGE;
+    first..first + extent.len().get() / PAGE
+}
+
 /// Situations that a test wants to have seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -59,6 +74,11 @@ pub(super) struct Naive {
     pub(super) held_back: BTreeSet<GroupId>,
 }
 
+/// So many pages of a space, or what there is of them.
+fn most_of(first: u64, most: u64) -> Range<u64> {
+    first..(first + most).min((first / SPACE_PAGES + 1) * SPACE_PAGES)
+}
+
 impl Naive {
     pub(super) fn new(pages: usize) -> Naive {
         Naive { cells: vec![Cell::default(); pages], chunk: 1024, ..Naive::default() }
@@ -76,6 +96,7 @@ impl Naive {
                 continue;
             }
             let before = page.checked_sub(1).and_then(|before| self.cells[before].dirty);
+            let before = before.filter(|_| !(page as u64).is_multiple_of(SPACE_PAGES));
             let before = before.filter(|mud| mud.owner == owner && mud.number >= self.marked);
             let before = before.filter(|mud| mud.since + Nanos::from_secs(1) >= now);
             let (number, since) = before.map_or((self.numbers, now), |mud| (mud.number, mud.since));
@@ -162,7 +183,8 @@ impl Naive {
             let dirty = cell.dirty.map(|mud| Mud { id: 0, at: mud.since, ..mud });
             (dirty, cell.writing.map(|mud| mud.number))
         };
-        let stretches = self.cells.chunk_by(|a, b| key(a) == key(b));
+        let spaces = self.cells.chunks(SPACE_PAGES as usize);
+        let stretches = spaces.flat_map(|cells| cells.chunk_by(|a, b| key(a) == key(b)));
         stretches.filter(|cells| key(&cells[0]) != (None, None)).count()
     }
 
@@ -234,8 +256,8 @@ impl Naive {
         let first = self.first_page(group, &wanted)?;
         let owner = wanted[&first].owner;
         let fits = |page: &u64| wanted.get(page).is_some_and(|mud| mud.owner == owner);
-        let count = (first..first + most).take_while(fits).count() as u64;
-        Some(Run { owner, extent: extent(first, count), is_urgent: false })
+        let count = most_of(first, most).take_while(fits).count() as u64;
+        Some(Run { owner, area: area_of(&(first..first + count)), is_urgent: false })
     }
 
     pub(super) fn urgent(&mut self, most: u64) -> Option<Run> {
@@ -245,13 +267,17 @@ impl Naive {
         let (&first, &Mud { owner, .. }) = oldest?;
         self.seen.urgent += 1;
         let fits = |page: &u64| wanted.get(page).is_some_and(|mud| mud.owner == owner);
-        let count = (first..first + most).take_while(fits).count() as u64;
-        Some(Run { owner, extent: extent(first, count), is_urgent: true })
+        let count = most_of(first, most).take_while(fits).count() as u64;
+        Some(Run { owner, area: area_of(&(first..first + count)), is_urgent: true })
     }
 
     fn first_page(&mut self, group: GroupId, wanted: &BTreeMap<u64, Mud>) -> Option<u64> {
         let position = self.positions.get(&group).filter(|(owner, page, used)| {
-            *used < self.chunk && wanted.get(page).is_some_and(|mud| mud.owner == *owner)
+            // Behind the last page of a space there is none.
+            let is_inside = !page.is_multiple_of(SPACE_PAGES);
+            is_inside
+                && *used < self.chunk
+                && wanted.get(page).is_some_and(|mud| mud.owner == *owner)
         });
         if let Some((_, page, _)) = position {
             self.seen.behind += 1;
@@ -265,7 +291,7 @@ impl Naive {
     }
 
     pub(super) fn take(&mut self, now: Instant, run: &Run) {
-        let (range, id) = (pages::touched(run.extent), run.owner.group);
+        let (range, id) = (pages_of(run.area), run.owner.group);
         let count = range.end - range.start;
         for page in range.clone() {
             let mud = self.ready(page).expect("dirty");
@@ -281,7 +307,8 @@ impl Naive {
         let goes_on = used < self.chunk && now.since(since) < TURN_MAX && last == id;
         self.turn = if goes_on { (id, since, used + count) } else { (id, now, count) };
         let before = self.positions.get(&id).filter(|(owner, page, used)| {
-            *owner == run.owner && *page == range.start && *used < self.chunk
+            let goes_on = *page == range.start && !page.is_multiple_of(SPACE_PAGES);
+            *owner == run.owner && goes_on && *used < self.chunk
         });
         let used = before.map_or(0, |(_, _, used)| *used) + count;
         self.positions.insert(id, (run.owner, range.end, used));
@@ -296,7 +323,7 @@ impl Naive {
             self.in_time(number, &run);
         }
         let mut clean = 0;
-        for page in pages::touched(run.extent) {
+        for page in pages_of(run.area) {
             let cell = &mut self.cells[page as usize];
             cell.writing = None;
             clean += u64::from(cell.dirty.is_none());

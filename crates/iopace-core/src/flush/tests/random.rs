@@ -1,6 +1,6 @@
 //! The flusher against the list of pages: random operations, and everything equal at every step.
 
-use super::naive::{Naive, Seen};
+use super::naive::{Naive, SPACE_PAGES, Seen, area_of, pages_of};
 use super::*;
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const GROUPS: u64 = 4;
 /// A sync and all that was outstanding when it came.
 struct Waiting {
     whole: Option<Mark>,
-    part: Option<ExtentMark>,
+    part: Option<AreaMark>,
     outstanding: BTreeSet<u64>,
 }
 
@@ -64,7 +64,12 @@ impl Test {
     fn range(&mut self) -> Range<u64> {
         let count = [1, 1, 4, 16, 100][self.next(5) as usize];
         let first = self.next(PAGES);
-        first..(first + count).min(PAGES)
+        Test::inside(first..first + count)
+    }
+
+    /// What of it is in the space that it begins in.
+    fn inside(range: Range<u64>) -> Range<u64> {
+        range.start..range.end.min((range.start / SPACE_PAGES + 1) * SPACE_PAGES)
     }
 
     fn owner(&mut self) -> Owner {
@@ -102,7 +107,7 @@ impl Test {
         // Often the last one goes on behind what it wrote.
         if self.next(2) == 0 && self.last.1 + 20 < PAGES {
             owner = self.last.0;
-            range = self.last.1..self.last.1 + 1 + self.next(16);
+            range = Test::inside(self.last.1..self.last.1 + 1 + self.next(16));
         }
         self.last = (owner, range.end);
         self.wrote(owner, range, Bytes::ZERO);
@@ -110,15 +115,16 @@ impl Test {
 
     fn wrote(&mut self, owner: Owner, range: Range<u64>, promised: Bytes) {
         // Not the whole of the first and the last page: they are dirty as a whole.
-        let whole = pages::extent_of(&range);
-        let part = Extent::new(whole.offset() + Bytes(5), whole.len() - Bytes(100));
-        let fresh = self.flusher.wrote(self.now, owner, part.expect("inside"), promised);
+        let Area { space, extent } = area_of(&range);
+        let part = Extent::new(extent.offset() + Bytes(5), extent.len() - Bytes(100));
+        let part = Area { space, extent: part.expect("inside") };
+        let fresh = self.flusher.wrote(self.now, owner, part, promised);
         assert_eq!(fresh, pages::bytes(self.naive.write(self.now, owner, range)));
     }
 
     fn promise(&mut self) {
         let (owner, range) = (self.owner(), self.range());
-        let size = self.flusher.fresh(pages::extent_of(&range));
+        let size = self.flusher.fresh(area_of(&range));
         self.flusher.promise(owner.group, size);
         *self.naive.promised.entry(owner.group).or_default() += size.get();
         self.promises.push((owner, range, size));
@@ -140,8 +146,9 @@ impl Test {
 
     fn discard(&mut self) {
         let range = self.range();
-        let whole = pages::extent_of(&range);
-        let part = Extent::new(whole.offset(), whole.len() - Bytes(1)).expect("inside");
+        let Area { space, extent } = area_of(&range);
+        let part = Extent::new(extent.offset(), extent.len() - Bytes(1)).expect("inside");
+        let part = Area { space, extent: part };
         let mut spared = BTreeMap::new();
         self.flusher.discard(part, |group, size| {
             assert_eq!(spared.insert(group, size.get() / PAGE), None, "one call for each");
@@ -159,7 +166,7 @@ impl Test {
     fn sync_extent(&mut self) {
         let range = self.range();
         let outstanding = self.naive.outstanding(range.clone());
-        let part = Some(self.flusher.sync_extent(pages::extent_of(&range)));
+        let part = Some(self.flusher.sync_area(area_of(&range)));
         self.naive.sync_extent(range);
         self.waiting.push(Waiting { whole: None, part, outstanding });
     }
@@ -238,7 +245,7 @@ impl Test {
     fn compare(&mut self) {
         let range = self.range();
         let fresh = pages::bytes(self.naive.fresh(range.clone()));
-        assert_eq!(self.flusher.fresh(pages::extent_of(&range)), fresh);
+        assert_eq!(self.flusher.fresh(area_of(&range)), fresh);
         let (dirty, writing) = self.naive.frames(None);
         let promised = Bytes(self.naive.promised.values().sum());
         let device = pages::bytes(dirty + writing) + promised;
@@ -267,7 +274,7 @@ impl Test {
             let is_synced = left.is_disjoint(&waiting.outstanding);
             let said = match (waiting.whole, &mut waiting.part) {
                 (Some(mark), _) => self.flusher.is_synced(mark),
-                (None, Some(mark)) => self.flusher.is_extent_synced(mark),
+                (None, Some(mark)) => self.flusher.is_area_synced(mark),
                 (None, None) => unreachable!("one of them"),
             };
             assert_eq!(said, is_synced);
@@ -283,7 +290,7 @@ impl Test {
         self.sync();
         loop {
             while let Some(run) = self.candidate(u64::MAX, false) {
-                for page in pages::touched(run.extent) {
+                for page in pages_of(run.area) {
                     let mud = self.naive.cells[page as usize].dirty.expect("dirty");
                     assert!(self.naive.is_due(self.now, &mud), "page {page} is not due");
                 }

@@ -1,7 +1,7 @@
 //! What was recorded is met again.
 
 use super::*;
-use crate::request::Tag;
+use crate::request::{Op, Tag};
 use crate::shadow::{Recorded, RecordedKind, ReplayDisk};
 use crate::time::Nanos;
 

@@ -9,7 +9,7 @@ use crate::fuse::running::Touch;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket};
 use crate::nbd::pieces::{PIECE_BYTES, pieces};
-use iopace_core::request::{Cover, Extent, Op};
+use iopace_core::request::{Cover, Extent, Op, Space};
 use iopace_core::units::Bytes;
 use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite};
 use rustix::fs::FallocateFlags;
@@ -97,6 +97,7 @@ impl ImageFile {
             group: pays.group(),
             op,
             extent,
+            space: Space::DISK,
             cover: Cover::All,
             fua,
             buffer: std::mem::take(&mut buffer),
@@ -170,6 +171,7 @@ impl ImageFile {
             group: pays.group(),
             op: Op::Flush,
             extent: Extent::EMPTY,
+            space: Space::DISK,
             cover: Cover::All,
             fua: false,
             buffer: Buffer::default(),

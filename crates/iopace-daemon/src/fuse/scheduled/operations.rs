@@ -6,7 +6,7 @@ use super::Scheduled;
 use crate::clock;
 use crate::job::{Job, Ticket};
 use crate::limits::OPERATION_PATIENCE;
-use iopace_core::request::{Extent, GroupId, Op, TaskId};
+use iopace_core::request::{Area, GroupId, Op, TaskId};
 
 impl Scheduled {
     pub(super) fn submit(&self, job: Job) {
@@ -34,6 +34,6 @@ impl Scheduled {
         let ticket = self.held.hold_operation((from.pid, from.uid), operation, (pays.1, deadline));
         let Some(ticket) = ticket else { return };
         let op = if kind.changes { Op::Write } else { Op::Read };
-        self.submit(self.job(pays, op, Extent::EMPTY, (None, Ticket::Fuse(ticket))));
+        self.submit(self.job(pays, op, Area::default(), (None, Ticket::Fuse(ticket))));
     }
 }

@@ -63,12 +63,12 @@ impl Scheduled {
             target.is_written = true;
         }
         let len = data.len() as u32;
-        let extent = self.place(file, target.offset, u64::from(len));
+        let area = self.place(file, target.offset, u64::from(len));
         let is_written = target.is_written;
         let Some(reply) = late.take() else { return };
         let from = (from, Touch::one(file.inode.id()));
         let ticket = self.hold(from, Reply::Write(reply, len), room);
-        let mut job = self.job(who, Op::Write, extent, (Some(target), ticket));
+        let mut job = self.job(who, Op::Write, area, (Some(target), ticket));
         job.fua = durable;
         if !is_written {
             job.buffer = Buffer::from(data);
@@ -87,7 +87,7 @@ impl Scheduled {
         let Write { who: (task, group), data, room, mut target, .. } = write;
         target.region = self.keep(file);
         let len = data.len() as u32;
-        let extent = self.dirty_place(file, target.offset, u64::from(len));
+        let area = self.dirty_place(file, target.offset, u64::from(len));
         let touch = Touch::one(file.inode.id());
         let room = room.or_else(|| Room::take(&self.memory, data.len() as u64));
         let Some(room) = room else {
@@ -98,18 +98,17 @@ impl Scheduled {
             target.is_written = true;
             let Some(reply) = late.take() else { return };
             let ticket = self.hold((from, touch), Reply::Write(reply, len), None);
-            return self.submit(self.job((task, group), Op::Write, extent, (Some(target), ticket)));
+            return self.submit(self.job((task, group), Op::Write, area, (Some(target), ticket)));
         };
         let mut room = Some(room);
-        let at_once =
-            self.device.write_at_once((task, group, extent), (data, &target), &mut || {
-                let reply = late.take().map(|reply| Reply::Write(reply, len));
-                let ticket = self.hold((from, touch), reply, room.take());
-                let target = target.clone();
-                let mut job = self.job((task, group), Op::Write, extent, (Some(target), ticket));
-                job.buffer = Buffer::from(data);
-                job
-            });
+        let at_once = self.device.write_at_once((task, group, area), (data, &target), &mut || {
+            let reply = late.take().map(|reply| Reply::Write(reply, len));
+            let ticket = self.hold((from, touch), reply, room.take());
+            let target = target.clone();
+            let mut job = self.job((task, group), Op::Write, area, (Some(target), ticket));
+            job.buffer = Buffer::from(data);
+            job
+        });
         if let Some(result) = at_once {
             answer(late, data.len(), result);
         }
@@ -129,9 +128,9 @@ impl Scheduled {
         let room = Room::take(&self.mapped, data.len() as u64);
         if let Some(room) = room.filter(|_| is_written) {
             target.is_written = true;
-            let extent = self.dirty_place(file, target.offset, data.len() as u64);
+            let area = self.dirty_place(file, target.offset, data.len() as u64);
             let ticket = Ticket::Nobody(room);
-            self.submit(self.job(who, Op::Write, extent, (Some(target), ticket)));
+            self.submit(self.job(who, Op::Write, area, (Some(target), ticket)));
         }
     }
 }

@@ -53,7 +53,7 @@ fn a_write_back_lost_before_the_flush_came_is_told_by_it_and_by_no_other() {
             tag: Tag(6),
             task: TaskId(1),
             group: GroupId::ROOT,
-            extent: Extent::new(Bytes(36_864), Bytes(4096)).expect("small"),
+            area: Extent::new(Bytes(36_864), Bytes(4096)).expect("small").into(),
         },
     );
     assert_eq!(flush_outcome(&mut engine, 6), Outcome::Ok, "all of this one is on the disk");

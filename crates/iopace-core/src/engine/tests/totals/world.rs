@@ -96,7 +96,7 @@ impl World {
         let extent = Extent::new(offset, Bytes(size)).expect("small");
         let (tag, task, group) = (Tag(client as u64), TaskId(client as u64), self.group);
         let input = match writes {
-            true => Input::Dirtied { tag, task, group, extent },
+            true => Input::Dirtied { tag, task, group, area: extent.into() },
             false => {
                 Input::Submit(Submit { task, group, extent, ..submit(client as u64, Op::Read, 0) })
             }
