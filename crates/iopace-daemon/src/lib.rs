@@ -3,6 +3,7 @@
 //! The path of a request: [`nbd`] reads it from a socket, [`device`] puts it before its engine and
 //! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
 
+pub mod below;
 pub mod config;
 pub mod control;
 pub mod daemon;

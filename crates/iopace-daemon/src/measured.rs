@@ -5,17 +5,18 @@ use crate::clock;
 use crate::config::IoEngineChoice;
 use crate::io::file::File;
 use crate::io::{Completions, Disk, IoDone, IoRequest};
+use iopace_core::group::Class;
 use iopace_core::request::{DiskError, Extent, Outcome, RequestId};
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use iopace_disk::calibrate::Measured;
 use iopace_disk::{Command, Completion};
-use rustix::fs::{OFlags, major, minor};
+use rustix::fs::OFlags;
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
@@ -132,6 +133,7 @@ impl RealDisk {
             op,
             extent,
             fua,
+            class: Class::default(),
             write_back: false,
             target: None,
             buffer,
@@ -198,76 +200,11 @@ impl Measured for RealDisk {
     }
 }
 
-/// What the kernel says of the disk below a file or block device: whether it has a head; `None`
-/// where it does not tell, as on network file systems, and where it says yes of a disk that is made
-/// by software: Linux says so of every virtual one that does not object, whatever it is on.
-pub fn kernel_says_rotational(path: &Path) -> Option<bool> {
-    let is_real = || device_name(path).is_some_and(|name| !is_virtual(&name));
-    match in_sysfs(path, "queue/rotational")?.trim() {
-        "0" => Some(false),
-        "1" => is_real().then_some(true),
-        _ => None,
-    }
-}
-
-/// Whether a maker's name is one of those that QEMU, VMware, VirtualBox, Hyper-V and Xen give.
-/// Disks of virtio and loop devices have none.
-fn is_virtual(name: &str) -> bool {
-    ["QEMU", "Virtual", "VIRTUAL", "VBOX", "Xen"].iter().any(|word| name.contains(word))
-}
-
-/// The maker's name of the disk below a file or block device, where the kernel tells it.
-pub fn device_name(path: &Path) -> Option<String> {
-    let name = in_sysfs(path, "device/model")?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
-/// The folder of the kernel for the disk below a file or block device: of a partition, that of its
-/// disk; of a disk that is made of one other (`dm`, `loop` has none), that of the other.
-pub(crate) fn disk_folder(path: &Path) -> Option<PathBuf> {
-    let metadata = fs::metadata(path).ok()?;
-    let is_block = metadata.file_type().is_block_device();
-    let device = if is_block { metadata.rdev() } else { metadata.dev() };
-    let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    let mut folder = fs::canonicalize(place).ok()?;
-    if folder.join("partition").exists() {
-        folder = folder.parent()?.to_owned();
-    }
-    // A chain of them is short; a bound on what is no chain.
-    for _ in 0..8 {
-        let below = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
-        let below: Vec<PathBuf> = below.map(|entry| entry.path()).collect();
-        let [below] = &*below else { break };
-        folder = fs::canonicalize(below).ok()?;
-        if folder.join("partition").exists() {
-            folder = folder.parent()?.to_owned();
-        }
-    }
-    Some(folder)
-}
-
-/// An attribute of a disk, or of the disk that a partition is a part of.
-fn in_sysfs(path: &Path, attribute: &str) -> Option<String> {
-    let metadata = fs::metadata(path).ok()?;
-    let is_block = metadata.file_type().is_block_device();
-    let device = if is_block { metadata.rdev() } else { metadata.dev() };
-    let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    let own = fs::read_to_string(format!("{place}/{attribute}"));
-    own.or_else(|_| fs::read_to_string(format!("{place}/../{attribute}"))).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use iopace_core::time::Nanos;
     use iopace_disk::calibrate::{Limits, Trouble, measure, plan};
-
-    #[test]
-    fn a_virtual_disk_is_known_by_its_name() {
-        let virtual_ones = ["QEMU HARDDISK", "Virtual disk", "VBOX HARDDISK", "VIRTUAL-DISK"];
-        assert!(virtual_ones.iter().all(|name| is_virtual(name)));
-        assert!(!["ST4000VN008-2DR1", "WDC WD40EFRX-68N"].iter().any(|name| is_virtual(name)));
-    }
 
     fn scratch() -> tempfile::NamedTempFile {
         let named = tempfile::NamedTempFile::new().expect("a temporary file");

@@ -8,7 +8,8 @@ use crate::output::{Failure, Format, note_over, print, print_json};
 use crate::units;
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
-use iopace_daemon::measured::{RealDisk, device_name, kernel_says_rotational};
+use iopace_daemon::below::Below;
+use iopace_daemon::measured::RealDisk;
 use iopace_disk::calibrate::{
     self, Figure, Fit, Fitted, Limits, Measured, Row, SIZE_MIN, Step, Trouble,
 };
@@ -65,7 +66,7 @@ pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
         notes.push(format!("stopped: {} steps were measured", figures.len()));
     }
     say("fitting a model");
-    let says = kernel_says_rotational(&args.path);
+    let says = Below::of(&args.path).and_then(|below| below.is_rotational());
     let capacity = disk.capacity();
     let fit = Fit { capacity, figures: &figures, kernel_says_rotational: says };
     let fitted = calibrate::fit(&fit).map_err(Failure::new)?;
@@ -194,7 +195,7 @@ fn say(text: &str) {
 
 /// Nothing in it tells which machine it was, unless the maker's name is asked for.
 fn model_file(args: &CalibrateArgs, fitted: &Fitted, rows: &[Row]) -> ModelFile {
-    let name = args.device_name.then(|| device_name(&args.path)).flatten();
+    let name = Below::of(&args.path).filter(|_| args.device_name).and_then(|below| below.model());
     let error = calibrate::mean_error(rows);
     let (steps, whole, tenth) = (rows.len(), error / 10, error % 10);
     let what = if args.write { "reads and writes" } else { "reads" };

@@ -41,12 +41,12 @@ impl Engine {
         {
             Area { space, extent } = *area;
         }
-        self.groups.started(now, group, sync);
+        let class = self.groups.started(now, group, sync);
         self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
         if sync && op != Op::Flush {
             self.memory.reads(now);
         }
-        Start { id, tag, task, op, extent, space, fua, write_back }
+        Start { id, tag, task, op, extent, space, fua, class, write_back }
     }
 
     /// The device has finished a request.

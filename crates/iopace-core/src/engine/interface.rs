@@ -1,7 +1,7 @@
 //! What goes into the engine and what comes out of it.
 
 use crate::admit::Mode;
-use crate::group::Settings;
+use crate::group::{Class, Settings};
 use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{
@@ -118,6 +118,9 @@ pub struct Start {
     pub space: Space,
     /// Durable before it is done.
     pub fua: bool,
+    /// For a scheduler below: idle if the group that pays or one above it is, else real-time if one
+    /// of them is.
+    pub class: Class,
     /// Write-back of dirty pages: the data is in memory, and nobody is told with a [`Finish`].
     pub write_back: bool,
 }

@@ -3,7 +3,7 @@
 //! are the device's, which counts them already: here they are filled in when they are told.
 
 use super::pressure::{Change, Pressure};
-use super::{Rates, Settings};
+use super::{Class, Rates, Settings};
 use crate::flush::PAGE;
 use crate::request::{GroupId, StageTimes};
 use crate::stats::{DeviceCounts, Finished, Histogram, OpCounts, StageHistograms};
@@ -17,6 +17,8 @@ pub struct Account {
     parent: GroupId,
     /// What holds for it here.
     pub settings: Settings,
+    /// Its class and those of the groups above it in one.
+    class: Class,
     /// Requests, bytes and where their time went.
     pub counts: OpCounts,
     /// Latency of its requests, from arrival to finish; made with the first one.
@@ -118,13 +120,42 @@ impl Accounts {
         settings: &Settings,
     ) -> Option<Settings> {
         let account = self.ensure(id);
-        let before = (account.is_told && !account.dying && account.parent == parent)
-            .then_some(account.settings);
+        let was_told = account.is_told;
+        let before =
+            (was_told && !account.dying && account.parent == parent).then_some(account.settings);
         account.parent = parent;
         account.settings = *settings;
         account.dying = false;
         account.is_told = true;
+        // A new group has none below it; the root is never new.
+        if self.inherit(id) && (was_told || id == GroupId::ROOT) {
+            self.bequeath(id);
+        }
         before
+    }
+
+    /// Whether the class that a group passes on has changed.
+    fn inherit(&mut self, id: GroupId) -> bool {
+        let above = self.get(id).filter(|_| id != GroupId::ROOT).map(|account| account.parent);
+        let above = above.and_then(|parent| self.get(parent)).map_or(Class::default(), |a| a.class);
+        let account = self.ensure(id);
+        let now = account.settings.class.within(above);
+        std::mem::replace(&mut account.class, now) != now
+    }
+
+    /// The class of a group is also that of all below it.
+    #[cold]
+    fn bequeath(&mut self, id: GroupId) {
+        let is_below = |(_, account): &(usize, &Option<Box<Account>>)| {
+            account.as_ref().is_some_and(|account| account.parent == id)
+        };
+        let below = self.0.iter().enumerate().skip(1).filter(is_below);
+        let below: Vec<_> = below.map(|(place, _)| GroupId(place as u32)).collect();
+        for id in below {
+            if self.inherit(id) {
+                self.bequeath(id);
+            }
+        }
     }
 
     pub(crate) fn get(&self, id: GroupId) -> Option<&Account> {
@@ -184,11 +215,13 @@ impl Accounts {
         self.ensure(id).held_count -= 1;
     }
 
+    /// The class of the group with those above it.
     #[inline(always)]
-    pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) {
+    pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) -> Class {
         if sync {
             self.press(now, id, Change::STARTED);
         }
+        self.get(id).map_or(Class::default(), |account| account.class)
     }
 
     /// The least bytes per second that limits (`io.max`) of a group and of those above let it

@@ -54,6 +54,18 @@ pub enum Class {
     Idle = 3,
 }
 
+impl Class {
+    /// In one with the class above it, for who knows no groups: idle if either is, else real-time
+    /// if either is.
+    pub fn within(self, above: Class) -> Class {
+        match (self, above) {
+            (Class::Idle, _) | (_, Class::Idle) => Class::Idle,
+            (Class::RealTime, _) | (_, Class::RealTime) => Class::RealTime,
+            _ => Class::BestEffort,
+        }
+    }
+}
+
 /// Rates per second for each direction and for both together; `None` is no limit (or, as a
 /// guarantee, none).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

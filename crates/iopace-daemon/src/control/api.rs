@@ -118,6 +118,9 @@ pub struct DeviceReport {
     pub rotational: bool,
     /// How its disk is read and written.
     pub io_engine: String,
+    /// The disk of the kernel that it is on; none if there is none, or it is emulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<DiskBelowReport>,
     /// The scheduler at work.
     pub scheduler: SchedulerReport,
     /// Dirty memory, and how its writers are paced; none if the device bypasses the page cache.
@@ -148,6 +151,17 @@ pub struct DeviceReport {
     pub hold_up: TimesReport,
     /// The latest events, oldest first.
     pub events: Vec<EventReport>,
+}
+
+/// A disk of the kernel below a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiskBelowReport {
+    /// Its name, as in `/dev`.
+    pub disk: String,
+    /// The kernel's scheduler of it; none if the kernel does not say.
+    pub scheduler: Option<String>,
+    /// Whether that scheduler goes by the class of a request, which is passed on to it.
+    pub classes: bool,
 }
 
 /// A scheduler at work.

@@ -1,10 +1,11 @@
 //! From the devices' own state to what the control socket says.
 
 use super::api::{
-    CounterReport, DeviceReport, DirectionReport, DiskReport, EventReport, PaceReport, ParamReport,
-    PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport, SchedulerSpec,
-    SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,
+    CounterReport, DeviceReport, DirectionReport, DiskBelowReport, DiskReport, EventReport,
+    PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport,
+    SchedulerSpec, SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,
 };
+use crate::below::{Below, KernelScheduler};
 use crate::clock;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use crate::device::{Device, DeviceInfo, DeviceStatus, LoggedEvent, MemoryStatus};
@@ -51,6 +52,7 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         direct: info.direct,
         rotational: info.rotational,
         io_engine: info.io_engine.into(),
+        below: info.below.as_ref().map(below),
         scheduler: scheduler(info, engine),
         pace: status.memory.as_ref().map(|memory| paced(engine, memory)),
         window: windowed(engine, &status.window),
@@ -67,6 +69,14 @@ pub fn device(device: &dyn Device) -> DeviceReport {
         hold_up: times(hold_up),
         events: events.iter().map(|logged| event(&info.name, logged, now)).collect(),
     }
+}
+
+fn below(disk: &Below) -> DiskBelowReport {
+    let (scheduler, classes) = match disk.scheduler() {
+        Some(KernelScheduler { name, classes }) => (Some(name), classes),
+        None => (None, false),
+    };
+    DiskBelowReport { disk: disk.name(), scheduler, classes }
 }
 
 /// The schedulers that there are.

@@ -275,6 +275,7 @@ fn info(
         base: sched::recommended().name,
         block_bytes: (1, 4096),
         bytes_s_max,
+        below: None,
     }
 }
 

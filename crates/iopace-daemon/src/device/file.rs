@@ -217,12 +217,13 @@ impl FileDevice {
         }
         let mut requests: Vec<IoRequest> = Vec::with_capacity(drained.starts.len());
         for (start, buffer, target) in drained.starts.drain(..) {
-            let Start { id, tag, op, extent, space, fua, write_back, .. } = start;
+            let Start { id, tag, op, extent, space, fua, class, write_back, .. } = start;
             let key = tag.0 as usize;
             let places = self.places.as_ref().filter(|_| write_back);
             let area = Area { space, extent };
             let target = places.map_or(target, |places| Some(places.target(area)));
-            let mut request = IoRequest { id, key, op, extent, fua, write_back, target, buffer };
+            let mut request =
+                IoRequest { id, key, op, extent, fua, class, write_back, target, buffer };
             if !self.info.direct {
                 self.durable.lend((&self.info.name, &self.file), &mut request);
             }

@@ -10,6 +10,7 @@ pub(crate) mod portion;
 
 pub use events::EventLog;
 
+use crate::below::Below;
 use crate::clock;
 use crate::config::DeviceConfig;
 use crate::io::target::Target;
@@ -58,6 +59,8 @@ pub struct DeviceInfo {
     /// Bytes per second that it never gives more than, if that is known: of an emulated disk, from
     /// its model.
     pub bytes_s_max: Option<u64>,
+    /// The disk below, if it is on one that the kernel knows.
+    pub below: Option<Below>,
 }
 
 impl DeviceInfo {

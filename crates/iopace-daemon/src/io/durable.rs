@@ -102,6 +102,7 @@ pub(crate) fn for_flushes((device, file): (&str, &File)) -> Option<Target> {
 mod tests {
     use super::*;
     use crate::buffer::Buffer;
+    use iopace_core::group::Class;
     use iopace_core::request::{Extent, RequestId};
     use iopace_core::units::Bytes;
     use std::io;
@@ -112,6 +113,7 @@ mod tests {
             key: 0,
             op: Op::Write,
             extent: Extent::new(Bytes(4096), Bytes(4096)).expect("small"),
+            class: Class::default(),
             fua: true,
             write_back: false,
             target: None,

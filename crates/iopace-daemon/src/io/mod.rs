@@ -9,6 +9,7 @@
 use crate::buffer::Buffer;
 use crate::config::IoEngineChoice;
 use crate::limits::{FLUSH_THREADS, POOL_THREADS, SLOW_THREADS};
+use iopace_core::group::Class;
 use iopace_core::request::{Extent, Op, RequestId};
 use std::io;
 use std::sync::{Arc, Weak};
@@ -22,6 +23,7 @@ pub(crate) mod lock;
 pub(crate) mod ofd;
 pub(crate) mod past_cache;
 pub(crate) mod pool;
+mod priority;
 pub(crate) mod shares;
 pub mod target;
 pub(crate) mod untold;
@@ -29,6 +31,7 @@ mod uring;
 
 use file::File;
 use pool::Pool;
+use priority::Meanwhile;
 use target::Target;
 use uring::Uring;
 
@@ -45,6 +48,8 @@ pub struct IoRequest {
     pub extent: Extent,
     /// Durable before it is done.
     pub fua: bool,
+    /// For a scheduler below.
+    pub class: Class,
     /// The data is in the page cache: have the kernel write it to the disk.
     pub write_back: bool,
     /// The file, if it is not the device's own.
@@ -160,7 +165,9 @@ fn carry_out(file: &File, to: &Weak<dyn Completions>, request: IoRequest) {
 impl IoRequest {
     /// Carries it out with ordinary blocking calls, on `file` unless it has one of its own.
     pub(crate) fn carry_out(mut self, file: &File) -> IoDone {
-        let IoRequest { op, extent, fua, .. } = self;
+        let IoRequest { op, extent, fua, class, .. } = self;
+        // A commit waits for a flush, and with it everybody who comes after.
+        let _meanwhile = (op != Op::Flush).then(|| Meanwhile::of_class(class));
         let len = extent.len().get();
         if let Some(target) = &mut self.target {
             target.choose(self.buffer.len());

@@ -226,6 +226,7 @@ mod tests {
     use super::*;
     use crate::config::IoEngineChoice;
     use crate::io::{Completions, Disk, IoDone, IoRequest};
+    use iopace_core::group::Class;
     use iopace_core::request::RequestId;
     use rustix::fs::{Advice, fadvise};
     use std::fs;
@@ -280,6 +281,7 @@ mod tests {
                 op: Op::Read,
                 extent: Extent::new(Bytes(0), Bytes(65_536)).expect("small"),
                 fua: false,
+                class: Class::Idle,
                 write_back: false,
                 target: Some(target),
                 buffer: Buffer::new(65_536),

@@ -12,9 +12,11 @@
 
 use super::file::File;
 use super::pool::Pool;
+use super::priority;
 use super::{Completions, IoDone, IoRequest};
 use crate::limits::POOL_THREADS;
 use io_uring::{IoUring, opcode, squeue, types};
+use iopace_core::group::Class;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::request::Op;
 use rustix::event::{EventfdFlags, eventfd};
@@ -138,7 +140,10 @@ impl Shared {
         !queue.is_closed
     }
 
-    fn entry(&self, request: &mut IoRequest) -> squeue::Entry {
+    fn entry(&self, request: &mut IoRequest, may_be_real_time: bool) -> squeue::Entry {
+        let class = request.class;
+        let is_allowed = class != Class::RealTime || may_be_real_time;
+        let ioprio = if is_allowed { priority::of(class) } else { 0 };
         let (file, offset) = match &request.target {
             Some(target) => (target.first(), target.offset),
             None => (&*self.file, request.extent.offset().get()),
@@ -147,11 +152,12 @@ impl Shared {
         let len = u32::try_from(request.buffer.len()).expect("requests are at most 64 MiB");
         let data = request.buffer.as_mut_slice().as_mut_ptr();
         match request.op {
-            Op::Read => opcode::Read::new(fd, data, len).offset(offset).build(),
+            Op::Read => opcode::Read::new(fd, data, len).offset(offset).ioprio(ioprio).build(),
             Op::Write => {
                 let flags = flags(request).bits();
                 opcode::Write::new(fd, data, len)
                     .offset(offset)
+                    .ioprio(ioprio)
                     .rw_flags(flags.cast_signed())
                     .build()
             }
@@ -167,6 +173,8 @@ struct Ring {
     inflight: Slab<IoRequest>,
     /// Whether the read of the eventfd is under way.
     is_armed: bool,
+    /// The kernel refuses a request of that class otherwise.
+    may_be_real_time: bool,
 }
 
 impl Ring {
@@ -187,7 +195,8 @@ impl Ring {
         // there were threads otherwise. Its default is four for each processor, and older kernels
         // stay at that.
         let _ = ring.submitter().register_iowq_max_workers(&mut [POOL_THREADS as u32, 0]);
-        Ok(Ring { ring, inflight: Slab::new(), is_armed: false })
+        let may_be_real_time = priority::may_be_real_time();
+        Ok(Ring { ring, inflight: Slab::new(), is_armed: false, may_be_real_time })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -202,7 +211,8 @@ impl Ring {
     fn add(&mut self, shared: &Shared, requests: &mut Vec<IoRequest>) {
         for request in requests.drain(..) {
             let key = self.inflight.insert(request);
-            let entry = shared.entry(&mut self.inflight[key]).user_data(key as u64);
+            let request = &mut self.inflight[key];
+            let entry = shared.entry(request, self.may_be_real_time).user_data(key as u64);
             self.push(&entry);
         }
         if !self.is_armed {

@@ -6,7 +6,7 @@ use comfy_table::Cell;
 use iopace_core::sched::AUTO;
 use iopace_core::verdict::Reason;
 use iopace_daemon::control::api::{
-    DeviceReport, SchedulerReport, SchedulerSpec, TimesReport, scheduler_words,
+    DeviceReport, DiskBelowReport, SchedulerReport, SchedulerSpec, TimesReport, scheduler_words,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -86,6 +86,9 @@ pub fn device(device: &DeviceReport) -> String {
     if !scheduler.counters.is_empty() {
         line("counters", pairs(&scheduler.counters));
     }
+    if let Some(below) = &device.below {
+        line("below", below_words(below));
+    }
     line("pace", paced(device));
     line("window", windowed(device));
     let queue = &device.queue;
@@ -120,6 +123,16 @@ pub fn device(device: &DeviceReport) -> String {
     text.push_str(&directions(device));
     text.push_str(&events(device));
     text
+}
+
+/// The kernel's part.
+fn below_words(DiskBelowReport { disk, scheduler, classes }: &DiskBelowReport) -> String {
+    match scheduler.as_deref() {
+        Some(name) if *classes => format!("{disk}, the kernel's {name}: goes by classes as well"),
+        Some("none") => format!("{disk}, no scheduler of the kernel"),
+        Some(name) => format!("{disk}, the kernel's {name}: classes are nothing to it"),
+        None => disk.clone(),
+    }
 }
 
 /// In short; `iopace pace status` has more.

@@ -68,3 +68,35 @@ fn who_does_not_depend_on_what_has_changed_is_not_told() {
     engine.control(Instant(0), control).expect("a group may always be set");
     assert_eq!(engine.status().counters[0], 6, "with the number of a removed one it is new");
 }
+
+#[test]
+fn a_start_names_the_class_of_the_group_with_those_above_it() {
+    let mut engine = Engine::new(config(&fifo::ALGORITHM, 64, 4));
+    let mut number = 0;
+    let mut started = |steps: &[(u32, u32, Class)]| {
+        for (id, parent, class) in steps.iter().copied() {
+            let settings = Settings { class, ..Settings::default() };
+            let control = Control::SetGroup(GroupId(id), GroupId(parent), settings);
+            engine.control(Instant(0), control).expect("a group may always be set");
+        }
+        // /1/2 and /3.
+        [2, 3].map(|group| {
+            number += 1;
+            let asks = Submit { group: GroupId(group), ..submit(number, Op::Read, 0) };
+            engine.handle(Instant(0), Input::Submit(asks));
+            let Output::Start(start) = engine.poll(Instant(0)) else { panic!("it is idle") };
+            let done = Input::Done { id: start.id, outcome: Outcome::Ok };
+            engine.handle(Instant(0), done);
+            drain(&mut engine, Instant(0));
+            start.class
+        })
+    };
+    use Class::{BestEffort, Idle, RealTime};
+    let made = [(1, 0, BestEffort), (2, 1, BestEffort), (3, 0, RealTime)];
+    assert_eq!(started(&made), [BestEffort, RealTime]);
+    assert_eq!(started(&[(1, 0, RealTime)]), [RealTime; 2], "that of the group above");
+    assert_eq!(started(&[(1, 0, Idle)]), [Idle, RealTime]);
+    assert_eq!(started(&[(3, 1, RealTime)]), [Idle; 2], "it has moved");
+    assert_eq!(started(&[(1, 0, BestEffort), (2, 1, Idle)]), [Idle, RealTime]);
+    assert_eq!(started(&[(0, 0, Idle), (2, 1, BestEffort)]), [Idle; 2], "all is below the root");
+}

@@ -39,6 +39,7 @@ impl Fake {
             base: "fifo",
             block_bytes: (1, 4096),
             bytes_s_max: Some(100_000_000),
+            below: None,
         };
         let engine = Engine::new(Config { memory: MEMORY, ..Config::default() });
         let events = EventLog::new(name.into());

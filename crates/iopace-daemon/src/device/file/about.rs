@@ -1,10 +1,10 @@
 //! What a file device says of itself.
 
 use super::super::DeviceInfo;
+use crate::below::Below;
 use crate::config::DeviceConfig;
 use crate::io::file::File;
 use crate::limits::DIRECT_BLOCK_BYTES;
-use crate::measured::kernel_says_rotational;
 use iopace_core::sched;
 use std::path::Path;
 
@@ -28,6 +28,7 @@ pub(super) fn info(
         base: sched::recommended().name,
         block_bytes: (block, 4096),
         bytes_s_max: None,
+        below: Below::lowest(path),
     }
 }
 
@@ -46,5 +47,5 @@ pub(super) fn is_rotational(path: &Path) -> Option<bool> {
             rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == rustix::fs::NFS_SUPER_MAGIC);
         found.then_some(false)
     };
-    kernel_says_rotational(path).or_else(is_nfs)
+    Below::of(path).and_then(|below| below.is_rotational()).or_else(is_nfs)
 }

@@ -39,6 +39,7 @@ fn read(key: usize, offset: u64, len: usize) -> IoRequest {
         op: Op::Read,
         extent: Extent::new(Bytes(offset), Bytes(len as u64)).expect("small"),
         fua: false,
+        class: [Class::BestEffort, Class::Idle, Class::RealTime][key % 3],
         write_back: false,
         target: None,
         buffer: Buffer::new(len),

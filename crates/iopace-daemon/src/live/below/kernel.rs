@@ -1,10 +1,9 @@
 //! What the kernel counts of the disk below a device.
 
+use crate::below::Below;
 use crate::control::api::KernelReport;
-use crate::measured::disk_folder;
 use iopace_core::shadow::Recorded;
 use iopace_core::time::Nanos;
-use std::fs;
 use std::path::Path;
 
 /// Bytes of a sector in the kernel's counters, whatever the disk's own are.
@@ -53,13 +52,13 @@ pub(crate) struct Disk {
 impl Disk {
     /// The disk below a file or block device, as it stands; none if the kernel does not tell.
     pub(super) fn below(path: &Path) -> Option<Disk> {
-        let folder = disk_folder(path)?;
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let disk = Below::lowest(path)?;
+        let read = |name: &str| disk.attribute(name);
         let before = Counters::parse(&read("stat")?)?;
         let kib: Option<u64> = read("queue/max_sectors_kb").and_then(|kib| kib.trim().parse().ok());
         Some(Disk {
-            name: folder.file_name()?.to_string_lossy().into_owned(),
-            scheduler: read("queue/scheduler").as_deref().map(chosen).unwrap_or_default(),
+            name: disk.name(),
+            scheduler: disk.scheduler().map(|chosen| chosen.name).unwrap_or_default(),
             request_bytes_max: kib.unwrap_or(u64::MAX >> 10) << 10,
             before,
             after: before,
@@ -102,10 +101,4 @@ impl Disk {
             busy_permille: busy.min(1_000),
         }
     }
-}
-
-/// The scheduler in force: the word in brackets.
-pub(super) fn chosen(text: &str) -> String {
-    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(text.trim(), |(word, _)| word).to_owned()
 }

@@ -1,7 +1,7 @@
 //! Looks that are made up: a disk that works on one request after the other, one that works on all
 //! at once, and the kernel's counters beside them.
 
-use super::kernel::{Counters, Disk, chosen};
+use super::kernel::{Counters, Disk};
 use super::serial::is_serial;
 use super::split::{self, Split};
 use super::trials::{Replayed, judge};
@@ -286,6 +286,4 @@ fn the_counters_of_the_kernel_are_read() {
     let text = "1 2 3 4 5 6 7 8 9 10 11";
     assert_eq!(Counters::parse(text).map(|all| (all.ops_count, all.queue_ms)), Some((6, 11)));
     assert_eq!((Counters::parse("1 2"), Counters::parse("a b c d e f g h i j k")), (None, None));
-    assert_eq!(chosen("none [mq-deadline] kyber\n"), "mq-deadline");
-    assert_eq!(chosen("none\n"), "none");
 }
