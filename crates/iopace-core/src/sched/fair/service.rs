@@ -46,14 +46,14 @@ impl Fair {
         })
     }
 
-    /// Whether the task in service, waited for, would have the disk again with its next request:
-    /// then the end of its go is no reason to give the disk away meanwhile.
+    /// Whether the task in service, which has nothing queued and is waited for, would have the disk
+    /// again with its next request: then the end of its go is no reason to give the disk away
+    /// meanwhile.
     fn goes_on(&mut self, now: Instant) -> bool {
-        let Some(Service { task, waiting: Some((_, until)), .. }) = self.service else {
-            return false;
-        };
+        let Some(Service { task, waiting, .. }) = self.service else { return false };
+        let comes_soon = waiting.map_or_else(|| self.refills(task), |(_, until)| now < until);
         let (slot, task) = (self.slot(), &self.tasks[task]);
-        let is_waited_for = self.model.has_head() && now < until && task.line.is_empty();
+        let is_waited_for = self.model.has_head() && comes_soon && task.line.is_empty();
         is_waited_for && self.forest.would_lead(task.node, slot)
     }
 
@@ -84,6 +84,16 @@ impl Fair {
         }
     }
 
+    /// Whether the task has requests at the device, and the next one may come as soon as one of
+    /// them is done: nothing is lost by keeping the device for them. A task that always has several
+    /// is never seen to think.
+    fn refills(&self, task: u32) -> bool {
+        let line = &self.tasks[task].line;
+        let may_be_quick = line.stats.think().is_none() && line.in_flight <= FEW;
+        line.in_flight > 0
+            && (may_be_quick || self.is_sequential(task) || self.patience(task).is_some())
+    }
+
     /// Why the task in service keeps the disk although it has nothing queued; `None` ends its go.
     fn hold(&mut self, now: Instant) -> Option<Pop> {
         let Service { task, waiting, .. } = *self.service.as_ref()?;
@@ -93,7 +103,7 @@ impl Fair {
             }
             self.wait_miss_count += 1;
             self.correct_go(task, until.since(since).0.cast_signed());
-        } else if self.tasks[task].line.in_flight > 0 && self.patience(task).is_some() {
+        } else if self.refills(task) {
             return Some(Pop::At(Instant::NEVER, Reason::Turn));
         }
         self.service = None;
