@@ -87,3 +87,56 @@ fn every_group_has_its_part_and_the_disk_loses_nothing() {
         assert_eq!((report.unfinished, report.failed_over), (0, 0), "seed {seed}");
     }
 }
+
+/// Groups side by side with weights of 1 to 4, each with one task of this kind, on a disk and with
+/// slots for which nobody has said anything.
+fn side_by_side(disk: &'static str, (kind, kib, depth): (Kind, u64, u32), count: u64) -> RunReport {
+    // Some four goes of each at least, after as many that do not count.
+    let (seconds, len) = if disk.starts_with("hdd") { (40 + count, 100) } else { (1, 100) };
+    let mut scenario = Scenario {
+        duration: Nanos::from_secs(2 * seconds),
+        warmup: Nanos::from_secs(seconds),
+        scheduler: Some(Chosen::defaults(find("fair").expect("a scheduler of the registry"))),
+        ..Scenario::new("groups side by side", disk)
+    };
+    for index in 0..count {
+        let group = scenario.groups.create(&format!("/g{index}")).expect("a new name");
+        let weight = (100 * (1 + index % 4)).to_string();
+        scenario.groups.write(group, "io.weight", &weight, &[DEVICE]).expect("a legal weight");
+        let place = Bytes::from_mib(index * (51_200 / count));
+        let region = Extent::new(place, Bytes::from_mib(len)).expect("small");
+        let task = Task::new(&format!("t{index}"), kind, region);
+        scenario.tasks.push(Task { group, block: Bytes::from_kib(kib), depth, ..task });
+    }
+    run(&scenario)
+}
+
+/// Jain's index of the rates over the weights: 1 when each has what its weight entitles it to (Jain
+/// et al., DEC-TR-301, 1984; weighted as in isol-bench, IISWC 2025).
+fn weighted_jain(report: &RunReport, count: u64) -> f64 {
+    let rate = |index: u64| report.tasks[&format!("t{index}")].ops as f64 / (1 + index % 4) as f64;
+    let (sum, squares) = (0..count).map(rate).fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
+    sum * sum / (count as f64 * squares)
+}
+
+#[test]
+fn weights_hold_among_two_to_256_groups_with_nothing_else_set() {
+    let (random, stream) = ((Kind::Random, 4, 32), (Kind::Sequential, 64, 4));
+    for (disk, load, least) in [
+        ("hdd-sata-250g-ncq", random, 0.98),
+        ("hdd-sata-250g-ncq", stream, 0.98),
+        ("hdd-sata-250g", random, 0.98),
+        ("ssd-sata", random, 0.98),
+    ] {
+        let mut whole = None;
+        for count in [2, 16, 64, 256] {
+            let report = side_by_side(disk, load, count);
+            let jain = weighted_jain(&report, count);
+            let rate = ops(&report) / report.measured_ms.0 as f64;
+            let kept = rate / *whole.get_or_insert(rate);
+            println!("{disk} {load:?} {count}: {jain:.3}, rate {kept:.2} of that of two");
+            assert!(kept >= 0.8, "{disk}, {load:?}, {count} groups: {kept:.2} of the rate of two");
+            assert!(jain >= least, "{disk}, {load:?}, {count} groups: {jain:.3}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ fn nobody_is_starved_on_a_disk_with_a_head_whatever_the_other_one_does() {
         assert!(fair("small").0 >= least, "{row}: small {}", fair("small"));
         assert!(fair("big").0 >= 290, "{row}: big {}", fair("big"));
         assert!(fair("sum").0 >= 770, "{row}: sum {}", fair("sum"));
-        assert!(fair("small_p99_ms").0 <= 170_000, "{row}: {} ms", fair("small_p99_ms"));
+        assert!(fair("small_p99_ms").0 <= 180_000, "{row}: {} ms", fair("small_p99_ms"));
         // Cached writes that the disk puts away when it likes: between 28 and 245 ms with the seed.
         let is_late = writes_at_random && row.contains("ncq");
         let most = if is_late { 250_000 } else { 40_000 };

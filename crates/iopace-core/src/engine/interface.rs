@@ -2,7 +2,7 @@
 
 use crate::admit::Mode;
 use crate::group::{Class, Settings};
-use crate::limits::{NR_REQUESTS_DEFAULT, WRITE_BACK_LEN};
+use crate::limits::{NR_REQUESTS_DEFAULT, WINDOW_DEPTH_DEFAULT, WRITE_BACK_LEN};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{
     Area, Cover, Extent, GroupId, Op, Outcome, RequestId, Space, StageTimes, Submit, Tag, TaskId,
@@ -245,13 +245,13 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Fifo, the kernel's 128 slots, a window that never closes before the slots are taken, no
-    /// pacing and no bound of dirty memory.
+    /// Fifo, slots and a window that nobody comes up to who does not mean to, no pacing and no
+    /// bound of dirty memory.
     fn default() -> Config {
         Config {
             base: &fifo::ALGORITHM,
             nr_requests: NR_REQUESTS_DEFAULT,
-            window_depth: NR_REQUESTS_DEFAULT,
+            window_depth: WINDOW_DEPTH_DEFAULT,
             slots: Mode::default(),
             window: &window::fixed::POLICY,
             pace: &pace::none::POLICY,

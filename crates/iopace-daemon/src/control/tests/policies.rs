@@ -104,6 +104,6 @@ fn what_is_refused_says_why_and_changes_nothing() {
     }
     let device = client.device("disk").expect("still served");
     assert_eq!(device.pace.map(|pace| pace.policy), Some("none".into()));
-    let fixed = iopace_core::limits::NR_REQUESTS_DEFAULT;
+    let fixed = iopace_core::limits::WINDOW_DEPTH_DEFAULT;
     assert_eq!((&*device.window.policy, device.window.depth), ("fixed", fixed));
 }
