@@ -137,7 +137,7 @@ pub struct Engine {
     shadow_told: bool,
     /// The number of the next request that a shadow follows; kept here while there is none.
     follow_next: u64,
-    /// What has ended since somebody wants to know, if somebody does.
+    /// Requests that have ended since a look began, while one goes on.
     recording: Option<Box<Recording>>,
 }
 

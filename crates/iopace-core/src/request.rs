@@ -150,8 +150,8 @@ impl fmt::Display for Extent {
     }
 }
 
-/// Whose pages: those of the disk itself, or of a file above it, whose pages have no place on the
-/// disk before they are written back.
+/// The owner of pages: the disk itself, or a file above it, whose pages have no place on the disk
+/// before they are written back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Space(pub u32);
 

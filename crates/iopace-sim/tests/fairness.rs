@@ -140,3 +140,13 @@ fn weights_hold_among_two_to_256_groups_with_nothing_else_set() {
         }
     }
 }
+
+#[test]
+fn streams_lose_nothing_by_a_disk_that_orders_their_requests() {
+    let stream = (Kind::Sequential, 64, 4);
+    for count in [2, 16] {
+        let [ncq, plain] = ["hdd-sata-250g-ncq", "hdd-sata-250g"]
+            .map(|disk| ops(&side_by_side(disk, stream, count)));
+        assert!(ncq >= 0.9 * plain, "{count} streams: {ncq} of {plain} requests");
+    }
+}

@@ -350,7 +350,7 @@ fn first(Area { space, extent }: Area, size: Bytes) -> Area {
     Area { space, extent: piece(extent.offset().get(), size.get()) }
 }
 
-/// What is left of an area without its first `size` bytes.
+/// The rest of an area behind its first `size` bytes.
 fn after(Area { space, extent }: Area, size: Bytes) -> Area {
     let offset = extent.offset() + size;
     Area { space, extent: piece(offset.get(), (extent.end() - offset).get()) }

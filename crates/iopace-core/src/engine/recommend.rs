@@ -77,7 +77,7 @@ impl Engine {
         self.shadow = Some(shadow);
     }
 
-    /// What was recorded until now, if anything is.
+    /// The recording until now, while a look goes on.
     pub fn recording(&self) -> Option<&Recording> {
         self.recording.as_deref()
     }
@@ -237,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// What is dirty in an area is void.
+    /// Dirty pages of an area are void.
     pub(super) fn follow_void(&mut self, area: Area) {
         if let Some(shadow) = &mut self.shadow {
             shadow.voided(self.now, area);
@@ -275,7 +275,7 @@ impl Engine {
     }
 }
 
-/// What is recorded of a request that has ended.
+/// The record of a request that has ended.
 fn recorded(now: Instant, entry: &Entry, times: &StageTimes) -> Recorded {
     let mut submit = entry.request.submit;
     let kind = match (&entry.run, submit.op) {

@@ -204,8 +204,8 @@ impl Flusher {
         }
     }
 
-    /// What a write of the area would newly dirty, in whole pages: what is clean, and what is on
-    /// its way to the disk and not dirty again.
+    /// The pages that a write of the area would newly dirty: those that are clean, and those on
+    /// their way to the disk that are not dirty again.
     pub fn fresh(&self, area: Area) -> Bytes {
         let range = pages::touched(area);
         let all = range.end - range.start;

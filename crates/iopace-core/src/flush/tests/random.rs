@@ -67,7 +67,7 @@ impl Test {
         Test::inside(first..first + count)
     }
 
-    /// What of it is in the space that it begins in.
+    /// The part of it in the space that it begins in.
     fn inside(range: Range<u64>) -> Range<u64> {
         range.start..range.end.min((range.start / SPACE_PAGES + 1) * SPACE_PAGES)
     }
