@@ -33,6 +33,20 @@
 //! assert!(matches!(engine.poll(Instant(90)), Output::Wait(..)));
 //! ```
 //!
+//! # Two machines
+//! ```text
+//!   Dirtied, Wrote, Void           Submit, Flush                 Done
+//!          │                             │                         │
+//!          ▼          write-back         ▼        Start            ▼
+//!   ┌─ memory ──────┐ and flushes ┌─ queue ─────────────────┐   ═► device
+//!   │ pace, flusher │ ══════════► │ slots, scheduler, window│   ◄═
+//!   └──────┬────────┘ ◄────────── └────────┬────────────────┘
+//!          ▼          admitted, ended      ▼
+//!   Resume, Cleaned                      Finish
+//! ```
+//! The queue knows nothing of memory; both are told of the time, of groups and of changes here, and
+//! count and say what they do in a context that they share.
+//!
 //! # Order
 //! A flush covers every write whose finish was given out before the flush was submitted; one that
 //! covers less ([`Input::Flush`]) waits for no other write-back. A flush never enters a
@@ -52,133 +66,51 @@
 //! 7. A request of no bytes that is no flush ends when it is admitted: what limits count as an
 //!    operation and is not done by the disk. Neither scheduler nor window nor disk ever sees it.
 
-mod accounting;
-mod admission;
+mod context;
 mod control;
-mod disk;
-mod door;
-mod exchange;
-mod frames;
-mod groups;
 mod interface;
 mod memory;
-mod parked;
-mod recommend;
-mod status;
+mod observers;
+mod queue;
 mod waiting;
-mod write_back;
 
 pub use interface::{
     Config, Control, ControlError, Finish, Input, Output, Resume, Start, Status, WriteId,
 };
 pub use waiting::{GroupWaits, WaitingNow};
 
-use crate::admit;
-use crate::group::accounts::Accounts;
-use crate::group::latency::Targets;
-use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
-use crate::request::RequestId;
-use crate::sched::{Algorithm, guard::Guard};
-use crate::shadow::{Recording, Shadow};
-use crate::stats::DeviceCounts;
-use crate::table::{State, Table};
-use crate::time::{Instant, Nanos};
-use crate::trace::Fault;
-use crate::verdict::{Pop, Reason};
-use crate::window::{self, Window};
-use accounting::Accounting;
+use crate::limits::FRONTEND_REQUESTS_MAX;
+use crate::request::{Cover, Op, Outcome, RequestId, Submit};
+use crate::time::Instant;
+use crate::verdict::Reason;
+use context::Context;
 use memory::Memory;
-use std::collections::VecDeque;
+use queue::{Dispatch, Queue};
 
 /// The policy of one device.
 #[derive(Debug)]
 pub struct Engine {
-    /// Latest time it was told; never goes back.
-    now: Instant,
+    queue: Queue,
+    memory: Memory,
+    cx: Context,
+    /// As it was made, with what has changed since.
+    config: Config,
     /// Whether all outputs of the last input were taken.
     drained: bool,
-    /// Whether something has happened that pace, write-back, targets or admission have to look at.
-    is_changed: bool,
-    /// If not: when one of them has to look again by time alone.
+    /// If nothing has changed: when a stage in front of the scheduler has to look by time alone.
     look_at: Instant,
-    outputs: VecDeque<Output>,
-    table: Table,
-    memory: Memory,
-    admit: admit::Slots,
-    slots: admit::Mode,
-    /// When admission has to be asked again, and why it waits.
-    admit_again: (Instant, Reason),
-    groups: Accounts,
-    targets: Targets,
-    sched: Guard,
-    window: Box<dyn Window>,
-    window_policy: &'static window::Policy,
-    /// The most that the window may ever allow.
-    window_max: u32,
-    /// Flushes that have a slot, in arrival order.
-    barriers: VecDeque<RequestId>,
-    base: &'static Algorithm,
-    /// As [`Config::tells_cleaned`].
-    tells_cleaned: bool,
-    inserted: bool,
-    /// Counts the schedulers: a completion is reported only to the one that popped it.
-    epoch: u64,
-    /// Since when work was held back on an idle device.
-    held_since: Option<Instant>,
-    /// When it is looked at next whether the scheduler has lost a request.
-    audit_at: Instant,
-    /// Why nothing more started after the last drain.
-    reason: Reason,
-    accounting: Accounting,
-    stats: DeviceCounts,
-    /// What tries other settings, if something does. It is only told what happens.
-    pub(crate) shadow: Option<Box<Shadow>>,
-    /// Whether it was told that the shadow has failed.
-    shadow_told: bool,
-    /// The number of the next request that a shadow follows; kept here while there is none.
-    follow_next: u64,
-    /// Requests that have ended since a look began, while one goes on.
-    recording: Option<Box<Recording>>,
 }
 
 impl Engine {
     /// An idle device.
     pub fn new(config: Config) -> Engine {
         Engine {
-            now: Instant::ZERO,
+            queue: Queue::new(&config),
+            memory: Memory::new(&config),
+            cx: Context::new(config.accounting),
             drained: true,
-            is_changed: true,
             look_at: Instant::ZERO,
-            outputs: VecDeque::new(),
-            table: Table::default(),
-            memory: Memory::new(
-                config.pace,
-                config.memory,
-                (config.write_back_len, config.capacity),
-            ),
-            admit: config.slots.build(config.nr_requests),
-            slots: config.slots,
-            admit_again: (Instant::NEVER, Reason::Idle),
-            groups: Accounts::default(),
-            targets: Targets::default(),
-            sched: Guard::new(config.base, config.base.defaults(), config.rotational),
-            window: (config.window.build)(config.window_depth),
-            window_policy: config.window,
-            window_max: config.window_depth,
-            barriers: VecDeque::new(),
-            base: config.base,
-            tells_cleaned: config.tells_cleaned,
-            inserted: false,
-            epoch: 0,
-            held_since: None,
-            audit_at: Instant::ZERO + SCHEDULER_FORGETS,
-            reason: Reason::Idle,
-            accounting: Accounting::new(config.accounting),
-            stats: DeviceCounts::default(),
-            shadow: None,
-            shadow_told: false,
-            follow_next: 1,
-            recording: None,
+            config,
         }
     }
 
@@ -190,18 +122,11 @@ impl Engine {
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.advance(now);
         match input {
-            Input::Submit(submit) => return self.submitted(&submit),
-            Input::Flush(submit, cover) => return self.flush_comes(&submit, &cover),
-            Input::Done { id, outcome } => return self.completed(id, outcome),
-            Input::Dirtied { tag, task, group, area } => self.dirtied(tag, task, group, area),
-            Input::Wrote { id, ok } => self.wrote(id, ok),
-            Input::Void(area) => {
-                self.follow_void(area);
-                self.discard(area);
-            }
-            Input::Tick => {}
+            Input::Submit(submit) => self.submitted(&submit),
+            Input::Flush(submit, cover) => self.flush_comes(&submit, &cover),
+            Input::Done { id, outcome } => self.completed(id, outcome),
+            other => self.memory_input(other),
         }
-        self.is_changed = true;
     }
 
     /// The next thing to do; [`Output::Wait`], for an instant to come, when there is no more.
@@ -214,7 +139,7 @@ impl Engine {
             self.advance(now);
         }
         // The short way: nothing to hand out, and nothing may start.
-        let is_full = self.outputs.is_empty() && !self.has_to_look() && !self.has_room();
+        let is_full = self.cx.outputs.is_empty() && !self.has_to_look() && !self.queue.has_room();
         if is_full && let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
             return Output::Wait(at, Reason::Window);
         }
@@ -225,25 +150,29 @@ impl Engine {
     #[inline(never)]
     fn go_on(&mut self) -> Output {
         loop {
-            if let Some(&Output::Cleaned(area)) = self.outputs.front()
+            if let Some(&Output::Cleaned(area)) = self.cx.outputs.front()
                 && !self.is_clean(area)
             {
-                self.outputs.pop_front();
-                self.tell_clean_pages(area);
+                self.cx.outputs.pop_front();
+                self.memory.tell_clean_pages(&mut self.cx, area);
                 continue;
             }
-            if let Some(output) = self.outputs.pop_front() {
+            if let Some(output) = self.cx.outputs.pop_front() {
                 return output;
             }
             if self.has_to_look() {
                 self.look();
-                if !self.outputs.is_empty() {
+                if !self.cx.outputs.is_empty() {
                     continue;
                 }
             }
-            match self.dispatch() {
-                Some(Dispatch::Start(id)) => return Output::Start(self.start(id)),
+            match self.queue.dispatch(&mut self.cx) {
+                Some(Dispatch::Start(id)) => {
+                    return Output::Start(self.queue.start(&mut self.cx, id));
+                }
                 Some(Dispatch::Wait(at, reason)) => {
+                    let is_idle = reason == Reason::Idle;
+                    let reason = if is_idle { self.memory.reason() } else { reason };
                     if let Some(at) = self.rest(at, reason) {
                         return Output::Wait(at, reason);
                     }
@@ -253,147 +182,140 @@ impl Engine {
         }
     }
 
-    /// Ends a drain: checks the laws and says when to come back; `None` if there is something to
-    /// say or to do after all.
-    #[inline]
-    fn rest(&mut self, mut at: Instant, reason: Reason) -> Option<Instant> {
-        if self.now >= self.audit_at && self.audit() {
-            return None;
-        }
-        self.table.check_conserved();
-        self.reason = reason;
-        if self.is_changed {
-            self.look_at = self.targets.next().min(self.memory.next(self.now));
-            at = at.min(self.admit_again.0);
-        }
-        at = at.min(self.look_at);
-        // What was learned on the way may let something go on that was passed over.
-        if at <= self.now {
-            return None;
-        }
-        self.drained = true;
-        self.follow_on();
-        self.outputs.is_empty().then_some(at)
-    }
-
     /// Whether something in front of the scheduler has to be looked at.
     #[inline]
     fn has_to_look(&self) -> bool {
-        self.is_changed || self.now >= self.look_at
-    }
-
-    /// Whether one more may be at the device.
-    #[inline]
-    fn has_room(&self) -> bool {
-        self.window.has_room(self.in_flight())
+        self.cx.is_changed || self.cx.now >= self.look_at
     }
 
     /// Lets all that is in front of the scheduler go on as far as it may. With nothing dirty and
     /// nobody waiting for a slot, only an input or an instant can change anything there.
     #[inline(never)]
     fn look(&mut self) {
-        self.judge_latency();
-        self.wake_writes();
-        self.write_back();
-        self.admit_waiting();
-        self.is_changed =
-            self.table.count(State::Waiting) > 0 || !self.memory.has_nothing(self.now);
-        self.look_at = self.targets.next().min(self.memory.next(self.now));
-    }
-
-    /// Stages 3 and 4: what goes to the device next; `None` if the scheduler failed.
-    fn dispatch(&mut self) -> Option<Dispatch> {
-        if !self.has_room() {
-            return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
-        }
-        if let Some(id) = self.barriers.pop_front() {
-            return self.dispatch_flush(id);
-        }
-        let fault = match self.sched.pop(self.now, &self.table) {
-            Ok(Pop::Ready(id)) if self.table.is_queued(id) => return Some(Dispatch::Start(id)),
-            Ok(Pop::Ready(_)) => Fault::Invented,
-            Ok(Pop::At(at, reason)) => match self.held_back(at) {
-                Some(at) => return Some(Dispatch::Wait(at, reason)),
-                None => Fault::Stalled,
-            },
-            Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
-                let reason = match (self.table.count(State::Waiting), self.in_flight()) {
-                    (0, 0) => self.memory_reason(),
-                    (0, _) => Reason::Disk,
-                    _ => self.admit_again.1,
-                };
-                return Some(Dispatch::Wait(Instant::NEVER, reason));
+        self.forget_ended_groups();
+        let Engine { queue, memory, cx, .. } = self;
+        let now = cx.now;
+        if now >= cx.targets.next() {
+            // Groups whose siblings have missed or met their latency targets.
+            for (id, cap) in cx.targets.judge(now, &cx.groups) {
+                queue.narrow(now, id, cap);
             }
-            Ok(Pop::Empty) => Fault::Forgot,
-            Err(fault) => fault,
-        };
-        self.fail_over(fault);
-        None
+        }
+        memory.wake_writes(queue, cx);
+        memory.write_back(queue, cx);
+        queue.admit_waiting(cx, &mut |admitted| memory.admitted(now, admitted));
+        cx.is_changed = !memory.is_quiet(now) || queue.has_waiting();
+        self.look_at = self.next_look();
+        self.forget_ended_groups();
     }
 
-    // Stage 2: admit.
-
-    /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
-    /// its wait was for a limit.
-    fn admitted(&mut self, id: RequestId, reserved: bool, budget: Nanos) {
-        let entry = self.table.entry(id).expect("who is admitted exists");
-        if entry.is_nothing_for_the_disk() {
-            return self.end_admitted(id, budget);
-        }
-        let stand = entry.stand();
-        let entry = self.table.advance(id, stand);
-        entry.admitted = self.now;
-        entry.budget = budget;
-        entry.queued = self.accounting.queued(entry.request.account);
-        entry.request.reserved = reserved;
-        let run = entry.run.as_ref().map(|run| (run.owner.group, run.area.extent.len()));
-        if stand == State::Held {
-            return self.barriers.push_back(id);
-        }
-        let is_pushed = self.sched.push(self.now, id, &self.table);
-        if let Some(run) = run {
-            self.unpark(id, run);
-        }
-        if let Err(fault) = is_pushed {
-            self.fail_over(fault);
-        }
+    /// When targets or memory have to look again by time alone.
+    #[inline]
+    fn next_look(&self) -> Instant {
+        self.cx.targets.next().min(self.memory.next(self.cx.now))
     }
 
-    // Stage 3: sched.
-
-    /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
-    fn held_back(&mut self, at: Instant) -> Option<Instant> {
-        let at = at.max(self.now + Nanos(1));
-        if self.table.count(State::Queued) == 0 || self.in_flight() > 0 {
-            self.held_since = None;
-            return Some(at);
+    /// Ends a drain: checks the laws and says when to come back; `None` if there is something to
+    /// say or to do after all.
+    #[inline(always)]
+    fn rest(&mut self, mut at: Instant, reason: Reason) -> Option<Instant> {
+        if !self.queue.rests(&mut self.cx, reason) {
+            return None;
         }
-        let deadline = *self.held_since.get_or_insert(self.now) + SCHEDULER_STALL;
-        (self.now < deadline).then_some(at.min(deadline))
+        if self.cx.is_changed {
+            self.look_at = self.next_look();
+            at = at.min(self.queue.next());
+        }
+        at = at.min(self.look_at);
+        // Something passed over may go on by now: stages have learned on the way.
+        if at <= self.cx.now {
+            return None;
+        }
+        self.drained = true;
+        self.advance_shadow();
+        self.cx.outputs.is_empty().then_some(at)
     }
-
-    // The drive contract.
 
     /// Takes a new instant in and books the time that has passed.
     #[inline]
     fn advance(&mut self, now: Instant) {
         assert!(
-            self.drained || now <= self.now,
+            self.drained || now <= self.cx.now,
             "the engine was told of {now:?} before it was drained at {:?}",
-            self.now
+            self.cx.now
         );
-        self.accounting.passed(self.reason, now.since(self.now));
-        self.now = self.now.max(now);
+        self.queue.passed(now.since(self.cx.now));
+        self.cx.now = self.cx.now.max(now);
         self.drained = false;
     }
-}
 
-/// What comes behind admission.
-enum Dispatch {
-    /// A request goes to the device.
-    Start(RequestId),
-    /// Nothing does before the instant, for the reason.
-    Wait(Instant, Reason),
+    // Inputs.
+
+    /// A request comes.
+    #[inline]
+    fn submitted(&mut self, submit: &Submit) {
+        if submit.op == Op::Flush {
+            return self.flush_comes(submit, &Cover::All);
+        }
+        if self.live_count() >= FRONTEND_REQUESTS_MAX {
+            return self.queue.refuse(&mut self.cx, submit);
+        }
+        let Engine { queue, memory, cx, .. } = self;
+        let followed = cx.observers.arrived(cx.now, submit);
+        if matches!(submit.op, Op::Trim | Op::WriteZeroes) {
+            cx.is_changed = true;
+            memory.discard(queue, cx, submit.extent.into());
+        }
+        queue.enter(cx, submit, |entry| entry.followed = followed);
+    }
+
+    /// A flush comes, and covers so much.
+    #[inline(never)]
+    fn flush_comes(&mut self, submit: &Submit, cover: &Cover) {
+        if self.live_count() >= FRONTEND_REQUESTS_MAX {
+            return self.queue.refuse(&mut self.cx, submit);
+        }
+        let Engine { queue, memory, cx, .. } = self;
+        cx.is_changed = true;
+        cx.observers.flush_arrived(cx.now, submit, cover);
+        if let Some(has_failed) = memory.sync(cx, submit, cover) {
+            queue.enter(cx, submit, |entry| entry.written.1 = has_failed);
+        }
+    }
+
+    /// The device has finished a request.
+    #[inline]
+    fn completed(&mut self, id: RequestId, outcome: Outcome) {
+        let Engine { queue, memory, cx, .. } = self;
+        if let Some(ended) = queue.complete(cx, id, outcome) {
+            cx.is_changed = true;
+            memory.written_back(queue, cx, ended);
+        } else if memory.ask(cx.now) {
+            cx.is_changed = true;
+        }
+    }
+
+    /// Something happened to buffered writes, or only time has passed.
+    fn memory_input(&mut self, input: Input) {
+        let Engine { queue, memory, cx, .. } = self;
+        cx.is_changed = true;
+        match input {
+            Input::Dirtied { tag, task, group, area } => {
+                let (op, extent, fua, sync) = (Op::Write, area.extent, false, true);
+                let submit = Submit { tag, task, group, op, extent, fua, sync };
+                if queue.live_count() + memory.live_count() >= FRONTEND_REQUESTS_MAX {
+                    return cx.refuse(&submit);
+                }
+                memory.dirtied(queue, cx, submit, area);
+            }
+            Input::Wrote { id, ok } => memory.wrote(queue, cx, id, ok),
+            Input::Void(area) => {
+                cx.observers.voided(cx.now, area);
+                memory.discard(queue, cx, area);
+            }
+            Input::Submit(_) | Input::Flush(..) | Input::Done { .. } | Input::Tick => {}
+        }
+    }
 }
 
 #[cfg(test)]

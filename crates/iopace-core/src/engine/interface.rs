@@ -1,4 +1,4 @@
-//! What goes into the engine and what comes out of it.
+//! The words of the engine: inputs, outputs, changes, configuration, status.
 
 use crate::admit::Mode;
 use crate::group::{Class, Settings};
@@ -213,7 +213,7 @@ impl fmt::Display for ControlError {
 impl std::error::Error for ControlError {}
 
 /// How a device starts out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The scheduler of a device where none is inserted.
     pub base: &'static Algorithm,

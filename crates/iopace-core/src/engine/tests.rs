@@ -6,17 +6,16 @@ mod times;
 mod totals;
 
 use super::*;
-use crate::limits::FRONTEND_REQUESTS_MAX;
+use crate::limits::SCHEDULER_STALL;
 use crate::pace::Thresholds;
-use crate::request::{
-    Cover, DiskError, Extent, GroupId, Op, Outcome, RequestId, Submit, Tag, TaskId,
-};
-use crate::sched::{self, Changes, Profile, Scheduler, fifo};
+use crate::request::{DiskError, Extent, GroupId, Tag, TaskId};
+use crate::sched::{self, Algorithm, Changes, Profile, Scheduler, fifo};
 use crate::table::Table;
-use crate::trace::Event;
+use crate::time::Nanos;
+use crate::trace::{Event, Fault};
 use crate::units::Bytes;
 use crate::verdict::Pop;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {
     let len = if op == Op::Flush { 0 } else { 4096 };

@@ -1,13 +1,10 @@
-//! Where everything stands at this moment: one pass over all that has not ended.
+//! Where everything stands at this moment: filled in by one pass over all that has not ended.
 
-use super::Engine;
-use super::door::Stand;
 use crate::request::{GroupId, Lane};
-use crate::table::{Entry, State};
-use crate::time::{Instant, Nanos};
+use crate::time::Nanos;
 use crate::verdict::Reason;
 
-/// What a group alone, without those below it, has that is not finished.
+/// All of a group alone, without those below it, that is not finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupWaits {
     /// The group.
@@ -58,21 +55,21 @@ impl WaitingNow {
         &self.groups
     }
 
-    /// What a group alone has.
+    /// Those of a group alone.
     pub fn of(&self, group: GroupId) -> GroupWaits {
         let place = self.places.get(group.0 as usize).copied().unwrap_or(0);
         let nothing = GroupWaits { group, ..GroupWaits::default() };
         place.checked_sub(1).map_or(nothing, |place| self.groups[place as usize])
     }
 
-    /// What all have together, under the name of the root.
+    /// Those of all together, under the name of the root.
     pub fn all(&self) -> GroupWaits {
         let mut all = GroupWaits::default();
         self.groups.iter().for_each(|group| all.merge(group));
         all
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         for group in self.groups.drain(..) {
             self.places[group.group.0 as usize] = 0;
         }
@@ -93,74 +90,32 @@ impl WaitingNow {
         line
     }
 
-    fn add(&mut self, group: GroupId, age: Nanos, reason: Reason) {
+    /// One that waits for the reason.
+    pub(super) fn add(&mut self, group: GroupId, age: Nanos, reason: Reason) {
         self.line(group, age).counts[reason as usize] += 1;
     }
-}
 
-impl Engine {
-    /// Fills in where everything stands at `now`, by what was known after the last drain. Costs a
-    /// few nanoseconds for each request that is not finished.
-    ///
-    /// While the window is full everything that is queued counts under [`Reason::Window`]: whose
-    /// turn it is next shows only when there is room again.
-    pub fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
-        into.clear();
-        for entry in self.table.entries() {
-            self.add_request(now, entry, into);
-        }
-        for write in self.memory.door.entries() {
-            let reason = self.memory.door.reason(write);
-            let reason = match write.stand {
-                Stand::Writing { .. } => Reason::Idle,
-                _ => pace_reason(reason),
-            };
-            into.add(write.group, now.since(write.arrived), reason);
-        }
-        for (group, since) in self.memory.syncs.waiting() {
-            into.add(group, now.since(since), Reason::Disk);
-        }
-        for line in &mut into.groups {
+    /// One at the device, for so long.
+    pub(super) fn add_at_disk(&mut self, group: GroupId, age: Nanos, at_disk: Nanos) {
+        let line = self.line(group, age);
+        line.counts[Reason::Disk as usize] += 1;
+        line.at_disk = line.at_disk.max(at_disk);
+    }
+
+    /// One in stage admit.
+    pub(super) fn add_waiting(&mut self, group: GroupId, age: Nanos, lane: Lane) {
+        self.line(group, age).waiting[lane as usize] += 1;
+    }
+
+    /// All in stage admit are here: what those of a group wait for there in a lane.
+    pub(super) fn settle(&mut self, reason: impl Fn(GroupId, Lane) -> Reason) {
+        for line in &mut self.groups {
             for lane in Lane::ALL {
                 let count = std::mem::take(&mut line.waiting[lane as usize]);
                 if count > 0 {
-                    let reason = self.admit.reason(now, line.group, lane);
-                    line.counts[reason as usize] += count;
+                    line.counts[reason(line.group, lane) as usize] += count;
                 }
             }
         }
     }
-
-    fn add_request(&self, now: Instant, entry: &Entry, into: &mut WaitingNow) {
-        let group = entry.request.submit.group;
-        let age = now.since(entry.request.arrived()) + entry.written.0;
-        match entry.state() {
-            State::Waiting => {
-                let is_write_back = entry.run.is_some();
-                let lane = Lane::of(entry.request.submit.op);
-                let lane = if is_write_back { Lane::WriteBack } else { lane };
-                into.line(group, age).waiting[lane as usize] += 1;
-            }
-            State::Queued => {
-                let reason = match self.reason {
-                    Reason::Window | Reason::Anticipation => self.reason,
-                    _ => Reason::Turn,
-                };
-                into.add(group, age, reason);
-            }
-            State::Held => into.add(group, age, Reason::Window),
-            State::InFlight => {
-                into.add(group, age, Reason::Disk);
-                let line = into.line(group, age);
-                line.at_disk = line.at_disk.max(now.since(entry.started));
-            }
-        }
-    }
-}
-
-/// As the times in stage pace are booked.
-fn pace_reason(reason: Option<Reason>) -> Reason {
-    reason
-        .filter(|reason| matches!(reason, Reason::Memory | Reason::Budget))
-        .unwrap_or(Reason::Dirty)
 }

@@ -213,7 +213,7 @@ fn p6_memory_is_bounded() {
     world.stall_first();
     let load = Load::many(60_000, LIMITED);
     world.run(&load);
-    let shadow = world.engine.shadow.as_deref().expect("a shadow");
+    let shadow = world.engine.shadow().expect("a shadow");
     assert!(shadow.line.len() <= crate::limits::SHADOW_LINE_MAX);
     assert!(shadow.report.missed_count > 0, "left out, and said so");
     assert!(shadow.waiting_count() <= SHADOW_OPEN_MAX);
@@ -234,7 +234,7 @@ fn what_a_former_shadow_followed_is_not_taken_for_ones_own() {
     world.answer();
     let view = world.engine.recommendation().expect("a shadow");
     assert_eq!((view.report.all.live_count, view.report.groups[&LIMITED].live_count), (1, 1));
-    assert!(world.engine.shadow.as_deref().expect("a shadow").line.len() <= 1);
+    assert!(world.engine.shadow().expect("a shadow").line.len() <= 1);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn many_groups_are_told_a_few_at_a_time() {
     }
     world.control(Control::Recommend(Some(Plan::default())));
     let known = |world: &World| {
-        let shadow = world.engine.shadow.as_deref().expect("a shadow");
+        let shadow = world.engine.shadow().expect("a shadow");
         let engine = shadow.engine.as_ref().expect("it has not failed");
         (0..COUNT).filter(|id| engine.account(GroupId(*id)).is_some()).count()
     };
@@ -264,7 +264,7 @@ fn many_groups_are_told_a_few_at_a_time() {
         assert!(known(&world) <= last + 5 * step, "{} after {last}", known(&world));
         last = known(&world);
     }
-    let shadow = world.engine.shadow.as_deref().expect("a shadow");
+    let shadow = world.engine.shadow().expect("a shadow");
     let engine = shadow.engine.as_ref().expect("it has not failed");
     for id in (0..=COUNT).map(GroupId) {
         let of = |engine: &Engine| engine.account(id).map(|it| (it.parent(), it.settings));

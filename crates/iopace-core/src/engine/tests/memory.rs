@@ -329,7 +329,7 @@ fn what_is_void_is_not_written_back() {
 #[test]
 fn what_a_small_sync_waits_for_waits_for_no_gap() {
     let memory = Thresholds { background: Bytes(1 << 20), limit: Bytes(64 << 20) };
-    let window = window::find("latency").expect("in the registry");
+    let window = crate::window::find("latency").expect("in the registry");
     let mut engine = Engine::new(Config { memory, window, ..Config::default() });
     // A reader appears: write-back waits until it is known what it gets in quiet.
     let read = Submit { sync: true, ..submit(1, Op::Read, 1 << 30) };

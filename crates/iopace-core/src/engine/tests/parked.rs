@@ -133,8 +133,7 @@ fn a_limited_group_has_one_run_that_waits_and_none_in_line() {
     (0..16).for_each(|mib| world.write(LIMITED, mib * MIB, MIB));
     world.run_until(100 * SEC);
     let waiting = world.engine.status().waiting_count;
-    let memory = &world.engine.memory;
-    assert_eq!((waiting, memory.parked.count(), memory.in_line.requests_count), (1, 1, 0));
+    assert_eq!((waiting, world.engine.memory.runs_count()), (1, (1, 0)));
 }
 
 #[test]

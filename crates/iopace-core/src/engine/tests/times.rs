@@ -135,7 +135,7 @@ impl Loop {
     /// Where everything stands after the last drain.
     fn now(&self) -> WaitingNow {
         let mut now = WaitingNow::default();
-        self.engine.waiting_now(self.engine.now, &mut now);
+        self.engine.waiting_now(self.engine.cx.now, &mut now);
         now
     }
 }
@@ -340,7 +340,8 @@ fn without_accounting_everything_happens_at_the_same_time() {
         let config = Config { accounting, memory, ..config(fair, 8, 2) };
         let mut all = Loop::new(config, &clients).control(limited(100));
         let counts = all.run(2_000).counts;
-        let moved = (counts.read, counts.written, counts.paced_count, all.engine.totals());
+        let moved =
+            (counts.read, counts.written, counts.paced_count, all.engine.status().totals_count);
         (moved, counts.stages.total(), all.engine.tasks_count())
     };
     let (with, without) = (run(true), run(false));
@@ -349,10 +350,6 @@ fn without_accounting_everything_happens_at_the_same_time() {
 }
 
 impl Engine {
-    fn totals(&self) -> (u64, u64) {
-        self.table.totals()
-    }
-
     fn tasks_count(&self) -> usize {
         let mut tasks = Vec::new();
         self.tasks(Instant(0), &mut tasks);

@@ -1,8 +1,6 @@
 //! Page frames for those who read: how much of its budget a device uses while tasks wait for it.
 
-use super::memory::Memory;
 use crate::pace::{Budget, Thresholds};
-use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
@@ -27,14 +25,12 @@ const READERS_LAST: Nanos = Nanos::from_secs(1);
 /// (position 0.57), so dirty memory goes down and nobody stands still meanwhile.
 const SPARE_PART: u64 = 32;
 
-/// What of its budget a device uses.
+/// The part of its budget that a device uses.
 #[derive(Debug)]
 pub(super) struct Frames {
     budget: Budget,
-    /// What of it is used while readers need the frames.
+    /// The part of it that is used while readers need the frames.
     held: Thresholds,
-    /// When a task last waited for the disk.
-    readers_at: Option<Instant>,
     /// Written back since the last look, and per second on average.
     written: u64,
     written_rate: u64,
@@ -48,19 +44,18 @@ impl Frames {
         Frames {
             budget: Budget { device, all: device, dirty_elsewhere },
             held: thresholds,
-            readers_at: None,
             written: 0,
             written_rate: 0,
             looked_at: Instant::ZERO,
         }
     }
 
-    /// What the device may use.
+    /// The part that the device may use.
     pub(super) fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// What it uses.
+    /// The part that it uses.
     pub(super) fn used(&self) -> Budget {
         Budget { device: self.held, ..self.budget }
     }
@@ -79,9 +74,9 @@ impl Frames {
     }
 
     /// Learns how much may be dirty for the sake of those who read: all of the budget, or what
-    /// write-back writes in [`HOLD`] seconds. True if that is another size than before. `spares`:
-    /// whether readers are to keep their frames.
-    fn look(&mut self, now: Instant, dirty: Bytes, spares: bool) -> bool {
+    /// write-back writes in [`HOLD`] seconds. True if that is another size than before. `read_at`:
+    /// when a task last waited for the disk, if readers are to keep their frames.
+    pub(super) fn look(&mut self, now: Instant, dirty: Bytes, read_at: Option<Instant>) -> bool {
         let passed = now.since(self.looked_at);
         self.looked_at = now;
         let rate = u128::from(std::mem::take(&mut self.written)) * 1_000_000_000;
@@ -89,7 +84,7 @@ impl Frames {
         let old = self.written_rate;
         self.written_rate = old - old / WRITTEN_INTERVALS + rate / WRITTEN_INTERVALS;
         let whole = self.budget.device;
-        let is_read = spares && self.readers_at.is_some_and(|at| now.since(at) < READERS_LAST);
+        let is_read = read_at.is_some_and(|at| now.since(at) < READERS_LAST);
         let least = HELD_MIN.max(Bytes(whole.limit.0 / HELD_PART));
         let wanted = match is_read {
             true => whole.limit.min(least.max(Bytes(self.written_rate.saturating_mul(HOLD)))),
@@ -110,26 +105,5 @@ impl Frames {
         let background =
             u128::from(limit.0) * u128::from(whole.background.0) / u128::from(whole.limit.0.max(1));
         self.held = Thresholds { background: Bytes(background as u64), limit };
-    }
-}
-
-impl Memory {
-    /// A task waits for the disk, or has waited until now.
-    pub(super) fn reads(&mut self, now: Instant) {
-        self.frames.readers_at = Some(now);
-    }
-
-    /// Looks how much may be dirty for the sake of those who read.
-    pub(super) fn hold(&mut self, now: Instant) {
-        let dirty = self.flusher.dirty(GroupId::ROOT).device;
-        if self.frames.look(now, dirty, self.pace.spares_frames()) {
-            self.use_budget(now);
-        }
-    }
-
-    /// Uses another part of the budget, or of another one.
-    pub(super) fn use_budget(&mut self, now: Instant) {
-        self.pace.set_budget(now, &self.frames.used());
-        self.door.ask_all(now);
     }
 }

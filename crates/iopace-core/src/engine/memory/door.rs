@@ -5,8 +5,8 @@
 //! portions: it waits for stage pace until an instant, or for room behind all that came before it
 //! (the gate), or is on its way into memory.
 
-use super::WriteId;
-use crate::request::{Area, Extent, GroupId, StageTimes, Tag, TaskId};
+use crate::engine::{WaitingNow, WriteId};
+use crate::request::{Area, Extent, GroupId, Op, StageTimes, Submit, Tag, TaskId};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -29,16 +29,16 @@ pub(super) enum Stand {
 
 /// A buffered write that is not in memory as a whole.
 #[derive(Debug)]
-pub(super) struct Buffered {
+pub(in crate::engine) struct Buffered {
     sequence: u64,
     pub(super) tag: Tag,
     pub(super) task: TaskId,
     pub(super) group: GroupId,
     /// All of it.
-    pub(super) size: Extent,
-    /// What is not in memory yet.
-    pub(super) rest: Area,
-    pub(super) arrived: Instant,
+    pub(in crate::engine) size: Extent,
+    /// The part that is not in memory yet.
+    pub(in crate::engine) rest: Area,
+    pub(in crate::engine) arrived: Instant,
     /// When the present portion was first asked for.
     pub(super) asked: Instant,
     pub(super) stand: Stand,
@@ -46,13 +46,19 @@ pub(super) struct Buffered {
     pub(super) place: TaskPlace,
     /// What it has waited for until `since`. While it stands in line: the reading of the line's
     /// clocks when it came.
-    pub(super) waited: StageTimes,
+    pub(in crate::engine) waited: StageTimes,
     since: Instant,
     /// Its number in the shadow's line; 0 for none.
-    pub(super) followed: u64,
+    pub(in crate::engine) followed: u64,
 }
 
 impl Buffered {
+    /// The write in the words of a request.
+    pub(in crate::engine) fn submit(&self) -> Submit {
+        let (tag, op, fua, sync) = (Tag(0), Op::Write, false, true);
+        Submit { tag, task: self.task, group: self.group, op, extent: self.size, fua, sync }
+    }
+
     /// Why it is not further yet, if that is for itself to say.
     fn reason(&self) -> Option<Reason> {
         match self.stand {
@@ -69,7 +75,7 @@ struct Line {
     /// The one that moves.
     first: WriteId,
     rest: VecDeque<WriteId>,
-    /// What the first ones waited for: clocks for those behind them.
+    /// Times that the first ones waited: clocks for those behind them.
     waited: StageTimes,
 }
 
@@ -137,7 +143,7 @@ impl Door {
         }
     }
 
-    /// What the first writes of a task's line have waited for until now.
+    /// Times that the first writes of a task's line have waited until now.
     fn line_clocks(&mut self, now: Instant, task: TaskId) -> StageTimes {
         let Some(first) = self.lines.get(&task).map(|line| line.first) else {
             return StageTimes::default();
@@ -273,13 +279,22 @@ impl Door {
         !self.gate.is_empty()
     }
 
-    /// All of them.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Buffered> {
-        self.entries.iter().flatten()
+    /// Adds all of them with the reasons under which their times are booked.
+    pub(super) fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
+        for write in self.entries.iter().flatten() {
+            let reason = match write.stand {
+                Stand::Writing { .. } => Reason::Idle,
+                _ => match self.reason(write) {
+                    Some(reason @ (Reason::Memory | Reason::Budget)) => reason,
+                    _ => Reason::Dirty,
+                },
+            };
+            into.add(write.group, now.since(write.arrived), reason);
+        }
     }
 
     /// Why a write is not further yet: in line, for the reason of the first of its task.
-    pub(super) fn reason(&self, write: &Buffered) -> Option<Reason> {
+    fn reason(&self, write: &Buffered) -> Option<Reason> {
         if write.stand != Stand::Line {
             return write.reason();
         }

@@ -1,0 +1,110 @@
+//! Shared by both machines: the time, the accounts of who did what, the observers, and what comes
+//! out of the engine.
+
+use super::observers::Observers;
+use super::{Finish, Output};
+use crate::group::accounts::Accounts;
+use crate::group::latency::Targets;
+use crate::request::{Done, GroupId, Outcome, StageTimes, Submit, TaskId};
+use crate::stats::{DeviceCounts, Finished, TaskPlace, Tasks};
+use crate::time::Instant;
+use crate::units::Bytes;
+use std::collections::VecDeque;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Context {
+    /// Latest time the engine was told; never goes back.
+    pub(super) now: Instant,
+    /// Whether something has happened that pace, write-back, targets or admission have to look at.
+    pub(super) is_changed: bool,
+    pub(super) outputs: VecDeque<Output>,
+    pub(super) groups: Accounts,
+    pub(super) targets: Targets,
+    /// Removed groups of which something has ended: nothing of them may be left.
+    pub(super) ended_groups: Vec<GroupId>,
+    pub(super) stats: DeviceCounts,
+    pub(super) tasks: Tasks,
+    /// As [`super::Config::accounting`]: else there are no tasks and no histograms by stage.
+    pub(super) is_accounting: bool,
+    pub(super) observers: Observers,
+}
+
+impl Context {
+    pub(super) fn new(is_accounting: bool) -> Context {
+        Context {
+            now: Instant::ZERO,
+            is_changed: true,
+            outputs: VecDeque::new(),
+            groups: Accounts::default(),
+            targets: Targets::default(),
+            ended_groups: Vec::new(),
+            stats: DeviceCounts::default(),
+            tasks: Tasks::default(),
+            is_accounting,
+            observers: Observers::default(),
+        }
+    }
+
+    /// A request or a buffered write comes; `sync`: a task waits for it.
+    #[inline(always)]
+    pub(super) fn arrived(&mut self, task: TaskId, group: GroupId, sync: bool) -> TaskPlace {
+        self.groups.arrived(self.now, group, sync);
+        if self.is_accounting { self.tasks.arrived(self.now, task, group) } else { TaskPlace::NONE }
+    }
+
+    /// A request has ended: counts it for its group, its task and the device.
+    #[inline(never)]
+    pub(super) fn finished(
+        &mut self,
+        done: &Done,
+        place: TaskPlace,
+        outcome: Outcome,
+        times: &StageTimes,
+    ) {
+        let finished = Finished::new(done, outcome, times);
+        self.groups.finished(self.now, done.group, &finished, self.is_accounting);
+        self.stats.finish(&finished, self.is_accounting);
+        if self.is_accounting {
+            self.tasks.finished(self.now, place, &finished);
+        }
+        self.left(done.group);
+    }
+
+    /// A portion of a buffered write is in memory.
+    pub(super) fn buffered(&mut self, group: GroupId, place: TaskPlace, size: Bytes) {
+        if self.is_accounting {
+            self.tasks.buffered(self.now, place, size);
+        }
+        self.groups.buffered(group, size);
+        self.stats.counts.buffered(size);
+    }
+
+    /// A buffered write is over.
+    pub(super) fn paced(&mut self, group: GroupId, place: TaskPlace, waited: &StageTimes) {
+        self.groups.wrote(self.now, group, waited, self.is_accounting);
+        self.stats.paced(waited, self.is_accounting);
+        if self.is_accounting {
+            self.tasks.paced(self.now, place, waited);
+        }
+        self.left(group);
+    }
+
+    /// Something of a group is gone, which may have been the last of a group that was removed.
+    #[inline]
+    pub(super) fn left(&mut self, group: GroupId) {
+        if self.groups.is_dead(group) {
+            self.ended_groups.push(group);
+            self.is_changed = true;
+        }
+    }
+
+    /// There are too many requests already: this one, a buffered write perhaps, is refused.
+    #[cold]
+    pub(super) fn refuse(&mut self, submit: &Submit) {
+        self.stats.told.refused_count += 1;
+        let Submit { tag, task, op, extent, .. } = *submit;
+        let (outcome, times) = (Outcome::Refused, StageTimes::default());
+        self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+    }
+}

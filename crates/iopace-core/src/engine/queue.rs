@@ -1,0 +1,389 @@
+//! The first machine: requests on their way to the device and back (stages admit, sched, window).
+//!
+//! ```text
+//!  enter ─► slots ──────► scheduler ─► window ─► start ═► complete ─► Finish, or a run for memory
+//!             │ flushes                  ▲
+//!             └──────────► barriers ─────┘
+//! ```
+//! It knows nothing of the other machine, [`super::memory`], and is told by it:
+//! - [`Queue::enter`]: write-back, and flushes whose write-back is done, stand in line like others;
+//!   [`Queue::admit_waiting`] lets them go on as far as they may;
+//! - [`Queue::is_closed`], [`Queue::may_write_back`], [`Queue::is_waiting`]: whether a limit or the
+//!   window holds one back;
+//! - [`Queue::buffered`], [`Queue::forget_buffered`]: limits of reads and writes together count
+//!   buffered writes that have passed the door;
+//! - [`Queue::read_at`]: when a task last waited for the disk.
+//!
+//! Its answers to memory are values: [`Admitted`], and the run that [`Queue::complete`] returns.
+
+use super::context::Context;
+use super::{Config, Finish, Output, Start};
+use crate::admit::{self, Admit, Ask, Total};
+use crate::flush::Run;
+use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
+use crate::request::{Area, DiskError, Done, GroupId, Lane, Op, Outcome, RequestId, Space, Submit};
+use crate::sched::guard::Guard;
+use crate::table::{Entry, State, Table};
+use crate::time::{Instant, Nanos};
+use crate::trace::Fault;
+use crate::units::Bytes;
+use crate::verdict::{Pop, Reason, Verdict};
+use crate::window::{self, Window};
+use clocks::Clocks;
+use std::collections::VecDeque;
+
+mod clocks;
+mod control;
+#[cfg(test)]
+mod tests;
+
+/// The requests of a device.
+#[derive(Debug)]
+pub(super) struct Queue {
+    table: Table,
+    admit: admit::Slots,
+    /// When admission has to be asked again, and why it waits.
+    admit_again: (Instant, Reason),
+    sched: Guard,
+    inserted: bool,
+    /// Counts the schedulers: a completion is reported only to the one that popped it.
+    epoch: u64,
+    /// Since when work was held back on an idle device.
+    held_since: Option<Instant>,
+    /// When it is looked at next whether the scheduler has lost a request.
+    audit_at: Instant,
+    /// Flushes that have a slot, in arrival order.
+    barriers: VecDeque<RequestId>,
+    window: Box<dyn Window>,
+    /// When a task last began to wait for the disk.
+    read_at: Option<Instant>,
+    /// Why nothing more started after the last drain.
+    reason: Reason,
+    clocks: Clocks,
+}
+
+/// The answer of stages sched and window.
+pub(super) enum Dispatch {
+    /// A request goes to the device.
+    Start(RequestId),
+    /// Nothing does before the instant, for the reason.
+    Wait(Instant, Reason),
+}
+
+/// A request that waited was admitted: the part of it that memory has to know.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    /// Charges of limits of reads and writes together, each with its group.
+    pub(super) totals: Vec<(GroupId, Total)>,
+    /// If it is write-back: the request, its group and its size.
+    pub(super) run: Option<(RequestId, GroupId, Bytes)>,
+}
+
+impl Queue {
+    pub(super) fn new(config: &Config) -> Queue {
+        Queue {
+            table: Table::default(),
+            admit: config.slots.build(config.nr_requests),
+            admit_again: (Instant::NEVER, Reason::Idle),
+            sched: Guard::new(config.base, config.base.defaults(), config.rotational),
+            inserted: false,
+            epoch: 0,
+            held_since: None,
+            audit_at: Instant::ZERO + SCHEDULER_FORGETS,
+            barriers: VecDeque::new(),
+            window: (config.window.build)(config.window_depth),
+            read_at: None,
+            reason: Reason::Idle,
+            clocks: Clocks::default(),
+        }
+    }
+
+    // Stage 2: admit.
+
+    /// A request comes, or one of memory; `fill` completes its entry.
+    #[inline]
+    pub(super) fn enter(
+        &mut self,
+        cx: &mut Context,
+        submit: &Submit,
+        fill: impl FnOnce(&mut Entry),
+    ) -> RequestId {
+        let (id, entry) = self.table.enter(cx.now, submit);
+        fill(entry);
+        let is_write_back = entry.run.is_some();
+        let Submit { task, group, sync, .. } = *submit;
+        entry.request.account = cx.arrived(task, group, sync);
+        if self.admit.pass(group, submit.limit_bytes()) {
+            self.admitted(cx, id, false, Nanos::ZERO);
+        } else {
+            let lane = if is_write_back { Lane::WriteBack } else { Lane::of(submit.op) };
+            self.admit.enqueue(cx.now, Ask { lane, ..Ask::new(id, submit) });
+            cx.is_changed = true;
+        }
+        id
+    }
+
+    /// A request comes and there are too many already.
+    #[cold]
+    pub(super) fn refuse(&mut self, cx: &mut Context, submit: &Submit) {
+        self.table.refuse();
+        cx.refuse(submit);
+    }
+
+    /// Moves on whatever waits and may go on now; `tell` what memory has to know of it.
+    #[inline]
+    pub(super) fn admit_waiting(&mut self, cx: &mut Context, tell: &mut dyn FnMut(Admitted)) {
+        self.admit_again = (Instant::NEVER, Reason::Idle);
+        if self.table.count(State::Waiting) > 0 {
+            self.admit_some(cx, tell);
+        }
+    }
+
+    #[inline(never)]
+    fn admit_some(&mut self, cx: &mut Context, tell: &mut dyn FnMut(Admitted)) {
+        loop {
+            match self.admit.admit(cx.now) {
+                Admit::Ready { id, reserved, budget, totals } => {
+                    let entry = self.table.entry(id).expect("who is admitted exists");
+                    let run = entry.run.as_ref();
+                    let run = run.map(|run| (id, run.owner.group, run.area.extent.len()));
+                    self.admitted(cx, id, reserved, budget);
+                    if run.is_some() || !totals.is_empty() {
+                        tell(Admitted { totals, run });
+                    }
+                }
+                Admit::At(at, reason) => return self.admit_again = (at, reason),
+                Admit::Empty => return,
+            }
+        }
+    }
+
+    /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
+    /// its wait was for a limit.
+    #[inline(always)]
+    fn admitted(&mut self, cx: &mut Context, id: RequestId, reserved: bool, budget: Nanos) {
+        let entry = self.table.entry(id).expect("who is admitted exists");
+        if entry.is_nothing_for_the_disk() {
+            return self.end_admitted(cx, id, budget);
+        }
+        let stand = entry.stand();
+        let entry = self.table.advance(id, stand);
+        entry.admitted = cx.now;
+        entry.budget = budget;
+        entry.queued = self.clocks.queued(cx, entry.request.account);
+        entry.request.reserved = reserved;
+        if stand == State::Held {
+            return self.barriers.push_back(id);
+        }
+        if let Err(fault) = self.sched.push(cx.now, id, &self.table) {
+            self.fail_over(cx, fault);
+        }
+    }
+
+    /// Ends what has nothing to do behind stage admit: its slot is free again at once.
+    #[cold]
+    fn end_admitted(&mut self, cx: &mut Context, id: RequestId, budget: Nanos) {
+        let now = cx.now;
+        let entry = self.table.advance(id, State::Waiting);
+        (entry.admitted, entry.started, entry.budget) = (now, now, budget);
+        let entry = *self.table.leave(id, State::Waiting);
+        let times = entry.times(now);
+        let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
+        self.admit.release(now, group, sync);
+        let outcome = Outcome::Ok;
+        cx.groups.started(now, group, sync);
+        cx.finished(&entry.request.done(id, now, true), entry.request.account, outcome, &times);
+        cx.observers.ended(now, &entry, &times);
+        cx.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+    }
+
+    // Stages 3 and 4: sched and window.
+
+    /// Whether one more may be at the device.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.window.has_room(self.table.in_flight())
+    }
+
+    /// The next request for the device; `None` if the scheduler failed. With nothing here it waits
+    /// for [`Reason::Idle`].
+    pub(super) fn dispatch(&mut self, cx: &mut Context) -> Option<Dispatch> {
+        if !self.has_room() {
+            return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
+        }
+        if let Some(id) = self.barriers.pop_front() {
+            return self.dispatch_flush(cx, id);
+        }
+        let fault = match self.sched.pop(cx.now, &self.table) {
+            Ok(Pop::Ready(id)) if self.table.is_queued(id) => return Some(Dispatch::Start(id)),
+            Ok(Pop::Ready(_)) => Fault::Invented,
+            Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
+                Some(at) => return Some(Dispatch::Wait(at, reason)),
+                None => Fault::Stalled,
+            },
+            Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
+                let reason = match (self.table.count(State::Waiting), self.table.in_flight()) {
+                    (0, 0) => Reason::Idle,
+                    (0, _) => Reason::Disk,
+                    _ => self.admit_again.1,
+                };
+                return Some(Dispatch::Wait(Instant::NEVER, reason));
+            }
+            Ok(Pop::Empty) => Fault::Forgot,
+            Err(fault) => fault,
+        };
+        self.fail_over(cx, fault);
+        None
+    }
+
+    /// A flush goes to the device; `None` if the scheduler failed.
+    #[inline(never)]
+    fn dispatch_flush(&mut self, cx: &mut Context, id: RequestId) -> Option<Dispatch> {
+        if let Err(fault) = self.sched.on_flush(cx.now, id, &self.table) {
+            self.barriers.push_front(id);
+            self.fail_over(cx, fault);
+            return None;
+        }
+        Some(Dispatch::Start(id))
+    }
+
+    /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
+    fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
+        let at = at.max(now + Nanos(1));
+        if self.table.count(State::Queued) == 0 || self.table.in_flight() > 0 {
+            self.held_since = None;
+            return Some(at);
+        }
+        let deadline = *self.held_since.get_or_insert(now) + SCHEDULER_STALL;
+        (now < deadline).then_some(at.min(deadline))
+    }
+
+    /// A request leaves for the device.
+    #[inline]
+    pub(super) fn start(&mut self, cx: &mut Context, id: RequestId) -> Start {
+        let (now, epoch) = (cx.now, self.epoch);
+        self.held_since = None;
+        let beside = self.table.in_flight() + 1;
+        let entry = self.table.advance(id, State::InFlight);
+        entry.beside = beside;
+        entry.started = now;
+        self.clocks.started(cx, entry);
+        entry.epoch = epoch;
+        let write_back = entry.run.is_some();
+        let Submit { tag, task, group, op, extent, fua, sync } = entry.request.submit;
+        let (mut space, mut extent) = (Space::DISK, extent);
+        if let Some(Run { area, .. }) = &entry.run
+            && area.space != Space::DISK
+        {
+            Area { space, extent } = *area;
+        }
+        let class = cx.groups.started(now, group, sync);
+        self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
+        if sync && op != Op::Flush {
+            self.read_at = Some(now);
+        }
+        Start { id, tag, task, op, extent, space, fua, class, write_back }
+    }
+
+    /// The device has finished a request. If it was write-back: the run, and whether it is on the
+    /// disk.
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        cx: &mut Context,
+        id: RequestId,
+        outcome: Outcome,
+    ) -> Option<(Run, bool)> {
+        let now = cx.now;
+        let entry = self.table.leave(id, State::InFlight);
+        let times = entry.times(now);
+        // A flush whose write-back failed has not made everything durable.
+        let lost = entry.written.1 && outcome == Outcome::Ok;
+        let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
+        let ok = outcome == Outcome::Ok;
+        let done = entry.request.done(id, entry.started, ok);
+        let (tag, account) = (entry.request.submit.tag, entry.request.account);
+        let (epoch, is_write_back) = (entry.epoch, entry.run.is_some());
+        let Done { task, group, op, extent, sync, .. } = done;
+        self.admit.release(now, group, sync);
+        cx.finished(&done, account, outcome, &times);
+        cx.observers.ended(now, self.table.left(id), &times);
+        if sync && !cx.targets.is_empty() {
+            cx.targets.finished(&cx.groups, group, times.total());
+            cx.is_changed = true;
+        }
+        self.window.on_done(now, &done);
+        if !is_write_back {
+            cx.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+        }
+        if epoch == self.epoch
+            && let Err(fault) = self.sched.on_done(now, &done)
+        {
+            self.fail_over(cx, fault);
+        }
+        if is_write_back { self.table.left(id).run.map(|run| (run, ok)) } else { None }
+    }
+
+    // The drive contract.
+
+    /// Time has passed since the last drain.
+    #[inline]
+    pub(super) fn passed(&mut self, time: Nanos) {
+        self.clocks.passed(self.reason, time);
+    }
+
+    /// Nothing more starts, for the reason: checks the laws. False if something may start after
+    /// all.
+    #[inline]
+    pub(super) fn rests(&mut self, cx: &mut Context, reason: Reason) -> bool {
+        if cx.now >= self.audit_at && self.audit(cx) {
+            return false;
+        }
+        self.table.check_conserved();
+        self.reason = reason;
+        true
+    }
+
+    /// When a request that waits in stage admit may go on by time alone.
+    #[inline]
+    pub(super) fn next(&self) -> Instant {
+        self.admit_again.0
+    }
+
+    // The calls of memory.
+
+    /// Whether a limit of the group, or of one above it, is used up for now for write-back.
+    pub(super) fn is_closed(&self, now: Instant, group: GroupId) -> bool {
+        self.admit.is_closed(now, group, Lane::WriteBack)
+    }
+
+    /// Whether stage window lets one more write-back request of that size into line; charged if so.
+    pub(super) fn may_write_back(
+        &mut self,
+        now: Instant,
+        in_line: &window::WriteBack,
+        size: Bytes,
+    ) -> Verdict {
+        self.window.write_back(now, in_line, size)
+    }
+
+    /// A portion of a buffered write has passed the door, where limits hold.
+    pub(super) fn buffered(&mut self, now: Instant, group: GroupId, passed: &admit::Buffered) {
+        self.admit.buffered(now, group, passed);
+    }
+
+    /// The door holds no limits any more.
+    pub(super) fn forget_buffered(&mut self, now: Instant) {
+        self.admit.forget_buffered(now);
+    }
+
+    /// Whether the request waits for a slot or for a limit.
+    pub(super) fn is_waiting(&self, id: RequestId) -> bool {
+        self.table.is_waiting(id)
+    }
+
+    /// When a task last began to wait for the disk: page frames are left for those that read.
+    pub(super) fn read_at(&self) -> Option<Instant> {
+        self.read_at
+    }
+}

@@ -1,0 +1,282 @@
+//! Changes of a live queue: schedulers exchanged on purpose and because one failed, slots, the
+//! window, groups; and how it stands.
+
+use super::Queue;
+use crate::admit::GroupSlots;
+use crate::engine::context::Context;
+use crate::engine::control::Touched;
+use crate::engine::{Config, ControlError, Output, Status, WaitingNow};
+use crate::group::{Settings, accounts::Accounts};
+use crate::limits::SCHEDULER_FORGETS;
+use crate::request::{GroupId, Lane};
+use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
+use crate::table::{Entry, State};
+use crate::time::{Instant, Nanos};
+use crate::trace::{Event, Fault};
+use crate::verdict::Reason;
+use crate::window::{self, Window};
+
+/// It is looked for requests that the scheduler has lost after this long again.
+const AUDIT_AFTER: Nanos = Nanos(SCHEDULER_FORGETS.0 / 10);
+
+impl Queue {
+    /// Puts a scheduler in where none was inserted.
+    pub(in crate::engine) fn insert(
+        &mut self,
+        cx: &mut Context,
+        algorithm: &'static Algorithm,
+        params: Params,
+    ) -> Result<(), ControlError> {
+        if self.inserted {
+            return Err(ControlError::AlreadyInserted(self.sched.algorithm.name));
+        }
+        self.exchange(cx, algorithm, params, true)
+    }
+
+    /// Changes the inserted scheduler, or its parameters.
+    pub(in crate::engine) fn configure(
+        &mut self,
+        cx: &mut Context,
+        to: Option<&'static Algorithm>,
+        changes: &Changes,
+    ) -> Result<(), ControlError> {
+        if !self.inserted {
+            return Err(ControlError::NotInserted);
+        }
+        let to = to.unwrap_or(self.sched.algorithm);
+        let is_same = std::ptr::eq(to, self.sched.algorithm);
+        let mut params = if is_same { self.sched.params.clone() } else { to.defaults() };
+        params.merge(changes).map_err(|error| ControlError::Param(to.name, error))?;
+        if !is_same {
+            return self.exchange(cx, to, params, true);
+        }
+        if let Err(fault) = self.sched.configure(params, &self.table) {
+            self.fail_over(cx, fault);
+        }
+        Ok(())
+    }
+
+    /// Takes the inserted scheduler out; `base` goes on.
+    pub(in crate::engine) fn destroy(
+        &mut self,
+        cx: &mut Context,
+        base: &'static Algorithm,
+    ) -> Result<(), ControlError> {
+        if !self.inserted {
+            return Err(ControlError::NotInserted);
+        }
+        self.exchange(cx, base, base.defaults(), false)
+    }
+
+    /// Puts a new scheduler in the place of the old one, between two requests.
+    fn exchange(
+        &mut self,
+        cx: &mut Context,
+        to: &'static Algorithm,
+        params: Params,
+        inserted: bool,
+    ) -> Result<(), ControlError> {
+        let rotational = self.sched.rotational;
+        let build = std::panic::AssertUnwindSafe(|| Guard::new(to, params, rotational));
+        let new =
+            std::panic::catch_unwind(build).map_err(|_| ControlError::BuildFailed(to.name))?;
+        let event = Event::SchedulerExchanged {
+            from: self.sched.algorithm.name,
+            to: to.name,
+            moved_count: self.table.count(State::Queued),
+        };
+        cx.stats.told.exchanged_count += 1;
+        self.replace(cx, new, event);
+        match self.tell_groups(cx.now, &cx.groups) {
+            Ok(()) => self.push_all_queued(cx),
+            Err(fault) => self.fail_over(cx, fault),
+        }
+        self.inserted = inserted;
+        Ok(())
+    }
+
+    /// Puts `new` in the place of the present scheduler; it has to be given all that is queued.
+    fn replace(&mut self, cx: &mut Context, new: Guard, event: Event) {
+        self.sched = new;
+        self.epoch += 1;
+        self.held_since = None;
+        cx.outputs.push_back(Output::Event(Box::new(event)));
+    }
+
+    /// Tells a new scheduler of all groups.
+    fn tell_groups(&mut self, now: Instant, groups: &Accounts) -> Result<(), Fault> {
+        let mut all = groups.settings().into_iter();
+        all.try_for_each(|(id, parent, settings)| self.sched.set_group(now, id, parent, &settings))
+    }
+
+    /// Gives everything that is queued to the present scheduler, in arrival order.
+    fn push_all_queued(&mut self, cx: &mut Context) {
+        for id in self.table.queued() {
+            if let Err(fault) = self.sched.push(cx.now, id, &self.table) {
+                return self.fail_over(cx, fault);
+            }
+        }
+    }
+
+    /// Makes the scheduler anew, with all that is queued, if a request has been in it for
+    /// [`SCHEDULER_FORGETS`]: it may have been lost, which a scheduler that always has others to
+    /// serve does not show. True if it was.
+    #[cold]
+    pub(super) fn audit(&mut self, cx: &mut Context) -> bool {
+        self.audit_at = cx.now + AUDIT_AFTER;
+        let is_old = |entry: &Entry| {
+            entry.state() == State::Queued && cx.now.since(entry.admitted) >= SCHEDULER_FORGETS
+        };
+        if !self.table.entries().any(is_old) {
+            return false;
+        }
+        let (algorithm, params) = (self.sched.algorithm, self.sched.params.clone());
+        if self.exchange(cx, algorithm, params, self.inserted).is_err() {
+            self.fail_over(cx, Fault::Panicked);
+        }
+        true
+    }
+
+    /// Replaces a scheduler that cannot be trusted by fifo; the table says what it had.
+    #[cold]
+    pub(super) fn fail_over(&mut self, cx: &mut Context, fault: Fault) {
+        assert!(
+            !std::ptr::eq(self.sched.algorithm, &fifo::ALGORITHM),
+            "the fallback scheduler failed: {}",
+            fault.describe()
+        );
+        let event = Event::SchedulerFailed {
+            name: self.sched.algorithm.name,
+            fault,
+            recovered_count: self.table.count(State::Queued),
+            dump: self.sched.dump(),
+        };
+        cx.stats.told.failed_over_count += 1;
+        let rotational = self.sched.rotational;
+        let fifo = Guard::new(&fifo::ALGORITHM, fifo::ALGORITHM.defaults(), rotational);
+        self.replace(cx, fifo, event);
+        self.push_all_queued(cx);
+    }
+
+    /// Sets `nr_requests`.
+    pub(in crate::engine) fn set_slots(&mut self, nr_requests: u32) {
+        self.admit.set_slots(nr_requests);
+    }
+
+    /// Sets the depth of the window.
+    pub(in crate::engine) fn set_window_depth(&mut self, depth: u32) {
+        self.window.set_depth(depth);
+    }
+
+    /// Exchanges the policy of stage window.
+    pub(in crate::engine) fn set_window(&mut self, window: Box<dyn Window>) {
+        self.window = window;
+    }
+
+    /// Says what holds for a group, to the stages that depend on what has changed of it.
+    pub(in crate::engine) fn set_group(
+        &mut self,
+        cx: &mut Context,
+        touched: &Touched,
+        (id, parent, settings): (GroupId, GroupId, &Settings),
+    ) {
+        if touched.admit {
+            self.admit.set_group(cx.now, id, parent, settings);
+        }
+        if touched.sched
+            && id != GroupId::ROOT
+            && let Err(fault) = self.sched.set_group(cx.now, id, parent, settings)
+        {
+            self.fail_over(cx, fault);
+        }
+    }
+
+    /// Forgets a group of which nothing is left.
+    pub(in crate::engine) fn remove_group(&mut self, cx: &mut Context, id: GroupId) {
+        self.admit.remove_group(id);
+        if let Err(fault) = self.sched.remove_group(id) {
+            self.fail_over(cx, fault);
+        }
+    }
+
+    /// A lower cap for a group while somebody else's latency target is missed; `None` lifts it.
+    pub(in crate::engine) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>) {
+        self.admit.narrow(now, id, cap);
+    }
+
+    // How it stands.
+
+    /// Whether something waits in stage admit.
+    #[inline]
+    pub(in crate::engine) fn has_waiting(&self) -> bool {
+        self.table.count(State::Waiting) > 0
+    }
+
+    /// Requests that came and have not ended.
+    #[inline]
+    pub(in crate::engine) fn live_count(&self) -> usize {
+        self.table.live()
+    }
+
+    /// The device as it stands, but for memory, of which `paced_count` is told.
+    pub(in crate::engine) fn status(&self, config: &Config, paced_count: usize) -> Status {
+        Status {
+            algorithm: self.sched.algorithm,
+            inserted: self.inserted,
+            params: self.sched.params.clone(),
+            disk: self.sched.disk(),
+            counters: self.sched.counters(),
+            waiting_count: self.table.count(State::Waiting),
+            queued_count: self.table.count(State::Queued) + self.table.count(State::Held),
+            in_flight_count: self.table.count(State::InFlight),
+            totals_count: self.table.totals(),
+            nr_requests: self.admit.slots().0,
+            window_depth: self.window.depth(),
+            window: config.window,
+            pace: config.pace,
+            paced_count,
+            reason: self.reason,
+        }
+    }
+
+    /// The scheduler, if one is inserted.
+    pub(in crate::engine) fn inserted(&self) -> Option<(&'static Algorithm, Params)> {
+        self.inserted.then(|| (self.sched.algorithm, self.sched.params.clone()))
+    }
+
+    /// How a group stands in stage admit.
+    pub(in crate::engine) fn group(&self, id: GroupId) -> GroupSlots {
+        self.admit.group(id)
+    }
+
+    /// How stage window stands.
+    pub(in crate::engine) fn window_picture(&self) -> window::Picture {
+        self.window.picture()
+    }
+
+    /// Adds all that has not ended.
+    pub(in crate::engine) fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
+        for entry in self.table.entries() {
+            let group = entry.request.submit.group;
+            let age = now.since(entry.request.arrived()) + entry.written.0;
+            match entry.state() {
+                State::Waiting => {
+                    let is_write_back = entry.run.is_some();
+                    let lane = Lane::of(entry.request.submit.op);
+                    let lane = if is_write_back { Lane::WriteBack } else { lane };
+                    into.add_waiting(group, age, lane);
+                }
+                State::Queued => {
+                    let reason = match self.reason {
+                        Reason::Window | Reason::Anticipation => self.reason,
+                        _ => Reason::Turn,
+                    };
+                    into.add(group, age, reason);
+                }
+                State::Held => into.add(group, age, Reason::Window),
+                State::InFlight => into.add_at_disk(group, age, now.since(entry.started)),
+            }
+        }
+        into.settle(|group, lane| self.admit.reason(now, group, lane));
+    }
+}
