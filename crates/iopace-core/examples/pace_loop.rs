@@ -3,6 +3,7 @@
 //! (ask and dirtied, one cleaned for each 32 writes, and the questions that were answered with a
 //! wait): the best of five rounds.
 
+use iopace_core::group::table::Groups;
 use iopace_core::pace::{self, Budget, Dirty, Grant, Thresholds, Write};
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::Instant;
@@ -33,7 +34,7 @@ fn main() {
 
 /// Nanoseconds per write, and how many questions were answered with a wait.
 fn round(policy: &pace::Policy, tasks: u64, writes: u64) -> (u128, u64) {
-    let mut pace = (policy.build)();
+    let (mut pace, groups) = ((policy.build)(), Groups::default());
     let limit = Bytes(64 << 30);
     let device = Thresholds { background: Bytes(limit.0 / 2), limit };
     let budget = Budget { device, all: device, dirty_elsewhere: Bytes::ZERO };
@@ -59,7 +60,7 @@ fn round(policy: &pace::Policy, tasks: u64, writes: u64) -> (u128, u64) {
         number += 1;
         let (group, done) = (GroupId::ROOT, Bytes(0));
         let write = Write { task, group, done, size, fresh: size };
-        match pace.ask(Instant(now), &write, &state) {
+        match pace.ask(Instant(now), &write, &state, &groups) {
             Grant::Pass(granted) => {
                 passed += 1;
                 dirty += granted.0;
@@ -77,7 +78,7 @@ fn round(policy: &pace::Policy, tasks: u64, writes: u64) -> (u128, u64) {
             let cleaned = Bytes(32 * PAGE);
             dirty -= cleaned.0;
             let state = Dirty { device: Bytes(dirty), group: Bytes(dirty), write_back: size };
-            pace.cleaned(Instant(now), GroupId::ROOT, cleaned, &state);
+            pace.cleaned(Instant(now), GroupId::ROOT, cleaned, &state, &groups);
         }
     }
     (begin.elapsed().as_nanos() / u128::from(writes), waits)

@@ -198,7 +198,7 @@ impl Engine {
         if now >= cx.targets.next() {
             // Groups whose siblings have missed or met their latency targets.
             for (id, cap) in cx.targets.judge(now, &cx.groups) {
-                queue.narrow(now, id, cap);
+                queue.narrow(cx, id, cap);
             }
         }
         memory.wake_writes(queue, cx);

@@ -3,6 +3,7 @@
 
 mod support;
 
+use iopace_core::group::table::Groups;
 use iopace_core::group::{Class, Settings, Weight};
 use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 use iopace_core::sched::{Algorithm, REGISTRY};
@@ -28,8 +29,10 @@ fn order(algorithm: &Algorithm, settings: [Settings; 2]) -> Vec<usize> {
     let mut scheduler = (algorithm.build)(&algorithm.defaults());
     scheduler.set_rotational(false);
     let (mut now, mut table, mut random) = (Instant::ZERO, Table::default(), Random(1));
+    let mut groups = Groups::default();
     for (group, settings) in GROUPS.into_iter().zip(&settings) {
-        scheduler.set_group(now, group, GroupId::ROOT, settings);
+        groups.set(group, GroupId::ROOT, settings);
+        scheduler.set_group(now, group, &groups);
     }
     let (mut queued, mut order) = ([0; 2], Vec::new());
     while order.len() < SERVED {

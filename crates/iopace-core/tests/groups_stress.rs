@@ -8,6 +8,7 @@ mod support;
 
 use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
+use iopace_core::group::table::Groups;
 use iopace_core::request::{Extent, GroupId, Op, RequestId, Submit, Tag, TaskId};
 use iopace_core::sched::{Algorithm, Profile, REGISTRY, Scheduler};
 use iopace_core::table::Table;
@@ -62,7 +63,7 @@ impl Scheduler for Alone {
         self.0.pop(now, table)
     }
 
-    fn set_group(&mut self, _now: Instant, id: GroupId, _parent: GroupId, _settings: &Settings) {
+    fn set_group(&mut self, _now: Instant, id: GroupId, _groups: &Groups) {
         panic!("it knows nothing of {id:?}");
     }
 }

@@ -296,7 +296,7 @@ fn writes_at_once_leave_every_device_with_what_the_tree_has() {
     for (device, effective) in running.daemon.devices().iter().zip(effective) {
         let account = device.group(id).expect("known").account;
         let weight = Weight::new(effective.value.parse().expect("a number"));
-        assert_eq!(Some(account.settings.weight), weight);
+        assert_eq!(Some(device.group(id).expect("known").settings.weight), weight);
     }
 }
 

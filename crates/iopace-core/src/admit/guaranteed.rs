@@ -46,7 +46,7 @@
 
 use super::tree::{Taken, Tree};
 use super::{Admission, Admit, Ask, Buffered, GroupSlots};
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
@@ -64,27 +64,27 @@ impl GuaranteedSlots {
     /// So many slots, brought into the legal range.
     pub fn new(nr_requests: u32) -> GuaranteedSlots {
         let nr_requests = nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX);
-        GuaranteedSlots { nr_requests, tree: Tree::new() }
+        GuaranteedSlots { nr_requests, tree: Tree::default() }
     }
 }
 
 impl Admission for GuaranteedSlots {
     #[inline(always)]
-    fn pass(&mut self, group: GroupId, bytes: Bytes) -> bool {
-        self.tree.taken() < self.nr_requests && self.tree.pass(group, bytes)
+    fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
+        self.tree.taken < self.nr_requests && self.tree.pass(group, bytes, groups)
     }
 
-    fn enqueue(&mut self, now: Instant, ask: Ask) {
-        self.tree.enqueue(now, ask);
+    fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups) {
+        self.tree.enqueue(now, ask, groups);
     }
 
-    fn admit(&mut self, now: Instant) -> Admit {
+    fn admit(&mut self, now: Instant, groups: &Groups) -> Admit {
         if self.tree.waiting_count == 0 {
             return Admit::Empty;
         }
-        self.tree.wake(now);
-        if self.tree.taken() < self.nr_requests
-            && let Some(taken) = self.tree.take(now)
+        self.tree.wake(now, groups);
+        if self.tree.taken < self.nr_requests
+            && let Some(taken) = self.tree.take(now, groups)
         {
             let Taken { ask, reserved, budget, totals } = taken;
             return Admit::Ready { id: ask.id, reserved, budget, totals };
@@ -96,37 +96,37 @@ impl Admission for GuaranteedSlots {
         Admit::At(at, if at.is_never() { Reason::Slot } else { Reason::Budget })
     }
 
-    fn is_closed(&self, now: Instant, group: GroupId, lane: Lane) -> bool {
-        self.tree.opens(group, lane) > now
+    fn is_closed(&self, now: Instant, group: GroupId, lane: Lane, groups: &Groups) -> bool {
+        self.tree.opens(group, lane, groups) > now
     }
 
-    fn buffered(&mut self, now: Instant, group: GroupId, passed: &Buffered) {
-        self.tree.buffered(now, group, passed);
+    fn buffered(&mut self, now: Instant, group: GroupId, passed: &Buffered, groups: &Groups) {
+        self.tree.buffered(now, group, passed, groups);
     }
 
-    fn forget_buffered(&mut self, now: Instant) {
-        self.tree.forget_buffered(now);
+    fn forget_buffered(&mut self, now: Instant, groups: &Groups) {
+        self.tree.forget_buffered(now, groups);
     }
 
     #[inline]
-    fn release(&mut self, now: Instant, group: GroupId, _sync: bool) {
-        self.tree.release(now, group, self.tree.taken() >= self.nr_requests);
+    fn release(&mut self, now: Instant, group: GroupId, _sync: bool, groups: &Groups) {
+        self.tree.release(now, group, self.tree.taken >= self.nr_requests, groups);
     }
 
     fn slots(&self) -> (u32, u32) {
-        (self.nr_requests, self.tree.taken())
+        (self.nr_requests, self.tree.taken)
     }
 
     fn set_slots(&mut self, nr_requests: u32) {
         self.nr_requests = nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX);
     }
 
-    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {
-        self.tree.set(now, id, parent, settings);
+    fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
+        self.tree.set(now, id, groups);
     }
 
-    fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>) {
-        self.tree.narrow(now, id, cap);
+    fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>, groups: &Groups) {
+        self.tree.narrow(now, id, cap, groups);
     }
 
     fn remove_group(&mut self, id: GroupId) {
@@ -137,8 +137,8 @@ impl Admission for GuaranteedSlots {
         self.tree.group(id)
     }
 
-    fn reason(&self, now: Instant, id: GroupId, lane: Lane) -> Reason {
-        if self.tree.opens(id, lane) > now { Reason::Budget } else { Reason::Slot }
+    fn reason(&self, now: Instant, id: GroupId, lane: Lane, groups: &Groups) -> Reason {
+        if self.tree.opens(id, lane, groups) > now { Reason::Budget } else { Reason::Slot }
     }
 }
 

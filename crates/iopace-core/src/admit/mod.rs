@@ -4,8 +4,8 @@
 //! hold up the others), and says which request is next. [`guaranteed`] is what devices have;
 //! [`plain`] is the single pool of 2009, kept as the baseline that it is measured against.
 
-use crate::group::Settings;
 use crate::group::rates::pieces;
+use crate::group::table::Groups;
 use crate::request::{GroupId, Lane, RequestId, Submit, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -104,30 +104,30 @@ pub struct GroupSlots {
 pub trait Admission: fmt::Debug + Send {
     /// A request of so many bytes for limits comes. True if it goes on at once, with its slot: the
     /// short way, while nobody waits. Otherwise it is to be enqueued.
-    fn pass(&mut self, _group: GroupId, _bytes: Bytes) -> bool {
+    fn pass(&mut self, _group: GroupId, _bytes: Bytes, _groups: &Groups) -> bool {
         false
     }
 
     /// Takes a request in, which waits until [`Admission::admit`] names it.
-    fn enqueue(&mut self, now: Instant, ask: Ask);
+    fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups);
 
     /// The next request that goes on.
-    fn admit(&mut self, now: Instant) -> Admit;
+    fn admit(&mut self, now: Instant, groups: &Groups) -> Admit;
 
     /// Whether a limit of the group, or of one above it, is used up for now in that lane.
-    fn is_closed(&self, _now: Instant, _group: GroupId, _lane: Lane) -> bool {
+    fn is_closed(&self, _now: Instant, _group: GroupId, _lane: Lane, _groups: &Groups) -> bool {
         false
     }
 
     /// Buffered writes of a group have passed the door, where its limits hold: those of reads and
     /// writes together are charged here as well.
-    fn buffered(&mut self, _now: Instant, _group: GroupId, _passed: &Buffered) {}
+    fn buffered(&mut self, _now: Instant, _group: GroupId, _passed: &Buffered, _groups: &Groups) {}
 
     /// The door holds no limits any more.
-    fn forget_buffered(&mut self, _now: Instant) {}
+    fn forget_buffered(&mut self, _now: Instant, _groups: &Groups) {}
 
     /// A request of the group that was admitted has finished: its slot is free again.
-    fn release(&mut self, now: Instant, group: GroupId, sync: bool);
+    fn release(&mut self, now: Instant, group: GroupId, sync: bool, groups: &Groups);
 
     /// How many slots there are and how many are taken.
     fn slots(&self) -> (u32, u32);
@@ -135,21 +135,21 @@ pub trait Admission: fmt::Debug + Send {
     /// Changes the number of slots. Those taken beyond it are not revoked.
     fn set_slots(&mut self, nr_requests: u32);
 
-    /// What holds for a group from now on. A parent is told before its children.
-    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings);
+    /// What holds for a group has changed. A parent is told before its children.
+    fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}
 
     /// A lower cap for a group while somebody else's latency target is missed; `None` lifts it.
-    fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>);
+    fn narrow(&mut self, _now: Instant, _id: GroupId, _cap: Option<u32>, _groups: &Groups) {}
 
     /// The group is gone: nothing of it waits and nothing is taken.
-    fn remove_group(&mut self, id: GroupId);
+    fn remove_group(&mut self, _id: GroupId) {}
 
     /// How a group stands.
     fn group(&self, id: GroupId) -> GroupSlots;
 
     /// What the requests of a group wait for in a lane, if they wait: [`Reason::Slot`] or
     /// [`Reason::Budget`].
-    fn reason(&self, now: Instant, id: GroupId, lane: Lane) -> Reason;
+    fn reason(&self, now: Instant, id: GroupId, lane: Lane, groups: &Groups) -> Reason;
 }
 
 /// The admission of a device.
@@ -184,19 +184,19 @@ pub enum Slots {
 impl Slots {
     /// As [`Admission::pass`].
     #[inline(always)]
-    pub fn pass(&mut self, group: GroupId, bytes: Bytes) -> bool {
+    pub fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
         match self {
-            Slots::Guaranteed(slots) => slots.pass(group, bytes),
-            Slots::Plain(slots) => slots.pass(group, bytes),
+            Slots::Guaranteed(slots) => slots.pass(group, bytes, groups),
+            Slots::Plain(slots) => slots.pass(group, bytes, groups),
         }
     }
 
     /// As [`Admission::release`].
     #[inline(always)]
-    pub fn release(&mut self, now: Instant, group: GroupId, sync: bool) {
+    pub fn release(&mut self, now: Instant, group: GroupId, sync: bool, groups: &Groups) {
         match self {
-            Slots::Guaranteed(slots) => slots.release(now, group, sync),
-            Slots::Plain(slots) => slots.release(now, group, sync),
+            Slots::Guaranteed(slots) => slots.release(now, group, sync, groups),
+            Slots::Plain(slots) => slots.release(now, group, sync, groups),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One group as stage admit sees it.
 
 use super::Ask;
+use crate::group::Weight;
 use crate::group::rates::Rate;
-use crate::group::{Settings, Weight};
-use crate::request::Lane;
+use crate::group::table::Groups;
+use crate::request::{GroupId, Lane};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use std::collections::{BTreeSet, VecDeque};
@@ -27,7 +28,7 @@ pub(super) struct Key {
     /// Bytes admitted by weight, since it last began to wait: decides between equal usage.
     pub(super) service: u64,
     /// Which child; the node itself stands for its own requests.
-    pub(super) index: u32,
+    pub(super) id: GroupId,
 }
 
 /// One request that waits.
@@ -93,7 +94,6 @@ impl Line {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Row {
-    pub(super) parent: u32,
     /// Slots of its own requests, and with all below it.
     pub(super) own_taken: u32,
     pub(super) taken: u32,
@@ -101,7 +101,6 @@ pub(super) struct Row {
     pub(super) cap: u32,
     /// The same where no rate is metered; else zero: nobody passes it by the short way.
     pub(super) free_cap: u32,
-    pub(super) weight: Weight,
     /// Bytes admitted by weight: of its own requests, and as a child of its parent.
     pub(super) own_service: u64,
     pub(super) service: u64,
@@ -111,21 +110,23 @@ pub(super) struct Row {
     pub(super) short_until: Instant,
 }
 
-impl Row {
-    /// A place without a group: nobody passes it.
-    pub(super) const VACANT: Row = Row {
-        parent: 0,
-        own_taken: 0,
-        taken: 0,
-        cap: 0,
-        free_cap: 0,
-        weight: Weight::DEFAULT,
-        own_service: 0,
-        service: 0,
-        floor: 0,
-        short_until: Instant::ZERO,
-    };
+impl Default for Row {
+    /// That of a group without settings.
+    fn default() -> Row {
+        Row {
+            own_taken: 0,
+            taken: 0,
+            cap: u32::MAX,
+            free_cap: u32::MAX,
+            own_service: 0,
+            service: 0,
+            floor: 0,
+            short_until: Instant::ZERO,
+        }
+    }
+}
 
+impl Row {
     /// Charges a request to the group's own account, beside the accounts of the groups below.
     pub(super) fn charge_own(&mut self, bytes: Bytes) {
         self.floor = self.own_service.max(self.floor);
@@ -134,9 +135,9 @@ impl Row {
     }
 
     /// Charges a request to the group as a child of one with that floor, which goes up.
-    pub(super) fn charge(&mut self, bytes: Bytes, floor: u64) -> u64 {
+    pub(super) fn charge(&mut self, bytes: Bytes, weight: Weight, floor: u64) -> u64 {
         let begin = self.service.max(floor);
-        self.service = begin.saturating_add(cost(bytes, self.weight));
+        self.service = begin.saturating_add(cost(bytes, weight));
         self.taken += 1;
         begin
     }
@@ -145,32 +146,22 @@ impl Row {
 /// A group on this device: what is needed once something waits.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    pub(super) settings: Settings,
     pub(super) limits: Vec<Rate>,
     pub(super) guarantees: Vec<Rate>,
     /// Its own requests that wait, in arrival order.
     pub(super) lines: [Line; Lane::ALL.len()],
     /// Cap while somebody else's latency target is missed.
     pub(super) narrowed: Option<u32>,
-    /// Children that could be served now; its own index stands for its own requests.
+    /// Children that could be served now; its own number stands for its own requests.
     pub(super) ready: [BTreeSet<Key>; Lane::ALL.len()],
     pub(super) own_listed: [Option<Key>; Lane::ALL.len()],
-    /// Its keys in its parent's `ready`.
+    /// Its keys in its parent's `ready`; those of the root are in nobody's.
     pub(super) listed: [Option<Key>; Lane::ALL.len()],
     /// When it has to be looked at again.
     pub(super) alarm: Option<Instant>,
 }
 
 impl Node {
-    /// Puts what follows from its settings and limits into its row.
-    pub(super) fn tell(&self, row: &mut Row) {
-        let narrowed = self.narrowed.unwrap_or(u32::MAX);
-        row.cap = self.settings.slots.max.unwrap_or(u32::MAX).min(narrowed);
-        let is_metered = !(self.limits.is_empty() && self.guarantees.is_empty());
-        row.free_cap = if is_metered { 0 } else { row.cap };
-        row.weight = self.settings.weight;
-    }
-
     /// When its limits are open for the lane.
     pub(super) fn opens(&self, lane: Lane) -> Instant {
         let rates = self.limits.iter().filter(|rate| rate.counts(lane));
@@ -183,11 +174,11 @@ impl Node {
         rates.map(Rate::opens).min().unwrap_or(Instant::NEVER)
     }
 
-    pub(super) fn own_key(&self, row: &Row, lane: Lane, index: u32) -> Option<Key> {
+    pub(super) fn own_key(&self, row: &Row, lane: Lane, id: GroupId) -> Option<Key> {
         let service = row.own_service.max(row.floor);
         let usage = usage(row.own_taken, Weight::DEFAULT);
         let waits = self.lines[lane as usize].len() > 0;
-        waits.then_some(Key { rank: 1, usage, service, index })
+        waits.then_some(Key { rank: 1, usage, service, id })
     }
 
     /// Its place among its siblings in a lane, if it may go on; and when to look again if not.
@@ -196,7 +187,7 @@ impl Node {
         now: Instant,
         row: &Row,
         lane: Lane,
-        (floor, index): (u64, u32),
+        (id, floor, groups): (GroupId, u64, &Groups),
     ) -> (Option<Key>, Option<Instant>) {
         let Some(first) = self.ready[lane as usize].first() else {
             return (None, None);
@@ -212,7 +203,7 @@ impl Node {
         }
         let owed = self.owed(lane);
         let mut again = None;
-        if owed <= now || row.taken < self.settings.slots.guaranteed {
+        if owed <= now || row.taken < groups.settings(id).slots.guaranteed {
             rank = 0;
         } else if !owed.is_never() {
             let owing = self.guarantees.iter_mut().filter(|rate| rate.counts(lane));
@@ -220,8 +211,8 @@ impl Node {
             again = Some(owed);
         }
         let service = row.service.max(floor);
-        let usage = usage(row.taken, row.weight);
-        (Some(Key { rank, usage, service, index }), again)
+        let usage = usage(row.taken, groups.weight(id));
+        (Some(Key { rank, usage, service, id }), again)
     }
 }
 

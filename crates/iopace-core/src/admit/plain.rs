@@ -35,7 +35,7 @@
 //! 2009 show: a newcomer took 250 slots beyond the pool of 500 at once.
 
 use super::{Admission, Admit, Ask, GroupSlots};
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use crate::request::{GroupId, Lane, TaskId};
 use crate::time::{Instant, Nanos};
@@ -132,10 +132,10 @@ impl Pool {
     }
 
     /// The next request of the tasks that sleep in a line: of one that is woken, or that batches.
-    fn admit(&mut self, now: Instant, limit: u32, caps: &BTreeMap<GroupId, u32>) -> Option<Ask> {
-        let groups: Vec<GroupId> = self.shares.keys().copied().collect();
-        for group in groups {
-            let cap = caps.get(&group).copied().unwrap_or(limit);
+    fn admit(&mut self, now: Instant, limit: u32, groups: &Groups) -> Option<Ask> {
+        let asking: Vec<GroupId> = self.shares.keys().copied().collect();
+        for group in asking {
+            let cap = cap(groups, group, limit);
             let share = self.shares.get_mut(&group).expect("one of its keys");
             let wake = std::mem::take(&mut share.wake);
             let Some((task, requests)) = share.line.front() else { continue };
@@ -167,12 +167,16 @@ impl Pool {
     }
 }
 
+/// Most slots of a group in each pool.
+fn cap(groups: &Groups, group: GroupId, limit: u32) -> u32 {
+    groups.settings(group).slots.max.unwrap_or(limit)
+}
+
 /// The slots of a device.
 #[derive(Debug)]
 pub struct PlainSlots {
     nr_requests: u32,
     pools: [Pool; 2],
-    caps: BTreeMap<GroupId, u32>,
     /// Requests that nobody has looked at yet, in arrival order.
     arrived: VecDeque<Ask>,
 }
@@ -182,17 +186,14 @@ impl PlainSlots {
     pub fn new(nr_requests: u32) -> PlainSlots {
         let nr_requests = nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX);
         let pools = [Pool::default(), Pool::default()];
-        PlainSlots { nr_requests, pools, caps: BTreeMap::new(), arrived: VecDeque::new() }
-    }
-
-    fn cap(&self, group: GroupId) -> u32 {
-        self.caps.get(&group).copied().unwrap_or(self.nr_requests)
+        PlainSlots { nr_requests, pools, arrived: VecDeque::new() }
     }
 
     /// Those who came just now: a slot, or a place in the line.
-    fn admit_arrived(&mut self, now: Instant) -> Option<Ask> {
+    fn admit_arrived(&mut self, now: Instant, groups: &Groups) -> Option<Ask> {
         while let Some(ask) = self.arrived.pop_front() {
-            let (limit, cap) = (self.nr_requests, self.cap(ask.group));
+            let limit = self.nr_requests;
+            let cap = cap(groups, ask.group, limit);
             let pool = &mut self.pools[usize::from(ask.sync)];
             let share = pool.shares.entry(ask.group).or_default();
             let place = share.line.iter_mut().find(|(task, _)| *task == ask.task);
@@ -210,14 +211,14 @@ impl PlainSlots {
 }
 
 impl Admission for PlainSlots {
-    fn enqueue(&mut self, _now: Instant, ask: Ask) {
+    fn enqueue(&mut self, _now: Instant, ask: Ask, _groups: &Groups) {
         self.arrived.push_back(ask);
     }
 
-    fn admit(&mut self, now: Instant) -> Admit {
-        let (limit, caps) = (self.nr_requests, &self.caps);
-        let slept = self.pools.iter_mut().find_map(|pool| pool.admit(now, limit, caps));
-        let ask = slept.or_else(|| self.admit_arrived(now));
+    fn admit(&mut self, now: Instant, groups: &Groups) -> Admit {
+        let limit = self.nr_requests;
+        let slept = self.pools.iter_mut().find_map(|pool| pool.admit(now, limit, groups));
+        let ask = slept.or_else(|| self.admit_arrived(now, groups));
         match ask {
             Some(ask) => {
                 let (id, budget) = (ask.id, Nanos::ZERO);
@@ -228,8 +229,8 @@ impl Admission for PlainSlots {
         }
     }
 
-    fn release(&mut self, _now: Instant, group: GroupId, sync: bool) {
-        let cap = self.cap(group);
+    fn release(&mut self, _now: Instant, group: GroupId, sync: bool, groups: &Groups) {
+        let cap = cap(groups, group, self.nr_requests);
         self.pools[usize::from(sync)].release(group, cap);
     }
 
@@ -245,20 +246,7 @@ impl Admission for PlainSlots {
         }
     }
 
-    fn set_group(&mut self, _now: Instant, id: GroupId, _parent: GroupId, settings: &Settings) {
-        match settings.slots.max {
-            Some(max) => self.caps.insert(id, max),
-            None => self.caps.remove(&id),
-        };
-    }
-
-    fn narrow(&mut self, _now: Instant, _id: GroupId, _cap: Option<u32>) {}
-
-    fn remove_group(&mut self, id: GroupId) {
-        self.caps.remove(&id);
-    }
-
-    fn reason(&self, _now: Instant, _id: GroupId, _lane: Lane) -> Reason {
+    fn reason(&self, _now: Instant, _id: GroupId, _lane: Lane, _groups: &Groups) -> Reason {
         Reason::Slot
     }
 

@@ -1,27 +1,20 @@
-//! The tree of groups as this stage sees it: who waits, who may go on, and who is first.
+//! The groups as this stage sees them: who waits, who may go on, and who is first.
 //!
 //! Every node keeps, for each lane, the set of its children that could be served now, ordered by
 //! [`Key`]; a node is in its parent's set exactly while something below it waits, its cap is not
 //! reached and its limits are open. So the next request is found by walking down the first entries,
-//! and every change costs the walk up: O(depth x log siblings).
+//! and every change costs the walk up: O(depth x log siblings). A group has a node once something of
+//! it, or below it, waits, or something is metered for it.
 
 use super::node::{Key, Line, Node, Row};
 use super::total::totals;
 use super::{Ask, GroupSlots};
-use crate::group::Settings;
 use crate::group::rates::{Rate, Total, guarantee_rates, limit_rates, set_rates};
+use crate::group::table::{Column, Groups, Kind};
 use crate::request::{GroupId, Lane};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use std::collections::BTreeSet;
-
-/// Where the root group stands: node 0 is the device, so that the root group can be limited too.
-const ROOT: u32 = 1;
-
-/// Where a group stands.
-pub(super) fn place(id: GroupId) -> u32 {
-    id.0 + ROOT
-}
 
 /// What [`Tree::take`] has taken.
 #[derive(Debug)]
@@ -33,169 +26,115 @@ pub(super) struct Taken {
 }
 
 /// All groups of a device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// By place, as `nodes`; [`Row::VACANT`] where there is no group.
-    rows: Vec<Row>,
-    pub(super) nodes: Vec<Option<Box<Node>>>,
+    rows: Column<Row>,
+    pub(super) nodes: Column<Option<Box<Node>>>,
     /// When which node has to be looked at again.
-    alarms: BTreeSet<(Instant, u32)>,
+    alarms: BTreeSet<(Instant, GroupId)>,
     pub(super) waiting_count: usize,
     /// Limits of reads and writes together, of all groups.
     pub(super) totals_count: usize,
+    /// Slots of the device, and when it last came to have one after it had none.
+    pub(super) taken: u32,
+    short_until: Instant,
 }
 
 impl Tree {
-    pub(super) fn new() -> Tree {
-        let (rows, nodes, alarms) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut tree = Tree { rows, nodes, alarms, waiting_count: 0, totals_count: 0 };
-        tree.ensure(ROOT);
-        tree.ensure(0);
-        tree
+    pub(super) fn node(&mut self, id: GroupId) -> &mut Node {
+        self.nodes[id].get_or_insert_default()
     }
 
-    pub(super) fn node(&mut self, index: u32) -> &mut Node {
-        self.nodes[index as usize].as_mut().expect("a group that is used exists")
+    /// Puts what follows from the settings and limits of a group into its row.
+    fn tell(&mut self, id: GroupId, groups: &Groups) {
+        let cap = groups.settings(id).slots.max.unwrap_or(u32::MAX);
+        let node = self.nodes[id].as_deref();
+        let cap = cap.min(node.and_then(|node| node.narrowed).unwrap_or(u32::MAX));
+        let metered = |node: &Node| !(node.limits.is_empty() && node.guarantees.is_empty());
+        let free_cap = if node.is_some_and(metered) { 0 } else { cap };
+        let row = &mut self.rows[id];
+        (row.cap, row.free_cap) = (cap, free_cap);
     }
 
-    fn row(&mut self, index: u32) -> &mut Row {
-        &mut self.rows[index as usize]
-    }
-
-    pub(super) fn parent(&self, index: u32) -> u32 {
-        self.rows[index as usize].parent
-    }
-
-    /// A group that nobody told us of is a child of the root group with default settings.
-    #[inline]
-    pub(super) fn ensure(&mut self, index: u32) {
-        if !self.nodes.get(index as usize).is_some_and(Option::is_some) {
-            self.make(index);
+    pub(super) fn set(&mut self, now: Instant, id: GroupId, groups: &Groups) {
+        let settings = groups.settings(id);
+        let (limits, guarantees) =
+            (limit_rates(now, &settings.max), guarantee_rates(now, &settings.min));
+        if self.nodes[id].is_some() || !(limits.is_empty() && guarantees.is_empty()) {
+            let node = self.node(id);
+            let before = totals(&node.limits);
+            set_rates(now, &mut node.limits, limits);
+            set_rates(now, &mut node.guarantees, guarantees);
+            let after = totals(&node.limits);
+            self.totals_count = self.totals_count + after - before;
         }
+        self.tell(id, groups);
+        self.refresh_up(now, id, groups);
     }
 
-    #[cold]
-    fn make(&mut self, index: u32) {
-        let at = index as usize;
-        if self.nodes.len() <= at {
-            self.nodes.resize_with(at + 1, || None);
-            self.rows.resize(at + 1, Row::VACANT);
-        }
-        self.rows[at].parent = if index <= ROOT { 0 } else { ROOT };
-        self.nodes[at] = Some(Box::default());
-        self.tell(index);
-    }
-
-    /// Puts what follows from the settings of a group into its row.
-    fn tell(&mut self, index: u32) {
-        if let Some(node) = &self.nodes[index as usize] {
-            node.tell(&mut self.rows[index as usize]);
-        }
-    }
-
-    pub(super) fn set(&mut self, now: Instant, id: GroupId, parent: GroupId, new: &Settings) {
-        self.ensure(place(parent));
-        self.ensure(place(id));
-        if id != GroupId::ROOT {
-            let row = self.row(place(id));
-            debug_assert!(row.taken == 0 || row.parent == place(parent), "groups do not move");
-            row.parent = place(parent);
-        }
-        let node = self.node(place(id));
-        let before = totals(&node.limits);
-        set_rates(now, &mut node.limits, limit_rates(now, &new.max));
-        let after = totals(&node.limits);
-        set_rates(now, &mut node.guarantees, guarantee_rates(now, &new.min));
-        node.settings = *new;
-        self.totals_count = self.totals_count + after - before;
-        self.tell(place(id));
-        self.refresh_up(now, place(id));
-    }
-
-    pub(super) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>) {
-        self.ensure(place(id));
-        self.node(place(id)).narrowed = cap;
-        self.tell(place(id));
-        self.refresh_up(now, place(id));
+    pub(super) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>, groups: &Groups) {
+        self.node(id).narrowed = cap;
+        self.tell(id, groups);
+        self.refresh_up(now, id, groups);
     }
 
     pub(super) fn remove(&mut self, id: GroupId) {
-        let Some(node) = self.nodes.get_mut(place(id) as usize).and_then(Option::take) else {
-            return;
-        };
-        let row = std::mem::replace(self.row(place(id)), Row::VACANT);
-        assert_eq!(row.taken, 0, "a group with requests was removed");
+        assert_eq!(self.rows.take(id).taken, 0, "a group with requests was removed");
+        let Some(node) = self.nodes.take(id) else { return };
         self.totals_count -= totals(&node.limits);
         if let Some(at) = node.alarm {
-            self.alarms.remove(&(at, place(id)));
+            self.alarms.remove(&(at, id));
         }
-        while self.nodes.last().is_some_and(Option::is_none) {
-            self.nodes.pop();
-            self.rows.pop();
-        }
-    }
-
-    pub(super) fn taken(&self) -> u32 {
-        self.rows[0].taken
     }
 
     pub(super) fn group(&self, id: GroupId) -> GroupSlots {
-        let Some(Some(node)) = self.nodes.get(place(id) as usize) else {
-            return GroupSlots::default();
-        };
-        let waiting = node.lines.iter().map(Line::len).sum::<usize>();
-        let waiting_count = u32::try_from(waiting).unwrap_or(u32::MAX);
-        GroupSlots { taken_count: self.rows[place(id) as usize].taken, waiting_count }
+        let lines = self.nodes[id].iter().flat_map(|node| &node.lines);
+        let waiting_count = u32::try_from(lines.map(Line::len).sum::<usize>()).unwrap_or(u32::MAX);
+        GroupSlots { taken_count: self.rows[id].taken, waiting_count }
     }
 
-    pub(super) fn enqueue(&mut self, now: Instant, ask: Ask) {
-        self.ensure(place(ask.group));
-        let way = (self.opens(ask.group, ask.lane), self.short_until(place(ask.group)));
-        let is_first = self.node(place(ask.group)).lines[ask.lane as usize].push(now, ask, way);
+    pub(super) fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups) {
+        let way = self.way(ask.group, ask.lane, groups);
+        let is_first = self.node(ask.group).lines[ask.lane as usize].push(now, ask, way);
         self.waiting_count += 1;
         if is_first {
-            self.refresh_up(now, place(ask.group));
+            self.refresh_up(now, ask.group, groups);
         }
     }
 
     /// Charges a request of a group that nothing can hold up, as long as nobody waits: the short
     /// way for a device with slots to spare. False if it has to ask like everybody.
     #[inline(always)]
-    pub(super) fn pass(&mut self, group: GroupId, bytes: Bytes) -> bool {
+    pub(super) fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
         if self.waiting_count > 0 {
             return false;
         }
-        self.ensure(place(group));
-        let mut index = place(group);
-        while index != 0 {
-            let row = &self.rows[index as usize];
-            if row.taken >= row.free_cap {
-                return false;
-            }
-            index = row.parent;
+        let mut is_free = true;
+        groups.walk(group, |id| {
+            let row = &self.rows[id];
+            is_free &= row.taken < row.free_cap;
+        });
+        if is_free {
+            self.charge(bytes, group, groups);
         }
-        self.row(place(group)).charge_own(bytes);
-        index = place(group);
-        while index != 0 {
-            index = self.charge(bytes, index);
-        }
-        self.rows[0].taken += 1;
-        true
+        is_free
     }
 
-    /// Charges a request to a group as a child of its parent, which is returned. The root group is
-    /// the only child of the device: it competes with nobody.
-    #[inline]
-    fn charge(&mut self, bytes: Bytes, index: u32) -> u32 {
-        let parent = self.parent(index);
-        if index == ROOT {
-            self.row(index).taken += 1;
-            return parent;
+    /// Charges a request to its group, and to every group on the way up as a child of its parent.
+    /// The root group competes with nobody.
+    #[inline(always)]
+    fn charge(&mut self, bytes: Bytes, group: GroupId, groups: &Groups) {
+        let (mut id, mut row) = (group, &mut self.rows[group]);
+        row.charge_own(bytes);
+        while id != GroupId::ROOT {
+            let (weight, parent) = (groups.weight(id), groups.parent(id));
+            let floor = self.rows[parent].floor;
+            let floor = self.rows[id].charge(bytes, weight, floor);
+            (id, row) = (parent, &mut self.rows[parent]);
+            row.floor = floor;
         }
-        let floor = self.row(parent).floor;
-        let floor = self.row(index).charge(bytes, floor);
-        self.row(parent).floor = floor;
-        parent
+        row.taken += 1;
+        self.taken += 1;
     }
 
     /// The next instant at which somebody may go on by time alone.
@@ -204,166 +143,152 @@ impl Tree {
     }
 
     /// Looks again at everybody whose time has come.
-    pub(super) fn wake(&mut self, now: Instant) {
-        while let Some(&(at, index)) = self.alarms.first() {
+    pub(super) fn wake(&mut self, now: Instant, groups: &Groups) {
+        while let Some(&(at, id)) = self.alarms.first() {
             if at > now {
                 return;
             }
             self.alarms.pop_first();
-            self.node(index).alarm = None;
-            self.refresh_up(now, index);
+            self.node(id).alarm = None;
+            self.refresh_up(now, id, groups);
         }
     }
 
     /// From when on no limit of the group or of one above it is closed for the lane.
-    pub(super) fn opens(&self, id: GroupId, lane: Lane) -> Instant {
-        let (mut index, mut opens) = (place(id), Instant::ZERO);
-        while index != 0 {
-            let Some(Some(node)) = self.nodes.get(index as usize) else { break };
-            opens = opens.max(node.opens(lane));
-            index = self.parent(index);
-        }
-        opens
+    pub(super) fn opens(&self, id: GroupId, lane: Lane, groups: &Groups) -> Instant {
+        let limited = groups.chain(id, Kind::Limit).filter_map(|id| self.nodes[id].as_deref());
+        limited.map(|node| node.opens(lane)).max().unwrap_or(Instant::ZERO)
+    }
+
+    /// When the limits on the way of a group open, and when slots were missing last for it: of the
+    /// device, its own, or those of a group above.
+    fn way(&self, id: GroupId, lane: Lane, groups: &Groups) -> (Instant, Instant) {
+        let all = groups.up(id).chain([GroupId::ROOT]).map(|id| self.rows[id].short_until);
+        (self.opens(id, lane, groups), all.fold(self.short_until, Instant::max))
     }
 
     /// Whether anybody could go on, were there a slot.
     pub(super) fn has_ready(&mut self) -> bool {
-        self.node(0).ready.iter().any(|set| !set.is_empty())
+        self.node(GroupId::ROOT).listed.iter().any(Option::is_some)
     }
 
     /// Takes the request that is next, if any may go on, and charges it to all its ancestors. With
     /// it: whether a guarantee pays for it, how long it waited for limits, and what those of reads
     /// and writes together were charged.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Taken> {
-        let (mut index, lane) = self.next()?;
+    pub(super) fn take(&mut self, now: Instant, groups: &Groups) -> Option<Taken> {
+        let (group, lane) = self.next()?;
         self.waiting_count -= 1;
-        let way = (self.opens(GroupId(index - ROOT), lane), self.short_until(index));
-        let line = &mut self.node(index).lines[lane as usize];
+        let way = self.way(group, lane, groups);
+        let line = &mut self.node(group).lines[lane as usize];
         let (ask, unpaid) = line.pop(now, way).expect("its own requests are ready");
-        self.row(index).charge_own(ask.bytes);
         let (mut reserved, mut totals, bytes) = (false, Vec::new(), ask.bytes.get());
-        while index != 0 {
-            let node = self.node(index);
+        for id in groups.chain(group, Kind::Guarantee) {
+            let node = self.node(id);
             reserved |= node.owed(lane) <= now;
+            node.guarantees.iter_mut().for_each(|rate| _ = rate.charge(now, lane, bytes, None));
+        }
+        for id in groups.chain(group, Kind::Limit) {
+            let limits = &mut self.node(id).limits;
             if !ask.sync && matches!(lane, Lane::Write | Lane::WriteBack) {
-                let limits = node.limits.iter_mut().filter(|rate| rate.counts(lane));
-                limits.for_each(Rate::turn);
+                limits.iter_mut().filter(|rate| rate.counts(lane)).for_each(Rate::turn);
             }
-            let iops_size = node.settings.max.iops_size;
+            let iops_size = groups.settings(id).max.iops_size;
             let mut total = Total::default();
-            for rate in &mut node.limits {
+            for rate in limits {
                 let amount = rate.charge(now, lane, bytes, iops_size);
                 rate.note(amount, &mut total);
             }
-            for rate in &mut node.guarantees {
-                rate.charge(now, lane, bytes, None);
-            }
             if total.is_any() {
-                totals.push((GroupId(index - ROOT), total));
+                totals.push((id, total));
             }
-            index = self.charge(ask.bytes, index);
         }
-        self.rows[0].taken += 1;
-        self.refresh_up(now, place(ask.group));
+        self.charge(ask.bytes, group, groups);
+        self.refresh_up(now, group, groups);
         Some(Taken { ask, reserved, budget: unpaid, totals })
-    }
-
-    /// When slots were missing last for a group, its own or those of one above.
-    fn short_until(&self, mut index: u32) -> Instant {
-        let mut short = self.rows[0].short_until;
-        while let Some(row) = self.rows.get(index as usize).filter(|_| index != 0) {
-            short = short.max(row.short_until);
-            index = row.parent;
-        }
-        short
     }
 
     /// A slot comes back; `is_full`: the device had no other.
     #[inline(always)]
-    pub(super) fn release(&mut self, now: Instant, id: GroupId, is_full: bool) {
-        let mut index = place(id);
-        let row = self.row(index);
+    pub(super) fn release(&mut self, now: Instant, group: GroupId, is_full: bool, groups: &Groups) {
+        let row = &mut self.rows[group];
         assert!(row.own_taken > 0, "a slot was given back that nobody took");
         row.own_taken -= 1;
-        while index != 0 {
-            let row = self.row(index);
+        groups.walk(group, |id| {
+            let row = &mut self.rows[id];
             if row.taken >= row.cap {
                 row.short_until = now;
             }
             row.taken -= 1;
-            index = row.parent;
-        }
-        let device = self.row(0);
+        });
         if is_full {
-            device.short_until = now;
+            self.short_until = now;
         }
-        device.taken -= 1;
+        self.taken -= 1;
         if self.waiting_count > 0 {
-            self.refresh_up(now, place(id));
+            self.refresh_up(now, group, groups);
         }
     }
 
     /// The group and lane that are next: down the first entries of all lanes at once, so that lanes
     /// of one group are served in the order in which its requests arrived.
-    fn next(&mut self) -> Option<(u32, Lane)> {
-        let (mut index, mut lanes) = (0, [true; Lane::ALL.len()]);
+    fn next(&mut self) -> Option<(GroupId, Lane)> {
+        let mut id = GroupId::ROOT;
+        let mut lanes = self.node(id).listed.map(|key| key.is_some());
         loop {
-            let node = self.node(index);
+            let node = self.node(id);
             let first = |lane: Lane| {
                 let listed = lanes[lane as usize].then(|| node.ready[lane as usize].first());
                 listed.flatten().copied()
             };
             let best = Lane::ALL.into_iter().filter_map(first).min()?;
-            lanes = Lane::ALL.map(|lane| first(lane).is_some_and(|key| key.index == best.index));
-            if best.index == index {
+            lanes = Lane::ALL.map(|lane| first(lane).is_some_and(|key| key.id == best.id));
+            if best.id == id {
                 let own = Lane::ALL.into_iter().filter(|lane| lanes[*lane as usize]);
                 let head = |lane: &Lane| node.lines[*lane as usize].front().map(|ask| ask.id);
-                return own.min_by_key(|lane| head(lane).map(|id| id.sequence)).map(|l| (index, l));
+                return own.min_by_key(|lane| head(lane).map(|id| id.sequence)).map(|l| (id, l));
             }
-            index = best.index;
+            id = best.id;
         }
     }
 
     /// Puts a node and its ancestors into their right places.
-    pub(super) fn refresh_up(&mut self, now: Instant, mut index: u32) {
-        loop {
-            self.refresh_own(index);
-            if index == 0 {
-                return;
-            }
-            self.refresh_in_parent(now, index);
-            index = self.parent(index);
+    pub(super) fn refresh_up(&mut self, now: Instant, id: GroupId, groups: &Groups) {
+        if self.waiting_count == 0 && self.nodes[id].is_none() {
+            return;
+        }
+        for id in groups.up(id).chain([GroupId::ROOT]) {
+            self.refresh_own(id);
+            self.refresh_in_parent(now, id, groups);
         }
     }
 
-    fn refresh_own(&mut self, index: u32) {
-        let row = self.rows[index as usize];
-        let node = self.node(index);
+    fn refresh_own(&mut self, id: GroupId) {
+        let row = self.rows[id];
+        let node = self.node(id);
         for lane in Lane::ALL {
-            let key = node.own_key(&row, lane, index);
+            let key = node.own_key(&row, lane, id);
             relist(&mut node.ready[lane as usize], &mut node.own_listed[lane as usize], key);
         }
     }
 
-    fn refresh_in_parent(&mut self, now: Instant, index: u32) {
-        let row = self.rows[index as usize];
-        let floor = self.row(row.parent).floor;
-        let node = self.node(index);
+    fn refresh_in_parent(&mut self, now: Instant, id: GroupId, groups: &Groups) {
+        let (row, parent) = (self.rows[id], groups.parent(id));
+        let is_root = id == GroupId::ROOT;
+        let floor = if is_root { 0 } else { self.rows[parent].floor };
+        let node = self.node(id);
         let (mut keys, mut alarm) = ([None; Lane::ALL.len()], None::<Instant>);
         for lane in Lane::ALL {
-            let (key, again) = node.key(now, &row, lane, (floor, index));
+            let (key, again) = node.key(now, &row, lane, (id, floor, groups));
             keys[lane as usize] = key;
             alarm = match (alarm, again) {
                 (Some(at), Some(again)) => Some(at.min(again)),
                 (at, again) => at.or(again),
             };
         }
-        let mut listed = node.listed;
-        let old_alarm = node.alarm;
-        node.alarm = alarm;
-        if listed != keys {
-            node.listed = keys;
-            let parent = self.node(row.parent);
+        let mut listed = std::mem::replace(&mut node.listed, keys);
+        let old_alarm = std::mem::replace(&mut node.alarm, alarm);
+        if listed != keys && !is_root {
+            let parent = self.node(parent);
             for lane in Lane::ALL {
                 let place = lane as usize;
                 relist(&mut parent.ready[place], &mut listed[place], keys[place]);
@@ -371,10 +296,10 @@ impl Tree {
         }
         if alarm != old_alarm {
             if let Some(at) = old_alarm {
-                self.alarms.remove(&(at, index));
+                self.alarms.remove(&(at, id));
             }
             if let Some(at) = alarm {
-                self.alarms.insert((at, index));
+                self.alarms.insert((at, id));
             }
         }
     }

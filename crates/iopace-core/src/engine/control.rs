@@ -3,7 +3,7 @@
 
 use super::{Config, Control, ControlError, Engine, Output, Status, WaitingNow};
 use crate::admit::GroupSlots;
-use crate::group::{Settings, accounts::Account};
+use crate::group::{Settings, accounts::Account, table::Groups};
 use crate::pace::{self, Dirty};
 use crate::request::{Area, GroupId};
 use crate::shadow::{PANICKED, Plan, Recording, Replay, Shadow, View};
@@ -89,14 +89,15 @@ impl Engine {
         #[cfg(feature = "broken-limiter")]
         let settings = &ignore_write_limit(settings);
         let Engine { queue, memory, cx, .. } = self;
-        let (now, group) = (cx.now, (id, parent, settings));
-        let touched = Touched::by(cx.groups.set(id, parent, settings), settings);
+        let now = cx.now;
+        let touched = Touched::by(cx.groups.table.set(id, parent, settings), settings);
         cx.targets.set(now, id, settings.latency);
         if touched.pace {
-            memory.set_group(now, group);
+            memory.set_group(now, id, &cx.groups.table);
         }
-        queue.set_group(cx, &touched, group);
-        let restarts = cx.observers.set_group(now, &cx.groups, group);
+        queue.set_group(cx, &touched, id);
+        let group = (id, parent, settings);
+        let restarts = cx.observers.set_group(now, &cx.groups.table, group);
         if restarts {
             self.restart_shadow(false);
         }
@@ -106,15 +107,16 @@ impl Engine {
     /// it: its own limits hold for nobody any more, and a guarantee, a target or slots kept for it
     /// would only be missing elsewhere. Its weight and class remain.
     fn remove_group(&mut self, id: GroupId) {
-        let account = self.cx.groups.get(id).filter(|_| id != GroupId::ROOT);
-        let Some(account) = account else { return };
-        let Settings { weight, class, .. } = account.settings;
-        let settings = Settings { weight, class, ..Settings::default() };
-        if account.settings != settings {
-            let parent = account.parent();
-            self.set_group(id, parent, &settings);
+        let groups = &self.cx.groups.table;
+        if id == GroupId::ROOT || !groups.knows(id) {
+            return;
         }
-        self.cx.groups.dies(id);
+        let Settings { weight, class, .. } = *groups.settings(id);
+        let settings = Settings { weight, class, ..Settings::default() };
+        if *groups.settings(id) != settings {
+            self.set_group(id, groups.parent(id), &settings);
+        }
+        self.cx.groups.table.remove(id);
         if self.cx.observers.remove_group(id) {
             self.tell_shadow_ended("was of a group that is removed");
         }
@@ -150,7 +152,7 @@ impl Engine {
     fn restart_shadow(&mut self, forget: bool) {
         let Some(shadow) = self.cx.observers.shadow() else { return };
         let engine = self.like_this(&shadow.plan, self.cx.now);
-        self.cx.observers.restart(self.cx.now, engine, &self.cx.groups, forget);
+        self.cx.observers.restart(self.cx.now, engine, &self.cx.groups.table, forget);
     }
 
     /// A shadow that is to meet what was recorded from `began` on, under the plan, and with these
@@ -165,7 +167,7 @@ impl Engine {
         groups: &[GroupId],
     ) -> Result<Replay, &'static str> {
         let engine = self.like_this(&plan, began)?;
-        Replay::new(began, engine, (plan, tried), (&self.cx.groups, groups))
+        Replay::new(began, engine, (plan, tried), (&self.cx.groups.table, groups))
     }
 
     /// An engine at rest at `now` with the settings of this one but for the plan's, without groups;
@@ -211,7 +213,7 @@ impl Engine {
     /// The live engine is drained: the shadow goes on.
     #[inline]
     pub(super) fn advance_shadow(&mut self) {
-        if let Some(why) = self.cx.observers.advance(self.cx.now, &self.cx.groups) {
+        if let Some(why) = self.cx.observers.advance(self.cx.now, &self.cx.groups.table) {
             self.tell_shadow_ended(why);
         }
     }
@@ -266,7 +268,7 @@ impl Engine {
     /// turn it is next shows only when there is room again.
     pub fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
         into.clear();
-        self.queue.waiting_now(now, into);
+        self.queue.waiting_now(now, &self.cx.groups.table, into);
         self.memory.waiting_now(now, into);
     }
 
@@ -320,6 +322,11 @@ impl Engine {
         Some(Cow::Owned(account.with_device(&self.cx.stats, live_count)))
     }
 
+    /// The groups of this device, and what holds for each.
+    pub fn groups(&self) -> &Groups {
+        &self.cx.groups.table
+    }
+
     /// How a group stands in stage admit.
     pub fn group_slots(&self, id: GroupId) -> GroupSlots {
         self.queue.group(id)
@@ -328,12 +335,12 @@ impl Engine {
     /// Whether no request of a group that was removed is left, so that its number may be given to
     /// another one.
     pub fn is_group_forgotten(&self, id: GroupId) -> bool {
-        self.cx.groups.get(id).is_none()
+        !self.cx.groups.table.knows(id)
     }
 
     /// Whether a group was removed and something of it is left.
     pub(crate) fn is_group_dying(&self, id: GroupId) -> bool {
-        self.cx.groups.get(id).is_some_and(|account| account.is_dying())
+        self.cx.groups.table.is_dying(id)
     }
 
     /// The outcome of other settings; `None` while nothing is tried. As of the oldest request

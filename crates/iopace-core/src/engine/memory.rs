@@ -19,7 +19,7 @@ use super::waiting::WaitingNow;
 use super::{Config, Output, Resume, WriteId};
 use crate::admit;
 use crate::flush::{Flusher, Owner};
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::limits::PORTION_MAX;
 use crate::pace::{Budget, Grant, Pace, Write};
 use crate::request::{Area, Extent, GroupId, Submit};
@@ -132,7 +132,7 @@ impl Memory {
         let size = rest.extent.len().min(most);
         let fresh = self.flusher.fresh(first(rest, size));
         let write = Write { task, group, done, size, fresh };
-        match self.pace.ask(cx.now, &write, &self.flusher.dirty(group)) {
+        match self.pace.ask(cx.now, &write, &self.flusher.dirty(group), &cx.groups.table) {
             Grant::Pass(granted) => {
                 assert!(granted > Bytes::ZERO && granted <= size, "a legal grant");
                 let area = first(rest, granted);
@@ -169,7 +169,7 @@ impl Memory {
         self.flusher.promise(group, promised);
         if self.pace.holds_limits() {
             let dirty = self.flusher.dirty(group).device;
-            queue.buffered(cx.now, group, &admit::Buffered { bytes: size, done, dirty });
+            queue.buffered(cx, group, &admit::Buffered { bytes: size, done, dirty });
         }
         if pause > Nanos::ZERO {
             self.pauses.record(pause);
@@ -286,23 +286,19 @@ impl Memory {
     /// Exchanges the policy of stage pace.
     pub(super) fn set_pace(&mut self, queue: &mut Queue, cx: &Context, mut pace: Box<dyn Pace>) {
         pace.set_budget(cx.now, &self.frames.used());
-        for (id, parent, settings) in cx.groups.all_settings() {
-            pace.set_group(cx.now, id, parent, &settings);
+        for id in cx.groups.table.in_order() {
+            pace.set_group(cx.now, id, &cx.groups.table);
         }
         if !pace.holds_limits() {
-            queue.forget_buffered(cx.now);
+            queue.forget_buffered(cx);
         }
         self.pace = pace;
         self.door.ask_all(cx.now);
     }
 
     /// Says what holds for a group.
-    pub(super) fn set_group(
-        &mut self,
-        now: Instant,
-        (id, parent, settings): (GroupId, GroupId, &Settings),
-    ) {
-        self.pace.set_group(now, id, parent, settings);
+    pub(super) fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
+        self.pace.set_group(now, id, groups);
         self.door.ask_all(now);
     }
 

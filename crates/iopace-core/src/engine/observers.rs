@@ -5,7 +5,7 @@ use super::memory::Buffered;
 use super::{Control, Engine};
 use crate::flush::Run;
 use crate::group::Settings;
-use crate::group::accounts::Accounts;
+use crate::group::table::Groups;
 use crate::request::{Area, Cover, GroupId, Op, StageTimes, Submit};
 use crate::shadow::{Ended, Plan, Recorded, RecordedKind, Recording, Served, Shadow};
 use crate::table::Entry;
@@ -84,7 +84,7 @@ impl Observers {
         &mut self,
         now: Instant,
         engine: Result<Engine, &'static str>,
-        groups: &Accounts,
+        groups: &Groups,
         forget: bool,
     ) {
         let Some(shadow) = &mut self.shadow else { return };
@@ -108,7 +108,7 @@ impl Observers {
     pub(super) fn set_group(
         &mut self,
         now: Instant,
-        groups: &Accounts,
+        groups: &Groups,
         (id, parent, settings): (GroupId, GroupId, &Settings),
     ) -> bool {
         let Some(shadow) = &mut self.shadow else { return false };
@@ -215,12 +215,12 @@ impl Observers {
     /// The live engine is drained: the shadow goes on. Why it has ended, if it has and nobody was
     /// told.
     #[inline]
-    pub(super) fn advance(&mut self, now: Instant, groups: &Accounts) -> Option<&'static str> {
+    pub(super) fn advance(&mut self, now: Instant, groups: &Groups) -> Option<&'static str> {
         if self.shadow.is_some() { self.shadow_goes_on(now, groups) } else { None }
     }
 
     #[inline(never)]
-    fn shadow_goes_on(&mut self, now: Instant, groups: &Accounts) -> Option<&'static str> {
+    fn shadow_goes_on(&mut self, now: Instant, groups: &Groups) -> Option<&'static str> {
         let shadow = self.shadow.as_mut()?;
         shadow.learn_on(now, groups);
         shadow.advance(now);

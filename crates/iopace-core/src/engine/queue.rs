@@ -113,11 +113,12 @@ impl Queue {
         let is_write_back = entry.run.is_some();
         let Submit { task, group, sync, .. } = *submit;
         entry.request.account = cx.arrived(task, group, sync);
-        if self.admit.pass(group, submit.limit_bytes()) {
+        if self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
             let lane = if is_write_back { Lane::WriteBack } else { Lane::of(submit.op) };
-            self.admit.enqueue(cx.now, Ask { lane, ..Ask::new(id, submit) });
+            let ask = Ask { lane, ..Ask::new(id, submit) };
+            self.admit.enqueue(cx.now, ask, &cx.groups.table);
             cx.is_changed = true;
         }
         id
@@ -142,7 +143,7 @@ impl Queue {
     #[inline(never)]
     fn admit_some(&mut self, cx: &mut Context, tell: &mut dyn FnMut(Admitted)) {
         loop {
-            match self.admit.admit(cx.now) {
+            match self.admit.admit(cx.now, &cx.groups.table) {
                 Admit::Ready { id, reserved, budget, totals } => {
                     let entry = self.table.entry(id).expect("who is admitted exists");
                     let run = entry.run.as_ref();
@@ -189,7 +190,7 @@ impl Queue {
         let entry = *self.table.leave(id, State::Waiting);
         let times = entry.times(now);
         let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
-        self.admit.release(now, group, sync);
+        self.admit.release(now, group, sync, &cx.groups.table);
         let outcome = Outcome::Ok;
         cx.groups.started(now, group, sync);
         cx.finished(&entry.request.done(id, now, true), entry.request.account, outcome, &times);
@@ -305,11 +306,11 @@ impl Queue {
         let (tag, account) = (entry.request.submit.tag, entry.request.account);
         let (epoch, is_write_back) = (entry.epoch, entry.run.is_some());
         let Done { task, group, op, extent, sync, .. } = done;
-        self.admit.release(now, group, sync);
+        self.admit.release(now, group, sync, &cx.groups.table);
         cx.finished(&done, account, outcome, &times);
         cx.observers.ended(now, self.table.left(id), &times);
         if sync && !cx.targets.is_empty() {
-            cx.targets.finished(&cx.groups, group, times.total());
+            cx.targets.finished(&cx.groups.table, group, times.total());
             cx.is_changed = true;
         }
         self.window.on_done(now, &done);
@@ -353,8 +354,8 @@ impl Queue {
     // The calls of memory.
 
     /// Whether a limit of the group, or of one above it, is used up for now for write-back.
-    pub(super) fn is_closed(&self, now: Instant, group: GroupId) -> bool {
-        self.admit.is_closed(now, group, Lane::WriteBack)
+    pub(super) fn is_closed(&self, cx: &Context, group: GroupId) -> bool {
+        self.admit.is_closed(cx.now, group, Lane::WriteBack, &cx.groups.table)
     }
 
     /// Whether stage window lets one more write-back request of that size into line; charged if so.
@@ -368,13 +369,13 @@ impl Queue {
     }
 
     /// A portion of a buffered write has passed the door, where limits hold.
-    pub(super) fn buffered(&mut self, now: Instant, group: GroupId, passed: &admit::Buffered) {
-        self.admit.buffered(now, group, passed);
+    pub(super) fn buffered(&mut self, cx: &Context, group: GroupId, passed: &admit::Buffered) {
+        self.admit.buffered(cx.now, group, passed, &cx.groups.table);
     }
 
     /// The door holds no limits any more.
-    pub(super) fn forget_buffered(&mut self, now: Instant) {
-        self.admit.forget_buffered(now);
+    pub(super) fn forget_buffered(&mut self, cx: &Context) {
+        self.admit.forget_buffered(cx.now, &cx.groups.table);
     }
 
     /// Whether the request waits for a slot or for a limit.

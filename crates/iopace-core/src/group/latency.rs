@@ -29,6 +29,7 @@
 //! There, recovery adds a sixteenth at a time and takes minutes; doubling is ours.
 
 use super::accounts::Accounts;
+use super::table::{Groups, Kind};
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,8 +121,8 @@ impl Targets {
     }
 
     /// A request of the group, or of one below it, has taken so long.
-    pub(crate) fn finished(&mut self, accounts: &Accounts, id: GroupId, total: Nanos) {
-        for id in accounts.ancestors(id) {
+    pub(crate) fn finished(&mut self, groups: &Groups, id: GroupId, total: Nanos) {
+        for id in groups.chain(id, Kind::Target) {
             if let Some(target) = self.targets.get_mut(&id) {
                 target.count += 1;
                 self.next = self.next.min(target.ends);
@@ -167,15 +168,15 @@ impl Targets {
             };
             (target.count, target.late_count) = (0, 0);
             target.ends = now + target.window;
-            concerned.extend(accounts.siblings(*id));
+            let siblings = accounts.table.children(accounts.table.parent(*id));
+            concerned.extend(siblings.filter(|sibling| sibling != id));
         }
-        let among = self.among_siblings(accounts);
+        let among = self.among_siblings(&accounts.table);
         for id in concerned {
-            let siblings = accounts.get(id).and_then(|account| among.get(&account.parent()));
-            let siblings = siblings.map_or(&[][..], Vec::as_slice);
+            let siblings = among.get(&accounts.table.parent(id)).map_or(&[][..], Vec::as_slice);
             changes.extend(self.change(now, id, siblings, accounts));
         }
-        changes.extend(self.lift_orphans(&among, accounts));
+        changes.extend(self.lift_orphans(&among, &accounts.table));
         self.plan();
         changes
     }
@@ -205,12 +206,10 @@ impl Targets {
     }
 
     /// The targets among the children of each group.
-    fn among_siblings(&self, accounts: &Accounts) -> BTreeMap<GroupId, Vec<Target>> {
+    fn among_siblings(&self, groups: &Groups) -> BTreeMap<GroupId, Vec<Target>> {
         let mut among = BTreeMap::<GroupId, Vec<Target>>::new();
         for (id, target) in &self.targets {
-            if let Some(account) = accounts.get(*id) {
-                among.entry(account.parent()).or_default().push(*target);
-            }
+            among.entry(groups.parent(*id)).or_default().push(*target);
         }
         among
     }
@@ -220,11 +219,11 @@ impl Targets {
     fn lift_orphans(
         &mut self,
         among: &BTreeMap<GroupId, Vec<Target>>,
-        accounts: &Accounts,
+        groups: &Groups,
     ) -> Vec<Narrow> {
         let is_asked_for = |id: &GroupId| {
             let own = self.targets.get(id).map_or(Nanos(u64::MAX), |target| target.target);
-            let siblings = accounts.get(*id).and_then(|account| among.get(&account.parent()));
+            let siblings = among.get(&groups.parent(*id));
             siblings.is_some_and(|all| all.iter().any(|target| target.target < own))
         };
         let narrowed = self.narrowed.keys().copied();
@@ -264,14 +263,22 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
+    /// Sets the target of a group, in ms.
+    fn set(targets: &mut Targets, accounts: &mut Accounts, ms: u64, id: u32, target: Option<u64>) {
+        let latency = target.map(Nanos::from_millis);
+        let (id, settings) = (GroupId(id), Settings { latency, ..Settings::default() });
+        accounts.table.set(id, accounts.table.parent(id), &settings);
+        targets.set(at(ms), id, latency);
+    }
+
     /// Groups 1 (target 5 ms), 2 (none), 3 (target 1 ms) and 4 (none, below 2); 2 has 64 requests.
     fn world() -> (Targets, Accounts) {
         let (mut targets, mut accounts) = (Targets::default(), Accounts::default());
         for (id, parent) in [(1, 0), (2, 0), (3, 0), (4, 2)] {
-            accounts.set(GroupId(id), GroupId(parent), &Settings::default());
+            accounts.table.set(GroupId(id), GroupId(parent), &Settings::default());
         }
-        targets.set(at(0), GroupId(1), Some(Nanos::from_millis(5)));
-        targets.set(at(0), GroupId(3), Some(Nanos::from_millis(1)));
+        set(&mut targets, &mut accounts, 0, 1, Some(5));
+        set(&mut targets, &mut accounts, 0, 3, Some(1));
         for _ in 0..64 {
             accounts.arrived(at(0), GroupId(4), true);
         }
@@ -289,7 +296,7 @@ mod tests {
         ms: u64,
     ) -> Vec<Narrow> {
         for _ in 0..count {
-            targets.finished(accounts, GroupId(1), Nanos::from_millis(ms));
+            targets.finished(&accounts.table, GroupId(1), Nanos::from_millis(ms));
         }
         targets.judge(at(end_ms), accounts)
     }
@@ -310,7 +317,7 @@ mod tests {
     #[test]
     fn p1_a_tenth_may_be_late() {
         let (mut targets, accounts) = world();
-        targets.finished(&accounts, GroupId(1), Nanos::from_millis(9));
+        targets.finished(&accounts.table, GroupId(1), Nanos::from_millis(9));
         assert_eq!(window(&mut targets, &accounts, 100, 9, 2), []);
     }
 
@@ -325,21 +332,21 @@ mod tests {
 
     #[test]
     fn p2_a_target_that_is_taken_away_lifts_at_once() {
-        let (mut targets, accounts) = world();
+        let (mut targets, mut accounts) = world();
         window(&mut targets, &accounts, 100, 20, 9);
-        targets.set(at(110), GroupId(1), None);
-        targets.set(at(110), GroupId(3), None);
+        set(&mut targets, &mut accounts, 110, 1, None);
+        set(&mut targets, &mut accounts, 110, 3, None);
         assert_eq!(targets.judge(at(110), &accounts), [(GroupId(2), None)]);
     }
 
     #[test]
     fn p2_so_does_one_that_is_taken_away_beside_others_that_stay() {
         let (mut targets, mut accounts) = world();
-        accounts.set(GroupId(5), GroupId(4), &Settings::default());
-        targets.set(at(0), GroupId(5), Some(Nanos::from_millis(5)));
-        targets.set(at(0), GroupId(3), None);
+        accounts.table.set(GroupId(5), GroupId(4), &Settings::default());
+        set(&mut targets, &mut accounts, 0, 5, Some(5));
+        set(&mut targets, &mut accounts, 0, 3, None);
         assert_eq!(window(&mut targets, &accounts, 100, 20, 9).first(), Some(&NARROWED));
-        targets.set(at(110), GroupId(1), None);
+        set(&mut targets, &mut accounts, 110, 1, None);
         // Nobody beside group 2 has a target any more; one elsewhere is no reason to go on.
         let lifted = targets.judge(at(200), &accounts);
         assert!(lifted.contains(&(GroupId(2), None)), "{lifted:?}");
@@ -348,17 +355,17 @@ mod tests {
 
     #[test]
     fn p2_so_does_one_that_is_looser_than_that_of_the_narrowed() {
-        let (mut targets, accounts) = world();
-        targets.set(at(0), GroupId(3), None);
+        let (mut targets, mut accounts) = world();
+        set(&mut targets, &mut accounts, 0, 3, None);
         assert_eq!(window(&mut targets, &accounts, 100, 20, 9).first(), Some(&NARROWED));
-        targets.set(at(110), GroupId(2), Some(Nanos::from_millis(1)));
+        set(&mut targets, &mut accounts, 110, 2, Some(1));
         assert_eq!(window(&mut targets, &accounts, 200, 20, 9), [(GroupId(2), None)]);
     }
 
     #[test]
     fn a_target_of_the_root_concerns_nobody() {
-        let (mut targets, accounts) = world();
-        targets.set(at(0), GroupId::ROOT, Some(Nanos(1)));
+        let (mut targets, mut accounts) = world();
+        set(&mut targets, &mut accounts, 0, 0, Some(0));
         assert_eq!(window(&mut targets, &accounts, 100, 20, 9).first(), Some(&NARROWED));
         assert_eq!(window(&mut targets, &accounts, 200, 20, 9), [(GroupId(2), Some(16))]);
     }

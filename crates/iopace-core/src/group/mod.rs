@@ -14,6 +14,7 @@ pub(crate) mod latency;
 pub mod meter;
 pub mod pressure;
 pub(crate) mod rates;
+pub mod table;
 pub mod tree;
 
 /// The share of what is left, relative to the siblings: 1 to 10 000, default 100, as `io.weight`

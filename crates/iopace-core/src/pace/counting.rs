@@ -28,6 +28,7 @@
 
 use super::tasks::{Record, Tasks};
 use super::{Dirty, Grant, Pace, Policy, Write};
+use crate::group::table::Groups;
 use crate::request::TaskId;
 use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
@@ -90,7 +91,7 @@ pub struct Counting {
 }
 
 impl Pace for Counting {
-    fn ask(&mut self, now: Instant, write: &Write, _: &Dirty) -> Grant {
+    fn ask(&mut self, now: Instant, write: &Write, _: &Dirty, _: &Groups) -> Grant {
         let Some(task) = self.tasks.enter(now, write.task) else {
             return Grant::Wait(now + SLEEP, Reason::Dirty);
         };
@@ -135,6 +136,7 @@ mod tests {
             Instant(now),
             &Write { task, group, done: Bytes(0), size, fresh: size },
             &Dirty::default(),
+            &Groups::default(),
         )
     }
 

@@ -7,7 +7,7 @@
 //! for every policy (what has passed here still waits until there is room), and what is written
 //! back, which is the flusher's.
 
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::request::{GroupId, TaskId};
 use crate::time::Instant;
 use crate::units::{Bytes, BytesPerSec};
@@ -120,7 +120,7 @@ pub struct Picture {
 /// before it has passed as a whole.
 pub trait Pace: fmt::Debug + Send {
     /// May (some of) this write go into memory now?
-    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant;
+    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty, groups: &Groups) -> Grant;
 
     /// Whether it holds the limits of groups (`io.max`): what passes it is charged.
     fn holds_limits(&self) -> bool {
@@ -139,7 +139,15 @@ pub trait Pace: fmt::Debug + Send {
     fn dirtied(&mut self, _now: Instant, _group: GroupId, _size: Bytes) {}
 
     /// So many bytes of a group's dirty memory have been written back (or are void).
-    fn cleaned(&mut self, _now: Instant, _group: GroupId, _size: Bytes, _dirty: &Dirty) {}
+    fn cleaned(
+        &mut self,
+        _now: Instant,
+        _group: GroupId,
+        _size: Bytes,
+        _dirty: &Dirty,
+        _groups: &Groups,
+    ) {
+    }
 
     /// The longest turn of one owner's pages in write-back while so many writes wait, if it is not
     /// to go by the measured bandwidth.
@@ -156,8 +164,8 @@ pub trait Pace: fmt::Debug + Send {
     /// What the device may use from now on.
     fn set_budget(&mut self, _now: Instant, _budget: &Budget) {}
 
-    /// What holds for a group (first) from now on, and its parent (second).
-    fn set_group(&mut self, _now: Instant, _id: GroupId, _parent: GroupId, _settings: &Settings) {}
+    /// What holds for a group has changed.
+    fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}
 
     /// The group is gone, and has no dirty memory.
     fn remove_group(&mut self, _id: GroupId) {}

@@ -14,6 +14,7 @@
 //! A heavy writer fills the dirty memory and everybody waits behind it.
 
 use super::{Dirty, Grant, Pace, Policy, Write};
+use crate::group::table::Groups;
 use crate::time::Instant;
 
 /// The registry's line.
@@ -28,7 +29,7 @@ pub static POLICY: Policy = Policy {
 pub struct None;
 
 impl Pace for None {
-    fn ask(&mut self, _: Instant, write: &Write, _: &Dirty) -> Grant {
+    fn ask(&mut self, _: Instant, write: &Write, _: &Dirty, _: &Groups) -> Grant {
         Grant::Pass(write.size)
     }
 }
@@ -46,7 +47,8 @@ mod tests {
             let (done, size) = (Bytes(0), Bytes(size));
             let write = Write { task, group, done, size, fresh: size };
             let dirty = Dirty { device: size, ..Dirty::default() };
-            assert_eq!(None.ask(Instant::ZERO, &write, &dirty), Grant::Pass(size));
+            let grant = None.ask(Instant::ZERO, &write, &dirty, &Groups::default());
+            assert_eq!(grant, Grant::Pass(size));
         }
     }
 }

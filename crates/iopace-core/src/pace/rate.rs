@@ -52,13 +52,13 @@
 
 use super::tasks::Tasks;
 use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Total, Write};
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use bandwidth::{Bandwidth, GUESS, INTERVAL};
-use groups::{Group, Groups};
+use groups::{Group, States};
 use pause::{PAGE, PAUSE_MAX, Tempo};
 use portion::{Pass, charge, paced, portion_of, still_waits};
 use position::{FLOOR, Place};
@@ -109,7 +109,7 @@ pub struct Rate {
     place: Place,
     bandwidth: Bandwidth,
     tasks: Tasks<Task>,
-    groups: Groups,
+    groups: States,
     shares: Shares,
     /// Counts changes after which rates are computed anew.
     state: u32,
@@ -134,7 +134,7 @@ impl Rate {
             place: Place::new(&budget, GUESS, Nanos::ZERO),
             bandwidth: Bandwidth::default(),
             tasks: Tasks::default(),
-            groups: Groups::new(GUESS),
+            groups: States::new(GUESS),
             shares: Shares::default(),
             state: 1,
             interval: 1,
@@ -152,7 +152,7 @@ impl Rate {
     }
 
     /// Time goes on.
-    fn advance(&mut self, now: Instant, dirty: &Dirty) -> Instant {
+    fn advance(&mut self, now: Instant, dirty: &Dirty, groups: &Groups) -> Instant {
         self.now = self.now.max(now);
         let due = self.due(dirty);
         if self.bandwidth.is_news(due) {
@@ -161,10 +161,7 @@ impl Rate {
         let began = *self.began.get_or_insert(self.now);
         if self.now.since(began) >= INTERVAL {
             self.bandwidth.see(self.now, due, Bytes::ZERO);
-            self.update(dirty.device.0);
-        }
-        if self.groups.is_stale {
-            self.groups.link_caps();
+            self.update(dirty.device.0, groups);
         }
         self.now
     }
@@ -243,8 +240,8 @@ impl Default for Rate {
 }
 
 impl Pace for Rate {
-    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant {
-        let now = self.advance(now, dirty);
+    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty, groups: &Groups) -> Grant {
+        let now = self.advance(now, dirty, groups);
         let (id, device, size) = (write.group.0, dirty.device.0, write.size.0);
         self.seen(id, dirty.group.0);
         self.last_group = id;
@@ -283,7 +280,8 @@ impl Pace for Rate {
         };
         let granted = portion.min(size).min(u64::from(u32::MAX));
         let at = (now, self.generation);
-        let (grant, fresh) = charge(&mut self.groups, task, at, write, granted, &pass);
+        let states = (&mut self.groups, groups);
+        let (grant, fresh) = charge(states, task, at, write, granted, &pass);
         if let Pass::Paced(tempo) = &pass {
             self.passed(id, fresh, tempo);
         }
@@ -303,13 +301,20 @@ impl Pace for Rate {
         }
     }
 
-    fn cleaned(&mut self, now: Instant, group: GroupId, size: Bytes, dirty: &Dirty) {
+    fn cleaned(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        size: Bytes,
+        dirty: &Dirty,
+        groups: &Groups,
+    ) {
         self.now = self.now.max(now);
         self.bandwidth.see(self.now, self.due(dirty), size);
         if let Some(group) = self.groups.get_mut(group.0) {
             group.dirty = dirty.group.0;
         }
-        self.advance(now, dirty);
+        self.advance(now, dirty, groups);
     }
 
     fn spares_frames(&self) -> bool {
@@ -332,13 +337,10 @@ impl Pace for Rate {
         }
     }
 
-    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {
+    fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
         self.now = self.now.max(now);
         let group = self.groups.enter(id.0, self.bandwidth.average());
-        let is_moved = group.parent != parent.0;
-        (group.parent, group.weight) = (parent.0, settings.weight);
-        let is_changed = group.caps.set(self.now, &settings.max);
-        self.groups.is_stale |= is_moved || is_changed;
+        let is_changed = group.caps.set(self.now, &groups.settings(id).max);
         self.generation = self.generation.wrapping_add(u8::from(is_changed));
     }
 

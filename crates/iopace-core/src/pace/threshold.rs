@@ -35,6 +35,7 @@
 
 use super::tasks::{Record, Tasks};
 use super::{Budget, Dirty, Grant, Pace, Policy, Write};
+use crate::group::table::Groups;
 use crate::request::TaskId;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -156,7 +157,7 @@ impl Pace for Threshold {
         Some(Bytes(SLOTS * SLOT_SIZE.0 / parts).clamp(Bytes(LOOK), TURN))
     }
 
-    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant {
+    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty, _: &Groups) -> Grant {
         let (limit, recent, period) = (self.limit, self.recent, self.period);
         let Some(task) = self.tasks.enter(now, write.task) else {
             return Grant::Wait(now + NAP_MAX, Reason::Dirty);
@@ -222,7 +223,8 @@ mod tests {
     fn ask(pace: &mut Threshold, task: u64, now: u64, dirty: u64) -> Grant {
         let (task, group, size) = (TaskId(task), GroupId::ROOT, Bytes(MIB));
         let dirty = Dirty { device: Bytes(dirty), ..Dirty::default() };
-        pace.ask(Instant(now), &Write { task, group, done: Bytes(0), size, fresh: size }, &dirty)
+        let write = Write { task, group, done: Bytes(0), size, fresh: size };
+        pace.ask(Instant(now), &write, &dirty, &Groups::default())
     }
 
     #[test]

@@ -96,7 +96,7 @@
 //! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
 
 use super::{Algorithm, CounterSpec, DiskView, Params, Profile, Scheduler};
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
@@ -335,9 +335,9 @@ impl Scheduler for Fair {
         into.extend([self.reserved_count, self.idle_served_count]);
     }
 
-    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {
-        self.guarantees.set(now, id, parent, &settings.min);
-        self.forest.set_group(now, id, parent, settings);
+    fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
+        self.guarantees.set(now, id, &groups.settings(id).min);
+        self.forest.set_group(now, id, groups);
     }
 
     fn remove_group(&mut self, id: GroupId) {

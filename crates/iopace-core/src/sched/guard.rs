@@ -6,7 +6,7 @@
 //! before it panicked.
 
 use super::{Algorithm, DiskView, Params, Scheduler, fifo::Fifo};
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::limits::STATE_DUMP_BYTES_MAX;
 use crate::request::{Done, GroupId, Op, RequestId};
 use crate::table::Table;
@@ -69,10 +69,9 @@ impl Guard {
         &mut self,
         now: Instant,
         id: GroupId,
-        parent: GroupId,
-        settings: &Settings,
+        groups: &Groups,
     ) -> Result<(), Fault> {
-        self.fenced(|scheduler| scheduler.set_group(now, id, parent, settings))
+        self.fenced(|scheduler| scheduler.set_group(now, id, groups))
     }
 
     pub(crate) fn remove_group(&mut self, id: GroupId) -> Result<(), Fault> {

@@ -4,7 +4,7 @@
 //! in the registry and one page in `docs/policies/`. All others take it from the registry: command
 //! line, help, tables, remedies, and the suites, which hold it to its [`Profile`].
 
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
@@ -81,9 +81,9 @@ pub trait Scheduler: fmt::Debug + Send {
     /// Appends its counters' values in the order of the algorithm's `counters`.
     fn counters(&self, _into: &mut Vec<u64>) {}
 
-    /// What holds for a group from now on; told for every group but the root before its first
+    /// What holds for a group has changed; told for every group but the root before its first
     /// request, and again after a change. A parent is told before its children.
-    fn set_group(&mut self, _now: Instant, _id: GroupId, _parent: GroupId, _settings: &Settings) {}
+    fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}
 
     /// The group is gone: it has no request here and none at the disk.
     fn remove_group(&mut self, _id: GroupId) {}

@@ -3,7 +3,7 @@
 
 use super::Shadow;
 use crate::engine::Control;
-use crate::group::accounts::Accounts;
+use crate::group::table::Groups;
 use crate::limits::SHADOW_GROUPS_STEP;
 use crate::request::GroupId;
 use crate::time::Instant;
@@ -22,7 +22,7 @@ impl Shadow {
     }
 
     /// Tells its engine, which is at rest, of the next few groups.
-    pub(crate) fn learn_on(&mut self, now: Instant, live: &Accounts) {
+    pub(crate) fn learn_on(&mut self, now: Instant, live: &Groups) {
         let Some(first) = self.unknown_from else { return };
         let end = first.saturating_add(SHADOW_GROUPS_STEP).min(live.end().max(1));
         (first..end).for_each(|id| self.learn(now, live, GroupId(id), false));
@@ -31,20 +31,22 @@ impl Shadow {
 
     /// Tells its engine, which is at rest, of a live group, if it knows it and `anew` or does not,
     /// and of those above it, if it does not know them.
-    pub(crate) fn learn(&mut self, now: Instant, live: &Accounts, id: GroupId, anew: bool) {
+    pub(crate) fn learn(&mut self, now: Instant, live: &Groups, id: GroupId, anew: bool) {
         self.now = self.now.max(now);
         let now = self.now;
         self.fenced(|shadow| {
             let is_known = |id| shadow.engine.as_ref().is_some_and(|it| !it.is_group_forgotten(id));
-            let above = live.ancestors(id).filter(|above| *above != id && !is_known(*above));
+            let above = live.up(id).filter(|above| *above != id && !is_known(*above));
             let mut all: Vec<GroupId> = above.collect();
             if anew || id == GroupId::ROOT || !is_known(id) {
                 all.insert(0, id);
             }
             for id in all.into_iter().rev() {
-                let Some(account) = live.get(id) else { continue };
-                let settings = shadow.groups.get(&id).copied().unwrap_or(account.settings);
-                let told = Control::SetGroup(id, account.parent(), settings);
+                if !live.knows(id) {
+                    continue;
+                }
+                let settings = *shadow.groups.get(&id).unwrap_or(live.settings(id));
+                let told = Control::SetGroup(id, live.parent(id), settings);
                 if let Err(why) = shadow.engine_mut().settle(now, told) {
                     return shadow.fail(why);
                 }

@@ -23,7 +23,7 @@
 use super::{Ended, PANICKED, Plan, Served, Shadow};
 use crate::engine::Engine;
 use crate::group::Settings;
-use crate::group::accounts::Accounts;
+use crate::group::table::Groups;
 use crate::request::{Cover, GroupId, Op, StageTimes, Submit, Tag};
 use crate::shadow::line::Item;
 use crate::time::{Instant, Nanos};
@@ -157,7 +157,7 @@ impl Replay {
         began: Instant,
         engine: Engine,
         (plan, tried): (Plan, BTreeMap<GroupId, Settings>),
-        (live, groups): (&Accounts, &[GroupId]),
+        (live, groups): (&Groups, &[GroupId]),
     ) -> Result<Replay, &'static str> {
         let mut shadow = Shadow::from(1);
         (shadow.plan, shadow.groups) = (plan, tried);

@@ -267,7 +267,10 @@ fn many_groups_are_told_a_few_at_a_time() {
     let shadow = world.engine.shadow().expect("a shadow");
     let engine = shadow.engine.as_ref().expect("it has not failed");
     for id in (0..=COUNT).map(GroupId) {
-        let of = |engine: &Engine| engine.account(id).map(|it| (it.parent(), it.settings));
+        let of = |engine: &Engine| {
+            let groups = engine.groups();
+            groups.knows(id).then(|| (groups.parent(id), *groups.settings(id)))
+        };
         assert_eq!(of(engine), of(&world.engine), "{id:?}");
     }
     let report = &shadow.report;

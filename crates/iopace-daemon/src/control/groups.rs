@@ -273,7 +273,7 @@ fn effective_report(Explained { device, value, source, .. }: Explained) -> Effec
 }
 
 fn device_stat(GroupOnDevice { device, status }: &GroupOnDevice) -> GroupDeviceStat {
-    let GroupStatus { account, slots, dirty, pace } = status;
+    let GroupStatus { account, slots, dirty, pace, .. } = status;
     let counts = &account.counts;
     GroupDeviceStat {
         device: device.clone(),

@@ -18,6 +18,7 @@ use crate::job::Job;
 use crate::limits::{LIVE_TASKS_LOOK, LOOK_PAUSE};
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
+use iopace_core::group::Settings;
 use iopace_core::group::accounts::Account;
 use iopace_core::pace::{self, Dirty, Thresholds};
 use iopace_core::request::{Area, Extent, GroupId, TaskId};
@@ -142,6 +143,8 @@ pub type Look<'a> = dyn FnMut(&Engine, &mut EventLog) + 'a;
 /// What a group did on a device, and how it stands there.
 #[derive(Clone, Debug, Default)]
 pub struct GroupStatus {
+    /// What holds for it there.
+    pub settings: Settings,
     /// Counts, latency and pressure, of the group and all below it.
     pub account: Account,
     /// How it stands in stage admit.
@@ -158,7 +161,8 @@ impl GroupStatus {
         let (mut account, slots) = engine.group(id)?;
         account.pressure.advance(clock::now());
         let (dirty, pace) = (engine.dirty(id), engine.group_pace_picture(id));
-        Some(GroupStatus { account, slots, dirty, pace })
+        let settings = *engine.groups().settings(id);
+        Some(GroupStatus { settings, account, slots, dirty, pace })
     }
 }
 

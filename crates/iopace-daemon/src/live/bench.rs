@@ -225,7 +225,7 @@ impl Bench {
         });
         let since = Counted { counts: account.counts.since(&former.counts), latency };
         *former = Counted { counts: account.counts.clone(), latency: account.latency.clone() };
-        let settings = account.settings;
+        let settings = *self.engine.groups().settings(id);
         LiveGroup {
             group: path.into(),
             activity: activity(&since, Nanos::from_secs(1), now(id, waiting)),

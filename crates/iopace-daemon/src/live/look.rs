@@ -228,7 +228,7 @@ fn see_one(
     let (since, interval) = former.since(id, &account, now);
     let (slots, dirty) = (engine.group_slots(id), engine.dirty(id).group);
     let is_here = account.below_count() > 0 || slots != GroupSlots::default() || dirty.get() > 0;
-    let settings = account.settings;
+    let settings = *engine.groups().settings(id);
     let is_active = since.counts.is_any();
     let rank = match (is_active, is_here, settings != Settings::default()) {
         (true, ..) => Rank::Active,

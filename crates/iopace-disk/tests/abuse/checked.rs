@@ -1,6 +1,6 @@
 //! The policy `rate`, with a look at every pause that it gives.
 
-use iopace_core::group::Settings;
+use iopace_core::group::table::Groups;
 use iopace_core::pace::rate::Rate;
 use iopace_core::pace::{self, Budget, Dirty, Grant, Pace, Picture, Total, Write};
 use iopace_core::request::{GroupId, TaskId};
@@ -30,9 +30,9 @@ struct Checked {
 }
 
 impl Pace for Checked {
-    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty) -> Grant {
+    fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty, groups: &Groups) -> Grant {
         self.now = self.now.max(now);
-        let grant = self.rate.ask(now, write, dirty);
+        let grant = self.rate.ask(now, write, dirty, groups);
         // A limit of a group is another reason, and may be as slow as it was set.
         if let Grant::Wait(until, Reason::Dirty) = grant {
             let pause = until.since(self.now);
@@ -50,9 +50,16 @@ impl Pace for Checked {
         self.rate.dirtied(now, group, size);
     }
 
-    fn cleaned(&mut self, now: Instant, group: GroupId, size: Bytes, dirty: &Dirty) {
+    fn cleaned(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        size: Bytes,
+        dirty: &Dirty,
+        groups: &Groups,
+    ) {
         self.now = self.now.max(now);
-        self.rate.cleaned(now, group, size, dirty);
+        self.rate.cleaned(now, group, size, dirty, groups);
     }
 
     fn holds_limits(&self) -> bool {
@@ -72,9 +79,9 @@ impl Pace for Checked {
         self.rate.set_budget(now, budget);
     }
 
-    fn set_group(&mut self, now: Instant, id: GroupId, parent: GroupId, settings: &Settings) {
+    fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
         self.now = self.now.max(now);
-        self.rate.set_group(now, id, parent, settings);
+        self.rate.set_group(now, id, groups);
     }
 
     fn remove_group(&mut self, id: GroupId) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::group::{Limits, Rates, Slots, Weight};
+use crate::group::{Limits, Rates, Settings, Slots, Weight};
 use crate::request::Lane;
 use crate::request::{RequestId, TaskId};
 use crate::time::Nanos;
@@ -12,6 +12,7 @@ const SEC: u64 = 1_000_000_000;
 /// Admission with a disk that serves one request at a time, and groups that always ask.
 struct World {
     slots: GuaranteedSlots,
+    groups: Groups,
     now: Instant,
     number: u64,
     /// Admitted and not released, in order.
@@ -31,19 +32,25 @@ fn per_second(rate: u64) -> Option<NonZeroU64> {
 
 impl World {
     fn new(nr_requests: u32, groups: &[(u32, u32, Settings)]) -> World {
-        let mut slots = GuaranteedSlots::new(nr_requests);
-        for (id, parent, settings) in groups {
-            slots.set_group(Instant::ZERO, GroupId(*id), GroupId(*parent), settings);
-        }
-        World {
-            slots,
+        let mut world = World {
+            slots: GuaranteedSlots::new(nr_requests),
+            groups: Groups::default(),
             now: Instant::ZERO,
             number: 0,
             taken: Vec::new(),
             asks: BTreeMap::new(),
             admitted_bytes: BTreeMap::new(),
             reserved_count: BTreeMap::new(),
+        };
+        for (id, parent, settings) in groups {
+            world.set(*id, *parent, settings);
         }
+        world
+    }
+
+    fn set(&mut self, id: u32, parent: u32, settings: &Settings) {
+        self.groups.set(GroupId(id), GroupId(parent), settings);
+        self.slots.set_group(self.now, GroupId(id), &self.groups);
     }
 
     fn ask(&mut self, group: u32, lane: Lane, bytes: u64) {
@@ -51,10 +58,11 @@ impl World {
         let id = RequestId::forge(self.number);
         let task = TaskId(u64::from(group));
         let ask = Ask { id, group: GroupId(group), task, lane, bytes: Bytes(bytes), sync: true };
-        if self.slots.pass(ask.group, ask.bytes) {
+        self.groups.enter(ask.group);
+        if self.slots.pass(ask.group, ask.bytes, &self.groups) {
             self.admitted(ask, false);
         } else {
-            self.slots.enqueue(self.now, ask);
+            self.slots.enqueue(self.now, ask, &self.groups);
             self.asks.insert(id, ask);
         }
     }
@@ -68,7 +76,7 @@ impl World {
     /// Admits what may go on; the last answer.
     fn admit(&mut self) -> Admit {
         loop {
-            match self.slots.admit(self.now) {
+            match self.slots.admit(self.now, &self.groups) {
                 Admit::Ready { id, reserved, .. } => {
                     let ask = self.asks.remove(&id).expect("named once");
                     self.admitted(ask, reserved);
@@ -80,7 +88,7 @@ impl World {
 
     fn release(&mut self, position: usize) -> Ask {
         let ask = self.taken.remove(position);
-        self.slots.release(self.now, ask.group, ask.sync);
+        self.slots.release(self.now, ask.group, ask.sync, &self.groups);
         ask
     }
 
@@ -237,7 +245,7 @@ fn p6_a_guarantee_is_served_before_weights_count() {
     let max = Limits { sustained: all, ..Limits::default() };
     let mut world = World::new(16, &[(5, 0, Settings { max, ..settings(100) })]);
     for (id, _, settings) in &groups {
-        world.slots.set_group(Instant::ZERO, GroupId(*id), GroupId(5), settings);
+        world.set(*id, 5, settings);
     }
     world.serve(Instant(10 * SEC), &[(1, Lane::Read, 4096, 8), (2, Lane::Read, 4096, 8)]);
     let ops = world.admitted_bytes[&1] / 4096;
@@ -301,7 +309,7 @@ fn a_limit_that_is_lifted_lets_the_waiting_go_at_once() {
     }
     world.admit();
     assert_eq!(world.slots_of(1), 1);
-    world.slots.set_group(world.now, GroupId(1), GroupId::ROOT, &settings(100));
+    world.set(1, 0, &settings(100));
     assert_eq!(world.admit(), Admit::Empty);
     assert_eq!(world.slots_of(1), 5);
 }
@@ -338,13 +346,13 @@ fn a_shared_limit_is_divided_by_weight() {
 #[test]
 fn a_narrowed_group_is_wide_again_at_once() {
     let mut world = World::new(64, &[(1, 0, settings(100))]);
-    world.slots.narrow(world.now, GroupId(1), Some(2));
+    world.slots.narrow(world.now, GroupId(1), Some(2), &world.groups);
     for _ in 0..64 {
         world.ask(1, Lane::Read, 4096);
     }
     world.admit();
     assert_eq!(world.slots_of(1), 2);
-    world.slots.narrow(world.now, GroupId(1), None);
+    world.slots.narrow(world.now, GroupId(1), None, &world.groups);
     world.admit();
     assert_eq!(world.slots_of(1), 64);
 }
@@ -353,7 +361,7 @@ fn a_narrowed_group_is_wide_again_at_once() {
 fn removed_groups_leave_nothing_behind() {
     let mut world = World::new(64, &[]);
     for id in 1..=10_000 {
-        world.slots.set_group(world.now, GroupId(id), GroupId::ROOT, &settings(7));
+        world.set(id, 0, &settings(7));
         world.ask(id, Lane::Read, 4096);
         world.admit();
         world.release(0);
@@ -373,7 +381,7 @@ fn a_late_timer_is_the_business_of_the_limit() {
     let mut world = World::new(128, &[(1, 0, limited)]);
     world.ask(1, Lane::Read, 4096);
     world.ask(1, Lane::Read, 4096);
-    let waited = |world: &mut World, now| match world.slots.admit(now) {
+    let waited = |world: &mut World, now| match world.slots.admit(now, &world.groups) {
         Admit::Ready { budget, .. } => Some(budget),
         _ => None,
     };

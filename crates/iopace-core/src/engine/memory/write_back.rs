@@ -73,7 +73,7 @@ impl Memory {
                 return;
             };
             let (size, group) = (run.area.extent.len(), run.owner.group);
-            let is_closed = || queue.is_closed(cx.now, group);
+            let is_closed = || queue.is_closed(cx, group);
             if self.parked.holds_back(&mut self.flusher, group, is_closed) {
                 continue;
             }
@@ -81,7 +81,7 @@ impl Memory {
                 self.again = at.max(cx.now + Nanos(1));
                 return;
             }
-            let is_closed = queue.is_closed(cx.now, group);
+            let is_closed = queue.is_closed(cx, group);
             let id = self.put_into_line(queue, cx, run);
             if !(is_closed && queue.is_waiting(id) && self.parked.park(group, id)) {
                 self.stands_in_line(size);
@@ -103,7 +103,7 @@ impl Memory {
             let group = run.owner.group;
             self.urgent_count += 1;
             let id = self.put_into_line(queue, cx, run);
-            if queue.is_waiting(id) && queue.is_closed(cx.now, group) {
+            if queue.is_waiting(id) && queue.is_closed(cx, group) {
                 self.parked.park_urgent(group, id);
             }
             queue.admit_waiting(cx, &mut |admitted| self.admitted(now, admitted));
@@ -191,7 +191,7 @@ impl Memory {
         }
         let cleaned = self.flusher.done(&run, ok);
         // All of it was written, also pages that were dirtied again meanwhile and counted again.
-        self.pace.cleaned(cx.now, group, size, &self.flusher.dirty(group));
+        self.pace.cleaned(cx.now, group, size, &self.flusher.dirty(group), &cx.groups.table);
         self.frames.wrote(size);
         if self.tells_cleaned {
             match cleaned == run.area.extent.len() {
@@ -229,7 +229,7 @@ impl Memory {
             return;
         }
         for (group, size) in cleaned {
-            self.pace.cleaned(cx.now, group, size, &self.flusher.dirty(group));
+            self.pace.cleaned(cx.now, group, size, &self.flusher.dirty(group), &cx.groups.table);
             cx.left(group);
         }
         self.is_asked = true;

@@ -6,7 +6,7 @@ use crate::admit::GroupSlots;
 use crate::engine::context::Context;
 use crate::engine::control::Touched;
 use crate::engine::{Config, ControlError, Output, Status, WaitingNow};
-use crate::group::{Settings, accounts::Accounts};
+use crate::group::table::Groups;
 use crate::limits::SCHEDULER_FORGETS;
 use crate::request::{GroupId, Lane};
 use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
@@ -87,7 +87,7 @@ impl Queue {
         };
         cx.stats.told.exchanged_count += 1;
         self.replace(cx, new, event);
-        match self.tell_groups(cx.now, &cx.groups) {
+        match self.tell_groups(cx.now, &cx.groups.table) {
             Ok(()) => self.push_all_queued(cx),
             Err(fault) => self.fail_over(cx, fault),
         }
@@ -104,9 +104,9 @@ impl Queue {
     }
 
     /// Tells a new scheduler of all groups.
-    fn tell_groups(&mut self, now: Instant, groups: &Accounts) -> Result<(), Fault> {
-        let mut all = groups.settings().into_iter();
-        all.try_for_each(|(id, parent, settings)| self.sched.set_group(now, id, parent, &settings))
+    fn tell_groups(&mut self, now: Instant, groups: &Groups) -> Result<(), Fault> {
+        let mut all = groups.in_order().into_iter().filter(|id| *id != GroupId::ROOT);
+        all.try_for_each(|id| self.sched.set_group(now, id, groups))
     }
 
     /// Gives everything that is queued to the present scheduler, in arrival order.
@@ -178,14 +178,14 @@ impl Queue {
         &mut self,
         cx: &mut Context,
         touched: &Touched,
-        (id, parent, settings): (GroupId, GroupId, &Settings),
+        id: GroupId,
     ) {
         if touched.admit {
-            self.admit.set_group(cx.now, id, parent, settings);
+            self.admit.set_group(cx.now, id, &cx.groups.table);
         }
         if touched.sched
             && id != GroupId::ROOT
-            && let Err(fault) = self.sched.set_group(cx.now, id, parent, settings)
+            && let Err(fault) = self.sched.set_group(cx.now, id, &cx.groups.table)
         {
             self.fail_over(cx, fault);
         }
@@ -200,8 +200,8 @@ impl Queue {
     }
 
     /// A lower cap for a group while somebody else's latency target is missed; `None` lifts it.
-    pub(in crate::engine) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>) {
-        self.admit.narrow(now, id, cap);
+    pub(in crate::engine) fn narrow(&mut self, cx: &Context, id: GroupId, cap: Option<u32>) {
+        self.admit.narrow(cx.now, id, cap, &cx.groups.table);
     }
 
     // How it stands.
@@ -255,7 +255,12 @@ impl Queue {
     }
 
     /// Adds all that has not ended.
-    pub(in crate::engine) fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
+    pub(in crate::engine) fn waiting_now(
+        &self,
+        now: Instant,
+        groups: &Groups,
+        into: &mut WaitingNow,
+    ) {
         for entry in self.table.entries() {
             let group = entry.request.submit.group;
             let age = now.since(entry.request.arrived()) + entry.written.0;
@@ -277,6 +282,6 @@ impl Queue {
                 State::InFlight => into.add_at_disk(group, age, now.since(entry.started)),
             }
         }
-        into.settle(|group, lane| self.admit.reason(now, group, lane));
+        into.settle(|group, lane| self.admit.reason(now, group, lane, groups));
     }
 }

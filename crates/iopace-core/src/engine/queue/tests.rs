@@ -26,9 +26,9 @@ impl World {
         let sustained = Rates { wiops: NonZeroU64::new(1), ..Rates::default() };
         let max = Limits { sustained, ..Limits::default() };
         let settings = Settings { max, ..Settings::default() };
-        self.cx.groups.set(LIMITED, GroupId::ROOT, &settings);
+        self.cx.groups.table.set(LIMITED, GroupId::ROOT, &settings);
         let touched = Touched { pace: true, admit: true, sched: true };
-        self.queue.set_group(&mut self.cx, &touched, (LIMITED, GroupId::ROOT, &settings));
+        self.queue.set_group(&mut self.cx, &touched, LIMITED);
         self
     }
 
@@ -132,10 +132,10 @@ fn write_back_of_a_limited_group_waits_and_memory_is_told_when_it_goes_on() {
     let mut world = World::new(8).limited();
     let (first, run) = world.enter_run(0);
     let (second, _) = world.enter_run(4096);
-    assert!(!world.queue.is_closed(world.cx.now, LIMITED));
+    assert!(!world.queue.is_closed(&world.cx, LIMITED));
     let told: Vec<_> = world.admit().into_iter().map(|admitted| admitted.run).collect();
     assert_eq!(told, [Some((first, LIMITED, Bytes(4096)))], "its limit is used up");
-    assert!(world.queue.is_closed(world.cx.now, LIMITED) && world.queue.is_waiting(second));
+    assert!(world.queue.is_closed(&world.cx, LIMITED) && world.queue.is_waiting(second));
     assert_eq!(world.start().map(|start| (start.id, start.write_back)), Some((first, true)));
     assert_eq!(world.complete(first), Some((run, true)));
     assert!(world.cx.outputs.is_empty(), "nobody is told of the end of write-back");

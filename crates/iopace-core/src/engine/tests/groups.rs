@@ -1,6 +1,7 @@
 //! Settings of groups: who is told of a change.
 
 use super::*;
+use crate::group::table::Groups;
 use crate::group::{Class, Limits, Rates, Settings, Weight};
 use crate::sched::CounterSpec;
 use crate::time::Nanos;
@@ -25,7 +26,7 @@ impl Scheduler for Told {
         into.push(self.1);
     }
 
-    fn set_group(&mut self, _: Instant, _: GroupId, _: GroupId, _: &Settings) {
+    fn set_group(&mut self, _: Instant, _: GroupId, _: &Groups) {
         self.1 += 1;
     }
 }

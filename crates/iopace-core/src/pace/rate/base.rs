@@ -32,7 +32,7 @@ const RATE_MIN: u64 = 64;
 const STEPS: u64 = 8;
 
 /// The base rate of one group of tasks, bytes per second.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Base {
     pub(super) rate: u64,
     /// The last estimate.

@@ -55,11 +55,6 @@ impl Caps {
         true
     }
 
-    /// Whether there is any limit.
-    pub(super) fn is_any(&self) -> bool {
-        !self.bytes.is_empty() || !self.operations.is_empty()
-    }
-
     /// The least rate for what is written, in bytes/s; [`u64::MAX`] if there is none.
     pub(super) fn bytes_s(&self) -> u64 {
         let Rates { wbps, bps, .. } = self.limits.sustained;
@@ -80,7 +75,7 @@ impl Caps {
     }
 
     /// Charges a portion of `size` bytes, `done` bytes into its write, and the operations that it
-    /// begins.
+    /// begins. Somebody waits: lateness of his timer is not lost.
     pub(super) fn charge(&mut self, now: Instant, done: Bytes, size: Bytes) {
         for rate in &mut self.bytes {
             rate.charge(now, Lane::Write, size.get(), None);
@@ -89,18 +84,12 @@ impl Caps {
         for rate in self.operations.iter_mut().filter(|_| pieces > 0) {
             rate.charge_operations(now, pieces);
         }
+        self.bytes.iter_mut().chain(&mut self.operations).for_each(Rate::wait);
     }
 
     /// Charges a request to what counts reads and writes together.
     pub(super) fn admitted(&mut self, now: Instant, total: Total) {
         let all = self.bytes.iter_mut().chain(&mut self.operations);
         all.for_each(|rate| rate.charge_total(now, total));
-    }
-
-    /// Somebody waits: lateness of his timer is not lost.
-    pub(super) fn wait(&mut self) {
-        for rate in self.bytes.iter_mut().chain(&mut self.operations) {
-            rate.wait();
-        }
     }
 }

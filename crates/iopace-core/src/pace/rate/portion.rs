@@ -1,8 +1,9 @@
 //! One question of one task: whether it still waits, how much it may dirty, what that is charged.
 
-use super::groups::{Group, Groups};
+use super::groups::{Group, States};
 use super::pause::{PAGE, Tempo, pause, settled};
 use super::task::Task;
+use crate::group::table::{Groups, Kind};
 use crate::pace::{Grant, Write};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -76,25 +77,29 @@ pub(super) fn paced(
 /// A portion passes, now or when the limits of its group let it; it is charged in any case. Says
 /// also how much of it is fresh.
 pub(super) fn charge(
-    groups: &mut Groups,
+    (states, groups): (&mut States, &Groups),
     task: &mut Task,
     (now, generation): (Instant, u8),
     write: &Write,
     mut granted: u64,
     pass: &Pass,
 ) -> (Grant, u64) {
-    let (id, size) = (write.group.0, write.size.0);
+    let (size, limited) = (write.size.0, groups.chain(write.group, Kind::Limit));
     let mut at = now;
-    if groups.is_capped(id) {
-        granted = granted.min(groups.portion(id));
-        let portion = (write.done, Bytes(granted));
-        let opens = groups.opens(id, portion);
-        at = now.max(opens);
-        groups.waits(id, now, opens, portion);
-        groups.each_cap(id, |caps| {
-            caps.charge(now, write.done, Bytes(granted));
-            caps.wait();
-        });
+    for id in limited.clone() {
+        granted = granted.min(states.caps(id).portion());
+    }
+    let portion = Bytes(granted);
+    for id in limited.clone() {
+        at = at.max(states.caps(id).opens(write.done, portion));
+    }
+    if at > now
+        && let Some(group) = states.get_mut(write.group.0)
+    {
+        group.held_above |= at > now.max(group.caps.opens(write.done, portion));
+    }
+    for id in limited {
+        states.caps(id).charge(now, write.done, portion);
     }
     let fresh = part(write.fresh.0, granted, size);
     task.clock = match pass {

@@ -4,6 +4,7 @@ use super::Rate;
 use super::base::Shown;
 use super::groups::Group;
 use super::position::{ONE, ratio, scale};
+use crate::group::table::Groups;
 use crate::request::GroupId;
 use crate::time::Nanos;
 use crate::units::BytesPerSec;
@@ -26,7 +27,7 @@ const DEPTH_MAX: usize = 64;
 
 impl Rate {
     /// An interval is over.
-    pub(super) fn update(&mut self, dirty: u64) {
+    pub(super) fn update(&mut self, dirty: u64, groups: &Groups) {
         let elapsed = self.now.since(self.began.unwrap_or(self.now)).0.max(1);
         let is_stale = elapsed > STALE.0;
         let bandwidth = self.bandwidth.average();
@@ -37,7 +38,7 @@ impl Rate {
         let mut active = std::mem::take(&mut self.groups.active);
         active.retain(|&id| self.groups.get_mut(id).is_some_and(|group| count(group, elapsed)));
         self.groups.active = active;
-        self.share_out(bandwidth);
+        self.share_out(bandwidth, groups);
         self.trim();
         for index in 0..self.groups.active.len() {
             self.learn(self.groups.active[index], dirty, is_stale);
@@ -45,7 +46,7 @@ impl Rate {
     }
 
     /// Divides the bandwidth among the active groups.
-    fn share_out(&mut self, bandwidth: BytesPerSec) {
+    fn share_out(&mut self, bandwidth: BytesPerSec, groups: &Groups) {
         if let [only] = self.groups.active[..] {
             if let Some(group) = self.groups.get_mut(only) {
                 group.bandwidth = bandwidth;
@@ -58,7 +59,7 @@ impl Rate {
         let mut leaves = Vec::with_capacity(self.groups.active.len());
         for index in 0..self.groups.active.len() {
             let id = self.groups.active[index];
-            let node = self.node(id, 0);
+            let node = self.node(id, 0, groups);
             let Some(group) = self.groups.get(id) else { continue };
             let hungry = group.waited || group.was_hungry || group.held_above;
             leaves.push((id, self.shares.tasks(node, group.dirty_rate, hungry)));
@@ -74,14 +75,14 @@ impl Rate {
     }
 
     /// The group's node in the division of this interval.
-    fn node(&mut self, id: u32, depth: usize) -> usize {
+    fn node(&mut self, id: u32, depth: usize, groups: &Groups) -> usize {
         let Some(group) = self.groups.get(id).filter(|_| id != GroupId::ROOT.0) else { return 0 };
         if group.node.0 == self.state {
             return group.node.1;
         }
-        let (parent, weight, cap) = (group.parent, group.weight, group.caps.bytes_s());
-        let above = if depth < DEPTH_MAX { self.node(parent, depth + 1) } else { 0 };
-        let node = self.shares.group(above, weight, cap);
+        let (parent, cap) = (groups.parent(GroupId(id)).0, group.caps.bytes_s());
+        let above = if depth < DEPTH_MAX { self.node(parent, depth + 1, groups) } else { 0 };
+        let node = self.shares.group(above, groups.weight(GroupId(id)), cap);
         if let Some(group) = self.groups.get_mut(id) {
             group.node = (self.state, node);
         }

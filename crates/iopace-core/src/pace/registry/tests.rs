@@ -1,7 +1,7 @@
 //! One suite for every pacing policy: legal answers, waits that end, and every write as a whole.
 
 use super::*;
-use crate::group::Settings;
+use crate::group::table::Groups;
 use crate::pace::{Budget, Dirty, Grant, Thresholds, Write};
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
@@ -30,7 +30,7 @@ impl Loop {
         let budget = Budget { device, all: device, dirty_elsewhere: Bytes::ZERO };
         pace.set_budget(Instant::ZERO, &budget);
         for id in 0..3 {
-            pace.set_group(Instant::ZERO, GroupId(id), GroupId::ROOT, &Settings::default());
+            pace.set_group(Instant::ZERO, GroupId(id), &Groups::default());
         }
         let mut new = Loop { pace, now: 1, dirty: 0, random: seed, tasks: BTreeMap::new() };
         for task in 0..tasks {
@@ -52,7 +52,7 @@ impl Loop {
         let state = Dirty { device: dirty, group: Bytes(dirty.0 / 3), write_back: Bytes(4096) };
         let (id, size) = (TaskId(task), Bytes(rest));
         let write = Write { task: id, group, done: Bytes(0), size, fresh: size };
-        match self.pace.ask(Instant(self.now), &write, &state) {
+        match self.pace.ask(Instant(self.now), &write, &state, &Groups::default()) {
             Grant::Pass(granted) => {
                 assert!(granted.0 > 0 && granted <= size, "{name}: {granted:?} of {size:?}");
                 self.dirty += granted.0;
@@ -78,7 +78,7 @@ impl Loop {
         let (dirty, write_back) = (Bytes(self.dirty), Bytes(4096));
         let state = Dirty { device: dirty, group: Bytes(dirty.0 / 3), write_back };
         let group = GroupId((self.now % 3) as u32);
-        self.pace.cleaned(Instant(self.now), group, Bytes(size), &state);
+        self.pace.cleaned(Instant(self.now), group, Bytes(size), &state, &Groups::default());
     }
 }
 

@@ -9,7 +9,8 @@ mod sight;
 pub(super) use sight::Sight;
 
 use super::tree::{Charge, Entity, Index, Kind, Tree};
-use crate::group::{Class, Settings};
+use crate::group::Class;
+use crate::group::table::Groups;
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
 
@@ -69,16 +70,11 @@ impl Forest {
     }
 
     /// What holds for a group from now on; at once, whatever it has to do.
-    pub(super) fn set_group(
-        &mut self,
-        now: Instant,
-        id: GroupId,
-        parent: GroupId,
-        settings: &Settings,
-    ) {
+    pub(super) fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
         if id == GroupId::ROOT {
             return;
         }
+        let (parent, settings) = (groups.parent(id), groups.settings(id));
         let index = self.enter_group(id);
         self.group(id).is_told = true;
         self.enter_group(parent);

@@ -17,7 +17,6 @@ pub(super) struct Guarantees(BTreeMap<GroupId, Guarantee>);
 
 #[derive(Debug)]
 struct Guarantee {
-    parent: GroupId,
     rates: Vec<Rate>,
     /// Not looked at before: what it had queued was not what it is owed.
     again: Instant,
@@ -29,13 +28,12 @@ const AGAIN: Nanos = Nanos::from_millis(10);
 
 impl Guarantees {
     /// What a group is guaranteed from now on.
-    pub(super) fn set(&mut self, now: Instant, id: GroupId, parent: GroupId, min: &Rates) {
+    pub(super) fn set(&mut self, now: Instant, id: GroupId, min: &Rates) {
         if *min == Rates::default() {
             self.0.remove(&id);
             return;
         }
-        let guarantee =
-            self.0.entry(id).or_insert(Guarantee { parent, rates: Vec::new(), again: now });
+        let guarantee = self.0.entry(id).or_insert(Guarantee { rates: Vec::new(), again: now });
         set_rates(now, &mut guarantee.rates, guarantee_rates(now, min));
     }
 
@@ -79,15 +77,9 @@ impl Guarantees {
         let (lane, bytes) = request.counts();
         let mut id = request.group();
         while id != GroupId::ROOT {
-            let above = match self.0.get_mut(&id) {
-                Some(guarantee) => {
-                    let rates = guarantee.rates.iter_mut();
-                    rates.for_each(|rate| _ = rate.charge(now, lane, bytes.get(), None));
-                    guarantee.parent
-                }
-                None => parent(id),
-            };
-            id = above;
+            let rates = self.0.get_mut(&id).into_iter().flat_map(|guarantee| &mut guarantee.rates);
+            rates.for_each(|rate| _ = rate.charge(now, lane, bytes.get(), None));
+            id = parent(id);
         }
     }
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::group::Class;
 use crate::limits::TASKS_MAX;
 use bench::{Bench, Disk, client, settings};
+use core::num::NonZeroU64;
 
 mod bench;
 mod flushes;
@@ -131,6 +132,19 @@ fn p6_reserved_requests_go_first_and_are_charged() {
 }
 
 #[test]
+fn p6_a_group_that_has_moved_is_charged_to_the_guarantees_above_it_now() {
+    let mut guaranteed = settings(100, Class::BestEffort);
+    guaranteed.min.riops = NonZeroU64::new(1);
+    let mut bench = Bench::new(Disk::Flash, 1, &[]);
+    for (id, parent) in [(1, 0), (2, 0), (3, 1), (3, 2)] {
+        bench.group(id, parent, &guaranteed);
+    }
+    bench.push(3, 1, false);
+    bench.run(&mut [], Instant(1_000));
+    assert_eq!(bench.fair.guarantees.owed(bench.now), [GroupId(1)]);
+}
+
+#[test]
 fn p6_a_guaranteed_rate_is_served_before_weights_count() {
     for disk in [Disk::Flash, Disk::Head] {
         let mut bench = Bench::new(disk, 1, &[]);
@@ -185,6 +199,7 @@ fn p8_ten_thousand_groups_come_and_go() {
         }
         bench.run(&mut [], Instant(bench.now.0 + 60_000_000_000));
         for id in (1..=10_000).rev() {
+            bench.groups.forget(GroupId(id));
             bench.fair.remove_group(GroupId(id));
         }
         assert_eq!((bench.fair.forest.len(), bench.fair.tasks.len()), (1, 0));

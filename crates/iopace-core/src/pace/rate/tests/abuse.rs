@@ -2,6 +2,7 @@
 
 use super::Random;
 use super::world::{DD, Device, MIB, MS, Plan, SECOND, World};
+use crate::group::table::Groups;
 use crate::pace::rate::Rate;
 use crate::pace::{Budget, Dirty, Grant, Pace, Thresholds, Write};
 use crate::request::{GroupId, TaskId};
@@ -107,7 +108,7 @@ fn p8_no_input_is_out_of_range() {
         2 => random.below(4_096),
         _ => random.next() >> random.below(64),
     };
-    let mut rate = Rate::new();
+    let (mut rate, groups) = (Rate::new(), Groups::default());
     let mut now = 0u64;
     for _ in 0..100_000 {
         now = now.saturating_add(any(&mut random) >> 14).min(1 << 62);
@@ -116,7 +117,7 @@ fn p8_no_input_is_out_of_range() {
         let (task, id) = (TaskId(random.below(100)), GroupId(random.below(5) as u32));
         match random.below(5) {
             0 => rate.dirtied(Instant(now), id, Bytes(any(&mut random))),
-            1 => rate.cleaned(Instant(now), id, Bytes(any(&mut random)), &dirty),
+            1 => rate.cleaned(Instant(now), id, Bytes(any(&mut random)), &dirty, &groups),
             2 if random.below(20) == 0 => {
                 let mut any = || Bytes(any(&mut random));
                 let device = Thresholds { background: any(), limit: any() };
@@ -128,7 +129,7 @@ fn p8_no_input_is_out_of_range() {
                 let size = Bytes(any(&mut random).max(1));
                 let (done, fresh) = (Bytes(any(&mut random)), Bytes(any(&mut random)));
                 let write = Write { task, group: id, done, size, fresh };
-                match rate.ask(Instant(now), &write, &dirty) {
+                match rate.ask(Instant(now), &write, &dirty, &groups) {
                     Grant::Pass(granted) => assert!(granted.0 > 0 && granted <= size),
                     Grant::Wait(at, _) => {
                         assert!(at.0 > now && at.0 <= now + 200 * MS, "{at:?} at {now}");

@@ -2,7 +2,6 @@
 
 use super::world::{DD, Device, MIB, MS, Plan, SECOND, World};
 use crate::group::{Limits, Settings, Weight};
-use crate::pace::Pace;
 use crate::pace::rate::Rate;
 use crate::request::GroupId;
 use crate::time::Instant;
@@ -20,11 +19,17 @@ fn cap(wbps: Option<u64>, wiops: Option<u64>) -> Settings {
 }
 
 fn world(groups: &[(u32, u32, Settings)]) -> World {
-    let mut rate = Rate::new();
+    let rate = Box::new(Rate::new());
+    let mut world = World::new(rate, 512 * MIB, 1024 * MIB, Device::Steady(100 * MIB));
     for (id, parent, settings) in groups {
-        rate.set_group(Instant(0), GroupId(*id), GroupId(*parent), settings);
+        set(&mut world, *id, *parent, settings);
     }
-    World::new(Box::new(rate), 512 * MIB, 1024 * MIB, Device::Steady(100 * MIB))
+    world
+}
+
+fn set(world: &mut World, id: u32, parent: u32, settings: &Settings) {
+    world.table.set(GroupId(id), GroupId(parent), settings);
+    world.pace.set_group(Instant(world.now), GroupId(id), &world.table);
 }
 
 fn of(group: u32) -> Plan {
@@ -134,8 +139,7 @@ fn a_limit_that_changes_holds_from_then_on() {
     world.start(10, of(1));
     world.run(3 * SECOND);
     for wbps in [20 * MIB, 2 * MIB, 10 * MIB] {
-        let now = Instant(world.now);
-        world.pace.set_group(now, GroupId(1), GroupId::ROOT, &cap(Some(wbps), None));
+        set(&mut world, 1, 0, &cap(Some(wbps), None));
         world.run(SECOND);
         world.reset();
         world.run(SECOND);
@@ -153,6 +157,7 @@ fn groups_come_and_go() {
     world.run(2 * SECOND);
     let dirty = crate::pace::Dirty::default();
     assert!(world.pace.group_picture(GroupId(2), &dirty).is_some());
+    world.table.forget(GroupId(2));
     world.pace.remove_group(GroupId(2));
     assert!(world.pace.group_picture(GroupId(2), &dirty).is_none());
     world.pace.remove_group(GroupId::ROOT);

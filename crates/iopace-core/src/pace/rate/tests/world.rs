@@ -2,6 +2,7 @@
 //! exactly and the hard limit held, as by the engine.
 
 use super::Random;
+use crate::group::table::Groups;
 use crate::pace::{Budget, Dirty, Grant, Pace, Thresholds, Write};
 use crate::request::{GroupId, TaskId};
 use crate::time::Instant;
@@ -71,6 +72,7 @@ pub(super) struct Seen {
 
 pub(super) struct World {
     pub(super) pace: Box<dyn Pace>,
+    pub(super) table: Groups,
     pub(super) now: u64,
     pub(super) limits: Thresholds,
     pub(super) device: Device,
@@ -98,6 +100,7 @@ impl World {
         let limits = Thresholds { background: Bytes(background), limit: Bytes(limit) };
         let mut world = World {
             pace,
+            table: Groups::default(),
             now: 0,
             limits,
             device,
@@ -212,7 +215,7 @@ impl World {
             fresh: Bytes(fresh),
         };
         let dirty = self.dirty(group);
-        match self.pace.ask(Instant(self.now), &write, &dirty) {
+        match self.pace.ask(Instant(self.now), &write, &dirty, &self.table) {
             Grant::Wait(at, _) => {
                 assert!(at.0 > self.now && !at.is_never(), "a wait that ends, and not yet");
                 self.tasks[index].asked.get_or_insert(self.now);
@@ -313,7 +316,7 @@ impl World {
         self.groups[group as usize] -= size;
         self.write_back -= size;
         let (told, dirty) = (Bytes(size * self.told_percent / 100), self.dirty(group));
-        self.pace.cleaned(Instant(self.now), GroupId(group), told, &dirty);
+        self.pace.cleaned(Instant(self.now), GroupId(group), told, &dirty, &self.table);
         while let Some(&(index, granted)) = self.gate.front() {
             if self.total() + granted > self.limits.limit.0 {
                 break;

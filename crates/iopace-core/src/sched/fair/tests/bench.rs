@@ -1,7 +1,7 @@
 //! A device with one server, a window before it, and clients that keep requests queued.
 
 use super::super::*;
-use crate::group::{Class, Weight};
+use crate::group::{Class, Settings, Weight};
 use crate::request::{Extent, Op, Submit, Tag, TaskId};
 use crate::table::State;
 use std::collections::BTreeMap;
@@ -91,6 +91,7 @@ struct Work {
 
 pub(super) struct Bench {
     pub(super) fair: Fair,
+    pub(super) groups: Groups,
     pub(super) table: Table,
     pub(super) now: Instant,
     disk: Disk,
@@ -117,6 +118,7 @@ impl Bench {
         }
         Bench {
             fair: Fair::new(&params),
+            groups: Groups::default(),
             table: Table::default(),
             now: Instant::ZERO,
             disk,
@@ -134,7 +136,8 @@ impl Bench {
     }
 
     pub(super) fn group(&mut self, id: u32, parent: u32, settings: &Settings) {
-        self.fair.set_group(self.now, GroupId(id), GroupId(parent), settings);
+        self.groups.set(GroupId(id), GroupId(parent), settings);
+        self.fair.set_group(self.now, GroupId(id), &self.groups);
     }
 
     /// Device time that a group's own tasks have had, in ns.

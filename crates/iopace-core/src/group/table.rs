@@ -1,0 +1,333 @@
+//! The groups of one device: the hierarchy and what is set for each group, in one table.
+//!
+//! It is the only place that has parents and settings. A stage keeps its own state of a group in a
+//! [`Column`], by the number of the group, and is handed the table where it needs more.
+//!
+//! ```text
+//!   number   parent  settings  chains ─────────► the nearest group above with a limit, ...
+//!      0       -       ...       -     │ accounts │ pace │ admit │ ...   one column per stage
+//!      1       0       ...       0     │          │      │       │
+//! ```
+//! The groups above a group that matter are few: those with a limit, a guarantee or a target. Each
+//! row has the number of the nearest one above it of each kind, so a group without settings, below
+//! others without, costs a look at one row. A change of a group is passed on to the groups below it
+//! only where it matters to them.
+
+use super::{Class, Settings, Weight};
+use crate::request::GroupId;
+use core::ops::{Index, IndexMut};
+
+/// A state of a stage for each group, by the number of the group.
+#[derive(Clone, Debug, Default)]
+pub struct Column<T> {
+    cells: Vec<T>,
+    /// The state of a group that was never written to.
+    vacant: T,
+}
+
+impl<T: Default> Column<T> {
+    /// Takes the state of a group out; a default one is left.
+    pub fn take(&mut self, id: GroupId) -> T {
+        self.cells.get_mut(id.0 as usize).map_or_else(T::default, std::mem::take)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, place: usize) -> &mut T {
+        self.cells.resize_with(place + 1, T::default);
+        &mut self.cells[place]
+    }
+}
+
+impl<T> Index<GroupId> for Column<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, id: GroupId) -> &T {
+        self.cells.get(id.0 as usize).unwrap_or(&self.vacant)
+    }
+}
+
+impl<T: Default> IndexMut<GroupId> for Column<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, id: GroupId) -> &mut T {
+        let place = id.0 as usize;
+        if place < self.cells.len() { &mut self.cells[place] } else { self.grow(place) }
+    }
+}
+
+/// A setting that groups below have to respect, and stages have to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `io.max`.
+    Limit,
+    /// `io.min`.
+    Guarantee,
+    /// `io.latency`.
+    Target,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Limit, Kind::Guarantee, Kind::Target];
+
+    fn is_set(self, settings: &Settings) -> bool {
+        match self {
+            Kind::Limit => settings.max != Settings::default().max,
+            Kind::Guarantee => settings.min != Settings::default().min,
+            Kind::Target => settings.latency.is_some(),
+        }
+    }
+}
+
+/// No group.
+const NONE: GroupId = GroupId(u32::MAX);
+
+/// How far the device knows a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    /// Not at all; or no more.
+    #[default]
+    Unknown,
+    /// It has had a request, and nothing was told of it.
+    Used,
+    /// It was told what holds for it.
+    Told,
+    /// It was removed, and something of it is left.
+    Dying,
+}
+
+/// What is read of a group at every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    parent: GroupId,
+    weight: Weight,
+    /// Its class and those of the groups above it in one.
+    class: Class,
+    standing: Standing,
+    /// By [`Kind`]: itself, if it has such a setting, or else the nearest one above that has.
+    chains: [GroupId; Kind::ALL.len()],
+    children_count: u32,
+}
+
+impl Default for Row {
+    fn default() -> Row {
+        Row {
+            parent: GroupId::ROOT,
+            weight: Weight::DEFAULT,
+            class: Class::default(),
+            standing: Standing::default(),
+            chains: [NONE; Kind::ALL.len()],
+            children_count: 0,
+        }
+    }
+}
+
+impl Row {
+    /// Whether nothing is known of the group, nor of a group below it.
+    fn is_vacant(&self) -> bool {
+        self.standing == Standing::Unknown && self.children_count == 0
+    }
+}
+
+/// All groups of a device. The root is always there.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    rows: Column<Row>,
+    settings: Column<Settings>,
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        let mut groups = Groups { rows: Column::default(), settings: Column::default() };
+        groups.rows[GroupId::ROOT].standing = Standing::Used;
+        groups
+    }
+}
+
+impl Groups {
+    // Rows.
+
+    /// Whether the device knows the group: it was told of it, or has had a request of it.
+    pub fn knows(&self, id: GroupId) -> bool {
+        self.rows[id].standing != Standing::Unknown
+    }
+
+    /// Whether the group was removed and is not forgotten yet.
+    pub fn is_dying(&self, id: GroupId) -> bool {
+        self.rows[id].standing == Standing::Dying
+    }
+
+    /// The group above; the root is above itself.
+    #[inline(always)]
+    pub fn parent(&self, id: GroupId) -> GroupId {
+        self.rows[id].parent
+    }
+
+    /// Everything that is set for the group; the defaults if nothing was told.
+    pub fn settings(&self, id: GroupId) -> &Settings {
+        &self.settings[id]
+    }
+
+    /// Its weight among its siblings.
+    #[inline(always)]
+    pub fn weight(&self, id: GroupId) -> Weight {
+        self.rows[id].weight
+    }
+
+    /// Its class and those of the groups above it in one.
+    #[inline(always)]
+    pub fn class(&self, id: GroupId) -> Class {
+        self.rows[id].class
+    }
+
+    /// The numbers of all groups are below this one.
+    pub fn end(&self) -> u32 {
+        u32::try_from(self.rows.cells.len()).expect("as many as group numbers")
+    }
+
+    // Ways through the hierarchy.
+
+    /// The group and all above it, without the root.
+    #[inline(always)]
+    pub fn up(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let is_group = |id: &GroupId| *id != GroupId::ROOT;
+        std::iter::successors(Some(id).filter(is_group), move |id| {
+            Some(self.parent(*id)).filter(is_group)
+        })
+    }
+
+    /// Calls `each` for the group and all above it, the root last.
+    #[inline(always)]
+    pub fn walk(&self, mut id: GroupId, mut each: impl FnMut(GroupId)) {
+        while id != GroupId::ROOT {
+            each(id);
+            id = self.parent(id);
+        }
+        each(id);
+    }
+
+    /// The group and those above it, the root included, that have such a setting.
+    #[inline(always)]
+    pub fn chain(&self, id: GroupId, kind: Kind) -> impl Iterator<Item = GroupId> + Clone + '_ {
+        let next = move |id: GroupId| {
+            Some(self.rows[id].chains[kind as usize]).filter(|next| *next != NONE)
+        };
+        std::iter::successors(next(id), move |id| match *id {
+            GroupId::ROOT => None,
+            id => next(self.parent(id)),
+        })
+    }
+
+    /// The groups right below one.
+    pub fn children(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let known = (1..self.end()).map(GroupId).filter(|id| self.knows(*id));
+        known.filter(move |below| self.parent(*below) == id)
+    }
+
+    /// All groups that the device knows, the root first and parents before children.
+    pub fn in_order(&self) -> Vec<GroupId> {
+        let known = (0..self.end()).map(GroupId).filter(|id| self.knows(*id));
+        let mut all: Vec<(usize, GroupId)> = known.map(|id| (self.up(id).count(), id)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Whether a group is `above` or below it.
+    pub fn is_below(&self, id: GroupId, above: GroupId) -> bool {
+        above == GroupId::ROOT || self.up(id).any(|id| id == above)
+    }
+
+    // Changes.
+
+    /// Says what holds for a group from now on, and where it is; one that was removed is alive
+    /// again. A group that is to go below itself stays where it is. Returns what held until now, if
+    /// it was told already, below the same parent.
+    pub fn set(&mut self, id: GroupId, parent: GroupId, settings: &Settings) -> Option<Settings> {
+        let row = self.rows[id];
+        let is_moved = row.parent != parent && id != GroupId::ROOT && !self.is_below(parent, id);
+        self.enter(id);
+        if is_moved {
+            self.rows[row.parent].children_count -= 1;
+            self.rows[parent].children_count += 1;
+            self.rows[id].parent = parent;
+            self.derive(parent);
+        }
+        let now = &mut self.rows[id];
+        now.standing = Standing::Told;
+        now.weight = settings.weight;
+        let before = std::mem::replace(&mut self.settings[id], *settings);
+        self.derive(id);
+        (row.standing == Standing::Told && !is_moved).then_some(before)
+    }
+
+    /// The group has a request: the device knows it from now on, if only as a child of the root.
+    #[inline(always)]
+    pub fn enter(&mut self, id: GroupId) {
+        if self.rows[id].standing == Standing::Unknown {
+            self.make(id);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&mut self, id: GroupId) {
+        self.rows[id].standing = Standing::Used;
+        let parent = self.parent(id);
+        self.rows[parent].children_count += 1;
+        self.derive(id);
+    }
+
+    /// The group is removed; it is forgotten with the last that is left of it.
+    pub(crate) fn remove(&mut self, id: GroupId) {
+        if self.knows(id) {
+            self.rows[id].standing = Standing::Dying;
+        }
+    }
+
+    /// The device knows the group no more.
+    pub(crate) fn forget(&mut self, id: GroupId) {
+        if id == GroupId::ROOT || !self.knows(id) {
+            return;
+        }
+        let parent = self.parent(id);
+        self.rows[parent].children_count -= 1;
+        let Row { class, chains, children_count, .. } = self.rows[id];
+        self.rows[id] = Row { class, chains, children_count, ..Row::default() };
+        self.settings.take(id);
+        self.derive(id);
+        while self.rows.cells.last().is_some_and(Row::is_vacant) {
+            self.rows.cells.pop();
+        }
+    }
+
+    /// Finds out anew what a group has from those above it.
+    fn derive(&mut self, id: GroupId) {
+        let (row, settings) = (self.rows[id], &self.settings[id]);
+        let above = if id == GroupId::ROOT { Row::default() } else { self.rows[row.parent] };
+        let class = settings.class.within(above.class);
+        let chain = |kind: Kind| match kind.is_set(settings) {
+            true => id,
+            false => above.chains[kind as usize],
+        };
+        let chains = Kind::ALL.map(chain);
+        if (class, chains) == (row.class, row.chains) {
+            return;
+        }
+        let row = &mut self.rows[id];
+        (row.class, row.chains) = (class, chains);
+        self.pass_on(id);
+    }
+
+    /// What groups below have from a group has changed.
+    #[cold]
+    fn pass_on(&mut self, id: GroupId) {
+        if self.rows[id].children_count > 0 || id == GroupId::ROOT {
+            let rows = (1..self.end()).map(GroupId);
+            let below: Vec<GroupId> = rows.filter(|below| self.parent(*below) == id).collect();
+            below.into_iter().for_each(|id| self.derive(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
