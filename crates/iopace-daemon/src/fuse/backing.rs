@@ -1,8 +1,8 @@
 //! What stands behind a mount: the open directory, its device, and how files are placed before it.
 
+use super::file_spaces::FileSpaces;
 use super::held::Held;
 use super::layout::Layout;
-use super::regions::Regions;
 use super::running::Running;
 use super::scheduled::{Placement, Scheduled};
 use super::tree::{Options, Tree};
@@ -59,10 +59,10 @@ impl Backing {
                 (device, Placement::Emulated(Arc::new(layout)))
             }
             _ => {
-                let regions = Regions::new(Arc::clone(&directory));
-                let behind = (directory, Arc::clone(&regions) as _);
+                let spaces = FileSpaces::new(Arc::clone(&directory));
+                let behind = (directory, Arc::clone(&spaces) as _);
                 let device = FileDevice::over_directory(config, path, behind, choice, timers)?;
-                (device, Placement::Real(regions))
+                (device, Placement::Real(spaces))
             }
         };
         let running = Arc::new(Running::default());
@@ -76,8 +76,8 @@ impl Backing {
     /// # Errors
     /// No thread, or see [`Tree::new`].
     pub(crate) fn tree(&self, root: OwnedFd, who: Arc<Who>, options: Options) -> io::Result<Tree> {
-        let regions = match &self.placement {
-            Placement::Real(regions) => Some(Arc::clone(regions)),
+        let spaces = match &self.placement {
+            Placement::Real(spaces) => Some(Arc::clone(spaces)),
             Placement::Emulated(_) => None,
         };
         let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
@@ -85,7 +85,7 @@ impl Backing {
         let sweep = move || callers.sweep();
         let running = Arc::clone(&self.running);
         let waiting = (held, Arc::clone(&running));
-        let _ = self.watch.set(Watch::start(waiting, regions, sweep, device)?);
+        let _ = self.watch.set(Watch::start(waiting, spaces, sweep, device)?);
         let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
         let (held, passed_count) = ((held, self.memory_max), Arc::clone(&self.passed_count));
         let waiting = (held, Arc::clone(&running));
@@ -101,7 +101,7 @@ impl Backing {
     /// How many files are kept open until what was written to them is on the disk.
     pub(crate) fn kept_count(&self) -> usize {
         match &self.placement {
-            Placement::Real(regions) => regions.kept_count(),
+            Placement::Real(spaces) => spaces.kept_count(),
             Placement::Emulated(_) => 0,
         }
     }

@@ -1,10 +1,10 @@
 //! What the tree hands on: reading, writing and syncing regular files.
 
 use super::extents::Extents;
+use super::file_spaces::FileSpace;
 use super::held::{Kept, Room};
 use super::layout::Chunks;
 use super::open_file::OpenFile;
-use super::regions::Region;
 use super::running::{Late, Running};
 use super::tree::inode::Inode;
 use super::tree::open_shares::OpenPlace;
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
 #[derive(Debug, Default)]
 pub(crate) struct FileState {
     /// Where it is dirty.
-    pub(crate) region: OnceLock<Arc<Region>>,
+    pub(crate) space: OnceLock<Arc<FileSpace>>,
     /// Where it lies on its disk.
     pub(crate) extents: Mutex<Extents>,
     /// Where it lies on an emulated disk.
@@ -45,7 +45,7 @@ impl FileState {
     /// Whether nothing is lost when it begins anew: the file is nowhere dirty, has no place on an
     /// emulated disk, and nobody has to hear of a write-back that failed.
     pub(crate) fn is_plain(&self) -> bool {
-        self.region.get().is_none_or(|region| !region.is_kept())
+        self.space.get().is_none_or(|space| !space.is_kept())
             && self.chunks.is_empty()
             && self.untold.is_none()
     }

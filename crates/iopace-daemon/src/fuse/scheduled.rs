@@ -13,9 +13,9 @@ mod operations;
 mod writes;
 
 use super::data::{Caller, Data, FileState, Kind, LateWrite, Opened, Operation, WriteMode};
+use super::file_spaces::{FileSpace, FileSpaces};
 use super::held::{Held, Kept, Reply, Room, Whole};
 use super::layout::Layout;
-use super::regions::{Region, Regions};
 use super::running::{Running, Touch};
 use super::tree::inode::Inode;
 use super::who::Who;
@@ -53,7 +53,7 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub(crate) enum Placement {
     /// Where they lie on their disk, and each in a space of its own as long as it is dirty.
-    Real(Arc<Regions>),
+    Real(Arc<FileSpaces>),
     /// On an emulated disk.
     Emulated(Arc<Layout>),
 }
@@ -103,12 +103,12 @@ impl Scheduled {
     fn place(&self, file: &Opened, offset: u64, len: u64) -> Area {
         let state = &file.inode.state;
         match &self.placement {
-            Placement::Real(regions) => {
+            Placement::Real(spaces) => {
                 let mut extents = state.extents.lock().unwrap_or_else(PoisonError::into_inner);
                 let place = extents.place(file.file.fd(), offset);
                 let extent = place.and_then(|place| Extent::new(Bytes(place), Bytes(len)));
                 // A file system that does not say: every file by itself.
-                extent.map_or_else(|| region(regions, state).area(offset, len), Area::from)
+                extent.map_or_else(|| space(spaces, state).area(offset, len), Area::from)
             }
             Placement::Emulated(layout) => emulated(layout, file, offset, len),
         }
@@ -128,23 +128,23 @@ impl Scheduled {
     /// Where a piece of a file is dirty once it is written.
     fn dirty_place(&self, file: &Opened, offset: u64, len: u64) -> Area {
         match &self.placement {
-            Placement::Real(regions) => region(regions, &file.inode.state).area(offset, len),
+            Placement::Real(spaces) => space(spaces, &file.inode.state).area(offset, len),
             Placement::Emulated(layout) => emulated(layout, file, offset, len),
         }
     }
 
     /// A file is written: it is kept open until its dirty pages are on the disk. What is returned
     /// sees to that until the write is done.
-    fn keep(&self, file: &Opened) -> Option<Arc<Region>> {
-        if let Placement::Real(regions) = &self.placement {
-            let region = region(regions, &file.inode.state);
-            regions.keep(&region, || {
+    fn keep(&self, file: &Opened) -> Option<Arc<FileSpace>> {
+        if let Placement::Real(spaces) = &self.placement {
+            let space = space(spaces, &file.inode.state);
+            spaces.keep(&space, || {
                 let readable = file.inode.reopen(OFlags::RDONLY);
                 let opened = readable.or_else(|_| file.inode.reopen(OFlags::WRONLY))?;
                 let opened = File::of_tree_unread(opened, false).holding(&file.inode.hold);
                 Ok(opened.telling(&file.inode.state.untold))
             });
-            return Some(region);
+            return Some(space);
         }
         None
     }
@@ -181,9 +181,9 @@ impl Scheduled {
     }
 }
 
-/// The region of a file.
-fn region(regions: &Arc<Regions>, state: &FileState) -> Arc<Region> {
-    Arc::clone(state.region.get_or_init(|| regions.add()))
+/// The space of a file.
+fn space(spaces: &Arc<FileSpaces>, state: &FileState) -> Arc<FileSpace> {
+    Arc::clone(state.space.get_or_init(|| spaces.add()))
 }
 
 fn emulated(layout: &Layout, file: &Opened, offset: u64, len: u64) -> Area {
@@ -269,7 +269,7 @@ impl Data for Scheduled {
         let state = &file.inode.state;
         let areas: Vec<Area> = match &self.placement {
             Placement::Real(_) => {
-                state.region.get().map(|region| region.whole()).into_iter().collect()
+                state.space.get().map(|space| space.whole()).into_iter().collect()
             }
             Placement::Emulated(layout) => {
                 layout.unclean(&state.chunks, |chunks| self.device.are_clean(chunks))
@@ -309,7 +309,7 @@ impl Data for Scheduled {
         let pays = self.who.of(from);
         let area = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);
-        target.region = self.keep(file);
+        target.space = self.keep(file);
         target.source = Some((Arc::clone(&source.file), start));
         let Some(reply) = late.take() else { return };
         let from = (from, Touch::one(file.inode.id()));
@@ -335,8 +335,8 @@ impl Data for Scheduled {
         match &self.placement {
             Placement::Real(_) => {
                 state.extents.lock().unwrap_or_else(PoisonError::into_inner).forget();
-                if let Some(region) = state.region.get() {
-                    self.device.void(region.between(from, to));
+                if let Some(space) = state.space.get() {
+                    self.device.void(space.between(from, to));
                 }
             }
             Placement::Emulated(layout) if to == u64::MAX => {
@@ -348,10 +348,8 @@ impl Data for Scheduled {
 
     fn forgotten(&self, inode: &Inode) {
         self.reshaped(inode, (0, u64::MAX));
-        if let (Placement::Real(regions), Some(region)) =
-            (&self.placement, inode.state.region.get())
-        {
-            regions.drop_kept(region);
+        if let (Placement::Real(spaces), Some(space)) = (&self.placement, inode.state.space.get()) {
+            spaces.drop_kept(space);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The thread that looks after a mount: callers that are being killed, files that are kept open for
 //! nothing.
 
+use super::file_spaces::FileSpaces;
 use super::held::Held;
-use super::regions::Regions;
 use super::running::{Asker, Running};
 use crate::clock;
 use crate::device::Device;
@@ -37,7 +37,7 @@ impl Watch {
     /// The system gives no thread.
     pub(crate) fn start(
         (held, running): (Arc<Held>, Arc<Running>),
-        regions: Option<Arc<Regions>>,
+        spaces: Option<Arc<FileSpaces>>,
         sweep: impl Fn() + Send + 'static,
         device: Weak<dyn Device>,
     ) -> io::Result<Watch> {
@@ -50,8 +50,8 @@ impl Watch {
                 if count > 0 {
                     tracing::info!(count, "requests of killed programs were given up");
                 }
-                if let (Some(regions), Some(device)) = (&regions, device.upgrade()) {
-                    regions.sweep(|extents| device.are_clean(extents));
+                if let (Some(spaces), Some(device)) = (&spaces, device.upgrade()) {
+                    spaces.sweep(|extents| device.are_clean(extents));
                 }
                 is_odd = !is_odd;
                 if is_odd {

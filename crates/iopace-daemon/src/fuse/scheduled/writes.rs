@@ -85,7 +85,7 @@ impl Scheduled {
         late: &LateWrite<'_>,
     ) {
         let Write { who: (task, group), data, room, mut target, .. } = write;
-        target.region = self.keep(file);
+        target.space = self.keep(file);
         let len = data.len() as u32;
         let area = self.dirty_place(file, target.offset, u64::from(len));
         let touch = Touch::one(file.inode.id());
@@ -121,7 +121,7 @@ impl Scheduled {
         if let Err(error) = through_the_cache(file, &mut target) {
             return answer(late, data.len(), Err((0, error)));
         }
-        target.region = self.keep(file);
+        target.space = self.keep(file);
         let written = target.write_from(0, data.len() as u64, false, data);
         let is_written = written.is_ok();
         answer(late, data.len(), whole(written));

@@ -18,16 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Files that are looked at in one go for whether anything of them is dirty still.
 const SWEEP_MAX: usize = 1_024;
 
-/// The region of a file, as long as anybody knows it.
+/// The space of a file, as long as anybody knows it.
 #[derive(Debug)]
-pub(crate) struct Region {
-    space: Space,
+pub(crate) struct FileSpace {
+    id: Space,
     /// Whether its file is kept for write-back.
     is_kept: AtomicBool,
-    of: Weak<Regions>,
+    of: Weak<FileSpaces>,
 }
 
-impl Region {
+impl FileSpace {
     /// Whether its file is kept for write-back, as something of it may be dirty.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept.load(SeqCst)
@@ -37,7 +37,7 @@ impl Region {
     pub(crate) fn area(&self, offset: u64, len: u64) -> Area {
         let len = len.min(u64::MAX - offset);
         let extent = Extent::new(Bytes(offset), Bytes(len)).expect("it ends within 64 bits");
-        Area { space: self.space, extent }
+        Area { space: self.id, extent }
     }
 
     /// All of it.
@@ -51,17 +51,17 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for FileSpace {
     fn drop(&mut self) {
         if let Some(of) = self.of.upgrade() {
-            of.lock().used.remove(&self.space);
+            of.lock().used.remove(&self.id);
         }
     }
 }
 
-/// All regions of a mount.
+/// All spaces of a mount.
 #[derive(Debug)]
-pub(crate) struct Regions {
+pub(crate) struct FileSpaces {
     /// Stands for files that are gone.
     root: Arc<File>,
     /// Most files that are kept open.
@@ -75,65 +75,65 @@ struct State {
     last: Space,
     used: BTreeSet<Space>,
     /// Files of which something may be dirty.
-    kept: BTreeMap<Space, (Arc<File>, Arc<Region>)>,
+    kept: BTreeMap<Space, (Arc<File>, Arc<FileSpace>)>,
     /// Where the next sweep begins.
     swept: Space,
 }
 
-impl Regions {
+impl FileSpaces {
     /// None yet.
-    pub(crate) fn new(root: Arc<File>) -> Arc<Regions> {
+    pub(crate) fn new(root: Arc<File>) -> Arc<FileSpaces> {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept_max = usize::try_from(descriptors / 100).unwrap_or(usize::MAX / 100);
         let kept_max = kept_max.max(1) * FUSE_KEPT_PERCENT;
-        Arc::new(Regions { root, kept_max, state: Mutex::default() })
+        Arc::new(FileSpaces { root, kept_max, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A region for a file.
-    pub(crate) fn add(self: &Arc<Self>) -> Arc<Region> {
+    /// A space of its own for a file.
+    pub(crate) fn add(self: &Arc<Self>) -> Arc<FileSpace> {
         let mut state = self.lock();
         // There are far more of them than files that the kernel can know.
-        let space = loop {
+        let id = loop {
             state.last = Space(state.last.0.checked_add(1).unwrap_or(1));
-            let space = state.last;
-            if state.used.insert(space) {
-                break space;
+            let id = state.last;
+            if state.used.insert(id) {
+                break id;
             }
         };
-        Arc::new(Region { space, is_kept: AtomicBool::new(false), of: Arc::downgrade(self) })
+        Arc::new(FileSpace { id, is_kept: AtomicBool::new(false), of: Arc::downgrade(self) })
     }
 
     /// Something of the file is dirty or will be: it is kept open until that is written back.
     ///
     /// `open` opens it anew: each open file hears once of an error of write-back, and the program's
     /// own must hear of it from `fsync`. If that is not possible the kernel writes it back.
-    pub(crate) fn keep(&self, region: &Arc<Region>, open: impl FnOnce() -> io::Result<File>) {
+    pub(crate) fn keep(&self, space: &Arc<FileSpace>, open: impl FnOnce() -> io::Result<File>) {
         fence(SeqCst);
-        if region.is_kept.swap(true, SeqCst) {
+        if space.is_kept.swap(true, SeqCst) {
             return;
         }
         let is_full = self.lock().kept.len() >= self.kept_max;
         match if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { open() } {
             Ok(file) => {
-                let entry = (Arc::new(file), Arc::clone(region));
-                let before = self.lock().kept.insert(region.space, entry);
+                let entry = (Arc::new(file), Arc::clone(space));
+                let before = self.lock().kept.insert(space.id, entry);
                 drop(before);
             }
             Err(error) => {
                 tracing::debug!(%error, "a file is not kept for its write-back");
-                region.is_kept.store(false, SeqCst);
+                space.is_kept.store(false, SeqCst);
             }
         }
     }
 
     /// Nothing of it need be written back.
-    pub(crate) fn drop_kept(&self, region: &Region) {
-        let dropped = self.lock().kept.remove(&region.space);
-        region.is_kept.store(false, SeqCst);
+    pub(crate) fn drop_kept(&self, space: &FileSpace) {
+        let dropped = self.lock().kept.remove(&space.id);
+        space.is_kept.store(false, SeqCst);
         drop(dropped);
     }
 
@@ -149,7 +149,7 @@ impl Regions {
         let from = state.swept;
         let ahead = state.kept.range(from..).chain(state.kept.range(..from)).take(SWEEP_MAX);
         let seen: Vec<(bool, Area)> =
-            ahead.map(|(_, (_, region))| (is_idle(region), region.whole())).collect();
+            ahead.map(|(_, (_, space))| (is_idle(space), space.whole())).collect();
         let last = seen.last().map_or(0, |(_, area)| area.space.0);
         state.swept = Space(last.wrapping_add(1));
         drop(state);
@@ -158,16 +158,16 @@ impl Regions {
         let clean = are_clean(&idle);
         let mut dropped = Vec::new();
         let mut state = self.lock();
-        for (Area { space, .. }, is_clean) in idle.into_iter().zip(clean) {
-            let Some((_, region)) = state.kept.get(&space).filter(|_| is_clean) else { continue };
+        for (Area { space: id, .. }, is_clean) in idle.into_iter().zip(clean) {
+            let Some((_, space)) = state.kept.get(&id).filter(|_| is_clean) else { continue };
             // A writer makes itself known before it looks whether the file is kept: either it is
             // seen here, or it sees that the file is not.
-            region.is_kept.store(false, SeqCst);
+            space.is_kept.store(false, SeqCst);
             fence(SeqCst);
-            if is_idle(region) {
-                dropped.extend(state.kept.remove(&space));
+            if is_idle(space) {
+                dropped.extend(state.kept.remove(&id));
             } else {
-                region.is_kept.store(true, SeqCst);
+                space.is_kept.store(true, SeqCst);
             }
         }
         drop(state);
@@ -177,11 +177,11 @@ impl Regions {
 }
 
 /// Whether only its file and the list of those that are kept know it: no request.
-fn is_idle(region: &Arc<Region>) -> bool {
-    Arc::strong_count(region) <= 2
+fn is_idle(space: &Arc<FileSpace>) -> bool {
+    Arc::strong_count(space) <= 2
 }
 
-impl Places for Regions {
+impl Places for FileSpaces {
     fn target(&self, Area { space, extent }: Area) -> Target {
         let kept = self.lock().kept.get(&space).map(|(file, _)| Arc::clone(file));
         match kept {
@@ -195,51 +195,51 @@ impl Places for Regions {
 mod tests {
     use super::*;
 
-    fn regions() -> Arc<Regions> {
+    fn spaces() -> Arc<FileSpaces> {
         let file = tempfile::tempfile().expect("a temporary file");
-        Regions::new(Arc::new(File::of_tree(file, false)))
+        FileSpaces::new(Arc::new(File::of_tree(file, false)))
     }
 
-    fn keep(regions: &Regions, region: &Arc<Region>) {
-        regions.keep(region, || Ok(File::of_tree_unread(tempfile::tempfile()?, false)));
+    fn keep(spaces: &FileSpaces, space: &Arc<FileSpace>) {
+        spaces.keep(space, || Ok(File::of_tree_unread(tempfile::tempfile()?, false)));
     }
 
     #[test]
     fn spaces_lead_back_to_their_files() {
-        let regions = regions();
-        let (one, two) = (regions.add(), regions.add());
-        keep(&regions, &one);
-        keep(&regions, &two);
-        let kept = Arc::clone(&regions.lock().kept[&two.space].0);
+        let spaces = spaces();
+        let (one, two) = (spaces.add(), spaces.add());
+        keep(&spaces, &one);
+        keep(&spaces, &two);
+        let kept = Arc::clone(&spaces.lock().kept[&two.id].0);
         // Also far into a file, which is longer than the disk may be.
         for offset in [12_288, 4096 + (1 << 42), i64::MAX as u64 - 4096] {
-            let target = regions.target(two.area(offset, 4096));
+            let target = spaces.target(two.area(offset, 4096));
             assert!(Arc::ptr_eq(&target.file, &kept) && target.offset == offset);
         }
-        assert!(one.space != two.space && one.space != Space::DISK);
+        assert!(one.id != two.id && one.id != Space::DISK);
         assert_eq!(one.between(8192, u64::MAX).extent.end(), one.whole().extent.end());
         assert_eq!(one.between(8192, 12_288), one.area(8192, 4096));
     }
 
     #[test]
     fn what_is_clean_and_idle_is_let_go_and_its_number_too() {
-        let regions = regions();
-        let region = regions.add();
-        keep(&regions, &region);
-        let requests = (Arc::clone(&region), Arc::clone(&region));
-        regions.sweep(|all| vec![true; all.len()]);
-        assert_eq!(regions.kept_count(), 1, "a request is on its way");
+        let spaces = spaces();
+        let space = spaces.add();
+        keep(&spaces, &space);
+        let requests = (Arc::clone(&space), Arc::clone(&space));
+        spaces.sweep(|all| vec![true; all.len()]);
+        assert_eq!(spaces.kept_count(), 1, "a request is on its way");
         drop(requests);
-        regions.sweep(|all| vec![false; all.len()]);
-        assert_eq!(regions.kept_count(), 1, "something is dirty");
-        regions.sweep(|all| vec![true; all.len()]);
-        assert_eq!(regions.kept_count(), 0);
-        keep(&regions, &region);
-        assert_eq!(regions.kept_count(), 1, "written again");
-        regions.drop_kept(&region);
-        let target = regions.target(region.area(0, 4096));
+        spaces.sweep(|all| vec![false; all.len()]);
+        assert_eq!(spaces.kept_count(), 1, "something is dirty");
+        spaces.sweep(|all| vec![true; all.len()]);
+        assert_eq!(spaces.kept_count(), 0);
+        keep(&spaces, &space);
+        assert_eq!(spaces.kept_count(), 1, "written again");
+        spaces.drop_kept(&space);
+        let target = spaces.target(space.area(0, 4096));
         assert!(target.write_back(4096).is_ok(), "nothing is done for what is gone");
-        drop(region);
-        assert!(regions.lock().used.is_empty());
+        drop(space);
+        assert!(spaces.lock().used.is_empty());
     }
 }
