@@ -82,13 +82,19 @@ impl Job {
     /// It comes, in the words of an engine, under this name: through the page cache if `buffered`.
     pub(crate) fn input(&self, tag: Tag, buffered: bool) -> Input {
         let Job { task, group, op, extent, space, fua, cover, .. } = *self;
-        let area = Area { space, extent };
         if buffered && op == Op::Write && !fua && !self.is_direct() && !extent.is_empty() {
+            let area = Area { space, extent };
             return Input::Dirtied { tag, task, group, area };
         }
-        let extent = area.in_order();
-        let submit = Submit { tag, task, group, op, extent, fua, sync: true };
+        let submit = self.submit(tag);
         if op == Op::Flush { Input::Flush(submit, cover) } else { Input::Submit(submit) }
+    }
+
+    /// What it asks of the disk, under this name.
+    pub(crate) fn submit(&self, tag: Tag) -> Submit {
+        let Job { task, group, op, extent, space, fua, .. } = *self;
+        let extent = Area { space, extent }.in_order();
+        Submit { tag, task, group, op, extent, fua, sync: true }
     }
 
     /// Who waits for it, if he may be killed meanwhile.

@@ -1,5 +1,6 @@
-//! Disk models without I/O and without a clock, a modelled page cache, and the [`machine`] that
-//! joins them to an engine. Deterministic: the same calls at the same times give the same answers.
+//! Disk models without I/O and without a clock, a modelled page cache, and the [`pump`] that joins
+//! an engine to them or to a real disk. Deterministic: the same calls at the same times give the
+//! same answers.
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
@@ -9,10 +10,12 @@ pub mod hdd;
 pub mod machine;
 pub mod model;
 pub mod model_file;
+pub mod modelled;
 pub mod nfs;
 pub mod null;
 pub mod page_cache;
 pub mod presets;
+pub mod pump;
 pub mod scripted;
 pub mod slowed;
 pub mod ssd;

@@ -1,4 +1,4 @@
-//! A file or block device behind an engine, and the pump between them.
+//! A file or block device behind an engine.
 //!
 //! Reads that the page cache can answer do not come to the engine: the thread that received them
 //! serves them. A buffered write passes stage pace and is written into the page cache by the thread
@@ -8,67 +8,50 @@
 //! learns of it.
 
 mod about;
+mod backend;
 
-use super::core::{Core, Drained};
-use super::limited::Limited;
 use super::portion::Portion;
-use super::{Allocation, Device, DeviceInfo, DeviceStatus, Look, MemoryUse, thresholds};
+use super::shell::{Behind, Caller, Inner, Shell, engine_config, registered};
+use super::{DeviceInfo, thresholds};
+use crate::below::Below;
 use crate::config::{DeviceConfig, IoEngineChoice};
 use crate::daemon::StartError;
-use crate::io::durable::{self, DurableFiles};
+use crate::io::durable::DurableFiles;
 use crate::io::file::File;
 use crate::io::pool::Pool;
-use crate::io::target::{Places, Target};
+use crate::io::target::Places;
 use crate::io::{Completions, Disk, IoDone, IoRequest};
-use crate::job::Job;
+use crate::job::disk_error;
 use crate::limits::{self, DIRECT_BLOCK_BYTES, DIRTY_FALLBACK, FILE_WINDOW_DEFAULT, WRITE_THREADS};
 use crate::nbd::reply::Touched;
 use crate::timer::Timers;
-use about::{info, is_rotational};
-use iopace_core::engine::{Config, Control, ControlError, Start};
-use iopace_core::limits::NR_REQUESTS_DEFAULT;
-use iopace_core::request::{Area, Extent, GroupId, Op, TaskId};
-use iopace_core::sched;
-use iopace_core::time::Nanos;
+use about::{is_rotational, kind};
+use backend::{Drained, RealDisk};
+use iopace_core::engine::{Config, Input, Start};
+use iopace_core::request::{Area, Op, Outcome};
+use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_disk::pump::Pump;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-
-/// Most pieces that one allocation query returns: 16 bytes each on the wire.
-const ALLOCATION_PIECES_MAX: usize = 1_024;
 
 /// Portions that one thread writes in a row before it sends replies and lets others go on: some
 /// milliseconds of small ones, as many as a connection's buffer holds.
 const ROUNDS_MAX: usize = 256;
 
-/// Who carries out what the engine said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Caller {
-    /// A connection's thread with one request: it may wait for the disk.
-    Alone,
-    /// A thread that may write into the page cache.
-    Writer,
-    /// A thread that others wait for: it does nothing that may block.
-    Busy,
-}
-
 /// The device.
 pub struct FileDevice {
-    info: DeviceInfo,
-    file: Arc<File>,
+    /// Ends before the shell does: nothing is written any more when what is cut off is answered.
     disk: Disk,
-    core: Core,
-    limited: Limited,
+    shell: Shell<RealDisk>,
     /// For durable requests on its own file.
     durable: DurableFiles,
     /// Where dirty memory lies, if it is that of many files.
     places: Option<Arc<dyn Places>>,
     /// For writes into the page cache that had to wait.
     writers: Pool<Portion>,
-    cached_reads: AtomicU64,
     /// Mean service time of the disk in nanoseconds, each sample weighing 1/8.
     service_ns: AtomicU64,
     /// Threads that wait for the disk themselves, see [`FileDevice::start`].
@@ -129,23 +112,26 @@ impl FileDevice {
                         .expect("threads can be started")
                 }
             };
-            let timed: Weak<dyn Device> = this.clone();
+            let (memory, rotational) = (thresholds(config, DIRTY_FALLBACK), is_rotational(path));
             let engine = Config {
-                base: sched::recommended(),
-                nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
-                window_depth: config.window_depth.unwrap_or(FILE_WINDOW_DEFAULT),
-                window: config.window,
-                pace: config.pace,
-                accounting: config.accounting,
-                memory: thresholds(config, DIRTY_FALLBACK),
                 capacity: Bytes(file.size_bytes()),
-                rotational: is_rotational(path),
-                ..Config::default()
+                rotational,
+                tells_cleaned: false, // the kernel's cache knows
+                ..engine_config(config, FILE_WINDOW_DEFAULT, memory)
+            };
+            let pump = Pump::new(engine, RealDisk { buffered: !config.direct });
+            let info = DeviceInfo {
+                path: Some(path.to_path_buf()),
+                rotational: rotational.unwrap_or(false),
+                io_engine: disk.name(),
+                below: Below::lowest(path),
+                ..DeviceInfo::new(config, kind(&file), &file)
             };
             let writer = this.clone();
-            let write = move |portion: Portion| match writer.upgrade() {
-                Some(device) => device.write(portion),
-                None => portion.give_up(),
+            let write = move |portion: Portion| {
+                if let Some(device) = writer.upgrade() {
+                    device.write(portion);
+                }
             };
             let writers = match Pool::start("write", WRITE_THREADS, write.clone()) {
                 Ok(writers) => writers,
@@ -155,58 +141,53 @@ impl FileDevice {
                 }
             };
             FileDevice {
-                info: info(config, path, &file, disk.name()),
-                core: Core::new(config.name.clone(), engine, Arc::clone(timers), timed),
-                file: Arc::clone(&file),
                 disk,
+                shell: Shell::new((info, Arc::clone(&file)), pump, memory, timers),
                 durable: DurableFiles::default(),
                 places,
-                limited: Limited::default(),
                 writers,
-                cached_reads: AtomicU64::new(0),
                 service_ns: AtomicU64::new(0),
                 inline_count: AtomicUsize::new(0),
             }
         });
-        failed.map_or(Ok(device), Err)
-    }
-
-    /// Hands what was started to the disk, writes what may go into the page cache, and answers
-    /// what has finished.
-    fn carry_out(&self, mut drained: Drained, caller: Caller) {
-        let mut touched = Touched::default();
-        for _ in 0..ROUNDS_MAX {
-            if let (sum, count @ 1..) = std::mem::take(&mut drained.service) {
-                self.learn(Nanos(sum.0 / count));
-            }
-            drained.finish(&mut touched);
-            let mut portions = std::mem::take(&mut drained.portions);
-            if portions.is_empty() {
-                touched.send();
-                return self.start(&mut drained, caller == Caller::Alone);
-            }
-            self.start(&mut drained, false);
-            if caller == Caller::Busy {
-                touched.send();
-                return self.writers.submit(portions);
-            }
-            for portion in &mut portions {
-                portion.write(&self.file);
-            }
-            self.core.wrote(portions, &mut drained);
-        }
-        drained.finish(&mut touched);
-        touched.send();
-        self.start(&mut drained, false);
-        self.writers.submit(drained.portions);
+        failed.map_or_else(|| Ok(registered(device)), Err)
     }
 
     /// Writes a portion that had to wait, and those that its end lets go.
     fn write(&self, mut portion: Portion) {
         let mut drained = Drained::default();
-        portion.write(&self.file);
-        self.core.wrote(vec![portion], &mut drained);
+        portion.write(&self.shell.file);
+        self.wrote(vec![portion], &mut drained);
         self.carry_out(drained, Caller::Writer);
+    }
+
+    /// Takes portions that were written, and answers the writes that end with them.
+    fn wrote(&self, portions: Vec<Portion>, drained: &mut Drained) {
+        self.shell.turn(drained, |inner, now, drained| {
+            for Portion { id, key, last, buffer, extent, failed, .. } in portions {
+                let job = &mut inner.pump.requests_mut()[key];
+                job.buffer = buffer;
+                let (ok, mut outcome) = (failed.is_none(), Outcome::Ok);
+                match failed {
+                    None => job.progress.written += extent.len().get(),
+                    // The rest of the write is given up.
+                    Some((written, error)) => {
+                        job.progress.written += written;
+                        job.progress.failed(&error);
+                        outcome = Outcome::Failed(disk_error(&error));
+                        // Given up with who asked for it, it is no failure of the disk.
+                        if error.kind() != io::ErrorKind::Interrupted {
+                            inner.events.failed(now, (Op::Write, extent), &error);
+                        }
+                    }
+                }
+                if last || !ok {
+                    self.shell.buffered_writes.fetch_add(u64::from(ok), Relaxed);
+                    drained.finished.push((inner.pump.requests_mut().remove(key), outcome));
+                }
+                inner.pump.handle(now, Input::Wrote { id, ok });
+            }
+        });
     }
 
     /// Hands started requests to the disk. One that is alone on a quick disk is carried out here:
@@ -216,22 +197,26 @@ impl FileDevice {
             return;
         }
         let mut requests: Vec<IoRequest> = Vec::with_capacity(drained.starts.len());
-        for (start, buffer, target) in drained.starts.drain(..) {
+        for (start, mut buffer, target) in drained.starts.drain(..) {
             let Start { id, tag, op, extent, space, fua, class, write_back, .. } = start;
+            if op == Op::Read {
+                buffer.resize(extent.len().get() as usize);
+            }
             let key = tag.0 as usize;
             let places = self.places.as_ref().filter(|_| write_back);
             let area = Area { space, extent };
             let target = places.map_or(target, |places| Some(places.target(area)));
             let mut request =
                 IoRequest { id, key, op, extent, fua, class, write_back, target, buffer };
-            if !self.info.direct {
-                self.durable.lend((&self.info.name, &self.file), &mut request);
+            let info = &self.shell.info;
+            if !info.direct {
+                self.durable.lend((&info.name, &self.shell.file), &mut request);
             }
             requests.push(request);
         }
         if may_block && requests.len() == 1 && is_transfer(&requests[0]) && self.may_wait() {
             let request = requests.pop().expect("there is one");
-            let mut done = vec![request.carry_out(&self.file)];
+            let mut done = vec![request.carry_out(&self.shell.file)];
             self.inline_count.fetch_sub(1, Relaxed);
             return self.completed(&mut done);
         }
@@ -259,134 +244,75 @@ fn is_transfer(request: &IoRequest) -> bool {
     matches!(request.op, Op::Read | Op::Write) && !request.write_back
 }
 
-impl Device for FileDevice {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn read_cached(&self, group: GroupId, extent: Extent, into: &mut [u8]) -> bool {
-        let may = !self.info.direct && !self.limited.holds(group);
-        let hit = may && self.file.read_cached(into, extent.offset().get()).is_ok();
-        if hit {
-            self.cached_reads.fetch_add(1, Relaxed);
+/// Takes a completion: the request gets its buffer back, and the engine hears of it.
+fn complete(
+    inner: &mut Inner<RealDisk>,
+    now: Instant,
+    IoDone { request, written, result }: IoDone,
+) {
+    if request.write_back {
+        inner.written_back += request.extent.len();
+    } else {
+        let job = &mut inner.pump.requests_mut()[request.key];
+        job.buffer = request.buffer;
+        job.progress.written += written;
+        if let Err(error) = &result {
+            job.progress.failed(error);
         }
-        hit
+    }
+    let outcome = result.map_or_else(
+        |error| {
+            inner.events.failed(now, (request.op, request.extent), &error);
+            Outcome::Failed(disk_error(&error))
+        },
+        |()| Outcome::Ok,
+    );
+    inner.pump.handle(now, Input::Done { id: request.id, outcome });
+}
+
+impl Behind for FileDevice {
+    type Disk = RealDisk;
+
+    fn shell(&self) -> &Shell<RealDisk> {
+        &self.shell
     }
 
-    fn cached_file(&self, group: GroupId, extent: Extent) -> Option<BorrowedFd<'_>> {
-        let (offset, len) = (extent.offset().get(), extent.len().get());
-        let may = !self.info.direct && !self.limited.holds(group);
-        let hit = may && self.file.is_cached(offset, len);
-        if hit {
-            self.cached_reads.fetch_add(1, Relaxed);
+    /// Hands what was started to the disk, writes what may go into the page cache, and answers
+    /// what has finished.
+    fn carry_out(&self, mut drained: Drained, caller: Caller) {
+        let mut touched = Touched::default();
+        for _ in 0..ROUNDS_MAX {
+            if let (sum, count @ 1..) = std::mem::take(&mut drained.service) {
+                self.learn(Nanos(sum.0 / count));
+            }
+            drained.finish(&mut touched);
+            let mut portions = std::mem::take(&mut drained.portions);
+            if portions.is_empty() {
+                touched.send();
+                return self.start(&mut drained, caller == Caller::Alone);
+            }
+            self.start(&mut drained, false);
+            if caller == Caller::Busy {
+                touched.send();
+                return self.writers.submit(portions);
+            }
+            for portion in &mut portions {
+                portion.write(&self.shell.file);
+            }
+            self.wrote(portions, &mut drained);
         }
-        hit.then(|| self.file.fd())
-    }
-
-    fn submit(&self, jobs: &mut Vec<Job>) {
-        let mut drained = Drained::default();
-        let caller = if jobs.len() == 1 { Caller::Alone } else { Caller::Writer };
-        self.core.submit(jobs.drain(..), !self.info.direct, &mut drained);
-        self.carry_out(drained, caller);
-    }
-
-    fn tick(&self) {
-        let mut drained = Drained::default();
-        self.core.tick(&mut drained);
-        self.carry_out(drained, Caller::Busy);
-    }
-
-    fn has_limits(&self) -> bool {
-        self.limited.has_any()
-    }
-
-    fn is_limited(&self, group: GroupId) -> bool {
-        self.limited.holds(group)
-    }
-
-    fn read_by_caller(&self) {
-        self.cached_reads.fetch_add(1, Relaxed);
-    }
-
-    fn write_at_once(
-        &self,
-        who: (TaskId, GroupId, Area),
-        (data, target): (&[u8], &Target),
-        make: &mut dyn FnMut() -> Job,
-    ) -> Option<Result<(), (u64, io::Error)>> {
-        let mut drained = Drained::default();
-        let passed = self.core.write_at_once(who, make, &mut drained);
-        self.carry_out(std::mem::take(&mut drained), Caller::Writer);
-        let id = passed?;
-        let written = target.write_from(0, data.len() as u64, false, data);
-        self.core.wrote_at_once(id, written.is_ok(), &mut drained);
-        self.carry_out(drained, Caller::Writer);
-        Some(written)
-    }
-
-    fn flushed_by_client(&self) -> Option<Target> {
-        if self.info.read_only || self.places.is_some() {
-            return None;
-        }
-        durable::for_flushes((&self.info.name, &self.file))
-    }
-
-    fn void(&self, area: Area) {
-        let mut drained = Drained::default();
-        self.core.void(area, &mut drained);
-        self.carry_out(drained, Caller::Busy);
-    }
-
-    fn are_clean(&self, areas: &[Area]) -> Vec<bool> {
-        self.core.clean(areas)
-    }
-
-    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
-        self.file.allocation(extent, ALLOCATION_PIECES_MAX)
-    }
-
-    fn control(&self, control: Control) -> Result<(), ControlError> {
-        self.limited.note(&control);
-        let mut drained = Drained::default();
-        let result = self.core.control(control, &mut drained);
-        self.carry_out(drained, Caller::Busy);
-        result
-    }
-
-    fn look(&self, look: &mut Look<'_>) {
-        self.core.look(look);
-    }
-
-    fn memory_use(&self) -> Option<MemoryUse> {
-        (!self.info.direct).then(|| self.core.memory_use())
-    }
-
-    fn on_half_dirty(&self, wake: super::HalfDirty) {
-        self.core.on_half_dirty(wake);
-    }
-
-    fn forget_group(&self, id: GroupId) -> bool {
-        self.control(Control::RemoveGroup(id)).expect("a group may always be removed");
-        self.core.is_group_forgotten(id)
-    }
-
-    fn status(&self) -> DeviceStatus {
-        let mut status = self.core.status();
-        status.cached_reads_count = self.cached_reads.load(Relaxed);
-        status.memory = status.memory.filter(|_| !self.info.direct);
-        status
-    }
-
-    fn flush_all(&self) -> io::Result<()> {
-        if self.info.read_only { Ok(()) } else { self.file.flush() }
+        drained.finish(&mut touched);
+        touched.send();
+        self.start(&mut drained, false);
+        self.writers.submit(drained.portions);
     }
 }
 
 impl Completions for FileDevice {
     fn completed(&self, done: &mut Vec<IoDone>) {
         done.iter_mut().for_each(|done| self.durable.take_back(done));
-        let mut drained = Drained::default();
-        self.core.completed(done, &mut drained);
-        self.carry_out(drained, Caller::Busy);
+        self.turn(Caller::Busy, |inner, now, _| {
+            done.drain(..).for_each(|done| complete(inner, now, done));
+        });
     }
 }

@@ -1,21 +1,23 @@
-//! A device: an engine, what stands behind it, and the pump between them.
+//! A device: an engine, the disk behind it, and the pump between them, under one lock
+//! (`shell.rs`).
 
 mod alarm;
-pub(crate) mod core;
 pub mod emulated;
 pub(crate) mod events;
 pub mod file;
 mod limited;
-pub(crate) mod portion;
+mod portion;
+mod shell;
 
 pub use events::EventLog;
 
 use crate::below::Below;
 use crate::clock;
 use crate::config::DeviceConfig;
+use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Job;
-use crate::limits::{LIVE_TASKS_LOOK, LOOK_PAUSE};
+use crate::limits::{DIRECT_BLOCK_BYTES, LIVE_TASKS_LOOK, LOOK_PAUSE};
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
 use iopace_core::group::Settings;
@@ -26,7 +28,7 @@ use iopace_core::stats::{DeviceStats, Histogram, TaskAccount};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
-use iopace_core::window;
+use iopace_core::{sched, window};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -65,9 +67,34 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// What is known of a device with that file, or store, before its disk is looked at.
+    pub(crate) fn new(config: &DeviceConfig, kind: &'static str, file: &File) -> DeviceInfo {
+        let block = if file.is_direct() { DIRECT_BLOCK_BYTES as u32 } else { 1 };
+        DeviceInfo {
+            name: config.name.clone(),
+            kind,
+            path: None,
+            model: None,
+            size_bytes: file.size_bytes(),
+            read_only: config.read_only,
+            direct: config.direct,
+            rotational: false,
+            io_engine: "",
+            base: sched::recommended().name,
+            block_bytes: (block, 4096),
+            bytes_s_max: None,
+            below: None,
+        }
+    }
+
     /// Its size in bytes; none of a directory, whose files have a size each.
     pub fn size(&self) -> Option<u64> {
         (self.size_bytes != u64::MAX).then_some(self.size_bytes)
+    }
+
+    /// Whether its data goes through the kernel's page cache.
+    pub(crate) fn in_page_cache(&self) -> bool {
+        !self.direct && self.model.is_none()
     }
 }
 

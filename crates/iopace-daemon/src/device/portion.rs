@@ -8,9 +8,8 @@ use crate::fuse::held::Waiter;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Job;
-use crate::nbd::reply::Touched;
-use iopace_core::engine::WriteId;
-use iopace_core::request::{DiskError, Extent, Outcome};
+use iopace_core::engine::{Resume, WriteId};
+use iopace_core::request::Extent;
 use iopace_core::units::Bytes;
 use rustix::io::ReadWriteFlags;
 use std::io;
@@ -22,35 +21,46 @@ pub(crate) struct Portion {
     pub(super) id: WriteId,
     /// The key of its job.
     pub(super) key: usize,
-    /// The write itself with its last portion.
-    pub(super) job: Option<Job>,
-    /// All its data otherwise, which begins at that offset of the device.
+    /// Whether nothing of the write is left after it.
+    pub(super) last: bool,
+    /// All data of the write, which begins at that offset of the device.
     pub(super) buffer: Buffer,
-    pub(super) base: Bytes,
+    base: Bytes,
     pub(super) extent: Extent,
     /// The file that the write is for, if it is not the device's own.
-    pub(super) target: Option<Target>,
+    target: Option<Target>,
     /// Who waits for the write, if he may be killed meanwhile.
-    pub(super) waiter: Option<Waiter>,
+    waiter: Option<Waiter>,
     /// How it went: what was written before an error.
     pub(super) failed: Option<(u64, io::Error)>,
 }
 
 impl Portion {
+    /// A portion that may go on, of that write.
+    pub(super) fn of(resume: &Resume, job: &mut Job) -> Portion {
+        Portion {
+            id: resume.id,
+            key: resume.tag.0 as usize,
+            last: resume.last,
+            buffer: std::mem::take(&mut job.buffer),
+            base: job.extent.offset(),
+            extent: resume.extent,
+            target: job.target.clone(),
+            waiter: job.waiter(),
+            failed: None,
+        }
+    }
+
     /// Writes it, if anybody still waits for it.
     pub(crate) fn write(&mut self, file: &File) {
         if self.waiter.as_ref().is_some_and(|waiter| !waiter.begin()) {
             self.failed = Some((0, io::ErrorKind::Interrupted.into()));
             return;
         }
-        let (buffer, base) = match &self.job {
-            Some(job) => (&job.buffer, job.extent.offset()),
-            None => (&self.buffer, self.base),
-        };
-        let (from, len) = ((self.extent.offset() - base).get(), self.extent.len().get());
+        let (from, len) = ((self.extent.offset() - self.base).get(), self.extent.len().get());
         // What is copied from another file has no data of its own.
         let range = from as usize..(from + len) as usize;
-        let data = buffer.as_slice().get(range).unwrap_or_default();
+        let data = self.buffer.as_slice().get(range).unwrap_or_default();
         let written = match &self.target {
             Some(target) => target.write_from(from, len, false, data),
             None => file.write_some(data, self.extent.offset().get(), ReadWriteFlags::empty()),
@@ -58,15 +68,6 @@ impl Portion {
         self.failed = written.err();
         if let Some(waiter) = &self.waiter {
             waiter.has_ended();
-        }
-    }
-
-    /// The device is gone: nobody will write it.
-    pub(crate) fn give_up(self) {
-        if let Some(job) = self.job {
-            let mut touched = Touched::default();
-            job.finish(Outcome::Failed(DiskError::Gone), &mut touched);
-            touched.send();
         }
     }
 }

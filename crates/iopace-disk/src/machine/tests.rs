@@ -1,10 +1,12 @@
 use super::*;
-use crate::disk::{Completion, DiskStats};
+use crate::disk::{Command, Completion, DiskStats};
 use crate::faulty::{FaultRates, Faulty};
 use crate::presets;
 use iopace_core::pace::Thresholds;
-use iopace_core::request::GroupId;
+use iopace_core::request::{DiskError, GroupId, Op, Submit, TaskId};
 use iopace_core::sched::{self, fifo};
+use iopace_core::time::Nanos;
+use iopace_core::units::Bytes;
 use std::collections::BTreeMap;
 
 /// A disk with a volatile cache that takes a pseudo-random time and may fail or lose commands.

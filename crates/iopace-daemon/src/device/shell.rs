@@ -1,0 +1,378 @@
+//! The shell of every device: the pump under its lock, with all that does not depend on the disk.
+//!
+//! The lock is held for handling and draining only. What comes out is collected and carried out
+//! after the lock is released: no I/O, no system call and no reply happens under it.
+//!
+//! A kind of device is a [`Behind`]: it says what its disk is and carries out what the pump leaves
+//! to do; everything else that a [`Device`] does is the same for all of them.
+
+use super::alarm::Alarm;
+use super::events::{EventLog, is_exchange};
+use super::limited::Limited;
+use super::{
+    Allocation, Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse,
+};
+use crate::clock;
+use crate::config::DeviceConfig;
+use crate::io::durable;
+use crate::io::file::File;
+use crate::io::target::Target;
+use crate::job::Job;
+use crate::nbd::reply::Touched;
+use crate::timer::Timers;
+use iopace_core::engine::{Config, Control, ControlError, Input};
+use iopace_core::limits::NR_REQUESTS_DEFAULT;
+use iopace_core::pace::Thresholds;
+use iopace_core::request::{Area, DiskError, Extent, GroupId, Outcome, TaskId};
+use iopace_core::sched;
+use iopace_core::stats::Histogram;
+use iopace_core::time::Instant;
+use iopace_core::units::Bytes;
+use iopace_disk::pump::{Backend, Pump, Turned};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// Most pieces that one allocation query returns: 16 bytes each on the wire.
+const ALLOCATION_PIECES_MAX: usize = 1_024;
+
+/// More than is ever dirty.
+const NEVER: Bytes = Bytes(u64::MAX);
+
+/// The thread that carries out what the engine said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A connection's thread with one request: it may wait for the disk.
+    Alone,
+    /// A thread that may write into the page cache.
+    Writer,
+    /// A thread that others wait for: it does nothing that may block.
+    Busy,
+}
+
+/// The part of a device under its lock.
+pub(crate) struct Inner<B: Backend> {
+    pub(super) pump: Pump<B>,
+    pub(super) events: EventLog,
+    hold_up: Histogram,
+    /// What it may have dirty at present.
+    thresholds: Thresholds,
+    /// Dirty memory of which somebody wants to know, see [`Device::on_half_dirty`].
+    wake_at: Bytes,
+    pub(super) written_back: Bytes,
+}
+
+impl<B: Backend> Inner<B> {
+    /// Notes what a turn has brought: when to come back if the pump is drained.
+    pub(super) fn note(&mut self, turned: Turned) -> Option<Instant> {
+        match turned {
+            Turned::On => None,
+            Turned::Event(event) => {
+                self.events.add(*event);
+                None
+            }
+            Turned::Wait(at, _) => Some(at),
+        }
+    }
+
+    fn dirty(&self) -> Bytes {
+        self.pump.engine().dirty(GroupId::ROOT).device
+    }
+
+    /// Changes the engine; the time under the lock is what dispatch is held up.
+    fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
+        let is_exchange = is_exchange(&control);
+        if let Control::Memory(budget) = &control {
+            self.thresholds = budget.device;
+            let half = Bytes(budget.device.limit.get() / 2);
+            self.wake_at = if self.dirty() < half { half } else { NEVER };
+        }
+        let result = self.pump.control(now, control);
+        if result.is_ok() && is_exchange {
+            self.hold_up.record(clock::now().since(now));
+        }
+        result
+    }
+}
+
+/// What all devices have.
+pub(crate) struct Shell<B: Backend<Request = Job>> {
+    pub(super) info: DeviceInfo,
+    /// The device's own file, or the store of an emulated disk.
+    pub(super) file: Arc<File>,
+    inner: Mutex<Inner<B>>,
+    alarm: Alarm,
+    half_dirty: OnceLock<HalfDirty>,
+    limited: Limited,
+    /// Reads that a page cache served, and writes that it took.
+    pub(super) cached_reads: AtomicU64,
+    pub(super) buffered_writes: AtomicU64,
+}
+
+impl<B: Backend<Request = Job>> Shell<B> {
+    /// A device at rest, which may have so much dirty.
+    pub(super) fn new(
+        (info, file): (DeviceInfo, Arc<File>),
+        pump: Pump<B>,
+        thresholds: Thresholds,
+        timers: &Arc<Timers>,
+    ) -> Shell<B> {
+        let inner = Inner {
+            pump,
+            events: EventLog::new(info.name.clone()),
+            hold_up: Histogram::default(),
+            thresholds,
+            wake_at: NEVER,
+            written_back: Bytes::ZERO,
+        };
+        Shell {
+            info,
+            file,
+            inner: Mutex::new(inner),
+            alarm: Alarm::new(Arc::clone(timers)),
+            half_dirty: OnceLock::new(),
+            limited: Limited::default(),
+            cached_reads: AtomicU64::new(0),
+            buffered_writes: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<B>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the engine of what happened at one instant, and drains it: one lock.
+    pub(super) fn turn<T>(
+        &self,
+        outside: &mut B::Outside,
+        tell: impl FnOnce(&mut Inner<B>, Instant, &mut B::Outside) -> T,
+    ) -> T {
+        let mut inner = self.lock();
+        let now = clock::now();
+        let told = tell(&mut inner, now, outside);
+        let at = loop {
+            let turned = inner.pump.turn(now, outside);
+            if let Some(at) = inner.note(turned) {
+                break at;
+            }
+        };
+        let is_half = inner.dirty() >= inner.wake_at;
+        if is_half {
+            inner.wake_at = NEVER;
+        }
+        drop(inner);
+        if let Some(wake) = self.half_dirty.get().filter(|_| is_half) {
+            wake();
+        }
+        if !at.is_never() {
+            self.alarm.set(at);
+        }
+        told
+    }
+
+    /// Whether the kernel's page cache serves a read that is no matter of a limit.
+    fn hits(&self, group: GroupId, is_hit: impl FnOnce(&File) -> bool) -> bool {
+        let may = self.info.in_page_cache() && !self.limited.holds(group);
+        let hit = may && is_hit(&self.file);
+        if hit {
+            self.cached_reads.fetch_add(1, Relaxed);
+        }
+        hit
+    }
+}
+
+impl<B: Backend<Request = Job>> Drop for Shell<B> {
+    /// What a daemon has cut off at its end is answered all the same: its clients are gone, but
+    /// what is counted for them is given back.
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut touched = Touched::default();
+        for job in inner.pump.requests_mut().drain() {
+            job.finish(Outcome::Failed(DiskError::Gone), &mut touched);
+        }
+        touched.send();
+    }
+}
+
+/// What the pump of a device leaves to be carried out.
+pub(super) type Outside<D> = <<D as Behind>::Disk as Backend>::Outside;
+
+/// A kind of device: what is behind the shell.
+pub(crate) trait Behind: Send + Sync + Sized + 'static {
+    /// The disk.
+    type Disk: Backend<Request = Job, Outside: Default>;
+
+    /// What all devices have.
+    fn shell(&self) -> &Shell<Self::Disk>;
+
+    /// Carries out what the pump has left to do, by that thread.
+    fn carry_out(&self, outside: Outside<Self>, caller: Caller);
+
+    /// Tells the engine what happened, and carries out what comes of it.
+    fn turn<T>(
+        &self,
+        caller: Caller,
+        tell: impl FnOnce(&mut Inner<Self::Disk>, Instant, &mut Outside<Self>) -> T,
+    ) -> T {
+        let mut outside = Outside::<Self>::default();
+        let told = self.shell().turn(&mut outside, tell);
+        self.carry_out(outside, caller);
+        told
+    }
+}
+
+/// How the engine of a device starts out: its disk holds `depth` requests unless something else is
+/// set.
+pub(super) fn engine_config(config: &DeviceConfig, depth: u32, memory: Thresholds) -> Config {
+    Config {
+        base: sched::recommended(),
+        nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
+        window_depth: config.window_depth.unwrap_or(depth),
+        window: config.window,
+        pace: config.pace,
+        accounting: config.accounting,
+        memory,
+        ..Config::default()
+    }
+}
+
+/// Makes a device known to its timers, which it needs before anything is submitted to it.
+pub(super) fn registered<D: Behind>(device: Arc<D>) -> Arc<D> {
+    let weak: Weak<D> = Arc::downgrade(&device);
+    device.shell().alarm.register(weak);
+    device
+}
+
+impl<D: Behind> Device for D {
+    fn info(&self) -> &DeviceInfo {
+        &self.shell().info
+    }
+
+    fn read_cached(&self, group: GroupId, extent: Extent, into: &mut [u8]) -> bool {
+        self.shell().hits(group, |file| file.read_cached(into, extent.offset().get()).is_ok())
+    }
+
+    fn cached_file(&self, group: GroupId, extent: Extent) -> Option<BorrowedFd<'_>> {
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        let hit = self.shell().hits(group, |file| file.is_cached(offset, len));
+        hit.then(|| self.shell().file.fd())
+    }
+
+    fn has_limits(&self) -> bool {
+        self.shell().limited.has_any()
+    }
+
+    fn is_limited(&self, group: GroupId) -> bool {
+        self.shell().limited.holds(group)
+    }
+
+    fn read_by_caller(&self) {
+        self.shell().cached_reads.fetch_add(1, Relaxed);
+    }
+
+    fn write_at_once(
+        &self,
+        who: (TaskId, GroupId, Area),
+        (data, target): (&[u8], &Target),
+        make: &mut dyn FnMut() -> Job,
+    ) -> Option<Result<(), (u64, io::Error)>> {
+        if !self.info().in_page_cache() {
+            self.submit(&mut vec![make()]);
+            return None;
+        }
+        let id = self.turn(Caller::Writer, |inner, now, outside| {
+            let passed = inner.pump.write_at_once(now, who, make, outside);
+            passed.map_err(|first| inner.note(first)).ok()
+        })?;
+        let written = target.write_from(0, data.len() as u64, false, data);
+        let ok = written.is_ok();
+        self.shell().buffered_writes.fetch_add(u64::from(ok), Relaxed);
+        self.turn(Caller::Writer, |inner, now, _| {
+            inner.pump.handle(now, Input::Wrote { id, ok });
+        });
+        Some(written)
+    }
+
+    fn flushed_by_client(&self) -> Option<Target> {
+        let Shell { info, file, .. } = self.shell();
+        let is_own = info.model.is_none() && !file.is_directory();
+        let can_fail = is_own && !info.read_only;
+        can_fail.then(|| durable::for_flushes((&info.name, file))).flatten()
+    }
+
+    fn void(&self, area: Area) {
+        self.turn(Caller::Busy, |inner, now, _| inner.pump.void(now, area));
+    }
+
+    fn are_clean(&self, areas: &[Area]) -> Vec<bool> {
+        let inner = self.shell().lock();
+        areas.iter().map(|area| inner.pump.engine().is_clean(*area)).collect()
+    }
+
+    fn submit(&self, jobs: &mut Vec<Job>) {
+        let caller = if jobs.len() == 1 { Caller::Alone } else { Caller::Writer };
+        self.turn(caller, |inner, now, outside| {
+            jobs.drain(..).for_each(|job| inner.pump.submit(now, job, outside));
+        });
+    }
+
+    fn tick(&self) {
+        self.shell().alarm.rang();
+        self.turn(Caller::Busy, |_, _, _| ());
+    }
+
+    fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
+        self.shell().file.allocation(extent, ALLOCATION_PIECES_MAX)
+    }
+
+    fn control(&self, control: Control) -> Result<(), ControlError> {
+        self.shell().limited.note(&control);
+        self.turn(Caller::Busy, |inner, now, _| inner.control(now, control))
+    }
+
+    fn look(&self, look: &mut Look<'_>) {
+        let inner = &mut *self.shell().lock();
+        look(inner.pump.engine(), &mut inner.events);
+    }
+
+    fn memory_use(&self) -> Option<MemoryUse> {
+        self.info().in_page_cache().then(|| {
+            let inner = self.shell().lock();
+            MemoryUse { dirty: inner.dirty(), written_back: inner.written_back }
+        })
+    }
+
+    fn on_half_dirty(&self, wake: HalfDirty) {
+        let is_first = self.shell().half_dirty.set(wake).is_ok();
+        debug_assert!(is_first, "one wants to know");
+    }
+
+    fn forget_group(&self, id: GroupId) -> bool {
+        self.control(Control::RemoveGroup(id)).expect("a group may always be removed");
+        self.shell().lock().pump.engine().is_group_forgotten(id)
+    }
+
+    fn status(&self) -> DeviceStatus {
+        let shell = self.shell();
+        let inner = shell.lock();
+        let engine = inner.pump.engine();
+        DeviceStatus {
+            engine: engine.status(),
+            stats: engine.stats(),
+            cached_reads_count: shell.cached_reads.load(Relaxed),
+            buffered_writes_count: shell.buffered_writes.load(Relaxed),
+            hold_up: inner.hold_up.clone(),
+            events: inner.events.kept(),
+            memory: (!shell.info.direct).then(|| MemoryStatus::of(engine, inner.thresholds)),
+            window: engine.window_picture(),
+        }
+    }
+
+    fn flush_all(&self) -> io::Result<()> {
+        if self.info().read_only { Ok(()) } else { self.shell().file.flush() }
+    }
+}
+
+#[cfg(test)]
+mod tests;
