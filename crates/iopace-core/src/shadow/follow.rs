@@ -19,29 +19,30 @@ pub(super) struct Followed {
 }
 
 impl Shadow {
-    pub(super) fn arrive(&mut self, item: Item, depth: u32, ended: Option<Ended>) {
+    /// Something comes; whether it is followed to its end.
+    pub(super) fn arrive(&mut self, item: Item, depth: u32, ended: Option<Ended>) -> bool {
         let now = self.now;
         match item {
-            Item::Void(area) => self.engine_mut().handle(now, Input::Void(area)),
+            Item::Void(area) => {
+                self.engine_mut().handle(now, Input::Void(area));
+                false
+            }
             Item::Flush(submit, cover) => {
                 // One that waits already covers about the same; a live task waits for each of them.
                 if self.flushes_count >= SHADOW_FLUSHES_MAX || !self.has_place() {
-                    return;
+                    return false;
                 }
                 let served = self.measured.flush();
-                let ended = Ended { served, ..Ended::default() };
+                let ended = ended.unwrap_or(Ended { served, ..Ended::default() });
                 self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
-            }
-            Item::Sync(submit, cover) => {
-                let Some(ended) = ended else { return };
-                if self.flushes_count < SHADOW_FLUSHES_MAX && self.has_place() {
-                    self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
-                }
+                true
             }
             Item::Request(submit) => {
-                if let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) {
-                    self.enter(submit, ended, &Input::Submit);
-                }
+                let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
+                    return false;
+                };
+                self.enter(submit, ended, &Input::Submit);
+                true
             }
             Item::Write(submit, space) => {
                 let dirtied = |Submit { tag, task, group, extent, .. }: Submit| Input::Dirtied {
@@ -50,9 +51,11 @@ impl Shadow {
                     group,
                     area: Area { space, extent },
                 };
-                if let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) {
-                    self.enter(submit, ended, &dirtied);
-                }
+                let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
+                    return false;
+                };
+                self.enter(submit, ended, &dirtied);
+                true
             }
         }
     }
@@ -142,8 +145,8 @@ impl Shadow {
         let followed = self.followed[place as usize].take().expect("it is in the shadow");
         self.free.push(place);
         let Followed { task, group, op, size, ended } = followed;
-        if let (Some(replayed), Some(times)) = (&mut self.replayed, times) {
-            replayed.push((ended.place, *times));
+        if let Some(replayed) = &mut self.replayed {
+            replayed.push((ended.place, times.copied()));
         }
         if op == Op::Flush {
             self.flushes_count -= 1;

@@ -15,8 +15,6 @@ pub(super) enum Item {
     Write(Submit, Space),
     /// A flush, and what it covers.
     Flush(Submit, Cover),
-    /// The same of a flush of which it is known how it went, as of a request.
-    Sync(Submit, Cover),
     /// Content is void.
     Void(Area),
 }

@@ -70,6 +70,7 @@ mod follow;
 mod learn;
 mod line;
 mod recording;
+mod replay;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -80,7 +81,8 @@ use disk::{Measured, VirtualDisk};
 use follow::Followed;
 pub(crate) use line::Ended;
 use line::{Item, Line};
-pub use recording::{Disk as ReplayDisk, Kind as RecordedKind, Recorded, Recording, Replay};
+pub use recording::{Kind as RecordedKind, Recorded, Recording};
+pub use replay::{Disk as ReplayDisk, Replay, Replayed};
 pub use report::{GroupReport, Report};
 
 /// What clients do while they wait.
@@ -172,8 +174,9 @@ pub(crate) struct Shadow {
     pub(crate) measured: Measured,
     disk: VirtualDisk,
     report: Report,
-    /// In a replay: the place of each request that it has served, and where its time went.
-    replayed: Option<Vec<(u32, StageTimes)>>,
+    /// In a replay: the places of requests that have ended, and where the time of each went; none
+    /// for one that was refused.
+    replayed: Option<Vec<(u32, Option<StageTimes>)>>,
 }
 
 impl Shadow {

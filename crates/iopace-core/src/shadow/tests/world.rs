@@ -18,15 +18,22 @@ pub(super) struct Load {
     pub(super) gap: u64,
     /// Everything of one group, at an even rate.
     only: Option<GroupId>,
+    /// In a closed loop: requests at a time of the task of the root, and that of the group.
+    depths: [usize; 2],
 }
 
 impl Load {
     pub(super) fn open(seed: u64, count: u64, servers: usize) -> Load {
-        Load { seed, count, servers, closed: false, gap: 20_000_000, only: None }
+        Load { seed, count, servers, closed: false, gap: 20_000_000, only: None, depths: [1, 1] }
     }
 
     pub(super) fn closed(seed: u64, count: u64, servers: usize) -> Load {
         Load { closed: true, ..Load::open(seed, count, servers) }
+    }
+
+    /// A closed loop on one server, in which tasks have so many requests at a time.
+    pub(super) fn deep(seed: u64, count: u64, depths: [usize; 2]) -> Load {
+        Load { depths, ..Load::closed(seed, count, 1) }
     }
 
     pub(super) fn many(count: u64, group: GroupId) -> Load {
@@ -108,9 +115,9 @@ impl World {
         let begin = self.now.0;
         let mut arrivals: BTreeSet<(Instant, TaskId, GroupId)> = BTreeSet::new();
         let groups = [GroupId::ROOT, GroupId(1)];
-        if load.closed {
-            let first = |group: &GroupId| (self.now, group_task(*group), *group);
-            arrivals.extend(groups.iter().map(first));
+        for (group, depth) in groups.iter().zip(load.depths).filter(|_| load.closed) {
+            let first = |number| (Instant(begin + number as u64), group_task(*group), *group);
+            arrivals.extend((0..depth).map(first));
         }
         let mut at = begin;
         for number in (0..load.count).filter(|_| !load.closed) {

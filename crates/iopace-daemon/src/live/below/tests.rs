@@ -4,11 +4,11 @@
 use super::kernel::{Counters, Disk};
 use super::serial::is_serial;
 use super::split::{self, Split};
-use super::trials::{Replayed, judge};
+use super::trials::{OnBoth, judge};
 use super::*;
 use crate::control::api::{Payer, TriedSetting};
 use iopace_core::request::{Cover, Extent, Op, StageTimes, Submit, Tag};
-use iopace_core::shadow::{Recorded, RecordedKind};
+use iopace_core::shadow::{Recorded, RecordedKind, Replayed};
 use iopace_core::units::Bytes;
 use std::collections::VecDeque;
 
@@ -200,16 +200,17 @@ fn a_disk_that_works_on_one_after_the_other_is_known_by_who_waits_for_whom() {
     assert!(!is_serial(&ended, SMALL));
 }
 
-/// A replay of the recording in which all take so long.
-fn replayed(ended: &[Recorded], small: [u64; 2], bulk: u64) -> Replayed {
+/// A replay of the recording in which all take so long, and end as they did live.
+fn replayed(ended: &[Recorded], small: [u64; 2], bulk: u64) -> OnBoth {
     let all = |small: u64| {
         let times = ended.iter().map(|one| {
             let disk = Nanos(if one.submit.task == SMALL { small } else { bulk });
-            Some(StageTimes { disk, ..StageTimes::default() })
+            let times = StageTimes { disk, ..StageTimes::default() };
+            Some(Replayed { ended: one.ended, times })
         });
         times.collect()
     };
-    Replayed { serial: all(small[0]), as_seen: all(small[1]) }
+    OnBoth { serial: all(small[0]), as_seen: all(small[1]) }
 }
 
 #[test]

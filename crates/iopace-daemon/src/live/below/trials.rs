@@ -4,6 +4,9 @@
 //! first: how far it is from what was measured says how well the replay knows the disk, and where
 //! it explains less than a quarter of that, nothing is said to help.
 //!
+//! A task that is served sooner has asked for all that was recorded of it before the replay is
+//! over. So what the others pay is counted until then, in both replays.
+//!
 //! Each replay is done twice: with a disk that takes for a request at least the shortest time that
 //! was seen, and with one that works on one after the other. The first is the safe one: it never
 //! finds a window too wide on a disk that is quicker with many requests. The second is believed
@@ -20,10 +23,10 @@ use crate::live::span::parent;
 use iopace_core::engine::{Engine, Status};
 use iopace_core::group::{Class, Settings, Weight};
 use iopace_core::limits::GROUP_WEIGHT_MAX;
-use iopace_core::request::{GroupId, StageTimes, TaskId};
+use iopace_core::request::{GroupId, TaskId};
 use iopace_core::sched::{self, Algorithm};
-use iopace_core::shadow::{Plan, Recorded, ReplayDisk};
-use iopace_core::time::Nanos;
+use iopace_core::shadow::{Plan, Recorded, ReplayDisk, Replayed};
+use iopace_core::time::{Instant, Nanos};
 use iopace_core::window;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,11 +53,11 @@ pub(super) struct Candidate {
     groups: BTreeMap<GroupId, Settings>,
 }
 
-/// A replay with each of the two disks: by place in the recording, where time would have gone.
+/// A replay with each of the two disks: by place in the recording, how each went.
 #[derive(Debug)]
-pub(super) struct Replayed {
-    pub(super) serial: Vec<Option<StageTimes>>,
-    pub(super) as_seen: Vec<Option<StageTimes>>,
+pub(super) struct OnBoth {
+    pub(super) serial: Vec<Option<Replayed>>,
+    pub(super) as_seen: Vec<Option<Replayed>>,
 }
 
 /// Trials for one task.
@@ -97,10 +100,10 @@ impl Trials<'_> {
         tried
     }
 
-    fn replay(&self, plan: &Plan, groups: &BTreeMap<GroupId, Settings>) -> Option<Replayed> {
+    fn replay(&self, plan: &Plan, groups: &BTreeMap<GroupId, Settings>) -> Option<OnBoth> {
         let serial = self.replay_with(plan, groups, ReplayDisk::Serial)?;
         let as_seen = self.replay_with(plan, groups, ReplayDisk::AsSeen)?;
-        Some(Replayed { serial, as_seen })
+        Some(OnBoth { serial, as_seen })
     }
 
     fn replay_with(
@@ -108,7 +111,7 @@ impl Trials<'_> {
         plan: &Plan,
         groups: &BTreeMap<GroupId, Settings>,
         disk: ReplayDisk,
-    ) -> Option<Vec<Option<StageTimes>>> {
+    ) -> Option<Vec<Option<Replayed>>> {
         let Seen { began, ended, .. } = self.seen;
         let known: BTreeSet<GroupId> = ended.iter().map(|one| one.submit.group).collect();
         let known: Vec<GroupId> = known.into_iter().collect();
@@ -214,7 +217,7 @@ pub(super) fn of_device(status: &Status, device: &str, most: u32) -> Vec<Candida
 pub(super) fn judge(
     ended: &[Recorded],
     split: &Split,
-    (present, under): (&Replayed, &Replayed),
+    (present, under): (&OnBoth, &OnBoth),
     (setting, command, is_serial): (String, String, bool),
 ) -> (TriedSetting, Option<(TaskId, Payer)>) {
     let is_own = |place: &usize| ended[*place].submit.task == split.task;
@@ -224,9 +227,10 @@ pub(super) fn judge(
         true => (&present.serial, &under.serial),
         false => (&present.as_seen, &under.as_seen),
     };
-    let (present_ns, present_count) = mean(present_times, split.places.iter());
-    let (each_ns, count) = mean(times, split.places.iter());
-    let (each_most_ns, _) = mean(&under.as_seen, split.places.iter());
+    let own = || split.places.iter();
+    let (present_ns, present_count) = mean(present_times, own(), Instant::NEVER);
+    let (each_ns, count) = mean(times, own(), Instant::NEVER);
+    let (each_most_ns, _) = mean(&under.as_seen, own(), Instant::NEVER);
     let served = permille(count.into(), present_count.max(1).into());
     let measured = nanos(measured).as_nanos();
     let knows = present_ns.saturating_mul(4) >= measured;
@@ -244,16 +248,18 @@ pub(super) fn judge(
         helps: knows && is_better && count > 0 && served >= 900,
         text: String::new(),
     };
-    // Write-back is not compared.
+    let by = ran_out(times, own());
     let mut others: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
-    for place in (0..ended.len()).filter(|place| !is_own(place) && present_times[*place].is_some())
-    {
-        others.entry(ended[place].submit.task).or_default().push(place);
+    for place in (0..ended.len()).filter(|place| !is_own(place)) {
+        // Write-back is not compared.
+        if present_times[place].is_some_and(|is| is.ended <= by) {
+            others.entry(ended[place].submit.task).or_default().push(place);
+        }
     }
     let payers = others.into_iter().filter(|(_, places)| places.len() as u64 >= PAYER_COUNT);
     let payers = payers.map(|(task, places)| {
-        let (each_ns, count) = mean(times, places.iter());
-        let (present_ns, present_count) = mean(present_times, places.iter());
+        let (each_ns, count) = mean(times, places.iter(), by);
+        let (present_ns, present_count) = mean(present_times, places.iter(), by);
         let served_permille = permille(count.into(), present_count.max(1).into());
         (task, Payer { task: String::new(), served_permille, each_ns, present_ns })
     });
@@ -261,11 +267,21 @@ pub(super) fn judge(
     (tried, payer)
 }
 
-/// The mean time of those that were served, and how many these are.
-fn mean<'a>(times: &[Option<StageTimes>], places: impl Iterator<Item = &'a usize>) -> (u64, u64) {
+/// When the last of these was served, if all of them were.
+fn ran_out<'a>(times: &[Option<Replayed>], places: impl Iterator<Item = &'a usize>) -> Instant {
+    let ends: Option<Vec<Instant>> = places.map(|place| Some(times[*place]?.ended)).collect();
+    ends.and_then(|ends| ends.into_iter().max()).unwrap_or(Instant::NEVER)
+}
+
+/// The mean time of those that were served by then, and how many these are.
+fn mean<'a>(
+    times: &[Option<Replayed>],
+    places: impl Iterator<Item = &'a usize>,
+    by: Instant,
+) -> (u64, u64) {
     let (mut sum, mut count) = (Nanos::ZERO, 0);
-    for is in places.filter_map(|place| times[*place].as_ref()) {
-        (sum, count) = (sum + is.total(), count + 1);
+    for is in places.filter_map(|place| times[*place].as_ref()).filter(|is| is.ended <= by) {
+        (sum, count) = (sum + is.times.total(), count + 1);
     }
     (sum.as_nanos().checked_div(count).unwrap_or(0), count)
 }

@@ -1,0 +1,283 @@
+//! The replay of a [`Recording`](super::Recording) under other settings, with clients that wait
+//! for their answers.
+//!
+//! # Model
+//! ```text
+//!   live:    request ├────────────┤ k-th end   think   ├─ next request of the task ─┤
+//!   replay:  request ├─────┤ k-th end   think   ├─ next request ──┤       sooner
+//! ```
+//! A task asks for more as its requests end. A request that came live after `k` requests of its
+//! task had ended comes in the replay after the `k`-th end there, by as much later as live (the
+//! task's think time): a task that is served sooner asks sooner, and one that is served later asks
+//! later. With `k = 0` it comes when it came live. The replay ends when the recording did; what has
+//! not ended by then was not served in the same time.
+//!
+//! A [`Shadow`] carries it out, and all that is said of its virtual disk holds here, with two
+//! differences: what write-back and flushes take is known from the beginning, and each flush is
+//! served as it was live. A disk that had many requests all the time never showed how long it takes
+//! for one. So a replay is of one of two disks ([`Disk`]), and the truth is between them: the
+//! shortest time that such a request took beside the others is a bound from above of what it takes
+//! alone, and that the disk works on one after the other is a bound from below.
+//!
+//! # Properties
+//! 1. Under the live settings each request ends when it ended live, as far as the virtual disk is
+//!    like the live one.
+//! 2. A task has never more requests in the replay than it had live at the most.
+//! 3. On a disk that works on one after the other, rates and times of tasks under another scheduler
+//!    are told to a fifth.
+//!
+//! # Limits
+//! A task that is served sooner has asked for all that was recorded of it before the replay is
+//! over, and asks for nothing more then: the others are to be compared until that instant only.
+//! Several programs behind one task (a connection of a virtual machine) may be taken for one that
+//! waits for all of them. A scheduler or window learns anew within these seconds.
+//!
+//! # Sources
+//! Schroeder, Wierman and Harchol-Balter (2006) and Weiss et al. (2013), as in [`super`].
+
+use super::line::Item;
+use super::{Ended, PANICKED, Plan, Recorded, RecordedKind, Served, Shadow};
+use crate::engine::{Engine, Input};
+use crate::group::Settings;
+use crate::group::table::Groups;
+use crate::request::{Cover, GroupId, Op, Outcome, StageTimes, TaskId};
+use crate::time::{Instant, Nanos};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// Steps of a replay between two ends of requests: a bound on hanging only.
+const STEPS_MAX: usize = 1 << 16;
+
+/// What the virtual disk of a replay is taken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Disk {
+    /// A request takes at least the shortest time that one of its kind and size was seen to take.
+    #[default]
+    AsSeen,
+    /// It works on one request after the other, whatever they took beside others.
+    Serial,
+}
+
+/// How a request went in a replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Replayed {
+    /// When it ended, in the time of the replay, which begins when the recording did.
+    pub ended: Instant,
+    /// Where its time went.
+    pub times: StageTimes,
+}
+
+/// A shadow with a plan that has met nothing yet.
+#[derive(Debug)]
+pub struct Replay {
+    began: Instant,
+    shadow: Shadow,
+}
+
+impl Replay {
+    /// With the settings of groups as live but for those tried.
+    pub(crate) fn new(
+        began: Instant,
+        engine: Engine,
+        (plan, tried): (Plan, BTreeMap<GroupId, Settings>),
+        (live, groups): (&Groups, &[GroupId]),
+    ) -> Result<Replay, &'static str> {
+        let mut shadow = Shadow::from(1);
+        (shadow.plan, shadow.groups) = (plan, tried);
+        shadow.restart(began, Ok(engine));
+        shadow.unknown_from = None;
+        shadow.learn(began, live, GroupId::ROOT, true);
+        for id in groups.iter().chain(&shadow.groups.keys().copied().collect::<Vec<_>>()) {
+            shadow.learn(began, live, *id, false);
+        }
+        shadow.replayed = Some(Vec::new());
+        match shadow.failed {
+            Some(why) => Err(why),
+            None => Ok(Replay { began, shadow }),
+        }
+    }
+
+    /// Meets all that was recorded, in order of its ends, with such a disk: by place in the
+    /// recording, how each went; none for what was not served, or not asked for, when the last of
+    /// the recording had ended. Nothing is said of write-back.
+    ///
+    /// # Errors
+    /// Why a policy failed.
+    pub fn run(
+        mut self,
+        recorded: &[Recorded],
+        disk: Disk,
+    ) -> Result<Vec<Option<Replayed>>, &'static str> {
+        let served = self.served(recorded, disk);
+        let mut run = Run {
+            until: recorded.last().map_or(self.began, |last| last.ended),
+            clients: Clients::of(self.began, recorded),
+            recorded,
+            served,
+            replayed: vec![None; recorded.len()],
+        };
+        let shadow = &mut self.shadow;
+        let mut is_stuck = true;
+        shadow.fenced(|shadow| is_stuck = run.is_stuck(shadow));
+        match shadow.failed {
+            Some(why) => Err(why),
+            None if is_stuck => Err(PANICKED),
+            None => Ok(run.replayed),
+        }
+    }
+
+    /// How the disk serves each, as it is known at the end of the recording.
+    fn served(&mut self, recorded: &[Recorded], disk: Disk) -> Vec<Served> {
+        let measured = &mut self.shadow.measured;
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            // Means and least times are known to the second turn from its beginning.
+            measured.again(self.began);
+            all.clear();
+            for one in recorded {
+                let what = (one.submit.op, one.submit.extent.len());
+                let is_write_back = one.kind == RecordedKind::WriteBack;
+                let mut served = Served::default();
+                if one.was_at_disk() {
+                    served = measured.done(one.ended, one.started, what, is_write_back);
+                    served.beside = one.beside;
+                }
+                if disk == Disk::Serial {
+                    served.least = Nanos::ZERO;
+                }
+                all.push(served);
+            }
+        }
+        all
+    }
+}
+
+/// The requests of a task, in order of arrival.
+#[derive(Debug, Default)]
+struct Client {
+    /// Its requests that have not come: after so many ends of the task, how long, and the place.
+    line: VecDeque<(usize, Nanos, usize)>,
+    /// Requests that have ended in the replay.
+    ended_count: usize,
+}
+
+/// When each request comes.
+#[derive(Debug, Default)]
+struct Clients {
+    all: BTreeMap<TaskId, Client>,
+    /// Requests whose instant is known, the earliest first; of one instant in order of place.
+    due: BinaryHeap<Reverse<(Instant, usize)>>,
+}
+
+impl Clients {
+    fn of(began: Instant, recorded: &[Recorded]) -> Clients {
+        let mut clients = Clients::default();
+        let of_clients = || recorded.iter().enumerate().filter(|(_, one)| is_of_client(one));
+        // By task, in order of their ends.
+        let mut ends: BTreeMap<TaskId, Vec<(Instant, usize)>> = BTreeMap::new();
+        for (place, one) in of_clients() {
+            ends.entry(one.submit.task).or_default().push((one.ended, place));
+        }
+        let mut arrivals: Vec<(Instant, usize)> =
+            of_clients().map(|(place, one)| (one.arrived, place)).collect();
+        arrivals.sort_unstable();
+        for (arrived, place) in arrivals {
+            let task = recorded[place].submit.task;
+            let ends = &ends[&task];
+            let ended_count = ends.partition_point(|end| *end < (arrived, place));
+            match ended_count.checked_sub(1).map(|last| ends[last].0) {
+                Some(last) => {
+                    let line = &mut clients.all.entry(task).or_default().line;
+                    line.push_back((ended_count, arrived.since(last), place));
+                }
+                None => clients.due.push(Reverse((arrived.max(began), place))),
+            }
+        }
+        clients
+    }
+
+    /// When the next one comes.
+    fn next(&self) -> Instant {
+        self.due.peek().map_or(Instant::NEVER, |Reverse((at, _))| *at)
+    }
+
+    /// The next one, if it has come by then.
+    fn pop(&mut self, by: Instant) -> Option<usize> {
+        self.due.peek().filter(|Reverse((at, _))| *at <= by)?;
+        self.due.pop().map(|Reverse((_, place))| place)
+    }
+
+    /// A request of the task has ended.
+    fn ended(&mut self, now: Instant, task: TaskId) {
+        let Some(client) = self.all.get_mut(&task) else { return };
+        client.ended_count += 1;
+        while let Some(&(after, think, place)) = client.line.front()
+            && after <= client.ended_count
+        {
+            client.line.pop_front();
+            self.due.push(Reverse((now + think, place)));
+        }
+    }
+}
+
+/// Whether a client asked for it and waited for its end.
+fn is_of_client(one: &Recorded) -> bool {
+    one.kind != RecordedKind::WriteBack
+        && (one.kind != RecordedKind::Buffered || matches!(one.cover, Cover::Piece(_)))
+}
+
+/// A replay under way.
+struct Run<'a> {
+    until: Instant,
+    clients: Clients,
+    recorded: &'a [Recorded],
+    served: Vec<Served>,
+    replayed: Vec<Option<Replayed>>,
+}
+
+impl Run<'_> {
+    /// Goes on until the end; whether it turns without getting anywhere.
+    fn is_stuck(&mut self, shadow: &mut Shadow) -> bool {
+        let mut steps = 0;
+        while steps < STEPS_MAX {
+            steps += 1;
+            let due = shadow.disk.next().min(shadow.again).min(self.clients.next());
+            let now = due.max(shadow.now);
+            if now > self.until || shadow.engine.is_none() {
+                return false;
+            }
+            shadow.now = now;
+            if let Some(id) = shadow.disk.done(now) {
+                shadow.engine_mut().handle(now, Input::Done { id, outcome: Outcome::Ok });
+            } else if shadow.again > now {
+                while let Some(place) = self.clients.pop(now) {
+                    self.come(shadow, place);
+                }
+            }
+            shadow.drain();
+            for (place, times) in shadow.replayed.iter_mut().flat_map(std::mem::take) {
+                let place = place as usize;
+                self.replayed[place] = times.map(|times| Replayed { ended: now, times });
+                self.clients.ended(now, self.recorded[place].submit.task);
+                steps = 0;
+            }
+        }
+        true
+    }
+
+    /// A request comes.
+    fn come(&mut self, shadow: &mut Shadow, place: usize) {
+        let one = &self.recorded[place];
+        let item = match (one.kind, one.submit.op, one.cover) {
+            (RecordedKind::Buffered, _, Cover::Piece(area)) => Item::Write(one.submit, area.space),
+            (_, Op::Flush, cover) => Item::Flush(one.submit, cover),
+            _ => Item::Request(one.submit),
+        };
+        let place_u32 = u32::try_from(place).unwrap_or(u32::MAX);
+        let ended = Ended { times: one.times, served: self.served[place], place: place_u32 };
+        // There is no bound on its task here: that is its line's.
+        if !shadow.arrive(item, u32::MAX, Some(ended)) {
+            self.clients.ended(shadow.now, one.submit.task);
+        }
+    }
+}
