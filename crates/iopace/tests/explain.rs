@@ -18,16 +18,20 @@ struct Reader {
 
 impl Reader {
     fn new(serving: &Serving, export: &str) -> Reader {
+        Reader::of(serving, export, 4096)
+    }
+
+    fn of(serving: &Serving, export: &str, bytes: usize) -> Reader {
         let stream = UnixStream::connect(serving.socket()).expect("connected");
         let mut client = Client::connect(stream, export, Wanted::default()).expect("opened");
         let stop = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let mut page = vec![0; 4096];
+            let mut data = vec![0; bytes];
             let mut place = 7_u64;
             while !ended.load(Ordering::Relaxed) {
                 place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if client.read((place >> 40) % 200 * 4096, &mut page).is_err() {
+                if client.read((place >> 40) % 200 * 4096, &mut data).is_err() {
                     return;
                 }
             }
@@ -49,7 +53,8 @@ impl Drop for Reader {
 fn explained(place: &Place, words: &[&str], reason: &str) -> serde_json::Value {
     let mut last = serde_json::Value::Null;
     for _ in 0..40 {
-        let words = [&["explain", "--over", "2s", "--format", "json"], words].concat();
+        let words =
+            [&["explain", "--over", "2s", "--look", "0", "--format", "json"], words].concat();
         last = place.run(&words).json();
         let device = &last["devices"][0];
         if device["explained"]["causes"][0]["reason"] == reason {
@@ -88,7 +93,8 @@ fn a_limit_is_named_with_the_command_that_lifts_it() {
     let is_free = || {
         // SLEEP: the pause between two looks at the condition.
         thread::sleep(Duration::from_millis(250));
-        let told = place.run(&["explain", "/vms/web", "--over", "2s", "--format", "json"]).json();
+        let words = ["explain", "/vms/web", "--over", "2s", "--look", "0", "--format", "json"];
+        let told = place.run(&words).json();
         told["devices"][0]["explained"]["held_up"] == false
     };
     assert!((0..40).any(|_| is_free()), "it is still held up");
@@ -125,6 +131,36 @@ fn turns_are_named_with_who_has_them() {
     assert!(cause["text"].as_str().is_some_and(|text| text.contains("/vms/db has")), "{cause:#}");
     let command = cause["remedies"][0]["command"].as_str().expect("a command");
     assert!(command.contains("io.weight"), "{command}");
+    drop(readers);
+}
+
+/// A disk that takes one request after the other, in order of arrival: small reads wait for the
+/// large ones of eight others. A look finds that, and a scheduler that divides the disk's time.
+#[test]
+fn a_look_finds_what_is_waited_for_and_what_would_help() {
+    let place = Place::new();
+    let words = ["--emulate", "hdd-sata-250g", "--size", "16MiB", "--sched", "fifo", "--direct"];
+    let serving = place.serve(&words);
+    let sizes = [4096].into_iter().chain([1 << 20; 8]);
+    let readers: Vec<Reader> =
+        sizes.map(|bytes| Reader::of(&serving, "hdd-sata-250g", bytes)).collect();
+    let is_told = || {
+        let told = place.run(&["explain", "--format", "json"]).json();
+        let below = &told["devices"][0]["below"];
+        let first = &below["tasks"][0];
+        if below["loses_to_others"] != true {
+            return false;
+        }
+        assert_eq!(first["parts"][0]["part"], "held", "{first:#}");
+        let tried = below["tried"].as_array().expect("a list");
+        let fair = tried.iter().find(|one| one["setting"] == "scheduler fair");
+        let fair = fair.unwrap_or_else(|| panic!("{below:#}"));
+        assert_eq!(fair["helps"], true, "{fair:#}");
+        let text = below["text"].as_str().expect("a text");
+        text.contains("A setting of iopace would help")
+    };
+    // At first the device has not been busy for long.
+    assert!((0..20).any(|_| is_told()), "{}", place.run(&["explain"]).out);
     drop(readers);
 }
 

@@ -13,7 +13,7 @@ Examples:
   iopace explain disk                        a device: its name has no slash
   iopace explain /vms/web --over 60s         a minute of it; up to two are kept
   iopace explain /vms/web --format json      everything, for a script
-  iopace explain --look 2s                   below iopace too, and what would change it there
+  iopace explain --look 0                    at once, without a look below iopace
 
 Shares are those of the time from arrival to finish of the requests of that time. The commands that
 are shown change one setting each; nothing is changed by asking.";
@@ -34,8 +34,9 @@ pub struct ExplainArgs {
     /// The time that is looked at, 1s to 2min
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = over)]
     pub over: Nanos,
-    /// How long busy devices are looked at, to tell where time goes below iopace, 0 to 5s
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = look)]
+    /// How long busy devices are looked at, to tell where time goes below iopace and what would
+    /// change it there, 0 (not) to 5s
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = look)]
     pub look: Nanos,
     /// Only this device, for a group
     #[arg(long, value_name = "DEVICE")]

@@ -223,7 +223,7 @@ fn summary(case: &Case<'_>, shares: &Shares, causes: &[Cause]) -> String {
         _ if !shares.is_felt() && is_shared(case) => format!(
             "{} of the time of requests of {who} is at the disk, where requests of others are that \
              iopace has let through: {}. Whether a smaller window or another scheduler would \
-             change that, 'iopace explain --look 2s' tells.",
+             change that, a look tells: 'iopace explain --look 2s'.",
             percent(1_000 - shares.all.waited_permille()),
             words::cause(case, Reason::Disk, "")
         ),
