@@ -294,7 +294,6 @@ fn writes_at_once_leave_every_device_with_what_the_tree_has() {
     });
     let effective = groups.effective("/a", Some("io.weight"), None).expect("explained");
     for (device, effective) in running.daemon.devices().iter().zip(effective) {
-        let account = device.group(id).expect("known").account;
         let weight = Weight::new(effective.value.parse().expect("a number"));
         assert_eq!(Some(device.group(id).expect("known").settings.weight), weight);
     }
