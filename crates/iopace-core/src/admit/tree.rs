@@ -3,8 +3,8 @@
 //! Every node keeps, for each lane, the set of its children that could be served now, ordered by
 //! [`Key`]; a node is in its parent's set exactly while something below it waits, its cap is not
 //! reached and its limits are open. So the next request is found by walking down the first entries,
-//! and every change costs the walk up: O(depth x log siblings). A group has a node once something of
-//! it, or below it, waits, or something is metered for it.
+//! and every change costs the walk up: O(depth x log siblings). A group has a node once something
+//! of it, or below it, waits, or something is metered for it.
 
 use super::node::{Key, Line, Node, Row};
 use super::total::totals;

@@ -1,6 +1,6 @@
-//! What each group did on one device: its requests, counts and pressure. Counts are those of the
-//! group and of all below it, as in cgroup v2. Those of the root are the device's, which counts them
-//! already: here they are filled in when they are told.
+//! The account of each group on one device: its requests, counts and pressure. Counts are those of
+//! the group and of all below it, as in cgroup v2. Those of the root are the device's, which counts
+//! them already: here they are filled in when they are told.
 
 use super::pressure::{Change, Pressure};
 use super::table::{Column, Groups, Kind};
