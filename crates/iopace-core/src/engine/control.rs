@@ -264,7 +264,7 @@ impl Engine {
     /// Fills in where everything stands at `now`, by what was known after the last drain. Costs a
     /// few nanoseconds for each request that is not finished.
     ///
-    /// While the window is full everything that is queued counts under [`Reason::Window`]: whose
+    /// While the window is full everything that is queued counts under `Reason::Window`: whose
     /// turn it is next shows only when there is room again.
     pub fn waiting_now(&self, now: Instant, into: &mut WaitingNow) {
         into.clear();

@@ -300,8 +300,16 @@ impl Groups {
         }
     }
 
-    /// Finds out anew what a group has from those above it.
+    /// Finds out anew what a group has from those above it, and those below it from the group.
     fn derive(&mut self, id: GroupId) {
+        let is_above = self.rows[id].children_count > 0 || id == GroupId::ROOT;
+        if self.derive_row(id) && is_above {
+            self.pass_on(id);
+        }
+    }
+
+    /// Finds out anew what a group has from those above it; whether that has changed.
+    fn derive_row(&mut self, id: GroupId) -> bool {
         let (row, settings) = (self.rows[id], &self.settings[id]);
         let above = if id == GroupId::ROOT { Row::default() } else { self.rows[row.parent] };
         let class = settings.class.within(above.class);
@@ -310,21 +318,28 @@ impl Groups {
             false => above.chains[kind as usize],
         };
         let chains = Kind::ALL.map(chain);
-        if (class, chains) == (row.class, row.chains) {
-            return;
-        }
         let row = &mut self.rows[id];
+        let is_changed = (class, chains) != (row.class, row.chains);
         (row.class, row.chains) = (class, chains);
-        self.pass_on(id);
+        is_changed
     }
 
-    /// What groups below have from a group has changed.
+    /// Groups below a group have something else from it. Time for one list of all groups by parent,
+    /// however many levels there are.
     #[cold]
     fn pass_on(&mut self, id: GroupId) {
-        if self.rows[id].children_count > 0 || id == GroupId::ROOT {
-            let rows = (1..self.end()).map(GroupId);
-            let below: Vec<GroupId> = rows.filter(|below| self.parent(*below) == id).collect();
-            below.into_iter().for_each(|id| self.derive(id));
+        let groups = (1..self.end()).map(GroupId);
+        let mut all: Vec<(GroupId, GroupId)> = groups.map(|id| (self.parent(id), id)).collect();
+        all.sort_unstable();
+        let mut changed = vec![id];
+        while let Some(parent) = changed.pop() {
+            let first = all.partition_point(|(above, _)| *above < parent);
+            let below = all[first..].iter().take_while(|(above, _)| *above == parent);
+            for (_, id) in below {
+                if self.derive_row(*id) {
+                    changed.push(*id);
+                }
+            }
         }
     }
 }
