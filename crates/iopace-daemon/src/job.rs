@@ -90,7 +90,7 @@ impl Job {
         if op == Op::Flush { Input::Flush(submit, cover) } else { Input::Submit(submit) }
     }
 
-    /// What it asks of the disk, under this name.
+    /// The request for the disk, under this name.
     pub(crate) fn submit(&self, tag: Tag) -> Submit {
         let Job { task, group, op, extent, space, fua, .. } = *self;
         let extent = Area { space, extent }.in_order();

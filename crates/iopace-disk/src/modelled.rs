@@ -32,7 +32,7 @@ pub const COMMAND_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// A request for a modelled device.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
-    /// What is asked for, with the frontend's own tag.
+    /// The request, with the frontend's own tag.
     pub submit: Submit,
     /// Whether the page cache may serve it.
     pub buffered: bool,
@@ -40,7 +40,7 @@ pub struct Io {
 
 /// A request of a frontend, as a modelled device sees it.
 pub trait Asked {
-    /// What is asked for; the tag is not looked at.
+    /// The request; its tag is not looked at.
     fn io(&self) -> Io;
 
     /// What it covers if it is a flush.
@@ -175,7 +175,7 @@ impl<R: Asked> Backend for Modelled<R> {
 
     fn end(&mut self, request: R, end: End, ended: &mut VecDeque<(R, End)>) {
         let Io { submit, buffered } = request.io();
-        // What the disk has read or written for it is cached.
+        // The bytes that the disk has read or written for it are cached.
         let fills = buffered && matches!(submit.op, Op::Read | Op::Cache | Op::Write);
         if let (true, false, Outcome::Ok) = (fills, end.cached, end.outcome) {
             self.warm(end.extent);

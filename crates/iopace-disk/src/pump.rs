@@ -234,12 +234,12 @@ impl<B: Backend> Pump<B> {
         &self.engine
     }
 
-    /// What is behind it.
+    /// The backend behind it.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// What is behind it.
+    /// The backend behind it.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }

@@ -135,7 +135,7 @@ pub trait Admission: fmt::Debug + Send {
     /// Changes the number of slots. Those taken beyond it are not revoked.
     fn set_slots(&mut self, nr_requests: u32);
 
-    /// What holds for a group has changed. A parent is told before its children.
+    /// The settings of a group have changed. A parent is told before its children.
     fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}
 
     /// A lower cap for a group while somebody else's latency target is missed; `None` lifts it.

@@ -96,7 +96,7 @@ enum Standing {
     Dying,
 }
 
-/// What is read of a group at every request.
+/// The part of a group that is read at every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     parent: GroupId,

@@ -164,7 +164,7 @@ pub trait Pace: fmt::Debug + Send {
     /// What the device may use from now on.
     fn set_budget(&mut self, _now: Instant, _budget: &Budget) {}
 
-    /// What holds for a group has changed.
+    /// The settings of a group have changed.
     fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}
 
     /// The group is gone, and has no dirty memory.

@@ -81,7 +81,7 @@ pub trait Scheduler: fmt::Debug + Send {
     /// Appends its counters' values in the order of the algorithm's `counters`.
     fn counters(&self, _into: &mut Vec<u64>) {}
 
-    /// What holds for a group has changed; told for every group but the root before its first
+    /// The settings of a group have changed; told for every group but the root before its first
     /// request, and again after a change. A parent is told before its children.
     fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}
 

@@ -48,7 +48,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 /// Steps of a replay between two ends of requests: a bound on hanging only.
 const STEPS_MAX: usize = 1 << 16;
 
-/// What the virtual disk of a replay is taken for.
+/// How the virtual disk of a replay works on requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Disk {
     /// A request takes at least the shortest time that one of its kind and size was seen to take.

@@ -35,7 +35,7 @@ use std::sync::{Arc, OnceLock};
 
 impl Asked for Job {
     fn io(&self) -> Io {
-        // What has no bytes is not for the page cache.
+        // A request of no bytes is not for the page cache.
         let buffered = !self.is_direct() && !self.extent.is_empty();
         Io { submit: self.submit(Tag(0)), buffered }
     }

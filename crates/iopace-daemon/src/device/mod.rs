@@ -133,7 +133,7 @@ pub struct DeviceStatus {
 pub struct MemoryStatus {
     /// Dirty memory.
     pub dirty: Dirty,
-    /// What it may have dirty at present.
+    /// The most that the device may have dirty at present.
     pub thresholds: Thresholds,
     /// How stage pace sees the device.
     pub picture: pace::Picture,

@@ -56,7 +56,7 @@ pub(crate) struct Inner<B: Backend> {
     pub(super) pump: Pump<B>,
     pub(super) events: EventLog,
     hold_up: Histogram,
-    /// What it may have dirty at present.
+    /// The most that the device may have dirty at present.
     thresholds: Thresholds,
     /// Dirty memory of which somebody wants to know, see [`Device::on_half_dirty`].
     wake_at: Bytes,
@@ -96,7 +96,7 @@ impl<B: Backend> Inner<B> {
     }
 }
 
-/// What all devices have.
+/// The state that all devices have.
 pub(crate) struct Shell<B: Backend<Request = Job>> {
     pub(super) info: DeviceInfo,
     /// The device's own file, or the store of an emulated disk.
@@ -183,7 +183,7 @@ impl<B: Backend<Request = Job>> Shell<B> {
 }
 
 impl<B: Backend<Request = Job>> Drop for Shell<B> {
-    /// What a daemon has cut off at its end is answered all the same: its clients are gone, but
+    /// A job that a daemon cuts off at its end is answered all the same: its clients are gone, but
     /// what is counted for them is given back.
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +195,7 @@ impl<B: Backend<Request = Job>> Drop for Shell<B> {
     }
 }
 
-/// What the pump of a device leaves to be carried out.
+/// The work that the pump of a device leaves to be carried out.
 pub(super) type Outside<D> = <<D as Behind>::Disk as Backend>::Outside;
 
 /// A kind of device: what is behind the shell.
@@ -203,7 +203,7 @@ pub(crate) trait Behind: Send + Sync + Sized + 'static {
     /// The disk.
     type Disk: Backend<Request = Job, Outside: Default>;
 
-    /// What all devices have.
+    /// The state that all devices have.
     fn shell(&self) -> &Shell<Self::Disk>;
 
     /// Carries out what the pump has left to do, by that thread.

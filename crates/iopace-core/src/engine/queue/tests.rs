@@ -43,7 +43,7 @@ impl World {
         (self.queue.enter(&mut self.cx, &submit, |entry| entry.run = Some(run)), run)
     }
 
-    /// What goes to the device next, if something does.
+    /// The request that goes to the device next, if one does.
     fn start(&mut self) -> Option<Start> {
         match self.queue.dispatch(&mut self.cx) {
             Some(Dispatch::Start(id)) => Some(self.queue.start(&mut self.cx, id)),

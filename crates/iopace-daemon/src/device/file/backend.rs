@@ -10,7 +10,7 @@ use iopace_core::request::{Op, Outcome, Tag};
 use iopace_core::time::{Instant, Nanos};
 use iopace_disk::pump::{Backend, End};
 
-/// What the engine said, to be carried out.
+/// The outputs of the engine that are to be carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
     /// For the disk, with the data to write, and the file if it is not the device's own.

@@ -24,7 +24,7 @@ type Answer = (u64, Option<i32>);
 const SIZE: u64 = 8 << 20;
 const BLOCK: u64 = 4096;
 
-/// Who makes requests and has their answers.
+/// The side that makes requests and has their answers.
 struct Client {
     held: Arc<Held>,
     answers: (Sender<Answer>, Receiver<Answer>),
