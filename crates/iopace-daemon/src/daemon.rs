@@ -17,7 +17,7 @@ use crate::nbd::listener::{Acceptor, Listener};
 use crate::opening::{default_export, open_devices, resolve_exports};
 pub use crate::start_error::StartError;
 use crate::timer::Timers;
-use iopace_core::group::tree::TreeError;
+use iopace_groups::tree::TreeError;
 use iopace_nbd::{ExportInfo, Exports};
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Why a daemon does not start.
 
 use crate::fuse::mounting::MountError;
-use iopace_core::group::tree::TreeError;
 use iopace_core::sched;
+use iopace_groups::tree::TreeError;
 use std::io;
 use std::path::Path;
 

@@ -22,7 +22,6 @@ use crate::milli::Milli;
 use crate::task::Task;
 use iopace_core::admit::Mode;
 use iopace_core::group::Settings;
-use iopace_core::group::tree::Tree;
 use iopace_core::pace::{self, Thresholds};
 use iopace_core::request::GroupId;
 use iopace_core::sched::{self, Algorithm, Params};
@@ -31,6 +30,7 @@ use iopace_core::units::Bytes;
 use iopace_core::window;
 use iopace_disk::faulty::FaultRates;
 use iopace_disk::model::Model;
+use iopace_groups::tree::Tree;
 
 /// Longest run: a day of virtual time.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(86_400);

@@ -1,11 +1,11 @@
 //! Random trees of groups under random loads: everybody has what its weight entitles it to, and the
 //! disk does no less than without groups.
 
-use iopace_core::group::tree::Tree;
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::sched::find;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
+use iopace_groups::tree::Tree;
 use iopace_sim::random::Random;
 use iopace_sim::report::RunReport;
 use iopace_sim::run::run;

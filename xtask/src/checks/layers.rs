@@ -5,14 +5,28 @@ use super::{Check, Context};
 use crate::source::Source;
 
 /// Each crate, and what of the project it may depend on.
-const MAY_KNOW: [(&str, &[&str]); 9] = [
+const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("iopace-core", &[]),
     ("iopace-disk", &["iopace-core"]),
     ("iopace-fuse", &[]),
+    ("iopace-groups", &["iopace-core"]),
     ("iopace-nbd", &[]),
-    ("iopace-sim", &["iopace-core", "iopace-disk"]),
-    ("iopace-daemon", &["iopace-core", "iopace-disk", "iopace-fuse", "iopace-nbd"]),
-    ("iopace", &["iopace-core", "iopace-daemon", "iopace-disk", "iopace-nbd", "iopace-sim"]),
+    ("iopace-sim", &["iopace-core", "iopace-disk", "iopace-groups"]),
+    (
+        "iopace-daemon",
+        &["iopace-core", "iopace-disk", "iopace-fuse", "iopace-groups", "iopace-nbd"],
+    ),
+    (
+        "iopace",
+        &[
+            "iopace-core",
+            "iopace-daemon",
+            "iopace-disk",
+            "iopace-groups",
+            "iopace-nbd",
+            "iopace-sim",
+        ],
+    ),
     ("iopace-powercut", &["iopace-core", "iopace-daemon", "iopace-fuse", "iopace-nbd"]),
     ("xtask", &[]),
 ];
@@ -21,9 +35,10 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
 const ALONE: [&str; 2] = ["iopace-core", "xtask"];
 
 /// Crates without a clock but for the file named.
-const WITHOUT_CLOCK: [(&str, &str); 5] = [
+const WITHOUT_CLOCK: [(&str, &str); 6] = [
     ("crates/iopace-core/src/", ""),
     ("crates/iopace-disk/src/", ""),
+    ("crates/iopace-groups/src/", ""),
     ("crates/iopace-sim/src/", ""),
     ("crates/iopace-nbd/src/", ""),
     ("crates/iopace-daemon/src/", "crates/iopace-daemon/src/clock.rs"),

@@ -1,21 +1,19 @@
 //! Who pays: a tree of groups with weights, classes, limits and guarantees, as in cgroup v2.
 //!
-//! Not a stage: admit and sched consult it. [`Settings`] is what holds for one group on one device;
-//! [`tree`] is the tree of a daemon, from which the settings of every device come; [`files`] are
-//! the settings as lines of text under the names that users know.
+//! Not a stage: admit and sched consult it. [`Settings`] is what holds for one group on one device.
+//! A device knows groups by number only; names and what users write are above it
+//! (`iopace-groups`).
 
 use crate::limits::{GROUP_WEIGHT_DEFAULT, GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN};
 use crate::time::Nanos;
 use core::num::NonZeroU64;
 
 pub mod accounts;
-pub mod files;
 pub(crate) mod latency;
 pub mod meter;
 pub mod pressure;
 pub(crate) mod rates;
 pub mod table;
-pub mod tree;
 
 /// The share of what is left, relative to the siblings: 1 to 10 000, default 100, as `io.weight`
 /// of cgroup v2.
@@ -38,6 +36,12 @@ impl Weight {
     /// The number.
     pub const fn get(self) -> u32 {
         self.0
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::DEFAULT
     }
 }
 

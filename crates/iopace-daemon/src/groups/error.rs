@@ -1,8 +1,8 @@
 //! Why something about groups was refused.
 
 use crate::limits::MOVED_MAX;
-use iopace_core::group::files::FileError;
-use iopace_core::group::tree::TreeError;
+use iopace_groups::files::FileError;
+use iopace_groups::tree::TreeError;
 
 /// Why something about groups was refused; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

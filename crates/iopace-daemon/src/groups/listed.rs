@@ -3,9 +3,9 @@
 use super::GroupInfo;
 use super::processes::is_there;
 use crate::process::{Proc, Process};
-use iopace_core::group::files::FILES;
-use iopace_core::group::tree::Tree;
 use iopace_core::request::GroupId;
+use iopace_groups::files::FILES;
+use iopace_groups::tree::Tree;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

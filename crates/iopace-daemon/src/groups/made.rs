@@ -6,9 +6,9 @@
 
 use super::{GroupError, GroupInfo, Groups, State};
 use crate::limits::{MADE_GROUPS_MAX, MADE_GROUPS_OF_USER_MAX, MADE_UNUSED};
-use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
+use iopace_groups::tree::{Tree, TreeError};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;

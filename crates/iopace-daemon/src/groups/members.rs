@@ -5,8 +5,8 @@
 
 use super::{GroupError, Groups, State};
 use crate::nbd::connection::Connection;
-use iopace_core::group::tree::{Tree, TreeError};
 use iopace_core::request::GroupId;
+use iopace_groups::tree::{Tree, TreeError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 

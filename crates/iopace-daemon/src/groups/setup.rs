@@ -2,7 +2,7 @@
 
 use super::GroupError;
 use crate::config::GroupConfig;
-use iopace_core::group::tree::Tree;
+use iopace_groups::tree::Tree;
 
 /// What is wrong in a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,11 +49,11 @@ use crate::figure::Figure;
 use crate::task::Task;
 use crate::units::Size;
 use core::ops::Range;
-use iopace_core::group::tree::Tree;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
+use iopace_groups::tree::Tree;
 use toml::Spanned;
 
 /// A message and the bytes of the file that it is about.

@@ -15,8 +15,8 @@ use super::file::Mistake;
 use super::shape::{Lines, TaskTable};
 use crate::task::Task;
 use iopace_core::admit::Mode;
-use iopace_core::group::tree::Tree;
 use iopace_core::request::GroupId;
+use iopace_groups::tree::Tree;
 use std::collections::BTreeMap;
 use toml::Spanned;
 

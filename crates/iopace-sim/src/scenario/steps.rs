@@ -23,12 +23,12 @@ use super::groups;
 use super::shape::StepTable;
 use super::{Change, DEVICE, Memory, Step};
 use crate::task::Task;
-use iopace_core::group::tree::Tree;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::pace::Thresholds;
 use iopace_core::request::GroupId;
 use iopace_core::time::{Instant, Nanos};
 use iopace_disk::slowed::FACTOR_MAX;
+use iopace_groups::tree::Tree;
 use toml::Spanned;
 
 const REMEDY: &str = "a step does one thing: insert, configure or destroy a scheduler, start \

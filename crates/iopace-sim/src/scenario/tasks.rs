@@ -20,10 +20,10 @@ use super::{FILES_MAX, TASK_DEPTH_MAX, TASKS_MAX};
 use super::{arrivals, database};
 use crate::task::{Kind, Task};
 use core::ops::Range;
-use iopace_core::group::tree::Tree;
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_groups::tree::Tree;
 use toml::Spanned;
 
 /// Largest request: the largest that a network block device carries.

@@ -34,11 +34,11 @@ use crate::scenario::{Chosen, DEVICE, Scenario};
 use crate::tally::BIN;
 use crate::task::{Kind, Task};
 use iopace_core::admit::Mode;
-use iopace_core::group::tree::Tree;
 use iopace_core::request::Extent;
 use iopace_core::sched::find;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_groups::tree::Tree;
 
 /// The name of the table.
 pub const TABLE: &str = "slots";

@@ -4,7 +4,7 @@ use super::FormatArgs;
 use crate::units;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueHint};
-use iopace_core::group::files::FILES;
+use iopace_groups::files::FILES;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

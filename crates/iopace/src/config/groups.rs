@@ -3,9 +3,9 @@
 
 use super::Mistake;
 use crate::output::nearest;
-use iopace_core::group::tree::Tree;
 use iopace_daemon::config::{DeviceConfig, GroupConfig};
 use iopace_daemon::groups::{GroupError, Misconfigured, configured};
+use iopace_groups::tree::Tree;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 use super::resolve::resolve_device;
 use super::rules::{self, RuleTable};
 use super::{DeviceTable, Mistake};
-use iopace_core::group::tree::Tree;
 use iopace_daemon::config::{Backend, DeviceConfig, InUse, MountConfig};
+use iopace_groups::tree::Tree;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -6,12 +6,12 @@ use super::{
 use crate::cli::LogFormat;
 use crate::output::nearest;
 use crate::units::parse_size;
-use iopace_core::group::tree::Tree;
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
 use iopace_core::sched::{self, AUTO, REGISTRY};
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{Backend, DeviceConfig, ExportConfig, IoEngineChoice};
 use iopace_disk::presets::{self, PRESETS};
+use iopace_groups::tree::Tree;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};

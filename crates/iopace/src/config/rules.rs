@@ -7,8 +7,8 @@
 //! ```
 
 use super::{Mistake, groups};
-use iopace_core::group::tree::Tree;
 use iopace_daemon::fuse::who::{Rule, RuleError, Rules};
+use iopace_groups::tree::Tree;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;

@@ -253,7 +253,7 @@ fn a_mistake_in_a_group_is_pointed_at() {
 #[test]
 fn the_manual_of_groups_has_every_file_and_a_right_example() {
     let manual = include_str!("../../../../docs/groups.md");
-    for spec in &iopace_core::group::files::FILES {
+    for spec in &iopace_groups::files::FILES {
         let row = format!("| `{}` | {} | `{}` |\n", spec.name, spec.summary, spec.example);
         assert!(manual.contains(&row), "{row}");
     }

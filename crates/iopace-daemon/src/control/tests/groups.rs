@@ -37,7 +37,7 @@ fn groups_are_made_set_read_and_removed() {
         files[0].effective.iter().map(|one| (&*one.value, &*one.source)).collect();
     assert_eq!(effective, [("200", "device"), ("50", "group")]);
     let files = client.group_files("/my vms", None, Some("disk")).expect("read");
-    assert_eq!(files.len(), iopace_core::group::files::FILES.len());
+    assert_eq!(files.len(), iopace_groups::files::FILES.len());
     let weight = &files[0].effective;
     assert_eq!((weight.len(), &*weight[0].value, &*weight[0].source), (1, "100", "built in"));
 

@@ -104,7 +104,7 @@ fn name(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iopace_core::group::tree::Tree;
+    use iopace_groups::tree::Tree;
     use proptest::prelude::*;
 
     #[test]

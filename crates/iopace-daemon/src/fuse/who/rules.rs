@@ -16,7 +16,7 @@ use super::cgroup;
 use super::glob::matches;
 use crate::limits::RULES_MAX;
 use crate::process::user_number;
-use iopace_core::group::tree::{Tree, TreeError};
+use iopace_groups::tree::{Tree, TreeError};
 use std::fmt;
 use std::str::FromStr;
 
@@ -235,7 +235,7 @@ fn spells_out(pattern: &str, vouched: &str) -> bool {
 /// The names of the groups for a cgroup, below a group that is itself `depth` deep.
 pub(super) fn mapped(cgroup: &str, depth: usize) -> Vec<String> {
     // One is kept for a class.
-    let room = iopace_core::limits::GROUP_DEPTH_MAX.saturating_sub(depth + 1);
+    let room = iopace_groups::limits::GROUP_DEPTH_MAX.saturating_sub(depth + 1);
     cgroup::names(cgroup, room)
 }
 

@@ -5,8 +5,8 @@ use super::ini::{Options, Section};
 use super::options::{NO_EFFECT, UNDERSTOOD};
 use super::values::{Base, count, size, switch, time};
 use crate::scenario::{DURATION_MAX, TASKS_MAX};
-use iopace_core::group::tree::Tree;
 use iopace_core::time::Nanos;
+use iopace_groups::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One job, or one of its clones, before its file has a place.

@@ -12,12 +12,12 @@ use crate::run::run_traced as run;
 use crate::scenario::{DEVICE, Memory, Scenario};
 use crate::task::{Files, Kind, Task};
 use crate::trace::{Look, Trace};
-use iopace_core::group::tree::Tree;
 use iopace_core::pace::{self, Thresholds};
 use iopace_core::request::{Extent, GroupId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
 use iopace_core::window;
+use iopace_groups::tree::Tree;
 
 /// Figures of one row under one variant.
 pub type Outcome = Vec<(&'static str, Milli)>;

@@ -4,8 +4,8 @@ use super::{Bench, IDLE, SECOND};
 use crate::fuse::who::cache::SHARDS;
 use crate::groups::GroupError;
 use crate::limits::{MADE_GROUPS_MAX, MADE_GROUPS_OF_USER_MAX, MADE_UNUSED, MOVED_MAX};
-use iopace_core::limits::GROUP_DEPTH_MAX;
 use iopace_core::time::Nanos;
+use iopace_groups::limits::GROUP_DEPTH_MAX;
 
 fn refused(bench: &Bench, path: &str) -> String {
     bench.groups.remove(path).expect_err("refused").to_string()

@@ -4,9 +4,9 @@
 //! of the children of a group add up to at most its own, if it has one. Both hold for the whole
 //! tree before a write, so it is enough to look at what the write changes.
 
-use super::super::tree::Tree;
 use super::own::{Figures, Table, Value};
-use crate::request::GroupId;
+use crate::tree::Tree;
+use iopace_core::request::GroupId;
 use std::collections::BTreeSet;
 
 /// The device (`None`: those without a line) where a write disagrees, and how.

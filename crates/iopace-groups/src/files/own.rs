@@ -1,8 +1,8 @@
 //! What users set for one group, file by file.
 
-use super::super::{Class, Limits, Rates, Slots, Weight};
 use super::Source;
 use super::plain::Latency;
+use iopace_core::group::{Class, Limits, Rates, Slots, Weight};
 use std::collections::BTreeMap;
 
 /// A rate or number for each key that a group above bounds: those of [`Rates`] in their order, or

@@ -1,8 +1,8 @@
 //! Why a file of a group was not read or written.
 
-use super::super::tree::error::quoted;
 use super::FILES;
 use super::own::Value;
+use crate::tree::error::quoted;
 use core::fmt;
 
 /// What kind of mistake it was.

@@ -1,11 +1,12 @@
 //! `io.weight`, `io.ioprio_class`, `io.latency` and `io.nr_group_requests`.
 
-use super::super::tree::error::quoted;
-use super::super::{Class, Slots, Weight};
 use super::own::{Figures, Own, Table, Value};
 use super::words;
-use crate::limits::{GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN, LATENCY_TARGET_MAX, NR_REQUESTS_MAX};
-use crate::time::Nanos;
+use crate::limits::LATENCY_TARGET_MAX;
+use crate::tree::error::quoted;
+use iopace_core::group::{Class, Slots, Weight};
+use iopace_core::limits::{GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN, NR_REQUESTS_MAX};
+use iopace_core::time::Nanos;
 
 /// The only word of a value.
 fn only<'a>(words: &[&'a str]) -> Result<&'a str, String> {
@@ -47,12 +48,6 @@ impl Value for Weight {
 
     fn print(self, _: Weight) -> String {
         self.get().to_string()
-    }
-}
-
-impl Default for Weight {
-    fn default() -> Weight {
-        Weight::DEFAULT
     }
 }
 

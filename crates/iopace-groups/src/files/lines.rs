@@ -1,8 +1,8 @@
 //! One line of a file: for whom it is.
 
-use super::super::tree::error::{Nearby, quoted};
 use super::FileProblem;
 use super::own::{Table, Value};
+use crate::tree::error::{Nearby, quoted};
 
 /// What is wrong with a line.
 type Bad = (FileProblem, String);

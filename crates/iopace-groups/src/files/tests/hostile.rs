@@ -1,10 +1,10 @@
 //! Text that nobody should write.
 
 use super::{DEVICES, refused, tree};
-use crate::group::files::FILES;
-use crate::group::tree::Tree;
+use crate::files::FILES;
 use crate::limits::GROUP_FILE_BYTES_MAX;
-use crate::request::GroupId;
+use crate::tree::Tree;
+use iopace_core::request::GroupId;
 
 /// Rounds of each property: about a second in all.
 const ROUNDS: usize = 50_000;

@@ -3,11 +3,11 @@
 //! A group is named by its path, `/vms/web`; the root `/` is [`GroupId::ROOT`] and always there.
 //! Ids are small and dense. A removed group keeps its id while a device still has requests of it:
 //! [`Tree::remove`] takes the name away, [`Tree::reap`] gives the id free. What is set for a group
-//! is kept here too; it is read and written by the methods in [`super::files`].
+//! is kept here too; it is read and written by the methods in [`crate::files`].
 
-use super::files::own::Own;
+use crate::files::own::Own;
 use crate::limits::{GROUP_DEPTH_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX};
-use crate::request::GroupId;
+use iopace_core::request::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) mod error;

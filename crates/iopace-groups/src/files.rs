@@ -12,11 +12,11 @@
 //! limit above that of the nearest group above that has one is refused, and so are guarantees that
 //! add up to more than the group above them has.
 
-use super::tree::Tree;
-use super::{Class, Limits, Rates, Settings, Slots, Weight};
 use crate::limits::GROUP_FILE_BYTES_MAX;
-use crate::request::GroupId;
+use crate::tree::Tree;
 use core::fmt;
+use iopace_core::group::{Class, Limits, Rates, Settings, Slots, Weight};
+use iopace_core::request::GroupId;
 use own::{Table, Value};
 use plain::Latency;
 use std::collections::BTreeMap;

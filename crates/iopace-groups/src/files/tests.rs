@@ -1,6 +1,6 @@
 use super::*;
-use crate::time::Nanos;
 use core::num::NonZeroU64;
+use iopace_core::time::Nanos;
 
 mod hostile;
 mod nested;

@@ -53,9 +53,13 @@ impl fmt::Display for Nearby {
 }
 
 /// Why a change or a search of the tree failed; nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
     /// The path cannot be one.
+    #[error(
+        "{} is no path of a group: {problem}; right is '/' or names after slashes, as /vms/web",
+        quoted(path)
+    )]
     BadPath {
         /// What was asked for.
         path: String,
@@ -63,6 +67,7 @@ pub enum TreeError {
         problem: &'static str,
     },
     /// There is no such group.
+    #[error("no group {}; groups in {nearest}: {nearby}", quoted(path))]
     NotFound {
         /// What was asked for.
         path: String,
@@ -72,16 +77,23 @@ pub enum TreeError {
         nearby: Nearby,
     },
     /// There is such a group already.
+    #[error("there is a group {path} already")]
     Exists {
         /// Its path.
         path: String,
     },
     /// More than [`GROUP_DEPTH_MAX`] below the root.
+    #[error("{} is too deep: a group is at most {GROUP_DEPTH_MAX} below the root", quoted(path))]
     TooDeep {
         /// What was asked for.
         path: String,
     },
     /// [`GROUPS_MAX`] ids are taken.
+    #[error(
+        "no room for {}: there may be {GROUPS_MAX} groups; {dying} removed ones still have \
+         requests",
+        quoted(path)
+    )]
     TooMany {
         /// What was asked for.
         path: String,
@@ -89,8 +101,10 @@ pub enum TreeError {
         dying: usize,
     },
     /// The root stays.
+    #[error("the root group / cannot be removed")]
     Root,
     /// A group with groups in it stays.
+    #[error("{path} is not removed: remove the groups in it first: {children}")]
     HasChildren {
         /// Its path.
         path: String,
@@ -98,6 +112,9 @@ pub enum TreeError {
         children: Nearby,
     },
     /// A group that somebody pays as stays.
+    #[error(
+        "{path} is not removed: {members} exports or connections pay as it; move or end them first"
+    )]
     HasMembers {
         /// Its path.
         path: String,
@@ -105,40 +122,3 @@ pub enum TreeError {
         members: usize,
     },
 }
-
-impl fmt::Display for TreeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TreeError::BadPath { path, problem } => {
-                write!(f, "{} is no path of a group: {problem}; ", quoted(path))?;
-                f.write_str("right is '/' or names after slashes, as /vms/web")
-            }
-            TreeError::NotFound { path, nearest, nearby } => {
-                write!(f, "no group {}; groups in {nearest}: {nearby}", quoted(path))
-            }
-            TreeError::Exists { path } => write!(f, "there is a group {path} already"),
-            TreeError::TooDeep { path } => write!(
-                f,
-                "{} is too deep: a group is at most {GROUP_DEPTH_MAX} below the root",
-                quoted(path)
-            ),
-            TreeError::TooMany { path, dying } => write!(
-                f,
-                "no room for {}: there may be {GROUPS_MAX} groups; {dying} removed ones still \
-                 have requests",
-                quoted(path)
-            ),
-            TreeError::Root => f.write_str("the root group / cannot be removed"),
-            TreeError::HasChildren { path, children } => {
-                write!(f, "{path} is not removed: remove the groups in it first: {children}")
-            }
-            TreeError::HasMembers { path, members } => write!(
-                f,
-                "{path} is not removed: {members} exports or connections pay as it; move or \
-                 end them first"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TreeError {}
