@@ -62,10 +62,12 @@ impl Meter {
         Meter { rate, tolerance, clock: now, remainder: 0, kept: GAP_MAX }
     }
 
-    /// Changes rate and burst. What is owed stays owed, at the new rate; but no change closes the
-    /// meter for longer than it was closed before, so that a limit set too low by mistake can be
-    /// put right, and one that is lowered does not make those pay who went by the old one.
-    pub fn set(&mut self, now: Instant, rate: NonZeroU64, tolerance: Nanos) {
+    /// Takes over rate and burst of a new meter. What is owed stays owed, at the new rate; but no
+    /// change closes the meter for longer than it was closed before, so that a limit set too low by
+    /// mistake can be put right, and one that is lowered does not make those pay who went by the
+    /// old one.
+    pub fn set(&mut self, now: Instant, new: &Meter) {
+        let Meter { rate, tolerance, .. } = *new;
         if (rate, tolerance) == (self.rate, self.tolerance) {
             return;
         }
@@ -195,7 +197,8 @@ mod tests {
         let mut meter = meter(1, Nanos::ZERO);
         meter.charge(Instant(0), 32 << 20);
         assert!(meter.opens() > Instant(30_000_000_000_000_000), "a year");
-        meter.set(Instant(1_000), NonZeroU64::new(1 << 30).expect("not zero"), Nanos::ZERO);
+        let right = NonZeroU64::new(1 << 30).expect("not zero");
+        meter.set(Instant(1_000), &Meter::new(Instant(0), right, Nanos::ZERO));
         // 32 MiB at 1 GiB/s: what is owed is owed.
         let opens = meter.opens();
         assert!((31_250_000..=31_251_001).contains(&opens.0), "{opens:?}");
@@ -209,22 +212,21 @@ mod tests {
             meter.charge(Instant(0), 500_000);
             meter
         };
-        let rate = |rate| NonZeroU64::new(rate).expect("not zero");
         let mut slower = start(Nanos::ZERO);
-        slower.set(Instant(0), rate(1), Nanos::ZERO);
+        slower.set(Instant(0), &meter(1, Nanos::ZERO));
         assert_eq!(slower.opens(), Instant(500_000_000));
         // Half of a burst is used; without the burst it is no debt.
         let mut without = start(second);
-        without.set(Instant(0), rate(1_000_000), Nanos::ZERO);
+        without.set(Instant(0), &meter(1_000_000, Nanos::ZERO));
         assert_eq!(without.opens(), Instant(0));
         // With a shorter one the rest of it is there, if any.
         let mut shorter = start(second);
-        shorter.set(Instant(0), rate(1_000_000), Nanos::from_millis(600));
+        shorter.set(Instant(0), &meter(1_000_000, Nanos::from_millis(600)));
         shorter.charge(Instant(0), 100_001);
         assert_eq!(shorter.opens(), Instant(1_000));
         // The same again changes nothing, nor does a change in time that is not owed.
         let mut same = start(second);
-        same.set(Instant(7), rate(1_000_000), second);
+        same.set(Instant(7), &meter(1_000_000, second));
         assert_eq!(same.clock, Instant(500_000_000));
     }
 

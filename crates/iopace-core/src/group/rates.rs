@@ -142,6 +142,11 @@ impl Rate {
         }
     }
 
+    /// Whether it counts bytes, and not operations.
+    pub(crate) fn counts_bytes(&self) -> bool {
+        self.unit == Unit::Bytes
+    }
+
     /// Whether it counts reads and writes together.
     pub(crate) fn is_total(&self) -> bool {
         self.lanes == [true; 2]
@@ -198,36 +203,37 @@ impl Rate {
     }
 }
 
-/// A rate with what its meter is to be set to.
-type NewRate = (Rate, NonZeroU64, Nanos);
-
 /// Takes over new rates; a rate that stays keeps what is owed. With a burst there are two of a
 /// kind, in the same order before and after: each keeps its own.
-pub(crate) fn set_rates(now: Instant, rates: &mut Vec<Rate>, mut new: Vec<NewRate>) {
-    for (rate, per_second, tolerance) in &mut new {
+pub(crate) fn set_rates(now: Instant, rates: &mut Vec<Rate>, mut new: Vec<Rate>) {
+    for rate in &mut new {
         let same = |old: &Rate| old.unit == rate.unit && old.lanes == rate.lanes;
         if let Some(place) = rates.iter().position(same) {
-            *rate = rates.remove(place);
-            rate.meter.set(now, *per_second, *tolerance);
-            rate.half.set(now, *per_second, Nanos::ZERO);
+            let mut kept = rates.remove(place);
+            kept.meter.set(now, &rate.meter);
+            kept.half.set(now, &rate.half);
+            *rate = kept;
         }
     }
-    *rates = new.into_iter().map(|(rate, ..)| rate).collect();
+    *rates = new;
+}
+
+/// Rates of bytes and of operations: of reads, of writes, of both.
+fn list(rates: &Rates) -> [Option<NonZeroU64>; 6] {
+    [rates.rbps, rates.wbps, rates.bps, rates.riops, rates.wiops, rates.iops]
 }
 
 /// Each rate of `rates` that is set, with its place in the list.
 fn each(rates: &Rates) -> impl Iterator<Item = (usize, NonZeroU64)> {
-    let list = [rates.rbps, rates.wbps, rates.bps, rates.riops, rates.wiops, rates.iops];
-    list.into_iter().enumerate().filter_map(|(place, rate)| Some((place, rate?)))
+    list(rates).into_iter().enumerate().filter_map(|(place, rate)| Some((place, rate?)))
 }
 
-fn rate(now: Instant, place: usize, per_second: NonZeroU64, tolerance: Nanos) -> NewRate {
+fn rate(now: Instant, place: usize, per_second: NonZeroU64, tolerance: Nanos) -> Rate {
     let unit = if place < 3 { Unit::Bytes } else { Unit::Operations };
     let lanes = [place % 3 != 1, !place.is_multiple_of(3)];
     let meter = Meter::new(now, per_second, tolerance);
     let half = Meter::new(now, per_second, Nanos::ZERO);
-    let rate = Rate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0 };
-    (rate, per_second, tolerance)
+    Rate { unit, lanes, meter, half, shared_until: None, paid: 0, piece: 0 }
 }
 
 /// The operations that a portion of a buffered write begins: write-back makes one of each 128 KiB.
@@ -242,17 +248,17 @@ fn operations(bytes: u64, iops_size: Option<NonZeroU64>) -> u64 {
     iops_size.map_or(1, |size| bytes.div_ceil(size.get()).max(1))
 }
 
-pub(crate) fn guarantee_rates(now: Instant, rates: &Rates) -> Vec<NewRate> {
+pub(crate) fn guarantee_rates(now: Instant, rates: &Rates) -> Vec<Rate> {
     each(rates).map(|(place, per_second)| rate(now, place, per_second, Nanos::ZERO)).collect()
 }
 
 /// A limit without a burst is one meter. With one it is two: the sustained rate with so much
 /// tolerance that the burst rate lasts for its length, and the burst rate itself.
-pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<NewRate> {
+pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<Rate> {
     let mut rates = Vec::new();
     for (place, sustained) in each(&limits.sustained) {
-        let burst = each(&limits.burst).find(|(other, _)| *other == place).map(|(_, rate)| rate);
-        let Some(burst) = burst.filter(|burst| *burst > sustained) else {
+        let burst = list(&limits.burst)[place].filter(|burst| *burst > sustained);
+        let Some(burst) = burst else {
             rates.push(rate(now, place, sustained, Nanos::ZERO));
             continue;
         };

@@ -39,19 +39,13 @@ impl Caps {
             return false;
         }
         self.limits = *limits;
-        let part = |rates: &Rates, bytes: bool| match bytes {
-            true => Rates { wbps: rates.wbps, bps: rates.bps, ..Rates::default() },
-            false => Rates { wiops: rates.wiops, iops: rates.iops, ..Rates::default() },
+        let rates = limit_rates(now, limits).into_iter();
+        let of_writes = rates.filter(|rate| rate.counts(Lane::Write));
+        (self.bytes, self.operations) = of_writes.partition(Rate::counts_bytes);
+        self.portion = match self.bytes_s() {
+            u64::MAX => u64::MAX,
+            rate => (rate / PORTIONS_PER_SEC / PAGE * PAGE).max(PAGE),
         };
-        let meters = |bytes| {
-            let (sustained, burst) = (part(&limits.sustained, bytes), part(&limits.burst, bytes));
-            let rates = limit_rates(now, &Limits { sustained, burst, ..*limits });
-            rates.into_iter().map(|(rate, ..)| rate).collect()
-        };
-        (self.bytes, self.operations) = (meters(true), meters(false));
-        let slowest = limits.sustained.wbps.into_iter().chain(limits.sustained.bps).min();
-        self.portion = slowest
-            .map_or(u64::MAX, |rate| (rate.get() / PORTIONS_PER_SEC / PAGE * PAGE).max(PAGE));
         true
     }
 
