@@ -44,77 +44,164 @@
 //! groups: Linux 5.16, commit 76f1df88bbc2 (BFQ). Guarantee before weight: mClock (Gulati and
 //! others, OSDI 2010). Start-time fair queueing: Goyal, Vin, Cheng (SIGCOMM 1996).
 
-use super::tree::{Taken, Tree};
 use super::{Admission, Admit, Ask, Buffered, GroupSlots};
-use crate::group::table::Groups;
+use crate::group::rates::{Rate, guarantee_rates, limit_rates, set_rates};
+use crate::group::table::{Column, Groups, Kind};
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
 use crate::units::Bytes;
 use crate::verdict::Reason;
+use node::{Line, Node, Row};
+use std::collections::BTreeSet;
+
+mod node;
+#[cfg(test)]
+mod tests;
+mod tree;
 
 /// The slots of a device.
 #[derive(Debug)]
 pub struct GuaranteedSlots {
     nr_requests: u32,
-    tree: Tree,
+    /// Slots taken, and when the device last came to have one after it had none.
+    taken: u32,
+    short_until: Instant,
+    rows: Column<Row>,
+    /// Of groups of which, or below which, something waits, or something is metered.
+    nodes: Column<Option<Box<Node>>>,
+    /// When which node has to be looked at again.
+    alarms: BTreeSet<(Instant, GroupId)>,
+    waiting_count: usize,
+    /// Limits of reads and writes together, of all groups.
+    totals_count: usize,
 }
 
 impl GuaranteedSlots {
     /// So many slots, brought into the legal range.
     pub fn new(nr_requests: u32) -> GuaranteedSlots {
-        let nr_requests = nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX);
-        GuaranteedSlots { nr_requests, tree: Tree::default() }
+        GuaranteedSlots {
+            nr_requests: nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX),
+            taken: 0,
+            short_until: Instant::ZERO,
+            rows: Column::default(),
+            nodes: Column::default(),
+            alarms: BTreeSet::new(),
+            waiting_count: 0,
+            totals_count: 0,
+        }
+    }
+
+    /// Puts what follows from the settings and limits of a group into its row.
+    fn tell(&mut self, id: GroupId, groups: &Groups) {
+        let cap = groups.settings(id).slots.max.unwrap_or(u32::MAX);
+        let node = self.nodes[id].as_deref();
+        let cap = cap.min(node.and_then(|node| node.narrowed).unwrap_or(u32::MAX));
+        let metered = |node: &Node| !(node.limits.is_empty() && node.guarantees.is_empty());
+        let free_cap = if node.is_some_and(metered) { 0 } else { cap };
+        let row = &mut self.rows[id];
+        (row.cap, row.free_cap) = (cap, free_cap);
     }
 }
 
 impl Admission for GuaranteedSlots {
     #[inline(always)]
     fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
-        self.tree.taken < self.nr_requests && self.tree.pass(group, bytes, groups)
+        if self.taken >= self.nr_requests || self.waiting_count > 0 {
+            return false;
+        }
+        let mut is_free = true;
+        groups.walk(group, |id| {
+            let row = &self.rows[id];
+            is_free &= row.taken < row.free_cap;
+        });
+        if is_free {
+            self.charge(bytes, group, groups);
+        }
+        is_free
     }
 
     fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups) {
-        self.tree.enqueue(now, ask, groups);
+        let way = self.way(ask.group, ask.lane, groups);
+        let is_first = self.node(ask.group).lines[ask.lane as usize].push(now, ask, way);
+        self.waiting_count += 1;
+        if is_first {
+            self.refresh_up(now, ask.group, groups);
+        }
     }
 
     fn admit(&mut self, now: Instant, groups: &Groups) -> Admit {
-        if self.tree.waiting_count == 0 {
+        if self.waiting_count == 0 {
             return Admit::Empty;
         }
-        self.tree.wake(now, groups);
-        if self.tree.taken < self.nr_requests
-            && let Some(taken) = self.tree.take(now, groups)
+        self.wake(now, groups);
+        if self.taken < self.nr_requests
+            && let Some((group, lane)) = self.next()
         {
-            let Taken { ask, reserved, budget, totals } = taken;
-            return Admit::Ready { id: ask.id, reserved, budget, totals };
+            return self.take(now, group, lane, groups);
         }
-        if self.tree.has_ready() {
-            return Admit::At(Instant::NEVER, Reason::Slot);
+        let is_any_ready = self.node(GroupId::ROOT).listed.iter().any(Option::is_some);
+        match self.alarms.first() {
+            Some((at, _)) if !is_any_ready => Admit::At(*at, Reason::Budget),
+            _ => Admit::At(Instant::NEVER, Reason::Slot),
         }
-        let at = self.tree.next_alarm();
-        Admit::At(at, if at.is_never() { Reason::Slot } else { Reason::Budget })
     }
 
     fn is_closed(&self, now: Instant, group: GroupId, lane: Lane, groups: &Groups) -> bool {
-        self.tree.opens(group, lane, groups) > now
+        self.opens(group, lane, groups) > now
     }
 
+    /// See [`crate::group::rates`].
     fn buffered(&mut self, now: Instant, group: GroupId, passed: &Buffered, groups: &Groups) {
-        self.tree.buffered(now, group, passed, groups);
+        if self.totals_count == 0 {
+            return;
+        }
+        let mut is_charged = false;
+        for id in groups.chain(group, Kind::Limit) {
+            let iops_size = groups.settings(id).max.iops_size;
+            let total = passed.total(iops_size);
+            for rate in self.node(id).limits.iter_mut().filter(|rate| rate.is_total()) {
+                rate.buffered(now, total, (passed.dirty.get(), iops_size));
+                is_charged = true;
+            }
+        }
+        if is_charged && self.waiting_count > 0 {
+            self.refresh_up(now, group, groups);
+        }
     }
 
     fn forget_buffered(&mut self, now: Instant, groups: &Groups) {
-        self.tree.forget_buffered(now, groups);
+        for id in (0..groups.end()).map(GroupId) {
+            if let Some(node) = &mut self.nodes[id] {
+                node.limits.iter_mut().for_each(|rate| rate.forget_buffered(now));
+                self.refresh_up(now, id, groups);
+            }
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, now: Instant, group: GroupId, _sync: bool, groups: &Groups) {
-        self.tree.release(now, group, self.tree.taken >= self.nr_requests, groups);
+        let row = &mut self.rows[group];
+        assert!(row.own_taken > 0, "a slot was given back that nobody took");
+        row.own_taken -= 1;
+        groups.walk(group, |id| {
+            let row = &mut self.rows[id];
+            if row.taken >= row.cap {
+                row.short_until = now;
+            }
+            row.taken -= 1;
+        });
+        if self.taken >= self.nr_requests {
+            self.short_until = now;
+        }
+        self.taken -= 1;
+        if self.waiting_count > 0 {
+            self.refresh_up(now, group, groups);
+        }
     }
 
     fn slots(&self) -> (u32, u32) {
-        (self.nr_requests, self.tree.taken)
+        (self.nr_requests, self.taken)
     }
 
     fn set_slots(&mut self, nr_requests: u32) {
@@ -122,25 +209,48 @@ impl Admission for GuaranteedSlots {
     }
 
     fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
-        self.tree.set(now, id, groups);
+        let settings = groups.settings(id);
+        let limits = limit_rates(now, &settings.max);
+        let guarantees = guarantee_rates(now, &settings.min);
+        if self.nodes[id].is_some() || !(limits.is_empty() && guarantees.is_empty()) {
+            let node = self.node(id);
+            let before = totals(&node.limits);
+            set_rates(now, &mut node.limits, limits);
+            set_rates(now, &mut node.guarantees, guarantees);
+            let after = totals(&node.limits);
+            self.totals_count = self.totals_count + after - before;
+        }
+        self.tell(id, groups);
+        self.refresh_up(now, id, groups);
     }
 
     fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>, groups: &Groups) {
-        self.tree.narrow(now, id, cap, groups);
+        self.node(id).narrowed = cap;
+        self.tell(id, groups);
+        self.refresh_up(now, id, groups);
     }
 
     fn remove_group(&mut self, id: GroupId) {
-        self.tree.remove(id);
+        assert_eq!(self.rows.take(id).taken, 0, "a group with requests was removed");
+        let Some(node) = self.nodes.take(id) else { return };
+        self.totals_count -= totals(&node.limits);
+        if let Some(at) = node.alarm {
+            self.alarms.remove(&(at, id));
+        }
     }
 
     fn group(&self, id: GroupId) -> GroupSlots {
-        self.tree.group(id)
+        let lines = self.nodes[id].iter().flat_map(|node| &node.lines);
+        let waiting_count = u32::try_from(lines.map(Line::len).sum::<usize>()).unwrap_or(u32::MAX);
+        GroupSlots { taken_count: self.rows[id].taken, waiting_count }
     }
 
     fn reason(&self, now: Instant, id: GroupId, lane: Lane, groups: &Groups) -> Reason {
-        if self.tree.opens(id, lane, groups) > now { Reason::Budget } else { Reason::Slot }
+        if self.is_closed(now, id, lane, groups) { Reason::Budget } else { Reason::Slot }
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// How many limits of reads and writes together there are.
+fn totals(limits: &[Rate]) -> usize {
+    limits.iter().filter(|rate| rate.is_total()).count()
+}

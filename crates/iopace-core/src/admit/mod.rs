@@ -17,10 +17,7 @@ use guaranteed::GuaranteedSlots;
 use plain::PlainSlots;
 
 pub mod guaranteed;
-mod node;
 pub mod plain;
-mod total;
-mod tree;
 
 pub use crate::group::rates::Total;
 

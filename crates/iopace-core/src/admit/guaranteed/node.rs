@@ -1,6 +1,6 @@
 //! One group as stage admit sees it.
 
-use super::Ask;
+use super::super::Ask;
 use crate::group::Weight;
 use crate::group::rates::Rate;
 use crate::group::table::Groups;

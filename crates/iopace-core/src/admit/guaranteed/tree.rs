@@ -6,124 +6,24 @@
 //! and every change costs the walk up: O(depth x log siblings). A group has a node once something
 //! of it, or below it, waits, or something is metered for it.
 
-use super::node::{Key, Line, Node, Row};
-use super::total::totals;
-use super::{Ask, GroupSlots};
-use crate::group::rates::{Rate, Total, guarantee_rates, limit_rates, set_rates};
-use crate::group::table::{Column, Groups, Kind};
+use super::node::{Key, Node};
+use super::{Admit, GuaranteedSlots};
+use crate::group::rates::{Rate, Total};
+use crate::group::table::{Groups, Kind};
 use crate::request::{GroupId, Lane};
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
 use crate::units::Bytes;
 use std::collections::BTreeSet;
 
-/// What [`Tree::take`] has taken.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) ask: Ask,
-    pub(super) reserved: bool,
-    pub(super) budget: Nanos,
-    pub(super) totals: Vec<(GroupId, Total)>,
-}
-
-/// All groups of a device.
-#[derive(Debug, Default)]
-pub(super) struct Tree {
-    rows: Column<Row>,
-    pub(super) nodes: Column<Option<Box<Node>>>,
-    /// When which node has to be looked at again.
-    alarms: BTreeSet<(Instant, GroupId)>,
-    pub(super) waiting_count: usize,
-    /// Limits of reads and writes together, of all groups.
-    pub(super) totals_count: usize,
-    /// Slots of the device, and when it last came to have one after it had none.
-    pub(super) taken: u32,
-    short_until: Instant,
-}
-
-impl Tree {
+impl GuaranteedSlots {
     pub(super) fn node(&mut self, id: GroupId) -> &mut Node {
         self.nodes[id].get_or_insert_default()
-    }
-
-    /// Puts what follows from the settings and limits of a group into its row.
-    fn tell(&mut self, id: GroupId, groups: &Groups) {
-        let cap = groups.settings(id).slots.max.unwrap_or(u32::MAX);
-        let node = self.nodes[id].as_deref();
-        let cap = cap.min(node.and_then(|node| node.narrowed).unwrap_or(u32::MAX));
-        let metered = |node: &Node| !(node.limits.is_empty() && node.guarantees.is_empty());
-        let free_cap = if node.is_some_and(metered) { 0 } else { cap };
-        let row = &mut self.rows[id];
-        (row.cap, row.free_cap) = (cap, free_cap);
-    }
-
-    pub(super) fn set(&mut self, now: Instant, id: GroupId, groups: &Groups) {
-        let settings = groups.settings(id);
-        let (limits, guarantees) =
-            (limit_rates(now, &settings.max), guarantee_rates(now, &settings.min));
-        if self.nodes[id].is_some() || !(limits.is_empty() && guarantees.is_empty()) {
-            let node = self.node(id);
-            let before = totals(&node.limits);
-            set_rates(now, &mut node.limits, limits);
-            set_rates(now, &mut node.guarantees, guarantees);
-            let after = totals(&node.limits);
-            self.totals_count = self.totals_count + after - before;
-        }
-        self.tell(id, groups);
-        self.refresh_up(now, id, groups);
-    }
-
-    pub(super) fn narrow(&mut self, now: Instant, id: GroupId, cap: Option<u32>, groups: &Groups) {
-        self.node(id).narrowed = cap;
-        self.tell(id, groups);
-        self.refresh_up(now, id, groups);
-    }
-
-    pub(super) fn remove(&mut self, id: GroupId) {
-        assert_eq!(self.rows.take(id).taken, 0, "a group with requests was removed");
-        let Some(node) = self.nodes.take(id) else { return };
-        self.totals_count -= totals(&node.limits);
-        if let Some(at) = node.alarm {
-            self.alarms.remove(&(at, id));
-        }
-    }
-
-    pub(super) fn group(&self, id: GroupId) -> GroupSlots {
-        let lines = self.nodes[id].iter().flat_map(|node| &node.lines);
-        let waiting_count = u32::try_from(lines.map(Line::len).sum::<usize>()).unwrap_or(u32::MAX);
-        GroupSlots { taken_count: self.rows[id].taken, waiting_count }
-    }
-
-    pub(super) fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups) {
-        let way = self.way(ask.group, ask.lane, groups);
-        let is_first = self.node(ask.group).lines[ask.lane as usize].push(now, ask, way);
-        self.waiting_count += 1;
-        if is_first {
-            self.refresh_up(now, ask.group, groups);
-        }
-    }
-
-    /// Charges a request of a group that nothing can hold up, as long as nobody waits: the short
-    /// way for a device with slots to spare. False if it has to ask like everybody.
-    #[inline(always)]
-    pub(super) fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
-        if self.waiting_count > 0 {
-            return false;
-        }
-        let mut is_free = true;
-        groups.walk(group, |id| {
-            let row = &self.rows[id];
-            is_free &= row.taken < row.free_cap;
-        });
-        if is_free {
-            self.charge(bytes, group, groups);
-        }
-        is_free
     }
 
     /// Charges a request to its group, and to every group on the way up as a child of its parent.
     /// The root group competes with nobody.
     #[inline(always)]
-    fn charge(&mut self, bytes: Bytes, group: GroupId, groups: &Groups) {
+    pub(super) fn charge(&mut self, bytes: Bytes, group: GroupId, groups: &Groups) {
         let (mut id, mut row) = (group, &mut self.rows[group]);
         row.charge_own(bytes);
         while id != GroupId::ROOT {
@@ -135,11 +35,6 @@ impl Tree {
         }
         row.taken += 1;
         self.taken += 1;
-    }
-
-    /// The next instant at which somebody may go on by time alone.
-    pub(super) fn next_alarm(&self) -> Instant {
-        self.alarms.first().map_or(Instant::NEVER, |(at, _)| *at)
     }
 
     /// Looks again at everybody whose time has come.
@@ -162,25 +57,23 @@ impl Tree {
 
     /// When the limits on the way of a group open, and when slots were missing last for it: of the
     /// device, its own, or those of a group above.
-    fn way(&self, id: GroupId, lane: Lane, groups: &Groups) -> (Instant, Instant) {
+    pub(super) fn way(&self, id: GroupId, lane: Lane, groups: &Groups) -> (Instant, Instant) {
         let all = groups.up(id).chain([GroupId::ROOT]).map(|id| self.rows[id].short_until);
         (self.opens(id, lane, groups), all.fold(self.short_until, Instant::max))
     }
 
-    /// Whether anybody could go on, were there a slot.
-    pub(super) fn has_ready(&mut self) -> bool {
-        self.node(GroupId::ROOT).listed.iter().any(Option::is_some)
-    }
-
-    /// Takes the request that is next, if any may go on, and charges it to all its ancestors. With
-    /// it: whether a guarantee pays for it, how long it waited for limits, and what those of reads
-    /// and writes together were charged.
-    pub(super) fn take(&mut self, now: Instant, groups: &Groups) -> Option<Taken> {
-        let (group, lane) = self.next()?;
+    /// The first request of a group and lane goes on and is charged to all groups above.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        lane: Lane,
+        groups: &Groups,
+    ) -> Admit {
         self.waiting_count -= 1;
         let way = self.way(group, lane, groups);
         let line = &mut self.node(group).lines[lane as usize];
-        let (ask, unpaid) = line.pop(now, way).expect("its own requests are ready");
+        let (ask, budget) = line.pop(now, way).expect("its own requests are ready");
         let (mut reserved, mut totals, bytes) = (false, Vec::new(), ask.bytes.get());
         for id in groups.chain(group, Kind::Guarantee) {
             let node = self.node(id);
@@ -204,34 +97,12 @@ impl Tree {
         }
         self.charge(ask.bytes, group, groups);
         self.refresh_up(now, group, groups);
-        Some(Taken { ask, reserved, budget: unpaid, totals })
-    }
-
-    /// A slot comes back; `is_full`: the device had no other.
-    #[inline(always)]
-    pub(super) fn release(&mut self, now: Instant, group: GroupId, is_full: bool, groups: &Groups) {
-        let row = &mut self.rows[group];
-        assert!(row.own_taken > 0, "a slot was given back that nobody took");
-        row.own_taken -= 1;
-        groups.walk(group, |id| {
-            let row = &mut self.rows[id];
-            if row.taken >= row.cap {
-                row.short_until = now;
-            }
-            row.taken -= 1;
-        });
-        if is_full {
-            self.short_until = now;
-        }
-        self.taken -= 1;
-        if self.waiting_count > 0 {
-            self.refresh_up(now, group, groups);
-        }
+        Admit::Ready { id: ask.id, reserved, budget, totals }
     }
 
     /// The group and lane that are next: down the first entries of all lanes at once, so that lanes
     /// of one group are served in the order in which its requests arrived.
-    fn next(&mut self) -> Option<(GroupId, Lane)> {
+    pub(super) fn next(&mut self) -> Option<(GroupId, Lane)> {
         let mut id = GroupId::ROOT;
         let mut lanes = self.node(id).listed.map(|key| key.is_some());
         loop {
