@@ -64,7 +64,6 @@ mod depth;
 mod line;
 mod price;
 mod readers;
-mod shapes;
 
 use super::{Picture, Policy, Started, Window, WriteBack};
 use crate::request::Done;

@@ -8,10 +8,10 @@
 //!            taken = T_b - N_b x T_q / N_q: the readers' time that the batch used up
 //! ```
 
-use super::line::Line;
-use super::price::{Shape, Tally};
+use super::depth::smooth;
+use super::line::{Bandwidth, Line};
+use super::price::{Shape, Shapes, Tally};
 use super::readers::Readers;
-use super::shapes::Shapes;
 use crate::request::{Done, Op};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -110,7 +110,7 @@ impl Batches {
 
     /// Whether one more request may be put into line.
     pub(super) fn ask(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict {
-        self.line.set_len(in_line.requests_count);
+        self.line.len = in_line.requests_count;
         self.advance(now);
         if self.is_written(now) {
             self.written(now);
@@ -134,7 +134,7 @@ impl Batches {
             Phase::Batch { shape: Some(Shape::Trickle), .. } => 1,
             Phase::Batch { .. } | Phase::Quiet { .. } => BULK_DEPTH,
         };
-        if self.line.len() >= depth {
+        if self.line.len >= depth {
             return Verdict::Wait(Instant::NEVER, Reason::Window);
         }
         self.line.enter(now);
@@ -158,7 +158,7 @@ impl Batches {
             && self.started.is_none()
         {
             self.started = Some(now);
-            self.line.waited(now.since(since));
+            self.line.wait = smooth(self.line.wait, now.since(since));
         }
     }
 
@@ -184,7 +184,7 @@ impl Batches {
         self.line.done(now);
         if done.ok {
             if self.is_at_full_speed() {
-                self.line.written(done.extent.len());
+                self.line.bandwidth.done(done.extent.len());
             }
             self.batch_size += done.extent.len();
         }
@@ -201,7 +201,7 @@ impl Batches {
             Phase::Batch { .. } => (BULK_DEPTH, self.gap),
             _ => (0, self.gap),
         };
-        let (quiet_latency, latency) = self.readers.latencies();
+        let (quiet_latency, latency) = (self.readers.latency_quiet, self.readers.latency);
         Picture { depth, write_back_depth, write_back_gap: gap, quiet_latency, latency }
     }
 
@@ -221,7 +221,7 @@ impl Batches {
                 let (left, time) = (Bytes::ZERO, Nanos::ZERO);
                 self.phase = Phase::Batch { shape: None, since: now, left, time };
                 self.started = Some(now);
-                if self.line.len() == 0 {
+                if self.line.len == 0 {
                     self.written(now);
                 }
             }
@@ -275,9 +275,7 @@ impl Batches {
     /// Whether a batch is written, and none of it is left.
     fn is_written(&self, now: Instant) -> bool {
         match self.phase {
-            Phase::Batch { left, time, .. } => {
-                self.line.len() == 0 && self.is_full(now, left, time)
-            }
+            Phase::Batch { left, time, .. } => self.line.len == 0 && self.is_full(now, left, time),
             _ => false,
         }
     }
@@ -289,7 +287,7 @@ impl Batches {
 
     /// The time of a batch that waits for its turn for so long.
     fn batch_time(&self, wait: Nanos) -> Nanos {
-        let time = self.readers.latencies().0.times(BATCH_LATENCIES).max(Nanos(wait.0 / PARTS));
+        let time = self.readers.latency_quiet.times(BATCH_LATENCIES).max(Nanos(wait.0 / PARTS));
         time.clamp(BATCH_TIME_MIN, BATCH_TIME_MAX)
     }
 
@@ -301,13 +299,13 @@ impl Batches {
             self.disturbed = Nanos::ZERO;
         }
         self.readers.end_gap();
-        if self.readers.are_much_faster_than(self.shapes.priced_at()) {
+        if self.readers.are_much_faster_than(self.shapes.priced_at) {
             // What was learned from a much slower disk says nothing.
             self.shapes.forget();
-            self.line.forget();
+            self.line.bandwidth = Bandwidth::default();
         }
-        let time = self.batch_time(self.line.wait());
-        let left = self.line.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
+        let time = self.batch_time(self.line.wait);
+        let left = self.line.bandwidth.bytes_in(time).unwrap_or(BATCH_UNKNOWN);
         let left = left.clamp(BATCH_MIN, BATCH_MAX);
         let shape = self.shapes.choose(now);
         // A trickle keeps no read waiting for long: it may last until some of them have come.
@@ -318,12 +316,12 @@ impl Batches {
         (self.batch, self.batch_size) = (Tally::default(), Bytes::ZERO);
         self.started = None;
         self.phase = Phase::Batch { shape: Some(shape), since: now, left, time };
-        self.line.begin(now);
+        self.line.at = now;
     }
 
     /// The time of a trickle: some reads come in it, however much their readers think.
     fn trickle_time(&self) -> Nanos {
-        let quiet = self.readers.quiet();
+        let quiet = &self.readers.quiet;
         let reads = quiet.time.times(TRICKLE_READS).0.checked_div(quiet.count);
         Nanos(reads.unwrap_or(0)).clamp(self.batch_time(Nanos::ZERO), TRICKLE_TIME_MAX)
     }
@@ -339,7 +337,7 @@ impl Batches {
     /// The last of a batch is done.
     fn written(&mut self, now: Instant) {
         let Phase::Batch { shape, since, .. } = self.phase else { return };
-        let latency = self.readers.latencies().0.min(BATCH_TIME_MAX);
+        let latency = self.readers.latency_quiet.min(BATCH_TIME_MAX);
         let settle = self.batch_time(Nanos::ZERO) + latency.times(2);
         let is_probe = self.disturbed >= PROBE_EVERY || !self.readers.are_known();
         if let Some(shape) = shape
@@ -355,22 +353,22 @@ impl Batches {
 
     /// How long a cycle lasts that pays for the present batch.
     fn cycle(&self, shape: Shape) -> Nanos {
-        self.shapes.price(shape).of(self.batch_size).times(PARTS)
+        self.shapes.cost(shape, self.batch_size).times(PARTS)
     }
 
     /// A batch is over and its cost is known.
     fn settled(&mut self, now: Instant, shape: Option<Shape>, since: Instant) {
         let mut until = now;
         if let Some(shape) = shape
-            && self.readers.quiet().count > 0
+            && self.readers.quiet.count > 0
             && self.batch_size > Bytes::ZERO
         {
-            if self.batch.is_above(self.readers.quiet()) {
+            if self.batch.is_above(&self.readers.quiet) {
                 // No batch makes readers faster: there are more of them than was known.
-                self.readers.forget();
+                self.readers.quiet = Tally::default();
             } else {
-                let quiet = self.readers.quiet();
-                let turn = (now.since(since), self.batch_size, self.readers.latencies().0);
+                let quiet = &self.readers.quiet;
+                let turn = (now.since(since), self.batch_size, self.readers.latency_quiet);
                 self.shapes.book(shape, turn, (&self.batch, quiet));
             }
             let took = now.since(self.started.unwrap_or(now));

@@ -1,28 +1,21 @@
 //! Write-back in line, and how fast it gets done.
 
-use super::depth::smooth;
-use super::price::Bandwidth;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
 /// Where the write-back is that was let through.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// In line or at the device.
-    len: u32,
-    /// When some was last put into line or done.
-    at: Instant,
-    /// How long the first of a batch waits in line: what the scheduler decides.
-    wait: Nanos,
-    bandwidth: Bandwidth,
+    /// In line or at the device; the engine knows, whatever was lost on the way here.
+    pub(super) len: u32,
+    /// When some was last put into line or done, or a batch began.
+    pub(super) at: Instant,
+    /// How long the first of a batch waits in line, on the average: what the scheduler decides.
+    pub(super) wait: Nanos,
+    pub(super) bandwidth: Bandwidth,
 }
 
 impl Line {
-    /// So much is in line. The engine knows, whatever was lost on the way here.
-    pub(super) fn set_len(&mut self, len: u32) {
-        self.len = len;
-    }
-
     /// One more.
     pub(super) fn enter(&mut self, now: Instant) {
         self.len += 1;
@@ -35,28 +28,9 @@ impl Line {
         self.at = now;
     }
 
-    /// A batch begins.
-    pub(super) fn begin(&mut self, now: Instant) {
-        self.at = now;
-    }
-
-    /// The first of a batch waited for so long.
-    pub(super) fn waited(&mut self, wait: Nanos) {
-        self.wait = smooth(self.wait, wait);
-    }
-
-    pub(super) fn len(&self) -> u32 {
-        self.len
-    }
-
     /// Whether there has been nothing in line for some time.
     pub(super) fn is_empty_since(&self, now: Instant) -> bool {
         self.len == 0 && now > self.at
-    }
-
-    /// The mean wait of the first of a batch.
-    pub(super) fn wait(&self) -> Nanos {
-        self.wait
     }
 
     /// Time has passed in which write-back goes as fast as the device takes it.
@@ -65,19 +39,41 @@ impl Line {
             self.bandwidth.pass(time);
         }
     }
+}
 
-    /// So much was written in that time.
-    pub(super) fn written(&mut self, size: Bytes) {
-        self.bandwidth.done(size);
+/// How fast write-back gets done while there is any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bandwidth {
+    time: Nanos,
+    bytes: u64,
+}
+
+/// Forgotten by halves after so much time.
+const BANDWIDTH_MEMORY: Nanos = Nanos::from_secs(1);
+
+/// Nothing is said about the bandwidth before it was seen for this long.
+const BANDWIDTH_MIN: Nanos = Nanos::from_millis(20);
+
+impl Bandwidth {
+    /// Write-back was under way for so long.
+    pub(super) fn pass(&mut self, time: Nanos) {
+        if self.time > BANDWIDTH_MEMORY {
+            *self = Bandwidth { time: Nanos(self.time.0 / 2), bytes: self.bytes / 2 };
+        }
+        self.time += time;
+    }
+
+    /// So much is written.
+    pub(super) fn done(&mut self, size: Bytes) {
+        self.bytes = self.bytes.saturating_add(size.get());
     }
 
     /// What is written in that time, if it is known.
     pub(super) fn bytes_in(&self, time: Nanos) -> Option<Bytes> {
-        self.bandwidth.bytes_in(time)
-    }
-
-    /// The device is another one.
-    pub(super) fn forget(&mut self) {
-        self.bandwidth = Bandwidth::default();
+        if self.time < BANDWIDTH_MIN || self.bytes == 0 {
+            return None;
+        }
+        let bytes = u128::from(self.bytes) * u128::from(time.0) / u128::from(self.time.0);
+        Some(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
     }
 }

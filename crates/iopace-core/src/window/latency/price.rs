@@ -1,6 +1,8 @@
-//! What write-back costs the readers, in time, measured by how many of their requests get done.
+//! What write-back costs the readers, in time, measured by how many of their requests get done; and
+//! which shape the next batch has: the one that gets most written for it, now and then another.
 
-use crate::time::Nanos;
+use super::batches::PARTS;
+use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
 /// How a batch is put into line.
@@ -65,7 +67,7 @@ impl Tally {
 
     /// How much of `self.time` was taken from readers, who in quiet get `quiet.count` done in
     /// `quiet.time`: positive or negative, within ±2^62 ns.
-    pub(super) fn taken(&self, quiet: &Tally) -> i64 {
+    fn taken(&self, quiet: &Tally) -> i64 {
         let worth = u128::from(self.count) * u128::from(quiet.time.0);
         let worth = worth.checked_div(u128::from(quiet.count)).unwrap_or(0);
         to_i64(u128::from(self.time.0)) - to_i64(worth)
@@ -87,7 +89,7 @@ const BATCHES_MAX: u32 = 1 << 16;
 
 /// What batches of one shape have cost so far; the latest count most.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Price {
+struct Price {
     time: i64,
     taken: i64,
     bytes: u64,
@@ -96,7 +98,7 @@ pub(super) struct Price {
 
 impl Price {
     /// A batch was over after `turn`, and so much of the readers' time is gone.
-    pub(super) fn book(&mut self, turn: Nanos, batch: &Tally, size: Bytes, quiet: &Tally) {
+    fn book(&mut self, turn: Nanos, batch: &Tally, size: Bytes, quiet: &Tally) {
         let reads = u128::from(self.time.unsigned_abs()) * u128::from(quiet.count);
         let is_enough = reads >= u128::from(quiet.time.0) * u128::from(READS);
         if (is_enough && self.batches_count >= BATCHES) || self.batches_count >= BATCHES_MAX {
@@ -112,22 +114,22 @@ impl Price {
     }
 
     /// Whether there is anything to go by.
-    pub(super) fn is_known(&self) -> bool {
+    fn is_known(&self) -> bool {
         self.bytes > 0
     }
 
     /// What `size` takes of the readers' time: zero if they gain by chance.
-    pub(super) fn of(&self, size: Bytes) -> Nanos {
+    fn of(&self, size: Bytes) -> Nanos {
         let taken = self.taken.max(0) as u128 * u128::from(size.get());
         let taken = taken.checked_div(u128::from(self.bytes)).unwrap_or(0);
         Nanos(u64::try_from(taken).unwrap_or(u64::MAX))
     }
 
     /// Whether this shape gets more written than `other`, when readers may lose one part in
-    /// `parts` of their time: bytes per turn, which lasts for the batch, or until it is paid for.
-    pub(super) fn beats(&self, other: &Price, parts: u64) -> bool {
+    /// [`PARTS`] of their time: bytes per turn, which lasts for the batch, or until it is paid for.
+    fn beats(&self, other: &Price) -> bool {
         let turn = |price: &Price| {
-            let paid = i128::from(price.taken.max(0)) * i128::from(parts);
+            let paid = i128::from(price.taken.max(0)) * i128::from(PARTS);
             i128::from(price.time).max(paid).max(1) as u128
         };
         // Overflow: bytes below 2^60, turns below 2^66.
@@ -136,39 +138,68 @@ impl Price {
     }
 }
 
-/// How fast write-back gets done while there is any.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bandwidth {
-    time: Nanos,
-    bytes: u64,
+/// A shape other than the best is tried for one part in so many of the time.
+const TRY_PARTS: u64 = 16;
+
+/// What each shape has cost, and the tries.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    prices: [Price; 3],
+    /// The longest mean latency in quiet with which they were learned.
+    pub(super) priced_at: Nanos,
+    /// When another shape is tried next; never, while one is.
+    try_at: Instant,
+    tries_count: u64,
 }
 
-/// Forgotten by halves after so much time.
-const BANDWIDTH_MEMORY: Nanos = Nanos::from_secs(1);
-
-/// Nothing is said about the bandwidth before it was seen for this long.
-const BANDWIDTH_MIN: Nanos = Nanos::from_millis(20);
-
-impl Bandwidth {
-    /// Write-back was under way for so long.
-    pub(super) fn pass(&mut self, time: Nanos) {
-        if self.time > BANDWIDTH_MEMORY {
-            *self = Bandwidth { time: Nanos(self.time.0 / 2), bytes: self.bytes / 2 };
+impl Shapes {
+    /// The shape that gets most written for what readers give; now and then it tries another.
+    pub(super) fn choose(&mut self, now: Instant) -> Shape {
+        if let Some(unknown) = Shape::ALL.into_iter().find(|s| !self.prices[*s as usize].is_known())
+        {
+            return unknown;
         }
-        self.time += time;
+        let mut best = Shape::Bulk;
+        for shape in Shape::ALL {
+            if self.prices[shape as usize].beats(&self.prices[best as usize]) {
+                best = shape;
+            }
+        }
+        if now < self.try_at {
+            return best;
+        }
+        // The next try is set when this one has shown how long its cycle is.
+        self.tries_count += 1;
+        self.try_at = Instant::NEVER;
+        let step = 1 + self.tries_count as usize % 2;
+        Shape::ALL[(best as usize + step) % Shape::ALL.len()]
     }
 
-    /// So much is written.
-    pub(super) fn done(&mut self, size: Bytes) {
-        self.bytes = self.bytes.saturating_add(size.get());
+    /// A cycle of the shape in use goes from `since` to `until`.
+    pub(super) fn cycle_set(&mut self, since: Instant, until: Instant) {
+        if self.try_at.is_never() {
+            self.try_at = until + until.since(since).times(TRY_PARTS);
+        }
     }
 
-    /// What is written in that time, if it is known.
-    pub(super) fn bytes_in(&self, time: Nanos) -> Option<Bytes> {
-        if self.time < BANDWIDTH_MIN || self.bytes == 0 {
-            return None;
-        }
-        let bytes = u128::from(self.bytes) * u128::from(time.0) / u128::from(self.time.0);
-        Some(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
+    /// What `size` in that shape takes of the readers' time.
+    pub(super) fn cost(&self, shape: Shape, size: Bytes) -> Nanos {
+        self.prices[shape as usize].of(size)
+    }
+
+    /// A batch of `size` was over after `turn`; reads in quiet take `latency` on the average.
+    pub(super) fn book(
+        &mut self,
+        shape: Shape,
+        (turn, size, latency): (Nanos, Bytes, Nanos),
+        (batch, quiet): (&Tally, &Tally),
+    ) {
+        self.prices[shape as usize].book(turn, batch, size, quiet);
+        self.priced_at = self.priced_at.max(latency);
+    }
+
+    /// The device is another one.
+    pub(super) fn forget(&mut self) {
+        (self.prices, self.priced_at) = Default::default();
     }
 }

@@ -26,11 +26,12 @@ pub(super) struct Readers {
     /// When a request that somebody waits for last started or ended.
     at: Option<Instant>,
     /// All time in quiet, the older part forgotten.
-    quiet: Tally,
+    pub(super) quiet: Tally,
     /// The present time in quiet.
     gap: Tally,
-    latency_quiet: Nanos,
-    latency: Nanos,
+    /// The mean latency at the device in quiet, and at any time.
+    pub(super) latency_quiet: Nanos,
+    pub(super) latency: Nanos,
 }
 
 impl Readers {
@@ -78,11 +79,6 @@ impl Readers {
         }
     }
 
-    /// Nothing is known of the rate in quiet any more.
-    pub(super) fn forget(&mut self) {
-        self.quiet = Tally::default();
-    }
-
     /// Whether anybody reads.
     pub(super) fn are_there(&self, now: Instant) -> bool {
         let bound = if self.in_flight > 0 { READER_LOST } else { READER_GONE };
@@ -94,18 +90,8 @@ impl Readers {
         self.quiet.count >= LEARN_COUNT
     }
 
-    /// What they get in quiet.
-    pub(super) fn quiet(&self) -> &Tally {
-        &self.quiet
-    }
-
     /// Whether their latency in quiet is far below that one.
     pub(super) fn are_much_faster_than(&self, latency: Nanos) -> bool {
         self.latency_quiet.times(FASTER) < latency
-    }
-
-    /// The mean latency at the device in quiet, and as it is now.
-    pub(super) fn latencies(&self) -> (Nanos, Nanos) {
-        (self.latency_quiet, self.latency)
     }
 }
