@@ -1,10 +1,11 @@
-//! A request on its way through the shadow: its engine, the virtual disk, the report.
+//! The shadow goes on: a request on its way through its engine, the virtual disk, the report.
 
 use super::line::{Ended, Item};
 use super::{Clients, Shadow};
 use crate::engine::{Input, Output, Start};
-use crate::limits::{SHADOW_FLUSHES_MAX, SHADOW_OPEN_MAX};
+use crate::limits::{SHADOW_EVENTS_MAX, SHADOW_FLUSHES_MAX, SHADOW_OPEN_MAX};
 use crate::request::{Area, GroupId, Op, Outcome, StageTimes, Submit, Tag, TaskId};
+use crate::time::Instant;
 use crate::trace::Event;
 use crate::units::Bytes;
 
@@ -19,6 +20,44 @@ pub(super) struct Followed {
 }
 
 impl Shadow {
+    /// Goes on as far as what has happened live is known. Bounded work.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if self.engine.is_none() || self.unknown_from.is_some() {
+            return;
+        }
+        self.report.missed_count += self.line.give_up();
+        self.fenced(|shadow| {
+            for _ in 0..SHADOW_EVENTS_MAX {
+                if shadow.engine.is_none() || !shadow.step(now) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// The next thing that happens, if it is known by now.
+    fn step(&mut self, now: Instant) -> bool {
+        let (arrival, is_known) = self.line.next(now);
+        let due = self.disk.next();
+        let at = due.min(self.again).min(arrival).max(self.now);
+        if at > now || (at >= arrival && !is_known) {
+            return false;
+        }
+        self.now = at;
+        let done = self.disk.done(at);
+        let is_timer = self.again <= at;
+        if let Some(id) = done {
+            self.engine_mut().handle(at, Input::Done { id, outcome: Outcome::Ok });
+        } else if !is_timer {
+            // What came together live comes together here.
+            while let Some((item, depth, ended)) = self.line.pop(at) {
+                self.arrive(item, depth, ended);
+            }
+        }
+        self.drain();
+        true
+    }
+
     /// Something comes; whether it is followed to its end.
     pub(super) fn arrive(&mut self, item: Item, depth: u32, ended: Option<Ended>) -> bool {
         let now = self.now;
@@ -159,6 +198,14 @@ impl Shadow {
         match times {
             Some(times) => self.report.compare(group, size, &ended.times, times),
             None => self.report.missed_count += 1,
+        }
+    }
+
+    /// Forgets a task that has nothing here nor live.
+    pub(super) fn forget_if_gone(&mut self, task: TaskId) {
+        let depth = self.depths.get(&task);
+        if depth.is_some_and(|depth| depth.live == 0 && depth.shadow == 0) {
+            self.depths.remove(&task);
         }
     }
 }

@@ -54,11 +54,12 @@
 //! and Harchol-Balter, "Open Versus Closed: A Cautionary Tale" (2006). The virtual disk is the
 //! single server of Lindley, "The theory of queues with a single server" (1952).
 
-use crate::engine::{Control, Engine, Input};
+use crate::engine::{Control, Engine};
 use crate::group::Settings;
-use crate::limits::SHADOW_EVENTS_MAX;
+use crate::group::table::Groups;
+use crate::limits::SHADOW_GROUPS_STEP;
 use crate::pace;
-use crate::request::{Area, Cover, GroupId, Outcome, Space, StageTimes, Submit, TaskId};
+use crate::request::{Area, Cover, GroupId, Space, StageTimes, Submit, TaskId};
 use crate::sched::{Algorithm, Params};
 use crate::time::Instant;
 use crate::window;
@@ -67,7 +68,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) mod disk;
 mod follow;
-mod learn;
 mod line;
 mod recording;
 mod replay;
@@ -293,13 +293,6 @@ impl Shadow {
         }
     }
 
-    fn forget_if_gone(&mut self, task: TaskId) {
-        let depth = self.depths.get(&task);
-        if depth.is_some_and(|depth| depth.live == 0 && depth.shadow == 0) {
-            self.depths.remove(&task);
-        }
-    }
-
     /// A change of the live device that holds for the shadow too, at once.
     pub(crate) fn control(&mut self, control: Control) {
         let now = self.now;
@@ -328,44 +321,51 @@ impl Shadow {
         self.engine.as_ref().is_some_and(|engine| engine.is_group_dying(id))
     }
 
-    // Its own time.
+    // The live groups: its engine has to know them before it follows anything.
 
-    /// Goes on as far as what has happened live is known. Bounded work.
-    pub(crate) fn advance(&mut self, now: Instant) {
-        if self.engine.is_none() || self.unknown_from.is_some() {
-            return;
-        }
-        self.report.missed_count += self.line.give_up();
+    /// Whether what comes is followed; it is left out while the groups are not known.
+    fn is_following(&mut self) -> bool {
+        let is_waiting = self.engine.is_some() && self.unknown_from.is_some();
+        self.report.missed_count += u64::from(is_waiting);
+        self.engine.is_some() && !is_waiting
+    }
+
+    /// Whether there are groups that it has not been told of.
+    pub(crate) fn is_learning(&self) -> bool {
+        self.unknown_from.is_some()
+    }
+
+    /// Tells its engine, which is at rest, of the next few groups.
+    pub(crate) fn learn_on(&mut self, now: Instant, live: &Groups) {
+        let Some(first) = self.unknown_from else { return };
+        let end = first.saturating_add(SHADOW_GROUPS_STEP).min(live.end().max(1));
+        (first..end).for_each(|id| self.learn(now, live, GroupId(id), false));
+        self.unknown_from = Some(end).filter(|end| *end < live.end() && self.engine.is_some());
+    }
+
+    /// Tells its engine, which is at rest, of a live group, if it knows it and `anew` or does not,
+    /// and of those above it, if it does not know them.
+    pub(crate) fn learn(&mut self, now: Instant, live: &Groups, id: GroupId, anew: bool) {
+        self.now = self.now.max(now);
+        let now = self.now;
         self.fenced(|shadow| {
-            for _ in 0..SHADOW_EVENTS_MAX {
-                if shadow.engine.is_none() || !shadow.step(now) {
-                    return;
+            let is_known = |id| shadow.engine.as_ref().is_some_and(|it| !it.is_group_forgotten(id));
+            let above = live.up(id).filter(|above| *above != id && !is_known(*above));
+            let mut all: Vec<GroupId> = above.collect();
+            if anew || id == GroupId::ROOT || !is_known(id) {
+                all.insert(0, id);
+            }
+            for id in all.into_iter().rev() {
+                if !live.knows(id) {
+                    continue;
+                }
+                let settings = *shadow.groups.get(&id).unwrap_or(live.settings(id));
+                let told = Control::SetGroup(id, live.parent(id), settings);
+                if let Err(why) = shadow.engine_mut().settle(now, told) {
+                    return shadow.fail(why);
                 }
             }
         });
-    }
-
-    /// The next thing that happens, if it is known by now.
-    fn step(&mut self, now: Instant) -> bool {
-        let (arrival, is_known) = self.line.next(now);
-        let due = self.disk.next();
-        let at = due.min(self.again).min(arrival).max(self.now);
-        if at > now || (at >= arrival && !is_known) {
-            return false;
-        }
-        self.now = at;
-        let done = self.disk.done(at);
-        let is_timer = self.again <= at;
-        if let Some(id) = done {
-            self.engine_mut().handle(at, Input::Done { id, outcome: Outcome::Ok });
-        } else if !is_timer {
-            // What came together live comes together here.
-            while let Some((item, depth, ended)) = self.line.pop(at) {
-                self.arrive(item, depth, ended);
-            }
-        }
-        self.drain();
-        true
     }
 
     // What goes wrong here stays here.
