@@ -201,17 +201,11 @@ impl Pages {
     fn insert(&mut self, first: Page, interval: Interval) {
         let key = (interval.state.number(), first);
         match interval.state {
-            State::Writing { .. } => {
-                self.writing.insert(key);
-            }
+            State::Writing { .. } => _ = self.writing.insert(key),
             State::Dirty(stamp) => {
                 let group_key = (stamp.owner.group, stamp.number, first);
-                if stamp.is_asked {
-                    self.asked.insert(group_key);
-                }
-                if stamp.is_urgent {
-                    self.urgent.insert(group_key);
-                }
+                self.asked.extend(stamp.is_asked.then_some(group_key));
+                self.urgent.extend(stamp.is_urgent.then_some(group_key));
                 self.by_group.insert(group_key, stamp);
                 self.dirty.insert(key, stamp.since);
             }
@@ -223,17 +217,11 @@ impl Pages {
         let Some(interval) = self.intervals.remove(&first) else { return };
         let key = (interval.state.number(), first);
         match interval.state {
-            State::Writing { .. } => {
-                self.writing.remove(&key);
-            }
+            State::Writing { .. } => _ = self.writing.remove(&key),
             State::Dirty(stamp) => {
                 let group_key = (stamp.owner.group, stamp.number, first);
-                if stamp.is_asked {
-                    self.asked.remove(&group_key);
-                }
-                if stamp.is_urgent {
-                    self.urgent.remove(&group_key);
-                }
+                self.asked.remove(&group_key);
+                self.urgent.remove(&group_key);
                 self.by_group.remove(&group_key);
                 self.dirty.remove(&key);
             }

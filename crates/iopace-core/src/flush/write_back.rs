@@ -6,7 +6,7 @@
 
 use super::pages::{self, Page, Stamp, State};
 use super::turns::{Group, Oldest, Position};
-use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, PAGE, Run, SMALL_SYNC_MAX};
+use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, Owner, PAGE, Run, SMALL_SYNC_MAX};
 use crate::request::{Area, GroupId};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -104,16 +104,7 @@ impl Flusher {
         let group = self.turns.next(self.clock, is_all, self.chunk_pages)?;
         let is_all = is_all || self.turns.get(group).is_some_and(Group::is_over);
         let (first, stamp) = self.first_of(group, is_all)?;
-        let most = (run_max.get() / PAGE).max(1);
-        let mut end = first;
-        while end - first < most {
-            let Some((State::Dirty(next), next_end)) = self.pages.at(end) else { break };
-            if next.owner != stamp.owner || !(is_all || self.is_due(&next)) {
-                break;
-            }
-            end = next_end.min(first + most);
-        }
-        let area = pages::area_of(&(first..end));
+        let area = self.run_at(first, stamp.owner, run_max, |next| is_all || self.is_due(next));
         Some(Run { owner: stamp.owner, area, is_urgent: false })
     }
 
@@ -136,17 +127,29 @@ impl Flusher {
     /// groups that are not passed over.
     pub fn urgent(&self, run_max: Bytes, is_passed_over: impl Fn(GroupId) -> bool) -> Option<Run> {
         let (first, stamp) = self.pages.urgent(is_passed_over)?;
+        let area = self.run_at(first, stamp.owner, run_max, |next| next.is_urgent);
+        Some(Run { owner: stamp.owner, area, is_urgent: true })
+    }
+
+    /// From a page on the dirty ones of an owner that may go, `run_max` of them at most (a page at
+    /// least).
+    fn run_at(
+        &self,
+        first: Page,
+        owner: Owner,
+        run_max: Bytes,
+        may_go: impl Fn(&Stamp) -> bool,
+    ) -> Area {
         let most = (run_max.get() / PAGE).max(1);
         let mut end = first;
-        while end - first < most {
-            let Some((State::Dirty(next), next_end)) = self.pages.at(end) else { break };
-            if next.owner != stamp.owner || !next.is_urgent {
-                break;
-            }
+        while end - first < most
+            && let Some((State::Dirty(next), next_end)) = self.pages.at(end)
+            && next.owner == owner
+            && may_go(&next)
+        {
             end = next_end.min(first + most);
         }
-        let area = pages::area_of(&(first..end));
-        Some(Run { owner: stamp.owner, area, is_urgent: true })
+        pages::area_of(&(first..end))
     }
 
     /// Where to go on with a group that has something due: behind what was taken last, or with what
