@@ -53,8 +53,6 @@ const SLEEPS_MAX: u32 = 10;
 /// A task, as it is counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    task: u64,
-    used: bool,
     began: Instant,
     writes_count: u32,
     /// Intervals in a row that ended in sleep.
@@ -63,24 +61,16 @@ struct Task {
 }
 
 impl Record for Task {
-    fn is_used(&self) -> bool {
-        self.used
-    }
-
-    fn task(&self) -> TaskId {
-        TaskId(self.task)
+    fn new(now: Instant) -> Task {
+        Task { began: now, ..Task::default() }
     }
 
     fn is_void(&self, now: Instant) -> bool {
         self.until.is_none() && now.since(self.began) >= INTERVAL.times(2)
     }
 
-    fn is_kept(&self) -> bool {
+    fn waits(&self) -> bool {
         self.until.is_some()
-    }
-
-    fn new(now: Instant, task: TaskId) -> Task {
-        Task { task: task.0, used: true, began: now, ..Task::default() }
     }
 }
 

@@ -72,7 +72,7 @@ impl Thresholds {
 }
 
 /// One device in the memory of all.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Device {
     dirty: u64,
     /// Written lately, aged.
@@ -116,17 +116,7 @@ impl Domain {
 
     /// A new device; says its index. It has what is free, up to its floor.
     pub fn add(&mut self) -> usize {
-        let (dirty, written, limit, held) = (0, 0, 0, 0);
-        let (min_permille, max_permille, reported) = (0, 1_000, None);
-        self.devices.push(Device {
-            dirty,
-            written,
-            limit,
-            held,
-            min_permille,
-            max_permille,
-            reported,
-        });
+        self.devices.push(Device { max_permille: 1_000, ..Device::default() });
         let index = self.devices.len() - 1;
         let start = if index == 0 { self.all.limit.0 } else { self.floor() };
         let limit = start.min(self.free());

@@ -55,22 +55,21 @@ use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Total, Writ
 use crate::group::table::Groups;
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, BytesPerSec};
 use crate::verdict::Reason;
 use bandwidth::{Bandwidth, GUESS, INTERVAL};
 use groups::{Group, States};
 use pause::{PAGE, PAUSE_MAX, Tempo};
 use portion::{Pass, charge, paced, portion_of, still_waits};
-use position::{FLOOR, Place};
+use position::{Curve, FLOOR, ONE, Place};
 use shares::Shares;
-use task::Task;
+use task::{Stand, Task};
 
 mod bandwidth;
 mod base;
 mod caps;
 mod groups;
 mod pause;
-mod picture;
 mod portion;
 mod position;
 mod shares;
@@ -83,7 +82,7 @@ mod update;
 pub static POLICY: Policy = Policy {
     name: "rate",
     summary: "each task the same rate, such that memory is dirtied as fast as it is cleaned",
-    build: || Box::new(Rate::new()),
+    build: || Box::new(Rate::default()),
 };
 
 /// A rate is computed anew when dirty memory has moved by this part of the limit (as a shift): a
@@ -123,9 +122,9 @@ pub struct Rate {
     last_group: u32,
 }
 
-impl Rate {
+impl Default for Rate {
     /// One that knows of no budget and no group yet, and so paces nobody.
-    pub fn new() -> Rate {
+    fn default() -> Rate {
         let all = Thresholds { background: Bytes(u64::MAX / 2), limit: Bytes(u64::MAX) };
         let budget = Budget { device: all, all, dirty_elsewhere: Bytes::ZERO };
         Rate {
@@ -144,7 +143,9 @@ impl Rate {
             last_group: GroupId::ROOT.0,
         }
     }
+}
 
+impl Rate {
     /// Dirty memory that is on its way to the disk, or has to go there as soon as it may: both are
     /// work of the device, whose bandwidth is also what stage window lets it have.
     fn due(&self, dirty: &Dirty) -> Bytes {
@@ -177,13 +178,38 @@ impl Rate {
         if self.groups.active.len() < 2 || position == 0 {
             return position;
         }
-        let device = &self.place.device;
-        let floor = device.limit.saturating_sub(dirty) / 8;
-        let part = device.part(group.share, floor);
+        let part = self.part(group, dirty);
         // What the others leave of their parts it may use: who is written back sooner needs less.
-        let of_others = device.setpoint.saturating_sub(part.setpoint);
+        let of_others = self.place.device.setpoint.saturating_sub(part.setpoint);
         let left = of_others.saturating_sub(dirty.saturating_sub(group.dirty));
         position.min(part.position(group.dirty.saturating_sub(left)).max(FLOOR))
+    }
+
+    /// The marks of a group's part of the device's memory.
+    fn part(&self, group: &Group, dirty: u64) -> Curve {
+        let floor = self.place.device.limit.saturating_sub(dirty) / 8;
+        self.place.device.part(group.share, floor)
+    }
+
+    /// The marks, and the rates of a group.
+    fn view(&self, group: Option<&Group>, marks: &Curve, dirty: &Dirty) -> Picture {
+        let Curve { freerun, setpoint, limit } = *marks;
+        let marks = Picture {
+            freerun: Bytes(freerun),
+            setpoint: Bytes(setpoint),
+            limit: Bytes(limit),
+            ..Picture::default()
+        };
+        let Some(group) = group else { return marks };
+        let position = self.position(group, dirty.device.0);
+        Picture {
+            base_rate: BytesPerSec(group.base.rate),
+            balanced_rate: BytesPerSec(group.base.balanced),
+            task_rate: BytesPerSec(group.base.task_rate(position)),
+            position_permille: (position * 1_000 / ONE) as u32,
+            pause: self.last_pause,
+            ..marks
+        }
     }
 
     /// What holds for a task of the group now. The group's dirty memory is up to date.
@@ -230,12 +256,6 @@ impl Rate {
             group.base.brake(group.bandwidth, group.tasks_count.max(group.tasks_last_count));
             group.tempo_of.0 = 0;
         }
-    }
-}
-
-impl Default for Rate {
-    fn default() -> Rate {
-        Rate::new()
     }
 }
 
@@ -290,7 +310,7 @@ impl Pace for Rate {
 
     fn gave_up(&mut self, task: TaskId) {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.passes();
+            task.stand = Stand::Free;
         }
     }
 
@@ -348,11 +368,33 @@ impl Pace for Rate {
         self.groups.remove(id.0);
     }
 
+    /// Rates are those of the group that dirties most.
     fn picture(&self, dirty: &Dirty) -> Picture {
-        self.device_view(dirty)
+        let active = || self.groups.active.iter().filter_map(|&id| self.groups.get(id));
+        let group = active().max_by_key(|group| group.dirty_rate);
+        let position = self.place.position(dirty.device.0);
+        Picture {
+            dirty: dirty.device,
+            write_bandwidth: self.bandwidth.average(),
+            dirty_rate: BytesPerSec(active().map(|group| group.dirty_rate).sum()),
+            position_permille: (position * 1_000 / ONE) as u32,
+            ..self.view(
+                group.or_else(|| self.groups.get(self.last_group)),
+                &self.place.device,
+                dirty,
+            )
+        }
     }
 
     fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
-        self.group_view(id, dirty)
+        let group = self.groups.get(id.0)?;
+        let marks = self.part(group, dirty.device.0);
+        let (dirty_rate, write_bandwidth) = (BytesPerSec(group.dirty_rate), group.bandwidth);
+        Some(Picture {
+            dirty: dirty.group,
+            dirty_rate,
+            write_bandwidth,
+            ..self.view(Some(group), &marks, dirty)
+        })
     }
 }

@@ -28,23 +28,19 @@ const LOOKS_MAX: usize = 64;
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// What a policy knows of one task.
-pub(super) trait Record: Copy + Default {
-    /// Whether the place is taken.
-    fn is_used(&self) -> bool;
-    /// Whose record it is.
-    fn task(&self) -> TaskId;
+pub(super) trait Record: Copy {
+    /// Of a task that is seen for the first time.
+    fn new(now: Instant) -> Self;
     /// Whether a new record would say the same.
     fn is_void(&self, now: Instant) -> bool;
-    /// Whether it must not be forgotten even if the table is full.
-    fn is_kept(&self) -> bool;
-    /// A used one.
-    fn new(now: Instant, task: TaskId) -> Self;
+    /// Whether its task waits: then it is not forgotten even if the table is full.
+    fn waits(&self) -> bool;
 }
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct Tasks<R> {
-    places: Vec<R>,
+    places: Vec<(TaskId, Option<R>)>,
     /// 64 less the binary logarithm of the number of places.
     shift: u32,
     used_count: usize,
@@ -60,7 +56,7 @@ impl<R: Record> Default for Tasks<R> {
 impl<R: Record> Tasks<R> {
     fn with_places(places: usize) -> Tasks<R> {
         let shift = u64::BITS - places.trailing_zeros();
-        Tasks { places: vec![R::default(); places], shift, used_count: 0, hand: 0 }
+        Tasks { places: vec![(TaskId(0), None); places], shift, used_count: 0, hand: 0 }
     }
 
     fn home(&self, task: TaskId) -> usize {
@@ -71,7 +67,9 @@ impl<R: Record> Tasks<R> {
     fn find(&self, task: TaskId) -> usize {
         let mask = self.places.len() - 1;
         let mut at = self.home(task);
-        while self.places[at].is_used() && self.places[at].task() != task {
+        while let (other, Some(_)) = self.places[at]
+            && other != task
+        {
             at = (at + 1) & mask;
         }
         at
@@ -82,7 +80,7 @@ impl<R: Record> Tasks<R> {
     pub(super) fn enter(&mut self, now: Instant, task: TaskId) -> Option<&mut R> {
         self.sweep(now);
         let mut at = self.find(task);
-        if !self.places[at].is_used() {
+        if self.places[at].1.is_none() {
             if self.used_count == DIRTIERS_MAX && !self.make_room() {
                 return None;
             }
@@ -90,22 +88,21 @@ impl<R: Record> Tasks<R> {
                 self.grow();
             }
             at = self.find(task);
-            self.places[at] = R::new(now, task);
+            self.places[at].0 = task;
             self.used_count += 1;
         }
-        Some(&mut self.places[at])
+        Some(self.places[at].1.get_or_insert_with(|| R::new(now)))
     }
 
     /// The record of a task, if there is one.
     pub(super) fn get_mut(&mut self, task: TaskId) -> Option<&mut R> {
         let at = self.find(task);
-        Some(&mut self.places[at]).filter(|record| record.is_used())
+        self.places[at].1.as_mut()
     }
 
     /// Looks at the place under the hand.
     fn sweep(&mut self, now: Instant) {
-        let record = &self.places[self.hand];
-        if record.is_used() && record.is_void(now) {
+        if self.places[self.hand].1.is_some_and(|record| record.is_void(now)) {
             self.remove(self.hand);
         } else {
             self.hand = (self.hand + 1) & (self.places.len() - 1);
@@ -115,8 +112,7 @@ impl<R: Record> Tasks<R> {
     /// Forgets the next task that may be.
     fn make_room(&mut self) -> bool {
         for _ in 0..LOOKS_MAX {
-            let record = &self.places[self.hand];
-            if record.is_used() && !record.is_kept() {
+            if self.places[self.hand].1.is_some_and(|record| !record.waits()) {
                 self.remove(self.hand);
                 return true;
             }
@@ -131,24 +127,22 @@ impl<R: Record> Tasks<R> {
         let mut at = free;
         loop {
             at = (at + 1) & mask;
-            if !self.places[at].is_used() {
-                break;
-            }
-            let way = at.wrapping_sub(self.home(self.places[at].task())) & mask;
+            let (task, Some(_)) = self.places[at] else { break };
+            let way = at.wrapping_sub(self.home(task)) & mask;
             if way >= at.wrapping_sub(free) & mask {
                 self.places[free] = self.places[at];
                 free = at;
             }
         }
-        self.places[free] = R::default();
+        self.places[free].1 = None;
         self.used_count -= 1;
     }
 
     fn grow(&mut self) {
         let mut larger = Tasks::with_places(self.places.len() * 2);
-        for record in self.places.iter().filter(|record| record.is_used()) {
-            let at = larger.find(record.task());
-            larger.places[at] = *record;
+        for place in self.places.iter().filter(|(_, record)| record.is_some()) {
+            let at = larger.find(place.0);
+            larger.places[at] = *place;
         }
         larger.used_count = self.used_count;
         *self = larger;
@@ -165,29 +159,21 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    #[derive(Clone, Copy, Default)]
+    #[derive(Clone, Copy)]
     struct Note {
-        used: bool,
-        task: u64,
         till: u64,
         value: u64,
     }
 
     impl Record for Note {
-        fn is_used(&self) -> bool {
-            self.used
-        }
-        fn task(&self) -> TaskId {
-            TaskId(self.task)
+        fn new(_: Instant) -> Note {
+            Note { till: u64::MAX, value: 0 }
         }
         fn is_void(&self, now: Instant) -> bool {
             self.till < now.0
         }
-        fn is_kept(&self) -> bool {
+        fn waits(&self) -> bool {
             self.value == u64::MAX
-        }
-        fn new(_: Instant, task: TaskId) -> Note {
-            Note { used: true, task: task.0, till: u64::MAX, value: 0 }
         }
     }
 

@@ -80,8 +80,6 @@ const FORGET: Nanos = Nanos::from_secs(30);
 /// A task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    task: u64,
-    used: bool,
     seen: Instant,
     /// What it may still dirty until it is looked at.
     credit: u64,
@@ -93,24 +91,16 @@ struct Task {
 }
 
 impl Record for Task {
-    fn is_used(&self) -> bool {
-        self.used
-    }
-
-    fn task(&self) -> TaskId {
-        TaskId(self.task)
+    fn new(now: Instant) -> Task {
+        Task { seen: now, ..Task::default() }
     }
 
     fn is_void(&self, now: Instant) -> bool {
         self.until.is_none() && now.since(self.seen) > FORGET
     }
 
-    fn is_kept(&self) -> bool {
+    fn waits(&self) -> bool {
         self.until.is_some()
-    }
-
-    fn new(now: Instant, task: TaskId) -> Task {
-        Task { task: task.0, used: true, seen: now, ..Task::default() }
     }
 }
 
@@ -163,8 +153,7 @@ impl Pace for Threshold {
             return Grant::Wait(now + NAP_MAX, Reason::Dirty);
         };
         task.seen = now;
-        if let Some(until) = task.until.take_if(|until| now < *until) {
-            task.until = Some(until);
+        if let Some(until) = task.until.filter(|until| now < *until) {
             return Grant::Wait(until, Reason::Dirty);
         }
         let periods = u32::try_from(period - task.period).unwrap_or(u32::MAX);

@@ -19,7 +19,7 @@ pub fn checked(policy: &'static pace::Policy) -> &'static pace::Policy {
 static POLICY: pace::Policy = pace::Policy {
     name: "rate",
     summary: "rate, looked at",
-    build: || Box::new(Checked { rate: Rate::new(), now: Instant::ZERO }),
+    build: || Box::new(Checked { rate: Rate::default(), now: Instant::ZERO }),
 };
 
 #[derive(Debug)]

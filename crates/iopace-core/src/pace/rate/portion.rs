@@ -2,7 +2,7 @@
 
 use super::groups::{Group, States};
 use super::pause::{PAGE, Tempo, pause, settled};
-use super::task::Task;
+use super::task::{Stand, Task};
 use crate::group::table::{Groups, Kind};
 use crate::pace::{Grant, Write};
 use crate::time::{Instant, Nanos};
@@ -26,24 +26,20 @@ pub(super) fn still_waits(
     is_free: bool,
     size: u64,
 ) -> Result<bool, Grant> {
-    if !task.waits() {
-        return Ok(false);
-    }
-    let has_ticket = task.has_ticket() && task.generation == generation;
-    // Early, it may go on only if what it waits for is void.
-    let is_void = task.has_ticket() != has_ticket || (!has_ticket && is_free);
-    if now < task.until && !is_void {
-        let reason = if has_ticket { Reason::Budget } else { Reason::Dirty };
-        return Err(Grant::Wait(task.until, reason));
-    }
-    if has_ticket {
-        let granted = u64::from(task.ticket).min(size);
-        task.passes();
-        return Err(Grant::Pass(Bytes(granted)));
-    }
     let is_due = now >= task.until;
-    task.go();
-    Ok(is_due)
+    // Early, it may go on only if what it waits for is void.
+    match std::mem::take(&mut task.stand) {
+        Stand::Free => Ok(false),
+        Stand::Ticket if task.generation != generation => Ok(is_due),
+        Stand::Ticket if is_due => Err(Grant::Pass(Bytes(u64::from(task.ticket).min(size)))),
+        Stand::Rate if is_due || is_free => Ok(is_due),
+        stand => {
+            task.stand = stand;
+            let is_limit = stand == Stand::Ticket;
+            let reason = if is_limit { Reason::Budget } else { Reason::Dirty };
+            Err(Grant::Wait(task.until, reason))
+        }
+    }
 }
 
 /// What a task may dirty now at its rate, or until when it pauses. No more than `room`.
@@ -62,8 +58,7 @@ pub(super) fn paced(
             0 => (now + tempo.stop, task.clock.max(now + tempo.stop)),
             _ => pause(task.clock, now),
         };
-        task.clock = clock;
-        task.wait(until, None);
+        (task.clock, task.until, task.stand) = (clock, until, Stand::Rate);
         return Err(until);
     }
     if group.is_surging() && task.clock == now {
@@ -107,11 +102,10 @@ pub(super) fn charge(
         Pass::Paced(tempo) => settled(task.clock, at) + Nanos(tempo.cost(fresh)),
     };
     if at > now {
-        task.generation = generation;
-        task.wait(at, Some(granted as u32));
+        (task.until, task.stand) = (at, Stand::Ticket);
+        (task.ticket, task.generation) = (granted as u32, generation);
         return (Grant::Wait(at, Reason::Budget), fresh);
     }
-    task.passes();
     (Grant::Pass(Bytes(granted)), fresh)
 }
 

@@ -17,7 +17,7 @@
 use crate::group::Weight;
 
 /// A group or, as a leaf, the tasks of one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node {
     /// Place of the parent in the list; the root is its own.
     parent: usize,
@@ -56,17 +56,8 @@ impl Shares {
     }
 
     fn push(&mut self, parent: usize, weight: u64, cap: u64) -> usize {
-        let node = Node {
-            parent,
-            weight,
-            cap,
-            demand: 0,
-            hungry: false,
-            share: 0,
-            first_child: NONE,
-            next: NONE,
-        };
-        self.nodes.push(node);
+        let (first_child, next) = (NONE, NONE);
+        self.nodes.push(Node { parent, weight, cap, first_child, next, ..Node::default() });
         self.nodes.len() - 1
     }
 

@@ -10,7 +10,7 @@ use crate::time::Instant;
 use crate::units::Bytes;
 
 fn world(rate: u64) -> World {
-    World::new(Box::new(Rate::new()), 512 * MIB, 1024 * MIB, Device::Steady(rate))
+    World::new(Box::new(Rate::default()), 512 * MIB, 1024 * MIB, Device::Steady(rate))
 }
 
 /// Everybody writes something in the time.
@@ -108,7 +108,7 @@ fn p8_no_input_is_out_of_range() {
         2 => random.below(4_096),
         _ => random.next() >> random.below(64),
     };
-    let (mut rate, groups) = (Rate::new(), Groups::default());
+    let (mut rate, groups) = (Rate::default(), Groups::default());
     let mut now = 0u64;
     for _ in 0..100_000 {
         now = now.saturating_add(any(&mut random) >> 14).min(1 << 62);

@@ -19,7 +19,7 @@ fn cap(wbps: Option<u64>, wiops: Option<u64>) -> Settings {
 }
 
 fn world(groups: &[(u32, u32, Settings)]) -> World {
-    let rate = Box::new(Rate::new());
+    let rate = Box::new(Rate::default());
     let mut world = World::new(rate, 512 * MIB, 1024 * MIB, Device::Steady(100 * MIB));
     for (id, parent, settings) in groups {
         set(&mut world, *id, *parent, settings);

@@ -4,7 +4,7 @@ use super::world::{DD, Device, MIB, MS, Plan, SECOND, World};
 use crate::pace::rate::Rate;
 
 fn world(limit: u64, device: Device) -> World {
-    World::new(Box::new(Rate::new()), limit / 2, limit, device)
+    World::new(Box::new(Rate::default()), limit / 2, limit, device)
 }
 
 /// Tasks, bandwidth of the device, limit of dirty memory.
