@@ -8,6 +8,7 @@
 //! back, which is the flusher's.
 
 use crate::group::table::Groups;
+use crate::registry;
 use crate::request::{GroupId, TaskId};
 use crate::time::Instant;
 use crate::units::{Bytes, BytesPerSec};
@@ -18,13 +19,24 @@ pub mod counting;
 pub mod domain;
 pub mod none;
 pub mod rate;
-pub mod registry;
 pub mod threshold;
 
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use crate::group::rates::Total;
-pub use registry::{Policy, REGISTRY, find};
+/// One pacing policy, which knows of no budget and no group yet.
+pub type Policy = registry::Policy<fn() -> Box<dyn Pace>>;
+
+/// All policies, the simplest first.
+pub static REGISTRY: &[&Policy] =
+    &[&none::POLICY, &counting::POLICY, &threshold::POLICY, &rate::POLICY];
+
+/// The policy of that name.
+pub fn find(name: &str) -> Option<&'static Policy> {
+    registry::find(REGISTRY, name)
+}
 
 /// A buffered write, or what is left of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

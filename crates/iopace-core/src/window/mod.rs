@@ -5,6 +5,7 @@
 //! because a popped request cannot be taken back, and before the flusher, because write-back that
 //! is already in line behind everybody's back cannot be taken back either.
 
+use crate::registry;
 use crate::request::{Done, Op};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -15,13 +16,21 @@ pub mod aimd;
 mod base;
 pub mod fixed;
 pub mod latency;
-pub mod registry;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use registry::{Policy, REGISTRY, find};
+/// One window policy, made to allow never more than so many requests.
+pub type Policy = registry::Policy<fn(u32) -> Box<dyn Window>>;
+
+/// All policies, the simplest first.
+pub static REGISTRY: &[&Policy] = &[&fixed::POLICY, &aimd::POLICY, &latency::POLICY];
+
+/// The policy of that name.
+pub fn find(name: &str) -> Option<&'static Policy> {
+    registry::find(REGISTRY, name)
+}
 
 /// Write-back requests in line when nobody reads: 1 MiB in clusters of 128 KiB, FreeBSD's
 /// hirunningspace of 2009 (vfs_bio.c).
