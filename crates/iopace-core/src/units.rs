@@ -5,25 +5,13 @@ use crate::time::Nanos;
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// Suffixes of sizes in files of groups and on the command line, each with its bytes. A lone letter
-/// counts in 1024, as with QEMU, fio and truncate.
-pub const SIZE_SUFFIXES: [(&str, u64); 15] = [
-    ("", 1),
-    ("B", 1),
-    ("k", 1 << 10),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("T", 1 << 40),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-];
+/// `amount x part / whole`, rounded down; [`u64::MAX`] if it is more. A whole of nothing counts as
+/// one. The product is formed in 128 bits.
+#[inline]
+pub(crate) fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(amount) * u128::from(part);
+    u64::try_from(product / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
 
 /// A number of bytes, or a position on a device in bytes. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -33,6 +33,26 @@ mod words;
 
 pub use error::{FileError, FileProblem};
 
+/// Suffixes of sizes in files of groups and on the command line, each with its bytes. A lone letter
+/// counts in 1024, as with QEMU, fio and truncate.
+pub const SIZE_SUFFIXES: [(&str, u64); 15] = [
+    ("", 1),
+    ("B", 1),
+    ("k", 1 << 10),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+];
+
 /// What one file of a group is.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileSpec {

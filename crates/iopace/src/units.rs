@@ -1,8 +1,9 @@
 //! Sizes, times and settings as they are written on the command line and in the configuration file.
 
 use iopace_core::time::Nanos;
-use iopace_core::units::{Bytes, SIZE_SUFFIXES};
+use iopace_core::units::Bytes;
 pub use iopace_daemon::figures::{percent, reason_word, shell_word, size, time};
+use iopace_groups::files::SIZE_SUFFIXES;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 

@@ -24,6 +24,7 @@
 //! cell count; carried remainders in place of fractions.
 
 use crate::time::{Instant, Nanos};
+use crate::units::scaled;
 use core::num::NonZeroU64;
 
 /// Lateness of the caller that a waiting request does not pay for: timers of a loaded host are
@@ -72,8 +73,7 @@ impl Meter {
             return;
         }
         let closed = self.opens().since(now);
-        let owed = u128::from(self.clock.since(now).0) * u128::from(self.rate.get());
-        let owed = Nanos(u64::try_from(owed / u128::from(rate.get())).unwrap_or(u64::MAX));
+        let owed = Nanos(scaled(self.clock.since(now).0, self.rate.get(), rate.get()));
         self.clock = self.clock.min(now + owed.min(closed + tolerance));
         if rate != self.rate {
             self.remainder = 0;

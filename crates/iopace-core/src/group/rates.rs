@@ -20,7 +20,7 @@ use crate::flush::PAGE;
 use crate::limits::WRITE_BACK_LEN;
 use crate::request::Lane;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 use core::num::NonZeroU64;
 
 /// What a meter counts.
@@ -262,9 +262,8 @@ pub(crate) fn limit_rates(now: Instant, limits: &Limits) -> Vec<Rate> {
             rates.push(rate(now, place, sustained, Nanos::ZERO));
             continue;
         };
-        let above = u128::from(burst.get() - sustained.get());
-        let tolerance = u128::from(limits.burst_length.0) * above / u128::from(sustained.get());
-        let tolerance = Nanos(u64::try_from(tolerance).unwrap_or(u64::MAX / 2));
+        let above = burst.get() - sustained.get();
+        let tolerance = Nanos(scaled(limits.burst_length.0, above, sustained.get()));
         rates.push(rate(now, place, sustained, tolerance));
         rates.push(rate(now, place, burst, Nanos::ZERO));
     }

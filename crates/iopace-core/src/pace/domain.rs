@@ -31,7 +31,7 @@
 
 use super::{Budget, Thresholds};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 
 /// Write-back begins at this part of memory by default, and dirty memory ends at that: the
 /// dirty_background_ratio and dirty_ratio of Linux.
@@ -65,8 +65,7 @@ impl Thresholds {
 
     /// From parts of a memory, in per cent (more than 100 is 100).
     pub fn of_memory(memory: Bytes, background_percent: u8, limit_percent: u8) -> Thresholds {
-        let part =
-            |percent: u8| Bytes((u128::from(memory.0) * u128::from(percent.min(100)) / 100) as u64);
+        let part = |percent: u8| Bytes(scaled(memory.0, u64::from(percent.min(100)), 100));
         Thresholds::new(part(background_percent), part(limit_percent))
     }
 }
@@ -247,14 +246,7 @@ fn fill(wants: &mut [Want], mut rest: u64) {
 
 /// What is left of an amount after some time: e folds in a period, nearly.
 fn aged(amount: u64, elapsed: Nanos) -> u64 {
-    let whole = u128::from(PERIOD) + u128::from(elapsed.0);
-    (u128::from(amount) * u128::from(PERIOD) / whole) as u64
-}
-
-/// `amount x part / whole`.
-fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
-    let product = u128::from(amount) * u128::from(part) / u128::from(whole);
-    u64::try_from(product).unwrap_or(u64::MAX)
+    scaled(amount, PERIOD, elapsed.0.saturating_add(PERIOD))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use super::{Budget, Dirty, Grant, Pace, Policy, Write};
 use crate::group::table::Groups;
 use crate::request::TaskId;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 use crate::verdict::Reason;
 
 /// The registry's line.
@@ -137,8 +137,7 @@ impl Threshold {
 
 /// The threshold of a task that dirtied `part` of `whole`.
 fn task_limit(limit: u64, part: u64, whole: u64) -> u64 {
-    let less = u128::from(limit / TASK_PART) * u128::from(part.min(whole));
-    limit - (less / u128::from(whole.max(1))) as u64
+    limit - scaled(limit / TASK_PART, part.min(whole), whole)
 }
 
 impl Pace for Threshold {

@@ -10,7 +10,7 @@
 
 use crate::request::{Op, RequestId};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -55,9 +55,7 @@ impl Mean {
     }
 
     fn of(&self, amount: u64) -> Option<Nanos> {
-        let time = u128::from(self.time) * u128::from(amount);
-        let mean = time.checked_div(u128::from(self.amount))?;
-        Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+        (self.amount > 0).then(|| Nanos(scaled(self.time, amount, self.amount)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Numbers, sizes and times in the files of a group.
 
+use super::SIZE_SUFFIXES;
 use crate::tree::error::quoted;
 use iopace_core::time::Nanos;
-use iopace_core::units::SIZE_SUFFIXES;
 
 /// Suffixes of times, the longest first.
 const TIMES: [(&str, u64); 4] =

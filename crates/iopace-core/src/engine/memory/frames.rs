@@ -2,7 +2,7 @@
 
 use crate::pace::{Budget, Thresholds};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 
 /// While tasks wait for the disk, no more is dirty than write-back writes in this time: what is
 /// dirty holds page frames that readers need, and with a narrow window it would hold them for
@@ -79,8 +79,7 @@ impl Frames {
     pub(super) fn look(&mut self, now: Instant, dirty: Bytes, read_at: Option<Instant>) -> bool {
         let passed = now.since(self.looked_at);
         self.looked_at = now;
-        let rate = u128::from(std::mem::take(&mut self.written)) * 1_000_000_000;
-        let rate = u64::try_from(rate / u128::from(passed.0.max(1))).unwrap_or(u64::MAX);
+        let rate = scaled(std::mem::take(&mut self.written), 1_000_000_000, passed.0);
         let old = self.written_rate;
         self.written_rate = old - old / WRITTEN_INTERVALS + rate / WRITTEN_INTERVALS;
         let whole = self.budget.device;
@@ -102,8 +101,7 @@ impl Frames {
     /// Uses so much of the budget.
     fn hold(&mut self, limit: Bytes) {
         let whole = self.budget.device;
-        let background =
-            u128::from(limit.0) * u128::from(whole.background.0) / u128::from(whole.limit.0.max(1));
-        self.held = Thresholds { background: Bytes(background as u64), limit };
+        let background = Bytes(scaled(limit.0, whole.background.0, whole.limit.0));
+        self.held = Thresholds { background, limit };
     }
 }

@@ -20,7 +20,7 @@
 //!    is three quarters of what it was, and within a tenth in 6 s.
 
 use crate::time::{Instant, Nanos};
-use crate::units::{Bytes, BytesPerSec};
+use crate::units::{Bytes, BytesPerSec, scaled};
 
 /// What a device is taken for that has written nothing yet: 100 MiB/s (INIT_BW of Linux).
 pub(super) const GUESS: BytesPerSec = BytesPerSec(100 << 20);
@@ -133,7 +133,7 @@ impl Bandwidth {
     /// is so. Before anything was written there is no rate to go back to: what comes is new.
     fn stand_still(&mut self) {
         (self.written, self.elapsed) = (0, 0);
-        let rest = |rate: u64| (rate - scale_down(rate, GAP_MAX, PERIOD_MAX)).max(1);
+        let rest = |rate: u64| (rate - scaled(rate, GAP_MAX, PERIOD_MAX)).max(1);
         match self.last {
             Some((mean, average)) => (self.mean, self.average) = (rest(mean), rest(average)),
             None => (self.mean, self.average, self.measured) = (1, 1, 0),
@@ -147,7 +147,7 @@ impl Bandwidth {
         let gap = self.gap.max(self.quiet);
         let period = PERIOD.max(gap.saturating_mul(GAPS)).min(PERIOD_MAX).min(self.measured);
         // A gap is forgotten by a half in 16 s.
-        self.gap -= scale_down(self.gap, elapsed.min(PERIOD), 4 * PERIOD_MAX / 5);
+        self.gap -= scaled(self.gap, elapsed.min(PERIOD), 4 * PERIOD_MAX / 5);
         if elapsed >= period {
             self.mean = bounded(written * SECOND / u128::from(elapsed));
             self.average = self.mean;
@@ -166,10 +166,6 @@ impl Bandwidth {
             self.average += (old - self.average) / 8;
         }
     }
-}
-
-fn scale_down(amount: u64, part: u64, whole: u64) -> u64 {
-    (u128::from(amount) * u128::from(part) / u128::from(whole)) as u64
 }
 
 /// At least 1, and small enough that eight seconds of it can be counted.

@@ -23,7 +23,7 @@
 //! Source: wb_update_dirty_ratelimit of Linux (mm/page-writeback.c), Wu Fengguang.
 
 use super::position::{ONE, scale};
-use crate::units::BytesPerSec;
+use crate::units::{BytesPerSec, scaled};
 
 /// No task is slower, whatever the estimate: 100 000 tasks at a disk of 10 MB/s.
 const RATE_MIN: u64 = 64;
@@ -72,10 +72,8 @@ impl Base {
         let bandwidth = shown.bandwidth.0.max(RATE_MIN);
         self.rate = self.rate.clamp(RATE_MIN, bandwidth);
         let task_rate = self.task_rate(shown.position);
-        let product = u128::from(task_rate) * u128::from(bandwidth);
-        let balanced = product / u128::from(shown.dirty_rate.0.max(1));
+        let balanced = scaled(task_rate, bandwidth, shown.dirty_rate.0);
         let least = bandwidth / u64::from(shown.tasks_count.max(1));
-        let balanced = u64::try_from(balanced).unwrap_or(u64::MAX);
         let balanced = balanced.clamp(least, bandwidth).max(RATE_MIN);
         let last = std::mem::replace(&mut self.balanced, balanced);
         if shown.position > ONE {

@@ -17,7 +17,7 @@
 //! that no credit is hoarded.
 
 use crate::time::{Instant, Nanos};
-use crate::units::BytesPerSec;
+use crate::units::{BytesPerSec, scaled};
 
 /// T up to [`WRITERS_FEW`] writers.
 const TARGET_MIN: u64 = 8_000_000;
@@ -79,8 +79,7 @@ impl Tempo {
 
     /// How many bytes a task with that debt may dirty: one page, or as many as take it to T.
     pub(super) fn portion(&self, debt: u64) -> u64 {
-        let time = u128::from(self.target.saturating_sub(debt));
-        let size = (time * u128::from(self.rate) / 1_000_000_000) as u64;
+        let size = scaled(self.target.saturating_sub(debt), self.rate, 1_000_000_000);
         (size / PAGE * PAGE).max(PAGE)
     }
 

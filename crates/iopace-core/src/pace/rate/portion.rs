@@ -6,7 +6,7 @@ use super::task::{Stand, Task};
 use crate::group::table::{Groups, Kind};
 use crate::pace::{Grant, Write};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 use crate::verdict::Reason;
 
 /// How a portion passes, without regard to limits.
@@ -114,8 +114,7 @@ pub(super) fn portion_of(write: &Write, fresh: u64) -> u64 {
     if write.fresh.0 <= fresh {
         return write.size.0;
     }
-    let size = u128::from(write.size.0) * u128::from(fresh) / u128::from(write.fresh.0);
-    (size as u64).max(1)
+    scaled(write.size.0, fresh, write.fresh.0).max(1)
 }
 
 /// `whole x part / of`, rounded up.

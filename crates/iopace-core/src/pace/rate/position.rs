@@ -25,7 +25,7 @@
 
 use crate::pace::{Budget, Thresholds};
 use crate::time::Nanos;
-use crate::units::BytesPerSec;
+use crate::units::{BytesPerSec, scaled};
 
 /// The ratio 1.
 pub(super) const ONE: u64 = 1 << 16;
@@ -118,9 +118,8 @@ impl Place {
 
     /// What a device writes in a second, and in four of its longest gaps.
     pub(super) fn set_bandwidth(&mut self, bandwidth: BytesPerSec, gap: Nanos) {
-        let time = u128::from(gap.times(4).0) + 1_000_000_000;
-        let span = u128::from(bandwidth.0) * time / 1_000_000_000;
-        self.span = u64::try_from(span).unwrap_or(u64::MAX).max(1);
+        let time = gap.times(4) + Nanos::from_secs(1);
+        self.span = scaled(bandwidth.0, time.0, 1_000_000_000).max(1);
     }
 
     /// Whether nobody has to be paced.

@@ -15,6 +15,7 @@
 //! 4. Groups below one with a limit share the limit likewise.
 
 use crate::group::Weight;
+use crate::units::scaled;
 
 /// A group or, as a leaf, the tasks of one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,7 +125,7 @@ impl Shares {
         let mut satisfied = 0;
         for &child in &order {
             let node = &self.nodes[child];
-            if node.hungry || node.demand > part(rest, node.weight, weights) {
+            if node.hungry || node.demand > scaled(rest, node.weight, weights) {
                 break;
             }
             rest -= node.demand;
@@ -134,20 +135,15 @@ impl Shares {
         for (index, &child) in order.iter().enumerate() {
             let node = &mut self.nodes[child];
             node.share = if index >= satisfied {
-                part(rest, node.weight, weights)
+                scaled(rest, node.weight, weights)
             } else if weights > 0 {
-                part(rest + node.demand, node.weight, weights + node.weight)
+                scaled(rest + node.demand, node.weight, weights + node.weight)
             } else {
-                node.demand.max(part(whole, node.weight, all))
+                node.demand.max(scaled(whole, node.weight, all))
             };
         }
         self.order = order;
     }
-}
-
-/// The part of an amount that falls to a weight.
-fn part(amount: u64, weight: u64, weights: u64) -> u64 {
-    (u128::from(amount) * u128::from(weight) / u128::from(weights.max(1))) as u64
 }
 
 #[cfg(test)]

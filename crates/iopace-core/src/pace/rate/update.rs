@@ -7,7 +7,7 @@ use super::position::{ONE, ratio, scale};
 use crate::group::table::Groups;
 use crate::request::GroupId;
 use crate::time::Nanos;
-use crate::units::BytesPerSec;
+use crate::units::{BytesPerSec, scaled};
 
 /// After so long without a call nothing can be learned from the interval.
 const STALE: Nanos = Nanos::from_secs(1);
@@ -138,8 +138,7 @@ impl Rate {
 
 /// Takes stock of a group's interval. False if it does not take part any more.
 fn count(group: &mut Group, elapsed: u64) -> bool {
-    let rate = u128::from(group.dirtied) * 1_000_000_000 / u128::from(elapsed);
-    group.dirty_rate = u64::try_from(rate).unwrap_or(u64::MAX).min(1 << 56);
+    group.dirty_rate = scaled(group.dirtied, 1_000_000_000, elapsed).min(1 << 56);
     let smooth = group.dirty_rate_smooth;
     group.dirty_rate_smooth = smooth - smooth / SMOOTH + group.dirty_rate / SMOOTH;
     let is_idle = group.dirtied == 0 && group.tasks_count == 0;

@@ -1,7 +1,7 @@
 //! Write-back in line, and how fast it gets done.
 
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, scaled};
 
 /// Where the write-back is that was let through.
 #[derive(Debug, Default)]
@@ -73,7 +73,6 @@ impl Bandwidth {
         if self.time < BANDWIDTH_MIN || self.bytes == 0 {
             return None;
         }
-        let bytes = u128::from(self.bytes) * u128::from(time.0) / u128::from(self.time.0);
-        Some(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
+        Some(Bytes(scaled(self.bytes, time.0, self.time.0)))
     }
 }
