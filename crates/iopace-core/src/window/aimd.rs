@@ -36,12 +36,10 @@
 //! of kyber (block/kyber-iosched.c), writes may take 5 times what reads may.
 
 use super::base::{Against, Base};
-use super::{Picture, Policy, Started, WRITE_BACK_DEPTH, Window, WriteBack};
+use super::{Picture, Policy, Started, WRITE_BACK_DEPTH, Window};
 use crate::limits::WINDOW_DEPTH_MAX;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
-use crate::verdict::{Reason, Verdict};
 
 /// The registry's line.
 pub static POLICY: Policy = Policy {
@@ -111,17 +109,6 @@ fn step(depth: u32, room: Option<u64>) -> u32 {
 }
 
 impl Window for Aimd {
-    fn has_room(&self, in_flight: u32) -> bool {
-        in_flight < self.depth
-    }
-
-    fn write_back(&mut self, _: Instant, in_line: &WriteBack, _: Bytes) -> Verdict {
-        if in_line.requests_count < self.write_back_depth {
-            return Verdict::Pass;
-        }
-        Verdict::Wait(Instant::NEVER, Reason::Window)
-    }
-
     fn on_start(&mut self, _: Instant, started: &Started) {
         self.base.on_start(started);
     }
@@ -150,6 +137,10 @@ impl Window for Aimd {
         self.depth
     }
 
+    fn write_back_depth(&self) -> u32 {
+        self.write_back_depth
+    }
+
     fn set_depth(&mut self, depth: u32) {
         self.depth_max = depth.clamp(1, WINDOW_DEPTH_MAX);
         self.depth = self.depth_max;
@@ -169,6 +160,9 @@ impl Window for Aimd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
+    use crate::verdict::{Reason, Verdict};
+    use crate::window::WriteBack;
     use crate::window::testing::{done, started};
 
     /// So many requests, two at a time so that none is alone, with that latency.

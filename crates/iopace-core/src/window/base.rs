@@ -53,16 +53,22 @@ impl Base {
         }
         let class = &mut self.classes[index(done)];
         if was_alone {
-            let sample = now.since(done.started).0.max(1);
-            let mean = class.mean.0;
-            // Overflow: latencies are far below 2^60 ns (36 years).
-            let mean = if mean == 0 { sample } else { mean - mean / WEIGHT + sample / WEIGHT };
-            *class = Class { mean: Nanos(mean.max(1)), at: now };
+            let sample = now.since(done.started).max(Nanos(1));
+            *class = Class { mean: smooth(class.mean, sample).max(Nanos(1)), at: now };
         } else if class.mean > Nanos::ZERO && now.since(class.at) >= FADE {
             *class = Class { mean: class.mean + Nanos(class.mean.0 / WEIGHT), at: now };
         }
         Some(class.mean).filter(|mean| *mean > Nanos::ZERO)
     }
+}
+
+/// A mean with a new sample; zero is none yet. Overflow: latencies are far below 2^60 ns (36
+/// years).
+pub(super) fn smooth(mean: Nanos, sample: Nanos) -> Nanos {
+    if mean == Nanos::ZERO {
+        return sample;
+    }
+    Nanos(mean.0 - mean.0 / WEIGHT + sample.0 / WEIGHT)
 }
 
 fn index(done: &Done) -> usize {

@@ -16,11 +16,8 @@
 //! # Limits
 //! Too deep and the scheduler has no say, too shallow and the device idles: it does not learn.
 
-use super::{Picture, Policy, WRITE_BACK_DEPTH, Window, WriteBack};
+use super::{Policy, Window};
 use crate::limits::WINDOW_DEPTH_MAX;
-use crate::time::Instant;
-use crate::units::Bytes;
-use crate::verdict::{Reason, Verdict};
 
 /// The registry's line.
 pub static POLICY: Policy = Policy {
@@ -41,17 +38,6 @@ impl Fixed {
 }
 
 impl Window for Fixed {
-    fn has_room(&self, in_flight: u32) -> bool {
-        in_flight < self.0
-    }
-
-    fn write_back(&mut self, _: Instant, in_line: &WriteBack, _: Bytes) -> Verdict {
-        if in_line.requests_count < WRITE_BACK_DEPTH {
-            return Verdict::Pass;
-        }
-        Verdict::Wait(Instant::NEVER, Reason::Window)
-    }
-
     fn depth(&self) -> u32 {
         self.0
     }
@@ -59,15 +45,15 @@ impl Window for Fixed {
     fn set_depth(&mut self, depth: u32) {
         self.0 = depth.clamp(1, WINDOW_DEPTH_MAX);
     }
-
-    fn picture(&self) -> Picture {
-        Picture { depth: self.0, write_back_depth: WRITE_BACK_DEPTH, ..Picture::default() }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Instant;
+    use crate::units::Bytes;
+    use crate::verdict::{Reason, Verdict};
+    use crate::window::{WRITE_BACK_DEPTH, WriteBack};
 
     #[test]
     fn p1_at_most_depth_are_in_flight() {

@@ -90,15 +90,11 @@ pub struct Latency {
 impl Latency {
     /// A window of at most `depth` requests, brought into the legal range.
     pub fn new(depth: u32) -> Latency {
-        Latency { depth: Depth::new(depth), batches: Batches::new() }
+        Latency { depth: Depth::new(depth), batches: Batches::default() }
     }
 }
 
 impl Window for Latency {
-    fn has_room(&self, in_flight: u32) -> bool {
-        in_flight < self.depth()
-    }
-
     fn write_back(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict {
         self.batches.ask(now, in_line, size)
     }

@@ -9,7 +9,7 @@ use crate::registry;
 use crate::request::{Done, Op};
 use crate::time::Instant;
 use crate::units::Bytes;
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 use core::fmt;
 
 pub mod aimd;
@@ -75,13 +75,31 @@ pub struct Picture {
 
 /// How many requests may be in flight.
 pub trait Window: fmt::Debug + Send {
-    /// Whether one more may start while `in_flight` are at the disk. Must say yes at zero.
-    fn has_room(&self, in_flight: u32) -> bool;
+    /// The number of requests that it allows at the disk at present: at least one.
+    fn depth(&self) -> u32;
+
+    /// Changes the most it will ever allow.
+    fn set_depth(&mut self, depth: u32);
+
+    /// Whether one more may start while `in_flight` are at the disk.
+    fn has_room(&self, in_flight: u32) -> bool {
+        in_flight < self.depth()
+    }
+
+    /// The number of write-back requests that it allows in line, if that is all it goes by.
+    fn write_back_depth(&self) -> u32 {
+        WRITE_BACK_DEPTH
+    }
 
     /// Whether the flusher may put one more write-back request of `size` into line, with so much
     /// there already. `Pass` charges it; `Wait` changes nothing, and [`Instant::NEVER`] means:
     /// after a completion. Must say yes at some instant if nothing is in line.
-    fn write_back(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict;
+    fn write_back(&mut self, _now: Instant, in_line: &WriteBack, _size: Bytes) -> Verdict {
+        if in_line.requests_count < self.write_back_depth() {
+            return Verdict::Pass;
+        }
+        Verdict::Wait(Instant::NEVER, Reason::Window)
+    }
 
     /// A request goes to the disk.
     fn on_start(&mut self, _now: Instant, _started: &Started) {}
@@ -89,14 +107,9 @@ pub trait Window: fmt::Debug + Send {
     /// Learns from a completion.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
 
-    /// The number of requests it allows at present.
-    fn depth(&self) -> u32;
-
-    /// Changes the most it will ever allow.
-    fn set_depth(&mut self, depth: u32);
-
     /// How it stands.
     fn picture(&self) -> Picture {
-        Picture { depth: self.depth(), ..Picture::default() }
+        let (depth, write_back_depth) = (self.depth(), self.write_back_depth());
+        Picture { depth, write_back_depth, ..Picture::default() }
     }
 }

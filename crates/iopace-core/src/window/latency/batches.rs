@@ -8,7 +8,6 @@
 //!            taken = T_b - N_b x T_q / N_q: the readers' time that the batch used up
 //! ```
 
-use super::depth::smooth;
 use super::line::{Bandwidth, Line};
 use super::price::{Shape, Shapes, Tally};
 use super::readers::Readers;
@@ -16,6 +15,7 @@ use crate::request::{Done, Op};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
+use crate::window::base::smooth;
 use crate::window::{Picture, Started, WRITE_BACK_DEPTH, WriteBack};
 
 /// Readers lose one part in so many of what they get alone: 6.25 %, so that with the errors of
@@ -60,9 +60,10 @@ const TRICKLE_TIME_MAX: Nanos = Nanos::from_millis(200);
 /// Time between two events that is nobody's: the host stood still.
 const STOOD_STILL: Nanos = Nanos::from_secs(4);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Nobody reads: no brake.
+    #[default]
     Free,
     /// Write-back is in line or may come; without a shape: what is left of the free time.
     Batch { shape: Option<Shape>, since: Instant, left: Bytes, time: Nanos },
@@ -73,7 +74,7 @@ enum Phase {
 }
 
 /// The control of write-back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Batches {
     phase: Phase,
     /// Time is accounted for up to here.
@@ -93,21 +94,6 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new() -> Batches {
-        Batches {
-            phase: Phase::Free,
-            mark: Instant::ZERO,
-            readers: Readers::default(),
-            line: Line::default(),
-            started: None,
-            batch: Tally::default(),
-            batch_size: Bytes::ZERO,
-            shapes: Shapes::default(),
-            disturbed: Nanos::ZERO,
-            gap: Nanos::ZERO,
-        }
-    }
-
     /// Whether one more request may be put into line.
     pub(super) fn ask(&mut self, now: Instant, in_line: &WriteBack, size: Bytes) -> Verdict {
         self.line.len = in_line.requests_count;

@@ -5,7 +5,7 @@
 
 use crate::limits::WINDOW_DEPTH_MAX;
 use crate::request::Done;
-use crate::time::{Instant, Nanos};
+use crate::time::Instant;
 use crate::window::Started;
 use crate::window::base::{Against, Base};
 
@@ -72,12 +72,4 @@ impl Depth {
         self.w = w.clamp(256, u64::from(self.depth_max) * 256);
         self.seen = Against::default();
     }
-}
-
-/// A mean with the weight of 1/8 for a new sample.
-pub(super) fn smooth(mean: Nanos, sample: Nanos) -> Nanos {
-    if mean == Nanos::ZERO {
-        return sample;
-    }
-    Nanos(mean.0 - mean.0 / 8 + sample.0 / 8)
 }

@@ -1,9 +1,9 @@
 //! Who waits for requests: whether there is anybody, and what they get in quiet.
 
-use super::depth::smooth;
 use super::price::Tally;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
+use crate::window::base::smooth;
 
 /// Nobody reads any more, after so long without a request that somebody waits for.
 pub(super) const READER_GONE: Nanos = Nanos::from_secs(1);
