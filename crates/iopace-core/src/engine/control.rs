@@ -338,11 +338,6 @@ impl Engine {
         !self.cx.groups.table.knows(id)
     }
 
-    /// Whether a group was removed and something of it is left.
-    pub(crate) fn is_group_dying(&self, id: GroupId) -> bool {
-        self.cx.groups.table.is_dying(id)
-    }
-
     /// The outcome of other settings; `None` while nothing is tried. As of the oldest request
     /// that has not ended.
     pub fn recommendation(&self) -> Option<View<'_>> {

@@ -7,7 +7,7 @@ use crate::flush::Run;
 use crate::group::Settings;
 use crate::group::table::Groups;
 use crate::request::{Area, Cover, GroupId, Op, StageTimes, Submit};
-use crate::shadow::{Ended, Plan, Recorded, RecordedKind, Recording, Served, Shadow};
+use crate::shadow::{Ended, Item, Plan, Recorded, RecordedKind, Recording, Served, Shadow};
 use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -135,13 +135,13 @@ impl Observers {
 
     /// A request comes that is no flush: its number among those that are followed, 0 for none.
     pub(super) fn arrived(&mut self, now: Instant, submit: &Submit) -> u64 {
-        self.shadow.as_mut().map_or(0, |shadow| shadow.arrived(now, *submit))
+        self.shadow.as_mut().map_or(0, |shadow| shadow.comes(now, Item::Request(*submit)))
     }
 
     /// A flush comes.
     pub(super) fn flush_arrived(&mut self, now: Instant, submit: &Submit, cover: &Cover) {
         if let Some(shadow) = &mut self.shadow {
-            shadow.flush(now, *submit, *cover);
+            shadow.comes(now, Item::Flush(*submit, *cover));
         }
         if let Some(recording) = &mut self.recording {
             recording.flush_comes(submit.tag, *cover);
@@ -150,9 +150,8 @@ impl Observers {
 
     /// A buffered write comes; as [`Observers::arrived`].
     pub(super) fn write_arrived(&mut self, now: Instant, write: &Buffered) -> u64 {
-        self.shadow
-            .as_mut()
-            .map_or(0, |shadow| shadow.dirtied(now, write.submit(), write.rest.space))
+        let item = || Item::Write(write.submit(), write.rest.space);
+        self.shadow.as_mut().map_or(0, |shadow| shadow.comes(now, item()))
     }
 
     /// A request has ended.
@@ -208,7 +207,7 @@ impl Observers {
     /// Dirty pages of an area are void.
     pub(super) fn voided(&mut self, now: Instant, area: Area) {
         if let Some(shadow) = &mut self.shadow {
-            shadow.voided(now, area);
+            shadow.comes(now, Item::Void(area));
         }
     }
 

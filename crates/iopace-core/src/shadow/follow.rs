@@ -22,7 +22,7 @@ pub(super) struct Followed {
 impl Shadow {
     /// Goes on as far as what has happened live is known. Bounded work.
     pub(crate) fn advance(&mut self, now: Instant) {
-        if self.engine.is_none() || self.unknown_from.is_some() {
+        if self.engine.is_none() || self.is_learning() {
             return;
         }
         self.report.missed_count += self.line.give_up();

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// What came.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Item {
+pub(crate) enum Item {
     /// A request for the disk.
     Request(Submit),
     /// A buffered write, and whose pages it dirties.
@@ -47,7 +47,7 @@ impl Waiting {
 }
 
 /// The line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Line {
     waiting: VecDeque<Waiting>,
     /// The number of the first.

@@ -59,7 +59,7 @@ use crate::group::Settings;
 use crate::group::table::Groups;
 use crate::limits::SHADOW_GROUPS_STEP;
 use crate::pace;
-use crate::request::{Area, Cover, GroupId, Space, StageTimes, Submit, TaskId};
+use crate::request::{GroupId, StageTimes, Submit, TaskId};
 use crate::sched::{Algorithm, Params};
 use crate::time::Instant;
 use crate::window;
@@ -79,8 +79,8 @@ pub use crate::limits::SHADOW_OPEN_MAX as OPEN_REQUESTS_MAX;
 pub(crate) use disk::Served;
 use disk::{Measured, VirtualDisk};
 use follow::Followed;
-pub(crate) use line::Ended;
-use line::{Item, Line};
+use line::Line;
+pub(crate) use line::{Ended, Item};
 pub use recording::{Kind as RecordedKind, Recorded, Recording};
 pub use replay::{Disk as ReplayDisk, Replay, Replayed};
 pub use report::{GroupReport, Report};
@@ -149,7 +149,7 @@ struct Depth {
 pub(crate) const PANICKED: &str = "panicked";
 
 /// A shadow of an engine; at first without one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shadow {
     pub(crate) plan: Plan,
     /// Settings that differ from the live ones.
@@ -183,26 +183,8 @@ impl Shadow {
     /// One whose first request is to have that number: they are never given again, as the live ones
     /// may end when there is another shadow.
     pub(crate) fn from(first: u64) -> Shadow {
-        Shadow {
-            plan: Plan::default(),
-            groups: BTreeMap::new(),
-            engine: None,
-            unknown_from: None,
-            own_from: first,
-            failed: None,
-            since: Instant::ZERO,
-            now: Instant::ZERO,
-            again: Instant::NEVER,
-            line: Line::from(first),
-            depths: BTreeMap::new(),
-            followed: Vec::new(),
-            free: Vec::new(),
-            flushes_count: 0,
-            measured: Measured::default(),
-            disk: VirtualDisk::default(),
-            report: Report::default(),
-            replayed: None,
-        }
+        let (again, line) = (Instant::NEVER, Line::from(first));
+        Shadow { own_from: first, again, line, ..Shadow::default() }
     }
 
     /// The number of the next request that is followed.
@@ -247,37 +229,23 @@ impl Shadow {
 
     // What the live engine tells.
 
-    /// A live request comes. The number is to be given back when it has ended.
-    pub(crate) fn arrived(&mut self, now: Instant, submit: Submit) -> u64 {
-        self.comes(now, submit.task, Item::Request(submit))
-    }
-
-    /// A live flush comes.
-    pub(crate) fn flush(&mut self, now: Instant, submit: Submit, cover: Cover) {
-        if self.is_following() {
-            self.line.push(now, Item::Flush(submit, cover), 0);
-        }
-    }
-
-    /// A live buffered write comes; as [`Shadow::arrived`].
-    pub(crate) fn dirtied(&mut self, now: Instant, submit: Submit, space: Space) -> u64 {
-        self.comes(now, submit.task, Item::Write(submit, space))
-    }
-
-    /// What is dirty in an area is void.
-    pub(crate) fn voided(&mut self, now: Instant, area: Area) {
-        if self.engine.is_some() && self.unknown_from.is_none() {
-            self.line.push(now, Item::Void(area), 0);
-        }
-    }
-
-    fn comes(&mut self, now: Instant, task: TaskId, item: Item) -> u64 {
-        if !self.is_following() {
+    /// Something comes live. The number of a request or buffered write is to be given back when it
+    /// has ended; 0: it is not followed.
+    pub(crate) fn comes(&mut self, now: Instant, item: Item) -> u64 {
+        if self.engine.is_none() {
             return 0;
         }
-        let depth = self.depths.entry(task).or_default();
-        depth.live += 1;
-        self.line.push(now, item, depth.live)
+        if self.is_learning() {
+            self.report.missed_count += u64::from(!matches!(item, Item::Void(_)));
+            return 0;
+        }
+        let mut live = 0;
+        if let Item::Request(Submit { task, .. }) | Item::Write(Submit { task, .. }, _) = item {
+            let depth = self.depths.entry(task).or_default();
+            depth.live += 1;
+            live = depth.live;
+        }
+        self.line.push(now, item, live)
     }
 
     /// A live request or buffered write has ended.
@@ -318,17 +286,10 @@ impl Shadow {
 
     /// Whether its engine still has requests of a group that was removed.
     pub(crate) fn has_dead(&self, id: GroupId) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.is_group_dying(id))
+        self.engine.as_ref().is_some_and(|engine| engine.groups().is_dying(id))
     }
 
     // The live groups: its engine has to know them before it follows anything.
-
-    /// Whether what comes is followed; it is left out while the groups are not known.
-    fn is_following(&mut self) -> bool {
-        let is_waiting = self.engine.is_some() && self.unknown_from.is_some();
-        self.report.missed_count += u64::from(is_waiting);
-        self.engine.is_some() && !is_waiting
-    }
 
     /// Whether there are groups that it has not been told of.
     pub(crate) fn is_learning(&self) -> bool {
