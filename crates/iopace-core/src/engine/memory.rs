@@ -85,7 +85,7 @@ impl Memory {
         pace.set_budget(Instant::ZERO, &frames.used());
         Memory {
             pace,
-            flusher: Flusher::new(),
+            flusher: Flusher::default(),
             door: Door::default(),
             frames,
             syncs: Syncs::default(),

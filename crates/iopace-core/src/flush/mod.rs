@@ -182,14 +182,8 @@ pub struct Flusher {
 }
 
 impl Default for Flusher {
-    fn default() -> Flusher {
-        Flusher::new()
-    }
-}
-
-impl Flusher {
     /// One with nothing dirty.
-    pub fn new() -> Flusher {
+    fn default() -> Flusher {
         Flusher {
             pages: Pages::default(),
             turns: Turns::default(),
@@ -203,7 +197,9 @@ impl Flusher {
             stats: FlushStats::default(),
         }
     }
+}
 
+impl Flusher {
     /// The pages that a write of the area would newly dirty: those that are clean, and those on
     /// their way to the disk that are not dirty again.
     pub fn fresh(&self, area: Area) -> Bytes {

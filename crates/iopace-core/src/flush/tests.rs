@@ -41,7 +41,7 @@ fn dirty_pages(flusher: &Flusher, group: u32) -> (u64, u64, u64) {
 
 #[test]
 fn p1_a_rewrite_of_a_dirty_page_counts_once() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     assert_eq!(flusher.wrote(T0, owner(1, 1), extent(10, 4), Bytes::ZERO), Bytes(4 * PAGE));
     assert_eq!(flusher.fresh(extent(8, 4)), Bytes(2 * PAGE));
     let byte = Extent::new(Bytes(13 * PAGE + 7), Bytes(1)).expect("small").into();
@@ -54,7 +54,7 @@ fn p1_a_rewrite_of_a_dirty_page_counts_once() {
 
 #[test]
 fn p1_what_was_promised_counts_until_it_is_written_or_broken() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.promise(GroupId(3), Bytes(5 * PAGE));
     assert_eq!(dirty_pages(&flusher, 3), (5, 5, 0));
     assert_eq!(flusher.candidate(T0, Bytes::ZERO, true, Bytes(PAGE)), None, "nothing is there");
@@ -66,7 +66,7 @@ fn p1_what_was_promised_counts_until_it_is_written_or_broken() {
 
 #[test]
 fn p2_a_page_written_again_on_its_way_is_one_frame_and_two_pages_of_work() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 1), extent(0, 4), Bytes::ZERO);
     let run = take(&mut flusher, T0).expect("due");
     assert_eq!(flusher.fresh(extent(0, 4)), Bytes(4 * PAGE), "all of it would be more work");
@@ -87,7 +87,7 @@ fn p2_a_page_written_again_on_its_way_is_one_frame_and_two_pages_of_work() {
 
 #[test]
 fn p2_discarding_takes_back_what_was_not_written() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 1), extent(0, 8), Bytes::ZERO);
     let run = take(&mut flusher, T0).expect("due");
     flusher.wrote(T0, owner(2, 2), extent(0, 2), Bytes::ZERO);
@@ -102,7 +102,7 @@ fn p2_discarding_takes_back_what_was_not_written() {
 
 #[test]
 fn p3_a_sync_is_not_held_up_by_whoever_goes_on_writing() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 0), extent(0, 8), Bytes::ZERO);
     let mark = flusher.sync();
     assert!(!flusher.is_synced(mark));
@@ -120,7 +120,7 @@ fn p3_a_sync_is_not_held_up_by_whoever_goes_on_writing() {
 
 #[test]
 fn p9_what_a_small_sync_waits_for_waits_for_no_turn_and_no_chunk() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     let (all, most) = (Bytes(1 << 30), Bytes(16 * PAGE));
     flusher.wrote(T0, owner(1, 0), extent(0, 1000), Bytes::ZERO);
     let bulk = flusher.candidate(T0, Bytes::ZERO, false, most).expect("above background");
@@ -154,7 +154,7 @@ fn p9_what_a_small_sync_waits_for_waits_for_no_turn_and_no_chunk() {
 
 #[test]
 fn p9_a_larger_sync_has_turns() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     let count = SMALL_SYNC_MAX.get() / PAGE;
     flusher.wrote(T0, owner(1, 0), extent(0, count + 1), Bytes::ZERO);
     assert!(!flusher.sync_area(extent(0, count + 1)).is_small());
@@ -166,7 +166,7 @@ fn p9_a_larger_sync_has_turns() {
 
 #[test]
 fn p3_a_sync_of_an_extent_asks_for_its_pages_first_and_for_no_others() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 0), extent(0, 100), Bytes::ZERO);
     flusher.wrote(T0, owner(2, 0), extent(200, 100), Bytes::ZERO);
     let mut mark = flusher.sync_area(extent(210, 4));
@@ -183,7 +183,7 @@ fn p3_a_sync_of_an_extent_asks_for_its_pages_first_and_for_no_others() {
 
 #[test]
 fn p4_a_stream_gets_old_in_time() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     // A page every 100 ms for 40 s, nothing of it due but by age.
     let all = Bytes(1 << 30);
     for step in 0..400 {
@@ -204,7 +204,7 @@ fn p4_a_stream_gets_old_in_time() {
 
 #[test]
 fn p5_write_back_ends_at_the_background_threshold() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 0), extent(0, 20), Bytes::ZERO);
     let (background, len) = (Bytes(8 * PAGE), Bytes(4 * PAGE));
     let mut left = Vec::new();
@@ -219,7 +219,7 @@ fn p5_write_back_ends_at_the_background_threshold() {
 
 #[test]
 fn p6_streams_stay_streams_a_chunk_at_a_time() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.set_chunk(Bytes(32 * PAGE));
     // Two streams, each so slow that every write has a number of its own.
     for step in 0..16 {
@@ -237,7 +237,7 @@ fn p6_streams_stay_streams_a_chunk_at_a_time() {
 
 #[test]
 fn p6_groups_take_turns_of_a_chunk() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.set_chunk(Bytes(24 * PAGE));
     for group in 1..=3 {
         flusher.wrote(T0, owner(1, group), extent(u64::from(group) * 1_000, 48), Bytes::ZERO);
@@ -255,7 +255,7 @@ fn p6_groups_take_turns_of_a_chunk() {
 /// A line of eight places: a run of group 1 is done in one step, the groups above it have one done
 /// in 400. How many runs of each are done in so many steps, without the first 5000.
 fn held_up(groups: u32, steps: u64) -> BTreeMap<u32, u64> {
-    let (mut flusher, mut counts) = (Flusher::new(), BTreeMap::new());
+    let (mut flusher, mut counts) = (Flusher::default(), BTreeMap::new());
     let (mut line, mut held_until) = (Vec::<Run>::new(), BTreeMap::new());
     for group in (1..=groups).rev() {
         let place = extent(u64::from(group) << 30, 8 * (steps + 5_000));
@@ -295,13 +295,13 @@ fn p7_groups_that_are_held_up_hold_up_nobody() {
 
 #[test]
 fn p7_a_group_has_only_so_much_in_line() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 1), extent(0, 100_000), Bytes::ZERO);
     let runs: Vec<Run> = std::iter::from_fn(|| take(&mut flusher, T0)).collect();
     assert_eq!(runs.len(), GROUP_IN_LINE_RUNS as usize);
     flusher.done(&runs[5], true);
     assert!(take(&mut flusher, T0).is_some());
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 1), extent(0, 100_000), Bytes::ZERO);
     let len = Bytes::from_mib(1);
     let mut count = 0;
@@ -314,7 +314,7 @@ fn p7_a_group_has_only_so_much_in_line() {
 
 #[test]
 fn p8_a_failed_write_back_is_told_once() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 0), extent(0, 2), Bytes::ZERO);
     let mark = flusher.sync();
     let run = take(&mut flusher, T0).expect("due");
@@ -326,7 +326,7 @@ fn p8_a_failed_write_back_is_told_once() {
 
 #[test]
 fn the_last_page_of_the_largest_device_can_be_dirty() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     let end = Extent::new(Bytes(u64::MAX - 10), Bytes(10)).expect("the last bytes").into();
     assert_eq!(flusher.wrote(T0, owner(1, 0), end, Bytes::ZERO), Bytes(PAGE));
     assert_eq!(flusher.wrote(T0, owner(1, 0), Area::default(), Bytes::ZERO), Bytes::ZERO);
@@ -338,7 +338,7 @@ fn the_last_page_of_the_largest_device_can_be_dirty() {
 #[test]
 #[should_panic(expected = "still has dirty memory")]
 fn a_group_with_dirty_memory_is_not_forgotten() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.wrote(T0, owner(1, 7), extent(0, 1), Bytes::ZERO);
     flusher.remove_group(GroupId(7));
 }
@@ -346,14 +346,14 @@ fn a_group_with_dirty_memory_is_not_forgotten() {
 #[test]
 #[should_panic(expected = "broke more than it was promised")]
 fn nobody_takes_back_more_than_was_promised() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     flusher.promise(GroupId(7), Bytes(PAGE));
     flusher.broken(GroupId(7), Bytes(PAGE + 1));
 }
 
 #[test]
 fn p11_a_group_above_its_mark_is_written_back_down_to_it() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     let next = |flusher: &mut Flusher| {
         let run = flusher.candidate(T0, Bytes(u64::MAX), false, Bytes(8 * PAGE))?;
         flusher.take(&run);

@@ -18,7 +18,7 @@ const PARKED_MAX: usize = WRITE_BACK_REQUESTS_MAX / 2;
 pub(super) struct Parked {
     runs: BTreeMap<GroupId, RequestId>,
     /// The same of what small syncs wait for.
-    urgent: BTreeMap<GroupId, RequestId>,
+    pub(super) urgent: BTreeMap<GroupId, RequestId>,
     /// Groups held back with no run here, since there was no place; each once: it is no candidate.
     without: VecDeque<GroupId>,
 }
@@ -32,11 +32,6 @@ impl Parked {
     /// How many runs there are.
     pub(super) fn count(&self) -> usize {
         self.runs.len()
-    }
-
-    /// Whether a group has what a small sync waits for waiting for its limit.
-    pub(super) fn has_urgent(&self, group: GroupId) -> bool {
-        self.urgent.contains_key(&group)
     }
 
     /// Whether no more of the group may be put into line if `is_closed`, its limit being used up:
@@ -67,11 +62,6 @@ impl Parked {
         is_first
     }
 
-    /// The same of what a small sync waits for.
-    pub(super) fn park_urgent(&mut self, group: GroupId, id: RequestId) {
-        self.urgent.insert(group, id);
-    }
-
     /// There is a place again for groups that were held back without a run. False if there is none,
     /// or no such group.
     pub(super) fn releases(&mut self, flusher: &mut Flusher) -> bool {
@@ -80,15 +70,6 @@ impl Parked {
         }
         self.without.drain(..).for_each(|group| flusher.release(group));
         true
-    }
-
-    /// A run that a small sync waits for was admitted. True if it was parked.
-    pub(super) fn leave_urgent(&mut self, group: GroupId, id: RequestId) -> bool {
-        let was_parked = self.urgent.get(&group) == Some(&id);
-        if was_parked {
-            self.urgent.remove(&group);
-        }
-        was_parked
     }
 
     /// A run was admitted: its group goes on. True if it was parked.

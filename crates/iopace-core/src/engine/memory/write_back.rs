@@ -96,7 +96,7 @@ impl Memory {
     fn write_back_urgent(&mut self, queue: &mut Queue, cx: &mut Context) {
         let now = cx.now;
         while self.has_place() && (self.urgent_count as usize) < WRITE_BACK_REQUESTS_MAX / 2 {
-            let is_passed_over = |group| self.parked.has_urgent(group);
+            let is_passed_over = |group| self.parked.urgent.contains_key(&group);
             let Some(run) = self.flusher.urgent(self.write_back_len, is_passed_over) else {
                 return;
             };
@@ -104,7 +104,7 @@ impl Memory {
             self.urgent_count += 1;
             let id = self.put_into_line(queue, cx, run);
             if queue.is_waiting(id) && queue.is_closed(cx, group) {
-                self.parked.park_urgent(group, id);
+                self.parked.urgent.insert(group, id);
             }
             queue.admit_waiting(cx, &mut |admitted| self.admitted(now, admitted));
         }
@@ -143,7 +143,8 @@ impl Memory {
             self.pace.admitted(now, group, total);
         }
         let Some((id, group, size)) = admitted.run else { return };
-        if self.parked.leave_urgent(group, id) {
+        if self.parked.urgent.get(&group) == Some(&id) {
+            self.parked.urgent.remove(&group);
             self.is_asked = true;
         } else if self.parked.leave(&mut self.flusher, group, id) {
             self.stands_in_line(size);

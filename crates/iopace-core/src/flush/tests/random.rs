@@ -39,7 +39,7 @@ impl Test {
         Test {
             random: seed,
             now: Instant::ZERO,
-            flusher: Flusher::new(),
+            flusher: Flusher::default(),
             naive: Naive::new(PAGES as usize),
             waiting: Vec::new(),
             promises: Vec::new(),

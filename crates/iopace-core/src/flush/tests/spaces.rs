@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn pages_of_two_spaces_have_nothing_to_do_with_each_other() {
-    let mut flusher = Flusher::new();
+    let mut flusher = Flusher::default();
     let [disk, one, two] = [Space::DISK, Space(1), Space(2)];
     for space in [disk, two, one] {
         assert_eq!(flusher.fresh(area(space, 0, 4)), Bytes(4 * PAGE));
