@@ -1,10 +1,12 @@
 //! Shared mechanism: a set in order, of which mostly the next or the last is asked for.
 //!
-//! Entries lie in blocks of at most 64, one behind the other in each, the greatest first: the least
-//! of all is taken without a move, and one that belongs to the end is found without a search. A
-//! look-up is else a binary search among the blocks and one in a block, and a change moves a few
-//! cache lines. A set of up to 64 is one block, which stays allocated; in longer ones one change in
-//! some thirty moves the list of blocks.
+//! Entries lie upwards in blocks of at most 64, one behind the other in each. The least of all is
+//! taken without a move, as a block has room that is not used any more in front of its entries, and
+//! one that belongs to the end is added without a search. A look-up is else a binary search among
+//! the blocks and one in a block, and a change moves a few cache lines. A set of up to 64 is one
+//! block, which stays allocated.
+
+use std::collections::VecDeque;
 
 /// Entries of a block: a change moves 32 of them on average.
 const BLOCK: usize = 64;
@@ -16,36 +18,140 @@ const NEAR: usize = 6;
 /// A block and a place in it.
 pub(super) type Place = (usize, usize);
 
+/// Some entries in order.
+#[derive(Clone, Debug)]
+struct Block<T> {
+    /// The entries, and before them what they were that were taken.
+    entries: Vec<T>,
+    /// Where the entries begin.
+    head: usize,
+}
+
+impl<T> Default for Block<T> {
+    fn default() -> Block<T> {
+        Block { entries: Vec::new(), head: 0 }
+    }
+}
+
+impl<T: Ord + Copy> Block<T> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.entries.len() - self.head
+    }
+
+    #[inline]
+    fn first(&self) -> Option<T> {
+        self.entries.get(self.head).copied()
+    }
+
+    #[inline]
+    fn is_below(&self, entry: T) -> bool {
+        self.entries.last().is_none_or(|last| *last < entry)
+    }
+
+    #[inline]
+    fn pop_first(&mut self) -> Option<T> {
+        let entry = self.first()?;
+        self.head += 1;
+        if self.head == self.entries.len() {
+            self.entries.clear();
+            self.head = 0;
+        }
+        Some(entry)
+    }
+
+    /// Adds one that is above all others.
+    #[inline]
+    fn push(&mut self, entry: T) {
+        if self.entries.len() == self.entries.capacity() && self.head > 0 {
+            self.use_room();
+        }
+        self.entries.push(entry);
+    }
+
+    /// Moves the entries to the front if that is more than half of the room.
+    #[inline(never)]
+    fn use_room(&mut self) {
+        if 2 * self.head >= self.entries.len() {
+            self.entries.drain(..self.head);
+            self.head = 0;
+        }
+    }
+
+    /// The place of the least entry that is not below that one.
+    #[inline]
+    fn search(&self, entry: T) -> usize {
+        self.head + self.entries[self.head..].partition_point(|other| *other < entry)
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: T) {
+        if self.entries.len() == self.entries.capacity() {
+            self.use_room();
+        }
+        let near = self.entries.len().saturating_sub(NEAR).max(self.head);
+        if self.entries.get(near).is_none_or(|other| *other > entry) {
+            let at = self.search(entry);
+            return self.entries.insert(at, entry);
+        }
+        self.entries.push(entry);
+        let mut upper = &mut self.entries[near..];
+        while let [rest @ .., before, after] = upper
+            && *before > entry
+        {
+            (*before, *after) = (entry, *before);
+            let len = rest.len() + 1;
+            upper = &mut upper[..len];
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, at: usize) -> T {
+        if at == self.head
+            && let Some(first) = self.pop_first()
+        {
+            return first;
+        }
+        self.entries.remove(at)
+    }
+}
+
 /// A set in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Ordered<T> {
     /// The block with the least ones; it is empty only if there are no others.
-    first: Vec<T>,
+    first: Block<T>,
     /// The other blocks in order, none of them empty.
-    more: Vec<Vec<T>>,
+    more: VecDeque<Block<T>>,
+}
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Ordered<T> {
+        Ordered { first: Block::default(), more: VecDeque::new() }
+    }
 }
 
 impl<T: Ord + Copy> Ordered<T> {
     /// Whether there are none.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_empty()
+        self.first.entries.is_empty()
     }
 
     /// The least entry.
     #[inline]
     pub(super) fn first(&self) -> Option<T> {
-        self.first.last().copied()
+        self.first.first()
     }
 
     /// Takes the least entry out.
     #[inline]
     pub(super) fn pop_first(&mut self) -> Option<T> {
-        let entry = self.first.pop()?;
-        if self.first.is_empty() && !self.more.is_empty() {
+        let entry = self.first.pop_first();
+        if self.is_empty() && !self.more.is_empty() {
             self.drop_block(0);
         }
-        Some(entry)
+        entry
     }
 
     /// Takes an entry out.
@@ -53,76 +159,67 @@ impl<T: Ord + Copy> Ordered<T> {
     pub(super) fn take(&mut self, entry: T) {
         if self.first() == Some(entry) {
             self.pop_first();
-        } else if let Some(place) = self.find(entry, 0) {
+        } else {
+            self.take_among(entry);
+        }
+    }
+
+    /// Takes an entry out that may be anywhere.
+    #[inline(never)]
+    fn take_among(&mut self, entry: T) {
+        if let Some(place) = self.find(entry) {
             self.remove(place);
         }
     }
 
-    /// Puts an entry in the place of the only one; false if there are others.
-    #[inline]
-    pub(super) fn replace_only(&mut self, entry: T) -> bool {
-        let [only] = self.first.as_mut_slice() else { return false };
-        if !self.more.is_empty() {
-            return false;
-        }
-        *only = entry;
-        true
-    }
-
-    /// The place of the least entry that is not below that one; a guess for the first block is
-    /// tried first.
-    #[inline]
-    pub(super) fn find(&self, entry: T, guess: usize) -> Option<Place> {
-        let is_above = self.first.get(guess).is_some_and(|next| *next >= entry);
-        if is_above && self.first.get(guess + 1).is_none_or(|below| *below < entry) {
-            return Some((0, guess));
-        }
-        self.search(entry)
-    }
-
+    /// The place of the least entry that is not below that one.
     #[inline(never)]
-    fn search(&self, entry: T) -> Option<Place> {
+    pub(super) fn find(&self, entry: T) -> Option<Place> {
         let block = self.block_of(entry);
-        let above = self.block(block).partition_point(|other| *other >= entry);
-        above.checked_sub(1).map(|at| (block, at))
+        let at = self.block(block).search(entry);
+        (at < self.block(block).entries.len()).then_some((block, at))
     }
 
     /// The place of the least entry.
     pub(super) fn least(&self) -> Option<Place> {
-        self.first.len().checked_sub(1).map(|at| (0, at))
+        (!self.is_empty()).then_some((0, self.first.head))
     }
 
     /// The entry at a place where there is one.
     #[inline]
     pub(super) fn get(&self, (block, at): Place) -> T {
-        self.block(block)[at]
+        self.block(block).entries[at]
     }
 
     /// Adds an entry that is not there.
     #[inline]
     pub(super) fn insert(&mut self, entry: T) {
-        let is_short = self.more.is_empty() && self.first.len() < BLOCK;
-        let block = if is_short { 0 } else { self.make_room(entry) };
-        let entries = self.block_mut(block);
-        let near = entries.iter().take(NEAR).position(|other| *other < entry);
-        let at = near.unwrap_or_else(|| entries.partition_point(|other| *other > entry));
-        entries.insert(at, entry);
+        let last = self.more.back_mut().unwrap_or(&mut self.first);
+        if last.is_below(entry) && last.len() < BLOCK {
+            last.push(entry);
+        } else {
+            self.insert_among(entry);
+        }
     }
 
-    /// The block where an entry belongs, with room for it.
+    /// Adds an entry between others, or a block for it.
     #[inline(never)]
-    fn make_room(&mut self, entry: T) -> usize {
+    fn insert_among(&mut self, entry: T) {
+        if self.more.is_empty() && self.first.len() < BLOCK {
+            return self.first.insert(entry);
+        }
         let block = self.block_of(entry);
         let entries = self.block_mut(block);
         if entries.len() < BLOCK {
-            return block;
+            return entries.insert(entry);
         }
         // Entries that always come at the end leave full blocks behind.
-        let kept = if entries[0] < entry { 0 } else { BLOCK / 2 };
+        let kept = if entries.is_below(entry) { BLOCK } else { BLOCK / 2 };
         let mut upper = Vec::with_capacity(BLOCK);
-        upper.extend(entries.drain(..kept));
-        self.more.insert(block, upper);
-        block + usize::from(kept == 0 || self.block(block)[0] < entry)
+        upper.extend(entries.entries.drain(entries.head + kept..));
+        let is_upper = entries.is_below(entry);
+        self.more.insert(block, Block { entries: upper, head: 0 });
+        self.block_mut(block + usize::from(is_upper)).insert(entry);
     }
 
     /// Takes the entry out that is at a place.
@@ -130,7 +227,7 @@ impl<T: Ord + Copy> Ordered<T> {
     pub(super) fn remove(&mut self, (block, at): Place) -> T {
         let entries = self.block_mut(block);
         let entry = entries.remove(at);
-        if entries.is_empty() && !self.more.is_empty() {
+        if entries.entries.is_empty() && !self.more.is_empty() {
             self.drop_block(block);
         }
         entry
@@ -140,36 +237,35 @@ impl<T: Ord + Copy> Ordered<T> {
     fn drop_block(&mut self, block: usize) {
         let removed = self.more.remove(block.saturating_sub(1));
         if block == 0 {
-            self.first = removed;
+            self.first = removed.unwrap_or_default();
         }
     }
 
     /// The first block whose greatest entry is not below that one, or the last.
     #[inline]
     fn block_of(&self, entry: T) -> usize {
-        let is_below = |block: usize| self.block(block).first().is_some_and(|last| *last < entry);
         match self.more.len() {
             0 => 0,
             // Most that come in belong to the end.
-            most if is_below(most - 1) => most,
-            _ if !is_below(0) => 0,
-            _ => 1 + self.more.partition_point(|block| block[0] < entry),
+            most if self.block(most - 1).is_below(entry) => most,
+            _ if !self.first.is_below(entry) => 0,
+            _ => 1 + self.more.partition_point(|block| block.is_below(entry)),
         }
     }
 
     /// All entries in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         let blocks = core::iter::once(&self.first).chain(&self.more);
-        blocks.flat_map(|block| block.iter().rev()).copied()
+        blocks.flat_map(|block| &block.entries[block.head..]).copied()
     }
 
     #[inline]
-    fn block(&self, block: usize) -> &Vec<T> {
+    fn block(&self, block: usize) -> &Block<T> {
         if block == 0 { &self.first } else { &self.more[block - 1] }
     }
 
     #[inline]
-    fn block_mut(&mut self, block: usize) -> &mut Vec<T> {
+    fn block_mut(&mut self, block: usize) -> &mut Block<T> {
         if block == 0 { &mut self.first } else { &mut self.more[block - 1] }
     }
 }
@@ -182,7 +278,7 @@ mod tests {
     /// Random changes beside a set that is known to be right; `most` entries at a time.
     fn check(most: usize, steps: u64) {
         let (mut ours, mut theirs) = (Ordered::default(), BTreeSet::new());
-        let (mut state, mut guess) = (1u64, 0);
+        let mut state = 1u64;
         for step in 0..steps {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let entry = (state >> 33) % (2 * most as u64);
@@ -193,13 +289,12 @@ mod tests {
             } else if step % 3 == 0 {
                 assert_eq!(ours.pop_first(), theirs.pop_first());
             } else {
-                let place = ours.find(entry, guess);
+                let place = ours.find(entry);
                 let above = theirs.range(entry..).next().copied();
                 assert_eq!(place.map(|place| ours.get(place)), above, "step {step}");
                 if let (Some(place), Some(above)) = (place, above) {
                     theirs.remove(&above);
                     assert_eq!(ours.remove(place), above);
-                    guess = place.1.wrapping_sub(1);
                 }
             }
             assert_eq!(ours.first(), theirs.first().copied());
@@ -207,7 +302,7 @@ mod tests {
             assert_eq!(ours.is_empty(), theirs.is_empty());
             if step % 997 == 0 {
                 assert!(ours.iter().eq(theirs.iter().copied()));
-                assert!(ours.more.iter().all(|block| !block.is_empty()));
+                assert!(ours.more.iter().all(|block| !block.entries.is_empty()));
             }
         }
     }

@@ -2,9 +2,15 @@
 //!
 //! The key is `(offset - position) mod 2^64`, where the position is the end of the request taken
 //! last: ascending from the head, then once around to the lowest. Equal offsets keep their order of
-//! arrival. O(log n), and mostly the next one is where the last one was.
+//! arrival. O(log n), and mostly the next one is the first of a set:
+//! ```text
+//!   behind  < pivot <=  ahead            the pivot goes up with the head, as long as nothing
+//!   ▪  ▪ ▪      │ ○     ▪    ▪  ▪        that is ahead would fall behind it
+//!               pivot, head ──►          nothing left ahead: what is behind is ahead
+//! ```
+//! Where the head goes back, or past requests that overlap, the next one is searched for.
 //!
-//! Source: FreeBSD `bioq_disksort` (subr_disk.c) gives the order; the set is ours.
+//! Source: FreeBSD `bioq_disksort` (subr_disk.c) gives the order; the sets are ours.
 
 use super::ordered::{Ordered, Place};
 use crate::request::RequestId;
@@ -14,14 +20,18 @@ use crate::units::Bytes;
 /// A request in the order: by its offset, then by its arrival number, which no two share.
 type Item = (Bytes, u64, u32);
 
+/// The sets by number.
+const AHEAD: usize = 0;
+const BEHIND: usize = 1;
+
 /// Requests in C-LOOK order.
 #[derive(Debug, Default)]
 pub struct Sorted {
-    items: Ordered<Item>,
+    /// Those from the pivot on, and those below it.
+    sets: [Ordered<Item>; 2],
+    pivot: Bytes,
     /// Where the head is taken to be: the end of the last request.
     position: Bytes,
-    /// Where in the first block the next one above the head may be.
-    guess: usize,
 }
 
 fn item(id: RequestId, table: &Table) -> Item {
@@ -37,15 +47,33 @@ impl Sorted {
     #[inline]
     pub fn push(&mut self, id: RequestId, table: &Table) {
         let item = item(id, table);
-        self.items.insert(item);
-        // The entries of a block lie downwards: what comes in above the head moves others.
-        self.guess = self.guess.wrapping_add(usize::from(item.0 >= self.position));
+        self.sets[self.set_of(item)].insert(item);
     }
 
     /// The next request upwards from the head; from the lowest when there is none above.
     #[inline]
     pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
-        let place = self.above().or_else(|| self.items.least())?;
+        if self.is_at_pivot()
+            && let Some(first) = self.sets[AHEAD].pop_first()
+        {
+            return Some(self.moves_past(first, table));
+        }
+        self.search(table)
+    }
+
+    /// The same if the next one may be anywhere.
+    #[inline(never)]
+    fn search(&mut self, table: &Table) -> Option<RequestId> {
+        if self.is_empty() {
+            return None;
+        }
+        if self.sets[AHEAD].is_empty() && self.position >= self.pivot {
+            self.sets.swap(AHEAD, BEHIND);
+            self.pivot = Bytes::ZERO;
+            let first = self.sets[AHEAD].pop_first()?;
+            return Some(self.moves_past(first, table));
+        }
+        let place = self.above().or_else(|| self.least())?;
         Some(self.remove(place, table))
     }
 
@@ -58,15 +86,16 @@ impl Sorted {
 
     /// The offset of the request that [`Sorted::pop`] would return.
     pub fn peek(&self) -> Option<Bytes> {
-        let place = self.above().or_else(|| self.items.least())?;
-        Some(self.items.get(place).0)
+        let (set, place) = self.above().or_else(|| self.least())?;
+        Some(self.sets[set].get(place).0)
     }
 
     /// Takes a certain request out.
     pub fn take(&mut self, id: RequestId, table: &Table) -> Option<RequestId> {
         let item = item(id, table);
-        let place = self.items.find(item, self.guess).filter(|at| self.items.get(*at) == item)?;
-        Some(self.remove(place, table))
+        let set = self.set_of(item);
+        let place = self.sets[set].find(item).filter(|at| self.sets[set].get(*at) == item)?;
+        Some(self.remove((set, place), table))
     }
 
     /// The one that came first. O(n).
@@ -76,7 +105,8 @@ impl Sorted {
 
     /// All of them, in order of offset.
     pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.items.iter().map(name)
+        let [ahead, behind] = &self.sets;
+        behind.iter().chain(ahead.iter()).map(name)
     }
 
     /// Where the head is taken to be.
@@ -85,31 +115,67 @@ impl Sorted {
     }
 
     /// Moves the head.
+    #[inline]
     pub(super) fn set_position(&mut self, position: Bytes) {
         self.position = position;
+        let is_next = |first: Item| first.0 >= position;
+        if position >= self.pivot && self.sets[AHEAD].first().is_none_or(is_next) {
+            self.pivot = position;
+        }
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.sets.iter().all(Ordered::is_empty)
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        (self.items, self.guess) = (Ordered::default(), 0);
+        self.sets = Default::default();
+    }
+
+    /// Whether all that is ahead is above the head, and nothing that is behind.
+    #[inline]
+    fn is_at_pivot(&self) -> bool {
+        self.position == self.pivot
+    }
+
+    #[inline]
+    fn set_of(&self, item: Item) -> usize {
+        if item.0 >= self.pivot { AHEAD } else { BEHIND }
     }
 
     /// Where the first request above the head is, if there is one.
     #[inline]
-    fn above(&self) -> Option<Place> {
-        self.items.find((self.position, 0, 0), self.guess)
+    fn above(&self) -> Option<(usize, Place)> {
+        let [ahead, behind] = &self.sets;
+        if self.is_at_pivot() {
+            return ahead.least().map(|place| (AHEAD, place));
+        }
+        let key = (self.position, 0, 0);
+        let below = behind.find(key).map(|place| (BEHIND, place));
+        below.or_else(|| ahead.find(key).map(|place| (AHEAD, place)))
+    }
+
+    /// Where the lowest request is.
+    fn least(&self) -> Option<(usize, Place)> {
+        let [ahead, behind] = &self.sets;
+        let below = behind.least().map(|place| (BEHIND, place));
+        below.or_else(|| ahead.least().map(|place| (AHEAD, place)))
     }
 
     #[inline]
-    fn remove(&mut self, place: Place, table: &Table) -> RequestId {
-        let id = name(self.items.remove(place));
-        self.guess = place.1.wrapping_sub(1);
-        self.position = table[id].extent().end();
+    fn remove(&mut self, (set, place): (usize, Place), table: &Table) -> RequestId {
+        let item = self.sets[set].remove(place);
+        self.moves_past(item, table)
+    }
+
+    /// The head moves to the end of a request that is taken.
+    #[inline]
+    fn moves_past(&mut self, item: Item, table: &Table) -> RequestId {
+        let id = name(item);
+        self.set_position(table[id].extent().end());
         id
     }
 }

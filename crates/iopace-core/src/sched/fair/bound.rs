@@ -151,7 +151,7 @@ pub(super) struct Bound {
     /// Weights of the two sides, as last seen.
     weights: [u32; 2],
     /// The class of the few that came last.
-    rank: usize,
+    rank: u8,
     /// Requests of the many that are at the disk.
     in_flight: u32,
     /// The best bound so far, and its score in the last window.
@@ -195,7 +195,7 @@ impl Default for Bound {
 impl Bound {
     /// A request of the few has come.
     #[inline]
-    pub(super) fn few_come(&mut self, now: Instant, rank: usize, weight: u32) {
+    pub(super) fn few_come(&mut self, now: Instant, rank: u8, weight: u32) {
         if now >= self.until {
             if self.window.is_some_and(|window| !window.pays(self.until)) {
                 self.best = ALL;
@@ -209,7 +209,7 @@ impl Bound {
     }
 
     /// The class of the few.
-    pub(super) fn rank(&self) -> usize {
+    pub(super) fn rank(&self) -> u8 {
         self.rank
     }
 

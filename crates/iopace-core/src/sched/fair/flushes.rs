@@ -75,7 +75,7 @@ pub(super) struct Flushes {
     /// Series of flushes that have ended.
     cycle: u32,
     /// The class of who flushes.
-    rank: usize,
+    rank: u8,
 }
 
 impl Default for Flushes {
@@ -118,7 +118,7 @@ impl Flushes {
     }
 
     /// The class of who flushes.
-    pub(super) fn rank(&self) -> usize {
+    pub(super) fn rank(&self) -> u8 {
         self.rank
     }
 
@@ -274,7 +274,7 @@ impl Fair {
 
     /// The next request of a task that may go past those that are held back, if it is of no lower
     /// class than `rank`.
-    pub(super) fn pass(&mut self, now: Instant, rank: usize, table: &Table) -> Option<Choice> {
+    pub(super) fn pass(&mut self, now: Instant, rank: u8, table: &Table) -> Option<Choice> {
         for _ in 0..self.few.len().min(PASS_STEPS) {
             let task = self.few.pop_front()?;
             self.tasks[task].line.is_listed = false;

@@ -20,23 +20,27 @@ const ROOT: Index = 0;
 /// The place of a group that there is not.
 const NONE: Index = Index::MAX;
 
-/// What a group is to its children.
+/// What a group is to its children: two lines of the processor's cache, and a third with class
+/// idle.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Group {
-    /// Its place among the entities.
-    index: Index,
-    /// The classes of which a child has work, a bit for each, by [`rank`].
-    busy: u8,
-    /// Whether settings were told; otherwise it goes with its last child.
-    is_told: bool,
-    children_count: u32,
     /// When a child of class idle was last served, or began to wait.
     idle_since: Instant,
     /// How its tasks stand.
     sight: Sight,
+    /// Its place among the entities.
+    index: Index,
+    children_count: u32,
+    /// The classes of which a child has work, a bit for each, by [`rank`].
+    busy: u8,
+    /// Whether settings were told; otherwise it goes with its last child.
+    is_told: bool,
     /// Its children, by [`rank`] of their class.
     trees: [Tree; 3],
 }
+
+const _: () = assert!(size_of::<Group>() <= 192 && size_of::<Entity>() <= 48);
 
 /// All groups and tasks.
 #[derive(Debug, Default)]
@@ -156,7 +160,7 @@ impl Forest {
             let Entity { parent, class, .. } = self.entities[index as usize];
             let group = &mut self.groups[parent.0 as usize];
             group.trees[rank(class)].leave(&mut self.entities, index);
-            group.note(class);
+            group.note(class, &self.entities);
             if group.busy != 0 {
                 return;
             }
@@ -166,6 +170,7 @@ impl Forest {
 
     /// Charges the task and every group above it for a request that starts. `leaves`: the task has
     /// no more.
+    #[inline]
     pub(super) fn start(
         &mut self,
         now: Instant,
@@ -180,7 +185,7 @@ impl Forest {
             let group = &mut self.groups[parent.0 as usize];
             group.trees[rank(class)].serve(&mut self.entities, index, charge, leaves);
             if leaves {
-                group.note(class);
+                group.note(class, &self.entities);
                 leaves = group.busy == 0;
             }
             if class == Class::Idle {
@@ -191,6 +196,7 @@ impl Forest {
     }
 
     /// Charges the task and every group above it for what was not known at the start.
+    #[inline(never)]
     pub(super) fn correct(&mut self, mut index: Index, charge: Charge) {
         while index != ROOT {
             let Entity { parent, class, .. } = self.entities[index as usize];
@@ -203,7 +209,19 @@ impl Forest {
     /// The task of a group that is to be served, by the caller's number, and whether it goes before
     /// a busier class because it has waited for so long. `starve`: how long class idle waits at
     /// most.
+    #[inline(never)]
     pub(super) fn next(&mut self, id: GroupId, now: Instant, starve: Nanos) -> Option<(u32, bool)> {
+        self.descend(id, now, starve)
+    }
+
+    /// [`Forest::next`] where every request passes.
+    #[inline(always)]
+    pub(super) fn descend(
+        &mut self,
+        id: GroupId,
+        now: Instant,
+        starve: Nanos,
+    ) -> Option<(u32, bool)> {
         let mut is_starved = false;
         let mut group = self.groups.get_mut(id.0 as usize)?;
         loop {
@@ -347,8 +365,8 @@ impl Group {
     }
 
     /// A child of this class has no work any more; maybe others have.
-    fn note(&mut self, class: Class) {
-        let has_work = self.trees[rank(class)].is_active();
+    fn note(&mut self, class: Class, entities: &[Entity]) {
+        let has_work = self.trees[rank(class)].is_active(entities);
         self.busy &= !(u8::from(!has_work) << rank(class));
     }
 

@@ -11,10 +11,15 @@
 //! V only has to be compared with the least start (who becomes eligible) and the least idle S (who
 //! is forgotten).
 //!
+//! A member that has no siblings is in none of the sets, as nobody goes before it: that is how most
+//! tasks are in their groups.
+//!
 //! Virtual times are nanoseconds of device time times 2^16 over weight, modulo 2^64, compared by
 //! the sign of their difference. A second is 2^46 at weight one, and no two members are minutes
 //! apart, so the sign is right although V itself wraps around after days. What a division leaves
 //! over is kept and added to the next.
+
+mod members;
 
 use crate::group::{Class, Weight};
 use crate::request::GroupId;
@@ -134,8 +139,14 @@ impl Entity {
     }
 }
 
+/// No entity.
+const NOBODY: Index = Index::MAX;
+
+/// Several members, by [`Standing`], in the order of S, if they are eligible of F.
+type Members = [Ordered<Key>; 3];
+
 /// The siblings of one class.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tree {
     /// V: the service that each member ought to have had, in virtual time.
     vtime: u64,
@@ -143,19 +154,28 @@ pub(super) struct Tree {
     rest: i64,
     /// W: the weights of all members, the idle ones included.
     weight: u64,
-    /// The members, by [`Standing`], in the order of S, if they are eligible of F.
-    members: [Ordered<Key>; 3],
+    /// How many members there are.
+    count: u32,
+    /// The only member; [`NOBODY`] if there is none, there are several, or it is hidden.
+    only: Index,
+    /// All members, if there are several.
+    members: Option<Box<Members>>,
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        Tree { vtime: 0, rest: 0, weight: 0, count: 0, only: NOBODY, members: None }
+    }
 }
 
 impl Tree {
     /// Whether one of the siblings has work.
-    pub(super) fn is_active(&self) -> bool {
-        self.first(Standing::Waiting).is_some() || self.first(Standing::Eligible).is_some()
-    }
-
     #[inline]
-    fn first(&self, standing: Standing) -> Option<Key> {
-        self.members[standing as usize].first()
+    pub(super) fn is_active(&self, entities: &[Entity]) -> bool {
+        if let Some(only) = entities.get(self.only as usize) {
+            return only.is_active();
+        }
+        self.first(Standing::Waiting).is_some() || self.first(Standing::Eligible).is_some()
     }
 
     /// The entity has work from now on. It starts at V, or where it left off if that is later; so
@@ -163,11 +183,14 @@ impl Tree {
     /// [`Charge`].
     /// Whether it has had no more than is due to it.
     pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
-        let entity = &mut entities[index as usize];
+        let entity = &entities[index as usize];
         let is_behind = entity.standing == Standing::Out;
         debug_assert!(!entity.is_active(), "entered twice");
         let seat = entity.seat(index);
-        self.join(entity);
+        if is_behind {
+            self.join(entities, index);
+        }
+        let entity = &mut entities[index as usize];
         entity.finish = later(entity.start, slot, u64::from(entity.weight));
         self.settle(entity, seat, true);
         is_behind
@@ -182,17 +205,17 @@ impl Tree {
     /// The entity is no member any more, whatever it had.
     pub(super) fn forget(&mut self, entity: &mut Entity, index: Index) {
         let (standing, key) = entity.seat(index);
-        if let Some(members) = self.members.get_mut(standing as usize) {
-            members.take(key);
-            self.weight -= u64::from(entity.weight);
+        if standing != Standing::Out {
+            self.take(standing, key);
             entity.standing = Standing::Out;
+            self.part(entity.weight);
         }
     }
 
     /// The entity has had service, or less of it than was thought. It competes with the finish of
     /// its slot, and begins a new slot after that. `leaves`: it has no more work, as in
     /// [`Tree::leave`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn serve(
         &mut self,
         entities: &mut [Entity],
@@ -200,14 +223,15 @@ impl Tree {
         Charge { cost, slot, ahead }: Charge,
         leaves: bool,
     ) {
-        let entity = &mut entities[index as usize];
+        let mut entity = &mut entities[index as usize];
         let (seat, has_work) = (entity.seat(index), entity.is_active() && !leaves);
         if entity.standing == Standing::Out {
             if cost <= 0 {
                 return;
             }
             // It had work until a moment ago; a late charge must not get lost.
-            self.join(entity);
+            self.join(entities, index);
+            entity = &mut entities[index as usize];
         }
         let is_far = |ahead| is_after(entity.start, later(self.vtime, ahead, self.weight));
         if !ahead.is_some_and(is_far) {
@@ -217,8 +241,11 @@ impl Tree {
         if !is_after(entity.finish, entity.start) {
             entity.finish = later(entity.start, slot, u64::from(entity.weight));
         }
+        let is_only = self.only == index;
         self.settle(entity, seat, has_work);
-        self.drop_idle(entities);
+        if !is_only {
+            self.drop_idle(entities);
+        }
     }
 
     /// Gives the entity another weight at once. What it is ahead of or behind V, in service, stays
@@ -243,7 +270,29 @@ impl Tree {
 
     /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
     /// whose slot ends first.
+    #[inline]
     pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Index> {
+        if self.only == NOBODY {
+            self.catch_up(entities)?;
+        }
+        // That may have left only one.
+        if let Some(only) = entities.get_mut(self.only as usize) {
+            if only.standing == Standing::Waiting {
+                if is_after(only.start, self.vtime) {
+                    self.vtime = only.start;
+                }
+                only.standing = Standing::Eligible;
+            }
+            return (only.standing == Standing::Eligible).then_some(self.only);
+        }
+        self.admit(entities);
+        self.first(Standing::Eligible).map(|key| key.index)
+    }
+
+    /// If all of several members are ahead of V, it moves to the least of them that has work;
+    /// `None` if none has.
+    #[inline]
+    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<()> {
         if self.first(Standing::Eligible).is_none() {
             let least = self.first(Standing::Waiting)?.time;
             if is_after(least, self.vtime) {
@@ -251,93 +300,22 @@ impl Tree {
                 self.drop_idle(entities);
             }
         }
-        self.admit(entities);
-        self.first(Standing::Eligible).map(|key| key.index)
-    }
-
-    /// Those that V has come up to are eligible.
-    #[inline]
-    fn admit(&mut self, entities: &mut [Entity]) {
-        while let Some(key) = self.reached(Standing::Waiting) {
-            self.settle(&mut entities[key.index as usize], (Standing::Waiting, key), true);
-        }
-    }
-
-    /// Forgets the idle ones that V has reached.
-    #[inline]
-    fn drop_idle(&mut self, entities: &mut [Entity]) {
-        while let Some(key) = self.reached(Standing::Idle) {
-            self.settle(&mut entities[key.index as usize], (Standing::Idle, key), false);
-        }
-    }
-
-    /// The first of those that V has come up to.
-    #[inline]
-    fn reached(&self, standing: Standing) -> Option<Key> {
-        self.first(standing).filter(|first| !is_after(first.time, self.vtime))
-    }
-
-    /// Takes one that has work out of sight of [`Tree::next`], its share untouched.
-    pub(super) fn hide(&mut self, entity: &Entity, index: Index) {
-        let (standing, key) = entity.seat(index);
-        self.members[standing as usize].take(key);
-    }
-
-    /// Puts it back.
-    pub(super) fn show(&mut self, entity: &Entity, index: Index) {
-        let (standing, key) = entity.seat(index);
-        self.members[standing as usize].insert(key);
+        Some(())
     }
 
     /// Whether the entity would be served next if it had work now.
     pub(super) fn would_lead(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
-        self.admit(entities);
+        let (eligible, waiting) = self.firsts(entities);
         let entity = &entities[index as usize];
         let start = if entity.standing == Standing::Out { self.vtime } else { entity.start };
         let is_due = !is_after(start, self.vtime);
-        match (self.first(Standing::Eligible), self.first(Standing::Waiting)) {
+        match (eligible, waiting) {
             (Some(first), _) | (None, Some(first)) if first.index == index => true,
             (Some(least), _) => {
                 is_due && is_after(least.time, later(start, slot, u64::from(entity.weight)))
             }
             (None, Some(least)) => is_due || is_after(least.time, start),
             (None, None) => true,
-        }
-    }
-
-    /// Makes it a member, at V if it was none.
-    fn join(&mut self, entity: &mut Entity) {
-        if entity.standing == Standing::Out {
-            self.weight += u64::from(entity.weight);
-            (entity.start, entity.finish, entity.rest) = (self.vtime, self.vtime, 0);
-        }
-    }
-
-    /// Puts a member that had that seat where its times and its work say: out, if V has reached it
-    /// and it has no work.
-    #[inline]
-    fn settle(&mut self, entity: &mut Entity, old: (Standing, Key), has_work: bool) {
-        entity.standing = match (has_work, is_after(entity.start, self.vtime)) {
-            (true, true) => Standing::Waiting,
-            (true, false) => Standing::Eligible,
-            (false, true) => Standing::Idle,
-            (false, false) => Standing::Out,
-        };
-        let new = entity.seat(old.1.index);
-        let members = self.members.get_mut(old.0 as usize).filter(|_| old.0 == new.0);
-        if !members.is_some_and(|members| members.replace_only(new.1)) {
-            self.reseat(old, new);
-            self.weight -= if new.0 == Standing::Out { u64::from(entity.weight) } else { 0 };
-        }
-    }
-
-    /// Moves a member, which may come or go.
-    fn reseat(&mut self, (old, old_key): (Standing, Key), (new, key): (Standing, Key)) {
-        if let Some(members) = self.members.get_mut(old as usize) {
-            members.take(old_key);
-        }
-        if let Some(members) = self.members.get_mut(new as usize) {
-            members.insert(key);
         }
     }
 }

@@ -15,7 +15,7 @@ impl Forest {
             let (parent, class) = (entity.parent, entity.class);
             let group = &mut self.groups[parent.0 as usize];
             group.trees[rank(class)].hide(entity, index);
-            group.note(class);
+            group.note(class, &self.entities);
             if group.busy != 0 {
                 return;
             }
@@ -71,6 +71,7 @@ impl Forest {
             let index = self.groups[at].index;
             if index != ROOT && index != NONE {
                 let (rank, is_idle) = self.way_up(index);
+                let rank = rank as u8;
                 let (load, weight) =
                     (self.groups[at].sight.load, self.entities[index as usize].weight());
                 self.groups[at].sight = Sight { load, weight, rank, is_idle };
@@ -102,7 +103,7 @@ pub(in crate::sched::fair) struct Sight {
     /// The weight of the group, or of each task in the root.
     pub(in crate::sched::fair) weight: u32,
     /// The rank of the class in which they, or the group above them, compete below the root.
-    pub(in crate::sched::fair) rank: usize,
+    pub(in crate::sched::fair) rank: u8,
     /// Whether the group or one above it is of class idle.
     is_idle: bool,
 }
@@ -110,7 +111,7 @@ pub(in crate::sched::fair) struct Sight {
 impl Default for Sight {
     fn default() -> Sight {
         let (load, weight) = (Load::default(), Weight::DEFAULT.get());
-        Sight { load, weight, rank: rank(Class::default()), is_idle: false }
+        Sight { load, weight, rank: rank(Class::default()) as u8, is_idle: false }
     }
 }
 

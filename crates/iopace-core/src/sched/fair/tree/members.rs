@@ -1,0 +1,171 @@
+//! In which set each member of a [`Tree`] is, if there are several.
+
+use super::{Entity, Index, Key, NOBODY, Standing, Tree, is_after};
+use crate::sched::ordered::Ordered;
+
+impl Tree {
+    /// Of several members the first one in a set.
+    #[inline]
+    pub(super) fn first(&self, standing: Standing) -> Option<Key> {
+        self.members.as_ref()?[standing as usize].first()
+    }
+
+    /// Those of several that V has come up to are eligible.
+    #[inline(always)]
+    pub(super) fn admit(&mut self, entities: &mut [Entity]) {
+        let Some([waiting, eligible, _]) = self.members.as_deref_mut() else { return };
+        while let Some(Key { index, .. }) = reached(waiting, self.vtime) {
+            waiting.pop_first();
+            let entity = &mut entities[index as usize];
+            entity.standing = Standing::Eligible;
+            eligible.insert(Key { time: entity.finish, index });
+        }
+    }
+
+    /// Forgets the idle ones that V has reached.
+    #[inline]
+    pub(super) fn drop_idle(&mut self, entities: &mut [Entity]) {
+        let idle = self.members.as_deref().map(|[_, _, idle]| idle);
+        if self.only != NOBODY || idle.is_some_and(|idle| reached(idle, self.vtime).is_some()) {
+            self.drop_reached(entities);
+        }
+    }
+
+    #[inline(never)]
+    fn drop_reached(&mut self, entities: &mut [Entity]) {
+        while let Some(index) = self.take_idle(entities) {
+            let entity = &mut entities[index as usize];
+            entity.standing = Standing::Out;
+            self.part(entity.weight);
+        }
+    }
+
+    /// Takes out an idle member that V has reached.
+    #[inline]
+    fn take_idle(&mut self, entities: &[Entity]) -> Option<Index> {
+        if let Some(only) = entities.get(self.only as usize) {
+            let is_idle = only.standing == Standing::Idle && !is_after(only.start, self.vtime);
+            return is_idle.then_some(self.only);
+        }
+        let [_, _, idle] = self.members.as_deref_mut()?;
+        let key = reached(idle, self.vtime)?;
+        idle.pop_first();
+        Some(key.index)
+    }
+
+    /// Takes one that has work out of sight of [`Tree::next`], its share untouched.
+    pub(in crate::sched::fair) fn hide(&mut self, entity: &Entity, index: Index) {
+        let (standing, key) = entity.seat(index);
+        self.take(standing, key);
+    }
+
+    /// Puts it back.
+    pub(in crate::sched::fair) fn show(&mut self, entity: &Entity, index: Index) {
+        let (standing, key) = entity.seat(index);
+        self.put(standing, key);
+    }
+
+    /// The first of those that are eligible now, and of those that wait.
+    pub(super) fn firsts(&mut self, entities: &mut [Entity]) -> (Option<Key>, Option<Key>) {
+        let Some(only) = entities.get_mut(self.only as usize) else {
+            self.admit(entities);
+            return (self.first(Standing::Eligible), self.first(Standing::Waiting));
+        };
+        if only.standing == Standing::Waiting && !is_after(only.start, self.vtime) {
+            only.standing = Standing::Eligible;
+        }
+        match only.seat(self.only) {
+            (Standing::Eligible, key) => (Some(key), None),
+            (Standing::Waiting, key) => (None, Some(key)),
+            _ => (None, None),
+        }
+    }
+
+    /// Makes one that is none a member, at V.
+    #[inline(never)]
+    pub(super) fn join(&mut self, entities: &mut [Entity], index: Index) {
+        let entity = &mut entities[index as usize];
+        (entity.start, entity.finish, entity.rest) = (self.vtime, self.vtime, 0);
+        self.weight += u64::from(entity.weight);
+        self.count += 1;
+        if self.count == 1 {
+            self.only = index;
+        } else if let Some(only) = entities.get(self.only as usize) {
+            let (standing, key) = only.seat(self.only);
+            self.only = NOBODY;
+            self.put(standing, key);
+        }
+    }
+
+    /// A member is none any more, and is in no set.
+    #[inline]
+    pub(super) fn part(&mut self, weight: u32) {
+        self.weight -= u64::from(weight);
+        self.count -= 1;
+        match self.count {
+            0 => self.only = NOBODY,
+            1 => self.find_only(),
+            _ => {}
+        }
+    }
+
+    /// One of several members is left.
+    #[inline(never)]
+    fn find_only(&mut self) {
+        let mut sets = self.members.iter_mut().flat_map(|members| members.iter_mut());
+        let left = sets.find_map(Ordered::pop_first);
+        self.only = left.map_or(NOBODY, |key| key.index);
+    }
+
+    /// Puts a member that had that seat where its times and its work say: out, if V has reached it
+    /// and it has no work.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, entity: &mut Entity, old: (Standing, Key), has_work: bool) {
+        entity.standing = match (has_work, is_after(entity.start, self.vtime)) {
+            (true, true) => Standing::Waiting,
+            (true, false) => Standing::Eligible,
+            (false, true) => Standing::Idle,
+            (false, false) => Standing::Out,
+        };
+        if self.only != old.1.index
+            && let Some(members) = &mut self.members
+        {
+            if let Some(set) = members.get_mut(old.0 as usize) {
+                set.take(old.1);
+            }
+            let (new, key) = entity.seat(old.1.index);
+            if let Some(set) = members.get_mut(new as usize) {
+                set.insert(key);
+            }
+        }
+        if entity.standing == Standing::Out {
+            self.part(entity.weight);
+        }
+    }
+
+    /// Takes a member out of its set.
+    pub(super) fn take(&mut self, standing: Standing, key: Key) {
+        if self.only == key.index {
+            self.only = NOBODY;
+        } else if let Some(members) = &mut self.members
+            && let Some(set) = members.get_mut(standing as usize)
+        {
+            set.take(key);
+        }
+    }
+
+    /// Puts a member into its set.
+    fn put(&mut self, standing: Standing, key: Key) {
+        if self.count == 1 {
+            self.only = key.index;
+        } else if let Some(set) = self.members.get_or_insert_default().get_mut(standing as usize) {
+            set.insert(key);
+        }
+    }
+}
+
+/// The first of a set that V has come up to.
+#[inline]
+fn reached(set: &Ordered<Key>, vtime: u64) -> Option<Key> {
+    set.first().filter(|first| !is_after(first.time, vtime))
+}
