@@ -215,6 +215,14 @@ impl Fair {
     /// A request that goes first as a guarantee pays for it, or is owed.
     #[inline]
     fn guaranteed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        if self.reserved.is_empty() && self.guarantees.is_empty() {
+            return None;
+        }
+        self.serve_guaranteed(now, table)
+    }
+
+    #[inline(never)]
+    fn serve_guaranteed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         let reserved = self.reserved.pop_front();
         if let Some((_, task)) = reserved {
             self.tasks[task].line.reserved -= 1;
@@ -231,7 +239,7 @@ impl Scheduler for Fair {
         let request = &table[id];
         let key = (request.group(), request.task());
         self.tasks.pinned = self.last.map(|(_, task)| task);
-        let task = self.tasks.enter(&mut self.forest, now, key, request.account.index());
+        let task = self.tasks.enter(&mut self.forest, now, key);
         let think_max = self.config.wait.times(2);
         self.load(now, task, request);
         let Task { node, line, .. } = &mut self.tasks[task];

@@ -259,7 +259,7 @@ impl RoundRobin {
     }
 
     /// Puts a request of a task in its place.
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, task: u32, id: RequestId, table: &Table) {
         if self.config.bypass {
             return self.through.push_back(id);

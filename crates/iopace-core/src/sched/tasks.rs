@@ -143,11 +143,11 @@ pub(super) struct Tasks<Q> {
 
 impl<Q: Default> Tasks<Q> {
     /// The number of the task that a request is of, which is known from then on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter(&mut self, id: RequestId, table: &Table) -> u32 {
         let request = &table[id];
         let key = request.task();
-        let known = self.roster.find(key, request.account.index());
+        let known = self.roster.find(key);
         let task = known.unwrap_or_else(|| self.roster.insert(key, |_| Task::default()));
         let slot = id.slot as usize;
         if slot >= self.by_slot.len() {

@@ -51,11 +51,6 @@ pub(crate) struct TaskPlace(u32);
 impl TaskPlace {
     /// That of all without a place.
     pub(crate) const NONE: TaskPlace = TaskPlace(OTHERS);
-
-    /// Its number, below [`TASK_ACCOUNTS_MAX`] and one more; that of all without a place is 0.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
 }
 
 /// An account with its place in chain and line.

@@ -12,6 +12,7 @@ use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -46,8 +47,10 @@ const UNUSED: Link = Link {
 pub(super) struct Line {
     first: u32,
     last: u32,
-    /// Those that are indexed, and where the task's last request ended.
-    sorted: Sorted,
+    /// Where the task's last request ended, while there is no index.
+    position: Bytes,
+    /// Those that are indexed, from the first one that was on.
+    sorted: Option<Box<Sorted>>,
     /// Before then none can have been passed over for too long.
     ages_at: Instant,
     pub(super) stats: TaskStats,
@@ -73,7 +76,8 @@ impl Default for Line {
         Line {
             first: NONE,
             last: NONE,
-            sorted: Sorted::default(),
+            position: Bytes::ZERO,
+            sorted: None,
             ages_at: Instant::ZERO,
             stats: TaskStats::default(),
             ratio: 256,
@@ -88,6 +92,26 @@ impl Default for Line {
 }
 
 impl Line {
+    /// The index, made if there is none.
+    #[inline(never)]
+    fn index(&mut self) -> &mut Sorted {
+        let position = self.position;
+        self.sorted.get_or_insert_with(|| {
+            let mut sorted = Sorted::default();
+            sorted.set_position(position);
+            Box::new(sorted)
+        })
+    }
+
+    /// A request that is not indexed ends there.
+    #[inline]
+    fn set_position(&mut self, position: Bytes) {
+        match &mut self.sorted {
+            Some(sorted) => sorted.set_position(position),
+            None => self.position = position,
+        }
+    }
+
     /// Whether it has no queued request.
     pub(super) fn is_empty(&self) -> bool {
         self.first == NONE
@@ -130,7 +154,7 @@ impl Links {
         line.last = id.slot;
         line.count += 1;
         if is_indexed {
-            line.sorted.push(id, table);
+            line.index().push(id, table);
         }
     }
 
@@ -141,7 +165,7 @@ impl Links {
 
     /// The task's next request: the nearest upwards, or the first to come if there is no index or
     /// others have gone before it for `expire`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(
         &mut self,
         line: &mut Line,
@@ -160,7 +184,7 @@ impl Links {
             NONE => line.last = NONE,
             after => self.0[after as usize].before = NONE,
         }
-        line.sorted.set_position(table[id].extent().end());
+        line.set_position(table[id].extent().end());
         Some(id)
     }
 
@@ -174,7 +198,7 @@ impl Links {
     ) -> Option<RequestId> {
         let first = self.0.get(line.first as usize)?;
         let is_nearest = !is_due(table[first.id].arrived(), line, now, expire);
-        let nearest = if is_nearest { line.sorted.pop(table) } else { None };
+        let nearest = if is_nearest { line.index().pop(table) } else { None };
         let id = nearest.unwrap_or(first.id);
         let Link { before, after, is_indexed, .. } = self.0[id.slot as usize];
         line.count -= 1;
@@ -188,9 +212,9 @@ impl Links {
         }
         if nearest.is_none() {
             if is_indexed {
-                line.sorted.take(id, table);
+                line.index().take(id, table);
             }
-            line.sorted.set_position(table[id].extent().end());
+            line.set_position(table[id].extent().end());
         }
         Some(id)
     }

@@ -39,19 +39,14 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// The number of a task that has a request, made if there is none; its account is at `place`.
+    /// The number of a task that has a request, made if there is none.
     ///
     /// Each call looks at one task and forgets it if it is idle, which keeps up with any number of
     /// new ones.
-    pub(super) fn enter(
-        &mut self,
-        forest: &mut Forest,
-        now: Instant,
-        key: Key,
-        place: usize,
-    ) -> u32 {
+    #[inline]
+    pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
         self.forget_one(forest, now, EXPIRE);
-        match self.roster.find(key, place) {
+        match self.roster.find(key) {
             Some(task) => task,
             None => self.make(forest, now, key),
         }
