@@ -67,16 +67,16 @@ impl Fair {
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
         self.forest.start(now, node, charge, leaves);
-        let mut flying = Flying::new(id, task, kind, cost);
-        flying.right = right.unwrap_or(Right::Other);
-        (flying.side, flying.bytes) = (side, bytes.get());
-        flying.arrived = request.arrived();
-        if let Some(service) = self.service.as_mut().filter(|service| service.task == task) {
+        let service = self.service.as_mut().filter(|service| service.task == task);
+        let own = if service.is_some() { Right::Go } else { Right::Other };
+        if let Some(service) = service {
             service.used += charge.cost;
             service.bytes += bytes;
-            flying.right = right.unwrap_or(Right::Go);
         }
-        self.flight.start(now, id, flying);
+        let (number, right) = (id.sequence() + 1, right.unwrap_or(own));
+        let (bytes, arrived, go) = (bytes.get(), request.arrived(), self.flight.go());
+        let flying = Flying { number, task, kind, cost, right, side, bytes, arrived, go };
+        self.flight.start(now, id, &flying);
         self.len -= 1;
     }
 }

@@ -176,6 +176,7 @@ impl Model {
 
     /// A request is done; the device was busy for `busy` since the completion before, and holds
     /// `in_flight` more.
+    #[inline(always)]
     pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: u32, ok: bool) {
         let counts = &mut self.counts[usize::from(kind.is_write)];
         counts[usize::from(kind.is_random)] += 1;
@@ -198,6 +199,7 @@ impl Model {
     }
 
     /// Takes the interval into the sums, weighted by the inverse square of what was expected.
+    #[inline(never)]
     fn learn(&mut self) {
         let mut x = [0i64; 6];
         for (at, x) in x.iter_mut().enumerate() {

@@ -27,25 +27,18 @@ pub(super) enum Right {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flying {
     /// Its arrival number, and one more.
-    number: u64,
-    task: u32,
-    kind: Kind,
+    pub(super) number: u64,
+    pub(super) task: u32,
+    pub(super) kind: Kind,
     /// Its charge, in ns.
-    cost: u64,
+    pub(super) cost: u64,
     pub(super) right: Right,
     pub(super) side: Side,
     /// What it counts for in the load of its task.
     pub(super) bytes: u64,
     pub(super) arrived: Instant,
     /// The go in which it went there.
-    go: u64,
-}
-
-impl Flying {
-    /// A request of a task that goes to the device.
-    pub(super) fn new(id: RequestId, task: u32, kind: Kind, cost: u64) -> Flying {
-        Flying { number: id.sequence() + 1, task, kind, cost, ..Flying::default() }
-    }
+    pub(super) go: u64,
 }
 
 /// A request that has come back.
@@ -107,27 +100,31 @@ impl Flight {
         self.others > 0
     }
 
+    /// The number of this go.
+    #[inline]
+    pub(super) fn go(&self) -> u64 {
+        self.go
+    }
+
     /// A request goes to the device.
-    pub(super) fn start(&mut self, now: Instant, id: RequestId, flying: Flying) {
-        let Flying { right, cost, .. } = flying;
-        let go = self.go;
-        self.period = match self.period {
-            _ if self.count == 0 => Some(Period { since: now, go, right, cost }),
-            Some(Period { since, go: of, right: Right::Go, cost: before })
-                if of == go && right == Right::Go =>
-            {
-                Some(Period { since, go, right, cost: before + cost })
-            }
-            _ => None,
-        };
+    #[inline]
+    pub(super) fn start(&mut self, now: Instant, id: RequestId, flying: &Flying) {
+        let Flying { right, cost, go, .. } = *flying;
         if self.count == 0 {
+            self.period = Some(Period { since: now, go, right, cost });
             self.busy_since = now;
+        } else if let Some(period) = &mut self.period {
+            if (period.go, period.right, right) == (go, Right::Go, Right::Go) {
+                period.cost += cost;
+            } else {
+                self.period = None;
+            }
         }
         let at = id.slot as usize;
         if at >= self.slots.len() {
             self.slots.resize(at + 1, Flying::default());
         }
-        self.slots[at] = Flying { go, ..flying };
+        self.slots[at] = *flying;
         self.count += 1;
         self.cost_of_goes += if right == Right::Go { cost } else { 0 };
         self.others += usize::from(right == Right::Light);

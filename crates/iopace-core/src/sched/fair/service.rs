@@ -192,11 +192,7 @@ impl Fair {
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
-    #[inline]
     pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        if self.guarantees.is_empty() {
-            return None;
-        }
         let starve = self.idle_starve(now);
         for id in self.guarantees.owed(now) {
             let Some((task, _)) = self.forest.next(id, now, starve) else {
@@ -246,7 +242,7 @@ impl Fair {
     }
 
     /// The next request of a task.
-    #[inline]
+    #[inline(never)]
     pub(super) fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
         let line = &mut self.tasks[task].line;
         self.links.pop(line, now, self.config.expire, table)
@@ -255,7 +251,8 @@ impl Fair {
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
     #[inline(always)]
     fn choose(&mut self, now: Instant, table: &Table) -> Result<Option<Choice>, Pop> {
-        let next = self.forest.next(GroupId::ROOT, now, self.idle_starve(now));
+        let starve = self.idle_starve(now);
+        let next = self.forest.descend(GroupId::ROOT, now, starve);
         let Some((task, is_starved)) = next else { return Ok(None) };
         if self.is_held_back(now, task, table) {
             return self.choose_another(now, task, table);
@@ -270,7 +267,9 @@ impl Fair {
         } else {
             self.service = None;
         }
-        Ok(self.next_of(task, now, table).map(|id| (task, id)))
+        let line = &mut self.tasks[task].line;
+        let next = self.links.pop(line, now, self.config.expire, table);
+        Ok(next.map(|id| (task, id)))
     }
 
     /// Gives a task the disk for a go.
