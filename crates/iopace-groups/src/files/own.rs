@@ -9,21 +9,25 @@ use std::collections::BTreeMap;
 /// slots at the first place.
 pub(crate) type Figures = [Option<u64>; 6];
 
-/// What a file holds for a device. Its `default()` is what is built in.
-pub(crate) trait Value: Copy + Default + PartialEq + 'static {
-    /// The name of the file.
+/// Where a value is kept.
+pub(crate) trait Kept: Sized {
+    /// The name of its file.
     const FILE: &'static str;
+
+    /// The file of a group.
+    fn table(own: &Own) -> &Table<Self>;
+
+    /// The same, to change it.
+    fn table_mut(own: &mut Own) -> &mut Table<Self>;
+}
+
+/// What a file holds for a device. Its `default()` is what is built in.
+pub(crate) trait Value: Kept + Copy + Default + PartialEq + 'static {
     /// Whether a value alone sets the default, which is printed always. Where not, a file has
     /// lines of keys, and a line that sets nothing stays only to except a device from the default.
     const IS_PLAIN: bool;
     /// Whether the file knows `default VALUE`.
     const HAS_DEFAULT: bool;
-
-    /// Where it is kept.
-    fn table(own: &Own) -> &Table<Self>;
-
-    /// The same, to change it.
-    fn table_mut(own: &mut Own) -> &mut Table<Self>;
 
     /// The value that the words behind a device make of the one before.
     fn parse(self, words: &[&str]) -> Result<Self, String>;
@@ -118,31 +122,41 @@ impl<T: Value> Table<T> {
     }
 }
 
-/// All files of one group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Own {
-    /// `io.weight`.
-    pub(crate) weight: Table<Weight>,
-    /// `io.ioprio_class`.
-    pub(crate) class: Table<Class>,
-    /// `io.nr_group_requests`.
-    pub(crate) slots: Table<Slots>,
-    /// `io.max`.
-    pub(crate) max: Table<Limits>,
-    /// `io.min`.
-    pub(crate) min: Table<Rates>,
-    /// `io.latency`.
-    pub(crate) latency: Table<Latency>,
+/// The files of a group: where each is kept, what it holds, its name.
+macro_rules! files {
+    ($($field:ident: $value:ty = $name:literal,)*) => {
+        /// All files of one group.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct Own {
+            $(pub(crate) $field: Table<$value>,)*
+        }
+
+        impl Own {
+            /// Forgets the lines of a device.
+            pub(crate) fn forget_device(&mut self, device: &str) {
+                $(self.$field.set(Some(device), None);)*
+            }
+        }
+
+        $(impl Kept for $value {
+            const FILE: &'static str = $name;
+
+            fn table(own: &Own) -> &Table<Self> {
+                &own.$field
+            }
+
+            fn table_mut(own: &mut Own) -> &mut Table<Self> {
+                &mut own.$field
+            }
+        })*
+    };
 }
 
-impl Own {
-    /// Forgets the lines of a device.
-    pub(crate) fn forget_device(&mut self, device: &str) {
-        self.weight.set(Some(device), None);
-        self.class.set(Some(device), None);
-        self.slots.set(Some(device), None);
-        self.max.set(Some(device), None);
-        self.min.set(Some(device), None);
-        self.latency.set(Some(device), None);
-    }
+files! {
+    weight: Weight = "io.weight",
+    class: Class = "io.ioprio_class",
+    slots: Slots = "io.nr_group_requests",
+    max: Limits = "io.max",
+    min: Rates = "io.min",
+    latency: Latency = "io.latency",
 }

@@ -1,6 +1,6 @@
 //! `io.weight`, `io.ioprio_class`, `io.latency` and `io.nr_group_requests`.
 
-use super::own::{Figures, Own, Table, Value};
+use super::own::{Figures, Value};
 use super::words;
 use crate::limits::LATENCY_TARGET_MAX;
 use crate::tree::error::quoted;
@@ -23,17 +23,8 @@ fn bounded(word: &str, min: u32, max: u32) -> Option<u32> {
 }
 
 impl Value for Weight {
-    const FILE: &'static str = "io.weight";
     const IS_PLAIN: bool = true;
     const HAS_DEFAULT: bool = true;
-
-    fn table(own: &Own) -> &Table<Weight> {
-        &own.weight
-    }
-
-    fn table_mut(own: &mut Own) -> &mut Table<Weight> {
-        &mut own.weight
-    }
 
     fn parse(self, words: &[&str]) -> Result<Weight, String> {
         let word = only(words)?;
@@ -52,17 +43,8 @@ impl Value for Weight {
 }
 
 impl Value for Class {
-    const FILE: &'static str = "io.ioprio_class";
     const IS_PLAIN: bool = true;
     const HAS_DEFAULT: bool = true;
-
-    fn table(own: &Own) -> &Table<Class> {
-        &own.class
-    }
-
-    fn table_mut(own: &mut Own) -> &mut Table<Class> {
-        &mut own.class
-    }
 
     fn parse(self, words: &[&str]) -> Result<Class, String> {
         let word = only(words)?;
@@ -88,17 +70,8 @@ impl Value for Class {
 pub(crate) struct Latency(pub(crate) Option<Nanos>);
 
 impl Value for Latency {
-    const FILE: &'static str = "io.latency";
     const IS_PLAIN: bool = false;
     const HAS_DEFAULT: bool = true;
-
-    fn table(own: &Own) -> &Table<Latency> {
-        &own.latency
-    }
-
-    fn table_mut(own: &mut Own) -> &mut Table<Latency> {
-        &mut own.latency
-    }
 
     fn parse(self, words: &[&str]) -> Result<Latency, String> {
         let word = only(words)?;
@@ -129,17 +102,8 @@ impl Value for Latency {
 }
 
 impl Value for Slots {
-    const FILE: &'static str = "io.nr_group_requests";
     const IS_PLAIN: bool = true;
     const HAS_DEFAULT: bool = true;
-
-    fn table(own: &Own) -> &Table<Slots> {
-        &own.slots
-    }
-
-    fn table_mut(own: &mut Own) -> &mut Table<Slots> {
-        &mut own.slots
-    }
 
     fn parse(mut self, words: &[&str]) -> Result<Slots, String> {
         for (at, word) in words.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! `io.max` and `io.min`: lines of `key=value`.
 
-use super::own::{Figures, Own, Table, Value};
+use super::own::{Figures, Value};
 use super::words;
 use crate::limits::BURST_LENGTH_MAX;
 use crate::tree::error::quoted;
@@ -167,17 +167,8 @@ fn check_bursts(limits: &Limits) -> Result<(), String> {
 }
 
 impl Value for Limits {
-    const FILE: &'static str = "io.max";
     const IS_PLAIN: bool = false;
     const HAS_DEFAULT: bool = true;
-
-    fn table(own: &Own) -> &Table<Limits> {
-        &own.max
-    }
-
-    fn table_mut(own: &mut Own) -> &mut Table<Limits> {
-        &mut own.max
-    }
 
     fn parse(mut self, words: &[&str]) -> Result<Limits, String> {
         if words == ["max"] {
@@ -220,17 +211,8 @@ impl Value for Limits {
 }
 
 impl Value for Rates {
-    const FILE: &'static str = "io.min";
     const IS_PLAIN: bool = false;
     const HAS_DEFAULT: bool = false;
-
-    fn table(own: &Own) -> &Table<Rates> {
-        &own.min
-    }
-
-    fn table_mut(own: &mut Own) -> &mut Table<Rates> {
-        &mut own.min
-    }
 
     fn parse(mut self, words: &[&str]) -> Result<Rates, String> {
         if words == ["0"] {
