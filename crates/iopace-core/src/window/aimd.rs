@@ -163,7 +163,7 @@ mod tests {
     use crate::units::Bytes;
     use crate::verdict::{Reason, Verdict};
     use crate::window::WriteBack;
-    use crate::window::testing::{done, started};
+    use crate::window::tests::requests::{done, started};
 
     /// So many requests, two at a time so that none is alone, with that latency.
     fn load(window: &mut Aimd, count: u32, sync: bool, latency: u64) {

@@ -109,7 +109,7 @@ impl Against {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::testing::{done, started};
+    use crate::window::tests::requests::{done, started};
 
     #[test]
     fn only_a_request_alone_teaches() {

@@ -17,8 +17,6 @@ mod base;
 pub mod fixed;
 pub mod latency;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
 /// One window policy, made to allow never more than so many requests.

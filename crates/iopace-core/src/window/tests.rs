@@ -1,10 +1,12 @@
 //! What every window policy keeps: a random load against each of the registry.
 
-use super::testing::{Numbers, done, started};
 use super::{REGISTRY, WriteBack, find};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Verdict;
+use requests::{Numbers, done, started};
+
+pub(super) mod requests;
 
 const SIZE: Bytes = Bytes::from_kib(128);
 

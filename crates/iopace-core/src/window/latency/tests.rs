@@ -5,7 +5,7 @@ use crate::request::{Extent, Op};
 use crate::time::Nanos;
 use crate::verdict::Reason;
 use crate::window::WRITE_BACK_DEPTH;
-use crate::window::testing::{Numbers, done, started};
+use crate::window::tests::requests::{Numbers, done, started};
 use std::collections::VecDeque;
 
 const SIZE: Bytes = Bytes::from_kib(128);
