@@ -124,18 +124,9 @@ impl Shadow {
             Op::Flush => self.flushes_count += 1,
             _ => self.depths.entry(task).or_default().shadow += 1,
         }
-        let followed = Some(Followed { task, group, op, size: extent.len(), ended });
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.followed[place as usize] = followed;
-                place
-            }
-            None => {
-                self.followed.push(followed);
-                u32::try_from(self.followed.len() - 1).expect("bounded by the engine's table")
-            }
-        };
-        let tag = Tag(u64::from(place));
+        self.followed_count += 1;
+        let tag = Tag(self.followed_count);
+        self.followed.insert(tag, Followed { task, group, op, size: extent.len(), ended });
         self.engine_mut().handle(now, words(Submit { tag, group, ..submit }));
     }
 
@@ -173,16 +164,14 @@ impl Shadow {
         let served = if start.write_back {
             self.measured.write_back(start.extent.len())
         } else {
-            self.followed[start.tag.0 as usize].expect("it is in the shadow").ended.served
+            self.followed[&start.tag].ended.served
         };
         self.disk.start(self.now, start.id, &served);
     }
 
     /// A request of the shadow has ended; one that it refused is not compared.
     fn leave(&mut self, tag: Tag, times: Option<&StageTimes>) {
-        let place = u32::try_from(tag.0).expect("a place in the table");
-        let followed = self.followed[place as usize].take().expect("it is in the shadow");
-        self.free.push(place);
+        let followed = self.followed.remove(&tag).expect("it is in the shadow");
         let Followed { task, group, op, size, ended } = followed;
         if let Some(replayed) = &mut self.replayed {
             replayed.push((ended.place, times.copied()));

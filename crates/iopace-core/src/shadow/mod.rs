@@ -59,7 +59,7 @@ use crate::group::Settings;
 use crate::group::table::Groups;
 use crate::limits::SHADOW_GROUPS_STEP;
 use crate::pace;
-use crate::request::{GroupId, StageTimes, Submit, TaskId};
+use crate::request::{GroupId, StageTimes, Submit, Tag, TaskId};
 use crate::sched::{Algorithm, Params};
 use crate::time::Instant;
 use crate::window;
@@ -167,8 +167,9 @@ pub(crate) struct Shadow {
     again: Instant,
     line: Line,
     depths: BTreeMap<TaskId, Depth>,
-    followed: Vec<Option<Followed>>,
-    free: Vec<u32>,
+    /// By its tag there: the number of the request among those that it has met.
+    followed: BTreeMap<Tag, Followed>,
+    followed_count: u64,
     /// Flushes among them.
     flushes_count: usize,
     pub(crate) measured: Measured,
@@ -201,7 +202,7 @@ impl Shadow {
         (self.now, self.again) = (now, Instant::NEVER);
         self.report.missed_count += self.waiting_count() as u64 + self.line.clear();
         self.disk = VirtualDisk::default();
-        (self.followed, self.free, self.flushes_count) = (Vec::new(), Vec::new(), 0);
+        (self.followed, self.flushes_count) = (BTreeMap::new(), 0);
         self.depths.values_mut().for_each(|depth| depth.shadow = 0);
         self.depths.retain(|_, depth| depth.live > 0);
     }
@@ -224,7 +225,7 @@ impl Shadow {
     }
 
     fn waiting_count(&self) -> usize {
-        self.followed.len() - self.free.len()
+        self.followed.len()
     }
 
     // What the live engine tells.
@@ -343,7 +344,7 @@ impl Shadow {
         // What is under way is forgotten with its depths.
         self.own_from = self.line.next_number();
         self.depths = BTreeMap::new();
-        (self.followed, self.free, self.flushes_count) = (Vec::new(), Vec::new(), 0);
+        (self.followed, self.flushes_count) = (BTreeMap::new(), 0);
     }
 
     fn fenced(&mut self, work: impl FnOnce(&mut Shadow)) {
