@@ -119,7 +119,7 @@ pub struct Rate {
     /// Counts changes of limits.
     generation: u8,
     last_pause: Nanos,
-    last_group: u32,
+    last_group: GroupId,
 }
 
 impl Default for Rate {
@@ -140,7 +140,7 @@ impl Default for Rate {
             began: None,
             generation: 0,
             last_pause: Nanos::ZERO,
-            last_group: GroupId::ROOT.0,
+            last_group: GroupId::ROOT,
         }
     }
 }
@@ -213,7 +213,7 @@ impl Rate {
     }
 
     /// What holds for a task of the group now. The group's dirty memory is up to date.
-    fn tempo(&mut self, id: u32, dirty: u64) -> Tempo {
+    fn tempo(&mut self, id: GroupId, dirty: u64) -> Tempo {
         if dirty >= self.place.device.limit {
             return Tempo::stopped(self.drain(dirty));
         }
@@ -234,7 +234,7 @@ impl Rate {
     }
 
     /// Notes that a task asks.
-    fn seen(&mut self, id: u32, dirty: u64) {
+    fn seen(&mut self, id: GroupId, dirty: u64) {
         let group = self.groups.enter(id, self.bandwidth.average());
         group.dirty = dirty;
         if !group.is_active {
@@ -243,7 +243,7 @@ impl Rate {
     }
 
     /// What passed at a rate is counted; many tasks that start at once are noticed by it.
-    fn passed(&mut self, id: u32, size: u64, tempo: &Tempo) {
+    fn passed(&mut self, id: GroupId, size: u64, tempo: &Tempo) {
         let Some(group) = self.groups.get_mut(id) else { return };
         group.passed = group.passed.saturating_add(size);
         let (rate, base) = (tempo.rate.max(group.base.rate), group.base.rate);
@@ -262,7 +262,7 @@ impl Rate {
 impl Pace for Rate {
     fn ask(&mut self, now: Instant, write: &Write, dirty: &Dirty, groups: &Groups) -> Grant {
         let now = self.advance(now, dirty, groups);
-        let (id, device, size) = (write.group.0, dirty.device.0, write.size.0);
+        let (id, device, size) = (write.group, dirty.device.0, write.size.0);
         self.seen(id, dirty.group.0);
         self.last_group = id;
         let is_free = self.place.is_free(device);
@@ -315,7 +315,7 @@ impl Pace for Rate {
     }
 
     fn dirtied(&mut self, _: Instant, group: GroupId, size: Bytes) {
-        if let Some(group) = self.groups.get_mut(group.0) {
+        if let Some(group) = self.groups.get_mut(group) {
             group.dirtied = group.dirtied.saturating_add(size.0);
             group.dirty = group.dirty.saturating_add(size.0);
         }
@@ -331,7 +331,7 @@ impl Pace for Rate {
     ) {
         self.now = self.now.max(now);
         self.bandwidth.see(self.now, self.due(dirty), size);
-        if let Some(group) = self.groups.get_mut(group.0) {
+        if let Some(group) = self.groups.get_mut(group) {
             group.dirty = dirty.group.0;
         }
         self.advance(now, dirty, groups);
@@ -352,42 +352,39 @@ impl Pace for Rate {
     }
 
     fn admitted(&mut self, now: Instant, id: GroupId, total: Total) {
-        if let Some(group) = self.groups.get_mut(id.0) {
+        if let Some(group) = self.groups.get_mut(id) {
             group.caps.admitted(now, total);
         }
     }
 
     fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
         self.now = self.now.max(now);
-        let group = self.groups.enter(id.0, self.bandwidth.average());
+        let group = self.groups.enter(id, self.bandwidth.average());
         let is_changed = group.caps.set(self.now, &groups.settings(id).max);
         self.generation = self.generation.wrapping_add(u8::from(is_changed));
     }
 
     fn remove_group(&mut self, id: GroupId) {
-        self.groups.remove(id.0);
+        self.groups.remove(id);
     }
 
     /// Rates are those of the group that dirties most.
     fn picture(&self, dirty: &Dirty) -> Picture {
         let active = || self.groups.active.iter().filter_map(|&id| self.groups.get(id));
         let group = active().max_by_key(|group| group.dirty_rate);
+        let group = group.or_else(|| self.groups.get(self.last_group));
         let position = self.place.position(dirty.device.0);
         Picture {
             dirty: dirty.device,
             write_bandwidth: self.bandwidth.average(),
             dirty_rate: BytesPerSec(active().map(|group| group.dirty_rate).sum()),
             position_permille: (position * 1_000 / ONE) as u32,
-            ..self.view(
-                group.or_else(|| self.groups.get(self.last_group)),
-                &self.place.device,
-                dirty,
-            )
+            ..self.view(group, &self.place.device, dirty)
         }
     }
 
     fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
-        let group = self.groups.get(id.0)?;
+        let group = self.groups.get(id)?;
         let marks = self.part(group, dirty.device.0);
         let (dirty_rate, write_bandwidth) = (BytesPerSec(group.dirty_rate), group.bandwidth);
         Some(Picture {

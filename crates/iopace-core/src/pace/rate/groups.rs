@@ -71,27 +71,27 @@ impl Group {
 pub(super) struct States {
     groups: Column<Option<Box<Group>>>,
     /// Those that dirtied lately.
-    pub(super) active: Vec<u32>,
+    pub(super) active: Vec<GroupId>,
 }
 
 impl States {
     pub(super) fn new(rate: BytesPerSec) -> States {
         let mut states = States { groups: Column::default(), active: Vec::new() };
-        states.enter(GroupId::ROOT.0, rate);
+        states.enter(GroupId::ROOT, rate);
         states
     }
 
     /// The group; a new one if it is not known.
-    pub(super) fn enter(&mut self, id: u32, rate: BytesPerSec) -> &mut Group {
-        self.groups[GroupId(id)].get_or_insert_with(|| Box::new(Group::new(rate)))
+    pub(super) fn enter(&mut self, id: GroupId, rate: BytesPerSec) -> &mut Group {
+        self.groups[id].get_or_insert_with(|| Box::new(Group::new(rate)))
     }
 
-    pub(super) fn get(&self, id: u32) -> Option<&Group> {
-        self.groups[GroupId(id)].as_deref()
+    pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
+        self.groups[id].as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Group> {
-        self.groups[GroupId(id)].as_deref_mut()
+    pub(super) fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
+        self.groups[id].as_deref_mut()
     }
 
     /// The limits of a group that has some.
@@ -100,17 +100,17 @@ impl States {
     }
 
     /// The group becomes one of those that dirty.
-    pub(super) fn activate(&mut self, id: u32) {
+    pub(super) fn activate(&mut self, id: GroupId) {
         if let Some(group) = self.get_mut(id).filter(|group| !group.is_active) {
             group.is_active = true;
             self.active.push(id);
         }
     }
 
-    pub(super) fn remove(&mut self, id: u32) {
+    pub(super) fn remove(&mut self, id: GroupId) {
         self.active.retain(|&active| active != id);
-        self.groups.take(GroupId(id));
-        if id == GroupId::ROOT.0 {
+        self.groups.take(id);
+        if id == GroupId::ROOT {
             self.enter(id, super::bandwidth::GUESS);
         }
     }

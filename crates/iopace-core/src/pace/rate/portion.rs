@@ -89,7 +89,7 @@ pub(super) fn charge(
         at = at.max(states.caps(id).opens(write.done, portion));
     }
     if at > now
-        && let Some(group) = states.get_mut(write.group.0)
+        && let Some(group) = states.get_mut(write.group)
     {
         group.held_above |= at > now.max(group.caps.opens(write.done, portion));
     }

@@ -75,14 +75,14 @@ impl Rate {
     }
 
     /// The group's node in the division of this interval.
-    fn node(&mut self, id: u32, depth: usize, groups: &Groups) -> usize {
-        let Some(group) = self.groups.get(id).filter(|_| id != GroupId::ROOT.0) else { return 0 };
+    fn node(&mut self, id: GroupId, depth: usize, groups: &Groups) -> usize {
+        let Some(group) = self.groups.get(id).filter(|_| id != GroupId::ROOT) else { return 0 };
         if group.node.0 == self.state {
             return group.node.1;
         }
-        let (parent, cap) = (groups.parent(GroupId(id)).0, group.caps.bytes_s());
+        let (parent, cap) = (groups.parent(id), group.caps.bytes_s());
         let above = if depth < DEPTH_MAX { self.node(parent, depth + 1, groups) } else { 0 };
-        let node = self.shares.group(above, groups.weight(GroupId(id)), cap);
+        let node = self.shares.group(above, groups.weight(id), cap);
         if let Some(group) = self.groups.get_mut(id) {
             group.node = (self.state, node);
         }
@@ -114,7 +114,7 @@ impl Rate {
     }
 
     /// The base rate of a group moves.
-    fn learn(&mut self, id: u32, dirty: u64, is_stale: bool) {
+    fn learn(&mut self, id: GroupId, dirty: u64, is_stale: bool) {
         let Some(group) = self.groups.get(id) else { return };
         let shown = Shown {
             position: self.position(group, dirty),
