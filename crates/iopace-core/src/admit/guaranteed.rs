@@ -151,7 +151,7 @@ impl Admission for GuaranteedSlots {
         self.opens(group, lane, groups) > now
     }
 
-    /// See [`crate::group::rates`].
+    /// See `group/rates.rs`.
     fn buffered(&mut self, now: Instant, group: GroupId, passed: &Buffered, groups: &Groups) {
         if self.totals_count == 0 {
             return;

@@ -8,7 +8,7 @@
 //! 1. At most `depth` requests are in flight, unless it was lowered under load; then none starts
 //!    until enough are done.
 //! 2. One request may always start on an idle device.
-//! 3. At most [`WRITE_BACK_DEPTH`] write-back requests are in line, and one may always be.
+//! 3. At most [`super::WRITE_BACK_DEPTH`] write-back requests are in line, and one may always be.
 //!
 //! # When it does not know
 //! The frontend sets the depth that the device says it has.
