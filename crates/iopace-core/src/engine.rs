@@ -71,6 +71,7 @@ mod control;
 mod interface;
 mod memory;
 mod observers;
+mod outputs;
 mod queue;
 mod waiting;
 
@@ -138,7 +139,10 @@ impl Engine {
         if self.drained {
             self.advance(now);
         }
-        // The short way: nothing to hand out, and nothing may start.
+        // The short ways: a finish; or nothing to hand out, and nothing may start.
+        if let Some(finish) = self.cx.outputs.take_finish() {
+            return Output::Finish(finish);
+        }
         let is_full = self.cx.outputs.is_empty() && !self.has_to_look() && !self.queue.has_room();
         if is_full && let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
             return Output::Wait(at, Reason::Window);
@@ -150,15 +154,14 @@ impl Engine {
     #[inline(never)]
     fn go_on(&mut self) -> Output {
         loop {
-            if let Some(&Output::Cleaned(area)) = self.cx.outputs.front()
-                && !self.is_clean(area)
-            {
-                self.cx.outputs.pop_front();
-                self.memory.tell_clean_pages(&mut self.cx, area);
-                continue;
-            }
-            if let Some(output) = self.cx.outputs.pop_front() {
-                return output;
+            while let Some(output) = self.cx.outputs.take() {
+                match output {
+                    // Some of it is dirty again.
+                    Output::Cleaned(area) if !self.is_clean(area) => {
+                        self.memory.tell_clean_pages(&mut self.cx, area);
+                    }
+                    output => return output,
+                }
             }
             if self.has_to_look() {
                 self.look();
@@ -167,9 +170,7 @@ impl Engine {
                 }
             }
             match self.queue.dispatch(&mut self.cx) {
-                Some(Dispatch::Start(id)) => {
-                    return Output::Start(self.queue.start(&mut self.cx, id));
-                }
+                Some(Dispatch::Start(start)) => return Output::Start(start),
                 Some(Dispatch::Wait(at, reason)) => {
                     let is_idle = reason == Reason::Idle;
                     let reason = if is_idle { self.memory.reason() } else { reason };
@@ -239,13 +240,12 @@ impl Engine {
     /// Takes a new instant in and books the time that has passed.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        assert!(
-            self.drained || now <= self.cx.now,
-            "the engine was told of {now:?} before it was drained at {:?}",
-            self.cx.now
-        );
-        self.queue.passed(now.since(self.cx.now));
-        self.cx.now = self.cx.now.max(now);
+        if now > self.cx.now {
+            let at = self.cx.now;
+            assert!(self.drained, "the engine was told of {now:?} before it was drained at {at:?}");
+            self.queue.passed(now.since(at));
+            self.cx.now = now;
+        }
         self.drained = false;
     }
 

@@ -163,6 +163,14 @@ impl Entry {
         self.followed = 0;
     }
 
+    /// It has its slot and stands there from now on: whether a guarantee pays for it, and how much
+    /// of its wait was for a limit.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, to: State, now: Instant, (reserved, budget): (bool, Nanos)) {
+        (self.request.state, self.request.reserved) = (to, reserved);
+        (self.admitted, self.budget) = (now, budget);
+    }
+
     /// Where it stands.
     pub(crate) fn state(&self) -> State {
         self.request.state
@@ -269,12 +277,6 @@ impl Table {
         self.get(id).is_some_and(|request| request.state == State::Waiting)
     }
 
-    /// Whether the request is in the scheduler.
-    #[inline]
-    pub(crate) fn is_queued(&self, id: RequestId) -> bool {
-        self.get(id).is_some_and(|request| request.state == State::Queued)
-    }
-
     /// A request that was refused: it exists only in the counts.
     pub(crate) fn refuse(&mut self) {
         self.submitted_count += 1;
@@ -299,6 +301,34 @@ impl Table {
         entry
     }
 
+    /// Counts one that stands elsewhere now.
+    #[inline(always)]
+    pub(crate) fn count_moved(&mut self, from: State, to: State) {
+        self.counts[from as usize] -= 1;
+        self.counts[to as usize] += 1;
+    }
+
+    /// Whether the request is in the scheduler.
+    #[inline]
+    pub(crate) fn is_queued(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|request| request.state == State::Queued)
+    }
+
+    /// A request that stands there goes to the device; `None` if there is no such one.
+    #[inline(always)]
+    pub(crate) fn start(&mut self, id: RequestId, from: State) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(id.slot as usize)?;
+        let Request { sequence, state, .. } = &mut entry.request;
+        if *sequence != id.sequence || *state != from {
+            return None;
+        }
+        *state = State::InFlight;
+        self.counts[from as usize] -= 1;
+        self.counts[State::InFlight as usize] += 1;
+        entry.beside = self.counts[State::InFlight as usize];
+        Some(entry)
+    }
+
     /// Takes a finished request out of where it stands. Its entry can be read until the next one
     /// enters.
     #[inline]
@@ -315,11 +345,6 @@ impl Table {
         entry.request.sequence = VACANT;
         self.free.push(id.slot);
         entry
-    }
-
-    /// The entry of a request that left last.
-    pub(crate) fn left(&self, id: RequestId) -> &Entry {
-        &self.entries[id.slot as usize]
     }
 
     /// All that is in the scheduler, in the order of arrival.

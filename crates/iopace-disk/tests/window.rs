@@ -7,7 +7,7 @@ use iopace_core::request::{Done, Extent, GroupId, Op, RequestId, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Verdict;
-use iopace_core::window::{self, Started, Window, WriteBack};
+use iopace_core::window::{self, AnyWindow, Started, WriteBack};
 use iopace_disk::{Command, Disk, presets};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -55,7 +55,7 @@ impl Numbers {
 
 struct Bench {
     disk: Box<dyn Disk>,
-    window: Box<dyn Window>,
+    window: AnyWindow,
     load: Load,
     now: Instant,
     again: Instant,

@@ -1,15 +1,15 @@
 //! Shared by both machines: the time, the accounts of who did what, the observers, and what comes
 //! out of the engine.
 
+use super::Finish;
 use super::observers::Observers;
-use super::{Finish, Output};
+use super::outputs::Outputs;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
 use crate::request::{Done, GroupId, Outcome, StageTimes, Submit, TaskId};
 use crate::stats::{DeviceCounts, Finished, TaskPlace, Tasks};
 use crate::time::Instant;
 use crate::units::Bytes;
-use std::collections::VecDeque;
 
 /// See the module.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Context {
     pub(super) now: Instant,
     /// Whether something has happened that pace, write-back, targets or admission have to look at.
     pub(super) is_changed: bool,
-    pub(super) outputs: VecDeque<Output>,
+    pub(super) outputs: Outputs,
     pub(super) groups: Accounts,
     pub(super) targets: Targets,
     /// Removed groups of which something has ended: nothing of them may be left.
@@ -35,7 +35,7 @@ impl Context {
         Context {
             now: Instant::ZERO,
             is_changed: true,
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
             groups: Accounts::default(),
             targets: Targets::default(),
             ended_groups: Vec::new(),
@@ -77,7 +77,6 @@ impl Context {
             self.tasks.buffered(self.now, place, size);
         }
         self.groups.buffered(group, size);
-        self.stats.counts.buffered(size);
     }
 
     /// A buffered write is over.
@@ -105,6 +104,6 @@ impl Context {
         self.stats.told.refused_count += 1;
         let Submit { tag, task, op, extent, .. } = *submit;
         let (outcome, times) = (Outcome::Refused, StageTimes::default());
-        self.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+        self.outputs.finish(Finish { tag, task, op, extent, outcome, times });
     }
 }

@@ -220,7 +220,7 @@ impl Engine {
 
     #[cold]
     fn tell_shadow_ended(&mut self, why: &'static str) {
-        self.cx.outputs.push_back(Output::Event(Box::new(Event::RecommendEnded { why })));
+        self.cx.outputs.event(Event::RecommendEnded { why });
     }
 
     // How it stands.

@@ -16,7 +16,7 @@
 use super::context::Context;
 use super::queue::Queue;
 use super::waiting::WaitingNow;
-use super::{Config, Output, Resume, WriteId};
+use super::{Config, Resume, WriteId};
 use crate::admit;
 use crate::flush::{Flusher, Owner};
 use crate::group::table::Groups;
@@ -177,7 +177,7 @@ impl Memory {
         if last {
             cx.groups.started(cx.now, group, true);
         }
-        cx.outputs.push_back(Output::Resume(Resume { id, tag, extent, last, paused, waited }));
+        cx.outputs.resume(Resume { id, tag, extent, last, paused, waited });
     }
 
     /// A portion is in memory, or could not be written there.

@@ -17,18 +17,18 @@
 //! Its answers to memory are values: [`Admitted`], and the run that [`Queue::complete`] returns.
 
 use super::context::Context;
-use super::{Config, Finish, Output, Start};
+use super::{Config, Finish, Start};
 use crate::admit::{self, Admit, Ask, Total};
 use crate::flush::Run;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
-use crate::request::{Area, DiskError, Done, GroupId, Lane, Op, Outcome, RequestId, Space, Submit};
+use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Space, Submit};
 use crate::sched::guard::Guard;
 use crate::table::{Entry, State, Table};
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason, Verdict};
-use crate::window::{self, Window};
+use crate::window::{self, AnyWindow};
 use clocks::Clocks;
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ pub(super) struct Queue {
     audit_at: Instant,
     /// Flushes that have a slot, in arrival order.
     barriers: VecDeque<RequestId>,
-    window: Box<dyn Window>,
+    window: AnyWindow,
     /// When a task last began to wait for the disk.
     read_at: Option<Instant>,
     /// Why nothing more started after the last drain.
@@ -65,7 +65,7 @@ pub(super) struct Queue {
 /// The answer of stages sched and window.
 pub(super) enum Dispatch {
     /// A request goes to the device.
-    Start(RequestId),
+    Start(Start),
     /// Nothing does before the instant, for the reason.
     Wait(Instant, Reason),
 }
@@ -110,16 +110,20 @@ impl Queue {
     ) -> RequestId {
         let (id, entry) = self.table.enter(cx.now, submit);
         fill(entry);
-        let is_write_back = entry.run.is_some();
         let Submit { task, group, sync, .. } = *submit;
         entry.request.account = cx.arrived(task, group, sync);
-        if self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
-            self.admitted(cx, id, false, Nanos::ZERO);
-        } else {
-            let lane = if is_write_back { Lane::WriteBack } else { Lane::of(submit.op) };
+        if !self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
+            let lane = if entry.run.is_some() { Lane::WriteBack } else { Lane::of(submit.op) };
             let ask = Ask { lane, ..Ask::new(id, submit) };
             self.admit.enqueue(cx.now, ask, &cx.groups.table);
             cx.is_changed = true;
+        } else if submit.extent.is_empty() {
+            self.admitted(cx, id, false, Nanos::ZERO);
+        } else {
+            entry.queued = self.clocks.queued(cx, entry.request.account);
+            entry.admit(State::Queued, cx.now, (false, Nanos::ZERO));
+            self.table.count_moved(State::Waiting, State::Queued);
+            self.push(cx, id);
         }
         id
     }
@@ -161,7 +165,6 @@ impl Queue {
 
     /// Moves on what has a slot: a request into the scheduler, a flush to the barriers. So much of
     /// its wait was for a limit.
-    #[inline(always)]
     fn admitted(&mut self, cx: &mut Context, id: RequestId, reserved: bool, budget: Nanos) {
         let entry = self.table.entry(id).expect("who is admitted exists");
         if entry.is_nothing_for_the_disk() {
@@ -169,13 +172,17 @@ impl Queue {
         }
         let stand = entry.stand();
         let entry = self.table.advance(id, stand);
-        entry.admitted = cx.now;
-        entry.budget = budget;
+        entry.admit(stand, cx.now, (reserved, budget));
         entry.queued = self.clocks.queued(cx, entry.request.account);
-        entry.request.reserved = reserved;
-        if stand == State::Held {
-            return self.barriers.push_back(id);
+        match stand {
+            State::Held => self.barriers.push_back(id),
+            _ => self.push(cx, id),
         }
+    }
+
+    /// A request goes into the scheduler.
+    #[inline(always)]
+    fn push(&mut self, cx: &mut Context, id: RequestId) {
         if let Err(fault) = self.sched.push(cx.now, id, &self.table) {
             self.fail_over(cx, fault);
         }
@@ -195,7 +202,7 @@ impl Queue {
         cx.groups.started(now, group, sync);
         cx.finished(&entry.request.done(id, now, true), entry.request.account, outcome, &times);
         cx.observers.ended(now, &entry, &times);
-        cx.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+        cx.outputs.finish(Finish { tag, task, op, extent, outcome, times });
     }
 
     // Stages 3 and 4: sched and window.
@@ -208,6 +215,7 @@ impl Queue {
 
     /// The next request for the device; `None` if the scheduler failed. With nothing here it waits
     /// for [`Reason::Idle`].
+    #[inline]
     pub(super) fn dispatch(&mut self, cx: &mut Context) -> Option<Dispatch> {
         if !self.has_room() {
             return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
@@ -216,8 +224,10 @@ impl Queue {
             return self.dispatch_flush(cx, id);
         }
         let fault = match self.sched.pop(cx.now, &self.table) {
-            Ok(Pop::Ready(id)) if self.table.is_queued(id) => return Some(Dispatch::Start(id)),
-            Ok(Pop::Ready(_)) => Fault::Invented,
+            Ok(Pop::Ready(id)) => match self.start(cx, id, State::Queued) {
+                Some(start) => return Some(Dispatch::Start(start)),
+                None => Fault::Invented,
+            },
             Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
                 Some(at) => return Some(Dispatch::Wait(at, reason)),
                 None => Fault::Stalled,
@@ -245,7 +255,8 @@ impl Queue {
             self.fail_over(cx, fault);
             return None;
         }
-        Some(Dispatch::Start(id))
+        let start = self.start(cx, id, State::Held).expect("the barriers are held");
+        Some(Dispatch::Start(start))
     }
 
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
@@ -259,17 +270,15 @@ impl Queue {
         (now < deadline).then_some(at.min(deadline))
     }
 
-    /// A request leaves for the device.
-    #[inline]
-    pub(super) fn start(&mut self, cx: &mut Context, id: RequestId) -> Start {
-        let (now, epoch) = (cx.now, self.epoch);
+    /// A request leaves for the device; `None` if it does not stand there.
+    #[inline(always)]
+    fn start(&mut self, cx: &mut Context, id: RequestId, from: State) -> Option<Start> {
+        let now = cx.now;
+        let entry = self.table.start(id, from)?;
         self.held_since = None;
-        let beside = self.table.in_flight() + 1;
-        let entry = self.table.advance(id, State::InFlight);
-        entry.beside = beside;
         entry.started = now;
         self.clocks.started(cx, entry);
-        entry.epoch = epoch;
+        entry.epoch = self.epoch;
         let write_back = entry.run.is_some();
         let Submit { tag, task, group, op, extent, fua, sync } = entry.request.submit;
         let (mut space, mut extent) = (Space::DISK, extent);
@@ -283,7 +292,7 @@ impl Queue {
         if sync && op != Op::Flush {
             self.read_at = Some(now);
         }
-        Start { id, tag, task, op, extent, space, fua, class, write_back }
+        Some(Start { id, tag, task, op, extent, space, fua, class, write_back })
     }
 
     /// The device has finished a request. If it was write-back: the run, and whether it is on the
@@ -303,26 +312,25 @@ impl Queue {
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
         let ok = outcome == Outcome::Ok;
         let done = entry.request.done(id, entry.started, ok);
-        let (tag, account) = (entry.request.submit.tag, entry.request.account);
-        let (epoch, is_write_back) = (entry.epoch, entry.run.is_some());
-        let Done { task, group, op, extent, sync, .. } = done;
+        let (epoch, run) = (entry.epoch, entry.run.map(|run| (run, ok)));
+        let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync, &cx.groups.table);
-        cx.finished(&done, account, outcome, &times);
-        cx.observers.ended(now, self.table.left(id), &times);
+        cx.finished(&done, entry.request.account, outcome, &times);
+        cx.observers.ended(now, entry, &times);
         if sync && !cx.targets.is_empty() {
             cx.targets.finished(&cx.groups.table, group, times.total());
             cx.is_changed = true;
         }
         self.window.on_done(now, &done);
-        if !is_write_back {
-            cx.outputs.push_back(Output::Finish(Finish { tag, task, op, extent, outcome, times }));
+        if run.is_none() {
+            cx.outputs.finish(Finish { tag, task, op, extent, outcome, times });
         }
         if epoch == self.epoch
             && let Err(fault) = self.sched.on_done(now, &done)
         {
             self.fail_over(cx, fault);
         }
-        if is_write_back { self.table.left(id).run.map(|run| (run, ok)) } else { None }
+        run
     }
 
     // The drive contract.

@@ -134,11 +134,14 @@ impl Row {
 pub struct Groups {
     rows: Column<Row>,
     settings: Column<Settings>,
+    /// How many were removed and are not forgotten yet.
+    dying_count: u32,
 }
 
 impl Default for Groups {
     fn default() -> Groups {
-        let mut groups = Groups { rows: Column::default(), settings: Column::default() };
+        let (rows, settings) = (Column::default(), Column::default());
+        let mut groups = Groups { rows, settings, dying_count: 0 };
         groups.rows[GroupId::ROOT].standing = Standing::Used;
         groups
     }
@@ -153,8 +156,9 @@ impl Groups {
     }
 
     /// Whether the group was removed and is not forgotten yet.
+    #[inline(always)]
     pub fn is_dying(&self, id: GroupId) -> bool {
-        self.rows[id].standing == Standing::Dying
+        self.dying_count > 0 && self.rows[id].standing == Standing::Dying
     }
 
     /// The group above; the root is above itself.
@@ -252,6 +256,7 @@ impl Groups {
             self.rows[id].parent = parent;
             self.derive(parent);
         }
+        self.dying_count -= u32::from(self.is_dying(id));
         let now = &mut self.rows[id];
         now.standing = Standing::Told;
         now.weight = settings.weight;
@@ -280,6 +285,7 @@ impl Groups {
     /// The group is removed; it is forgotten with the last that is left of it.
     pub(crate) fn remove(&mut self, id: GroupId) {
         if self.knows(id) {
+            self.dying_count += u32::from(!self.is_dying(id));
             self.rows[id].standing = Standing::Dying;
         }
     }
@@ -291,6 +297,7 @@ impl Groups {
         }
         let parent = self.parent(id);
         self.rows[parent].children_count -= 1;
+        self.dying_count -= u32::from(self.is_dying(id));
         let Row { class, chains, children_count, .. } = self.rows[id];
         self.rows[id] = Row { class, chains, children_count, ..Row::default() };
         self.settings.take(id);

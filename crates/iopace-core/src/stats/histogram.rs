@@ -31,9 +31,10 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    #[inline]
+    /// Most times in most stages are zero, which is the first bucket.
+    #[inline(always)]
     pub(crate) fn new(time: Nanos) -> Placed {
-        Placed { time, place: Histogram::index(time.0) }
+        Placed { time, place: if time.0 == 0 { 0 } else { Histogram::index(time.0) } }
     }
 }
 

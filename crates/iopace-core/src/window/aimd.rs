@@ -36,7 +36,7 @@
 //! of kyber (block/kyber-iosched.c), writes may take 5 times what reads may.
 
 use super::base::{Against, Base};
-use super::{Picture, Policy, Started, WRITE_BACK_DEPTH, Window};
+use super::{AnyWindow, Picture, Policy, Started, WRITE_BACK_DEPTH, Window};
 use crate::limits::WINDOW_DEPTH_MAX;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
@@ -45,7 +45,7 @@ use crate::time::{Instant, Nanos};
 pub static POLICY: Policy = Policy {
     name: "aimd",
     summary: "one request more while latency is good, half as many when it is not",
-    build: |depth| Box::new(Aimd::new(depth)),
+    build: |depth| AnyWindow::Other(Box::new(Aimd::new(depth))),
 };
 
 /// Requests may take so many times what they take alone.

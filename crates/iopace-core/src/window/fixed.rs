@@ -16,14 +16,14 @@
 //! # Limits
 //! Too deep and the scheduler has no say, too shallow and the device idles: it does not learn.
 
-use super::{Policy, Window};
+use super::{AnyWindow, Policy, Window};
 use crate::limits::WINDOW_DEPTH_MAX;
 
 /// The registry's line.
 pub static POLICY: Policy = Policy {
     name: "fixed",
     summary: "a fixed number of requests, whatever the device does",
-    build: |depth| Box::new(Fixed::new(depth)),
+    build: |depth| AnyWindow::Fixed(Fixed::new(depth)),
 };
 
 /// The depth, at least 1.

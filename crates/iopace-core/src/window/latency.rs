@@ -65,7 +65,7 @@ mod line;
 mod price;
 mod readers;
 
-use super::{Picture, Policy, Started, Window, WriteBack};
+use super::{AnyWindow, Picture, Policy, Started, Window, WriteBack};
 use crate::request::Done;
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -77,7 +77,7 @@ use depth::Depth;
 pub static POLICY: Policy = Policy {
     name: "latency",
     summary: "a queue as deep as pays; write-back in batches that readers do not miss",
-    build: |depth| Box::new(Latency::new(depth)),
+    build: |depth| AnyWindow::Other(Box::new(Latency::new(depth))),
 };
 
 /// Both controls.

@@ -13,14 +13,17 @@ use crate::verdict::{Reason, Verdict};
 use core::fmt;
 
 pub mod aimd;
+mod any;
 mod base;
 pub mod fixed;
 pub mod latency;
 #[cfg(test)]
 mod tests;
 
+pub use any::AnyWindow;
+
 /// One window policy, made to allow never more than so many requests.
-pub type Policy = registry::Policy<fn(u32) -> Box<dyn Window>>;
+pub type Policy = registry::Policy<fn(u32) -> AnyWindow>;
 
 /// All policies, the simplest first.
 pub static REGISTRY: &[&Policy] = &[&fixed::POLICY, &aimd::POLICY, &latency::POLICY];
@@ -80,6 +83,7 @@ pub trait Window: fmt::Debug + Send {
     fn set_depth(&mut self, depth: u32);
 
     /// Whether one more may start while `in_flight` are at the disk.
+    #[inline]
     fn has_room(&self, in_flight: u32) -> bool {
         in_flight < self.depth()
     }

@@ -1,6 +1,7 @@
 //! Memory without an engine; a queue beside it has a disk that takes no time.
 
 use super::*;
+use crate::engine::Output;
 use crate::engine::queue::Dispatch;
 use crate::flush::DIRTY_EXPIRE;
 use crate::pace::Thresholds;
@@ -38,7 +39,7 @@ impl World {
     }
 
     fn resumed(&mut self) -> Option<Resume> {
-        match self.cx.outputs.pop_front() {
+        match self.cx.outputs.take() {
             Some(Output::Resume(resume)) => Some(resume),
             None => None,
             other => panic!("{other:?}"),
@@ -67,9 +68,8 @@ impl World {
     /// The next request is at the disk and back: whether it was write-back.
     fn carry_out(&mut self) -> Option<bool> {
         let World { memory, queue, cx } = self;
-        let Some(Dispatch::Start(id)) = queue.dispatch(cx) else { return None };
-        let start = queue.start(cx, id);
-        if let Some(ended) = queue.complete(cx, id, Outcome::Ok) {
+        let Some(Dispatch::Start(start)) = queue.dispatch(cx) else { return None };
+        if let Some(ended) = queue.complete(cx, start.id, Outcome::Ok) {
             memory.written_back(queue, cx, ended);
         }
         Some(start.write_back)
@@ -124,8 +124,8 @@ fn a_write_without_room_waits_for_write_back() {
     assert_eq!(world.memory.reason(), Reason::Memory);
     world.look();
     assert_eq!(world.carry_out(), Some(true));
-    let is_told = |output: &Output| matches!(output, Output::Resume(_));
-    assert!(world.cx.outputs.iter().any(is_told), "{:?}", world.cx.outputs);
+    let mut said = std::iter::from_fn(|| world.cx.outputs.take());
+    assert!(said.any(|output| matches!(output, Output::Resume(_))));
     assert!(world.dirty() <= 4);
 }
 
@@ -141,7 +141,7 @@ fn a_page_is_written_back_when_it_is_old_and_said_to_be_clean() {
     assert_eq!(world.memory.runs_count(), (0, 1));
     assert_eq!(world.carry_out(), Some(true));
     let page = Area::from(piece(3 * PAGE, PAGE));
-    let said = world.cx.outputs.pop_front();
+    let said = world.cx.outputs.take();
     assert!(matches!(said, Some(Output::Cleaned(area)) if area == page), "{said:?}");
     assert!(world.memory.flusher().is_clean(page) && world.dirty() == 0);
     assert_eq!(world.memory.runs_count(), (0, 0));

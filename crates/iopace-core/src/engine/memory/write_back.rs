@@ -1,7 +1,6 @@
 //! Memory at work for the disk: dirty memory into line, flushes behind what they cover.
 
 use super::{Memory, piece};
-use crate::engine::Output;
 use crate::engine::context::Context;
 use crate::engine::queue::{Admitted, Queue};
 use crate::flush::{PAGE, Run};
@@ -196,7 +195,7 @@ impl Memory {
         self.frames.wrote(size);
         if self.tells_cleaned {
             match cleaned == run.area.extent.len() {
-                true => cx.outputs.push_back(Output::Cleaned(run.area)),
+                true => cx.outputs.cleaned(run.area),
                 false => self.tell_clean_pages(cx, run.area),
             }
         }
@@ -216,7 +215,7 @@ impl Memory {
         while offset < end {
             let page = Area { space, extent: piece(offset, PAGE.min(end - offset)) };
             if self.flusher.is_clean(page) {
-                cx.outputs.push_back(Output::Cleaned(page));
+                cx.outputs.cleaned(page);
             }
             offset += PAGE;
         }

@@ -5,7 +5,7 @@ use super::Queue;
 use crate::admit::GroupSlots;
 use crate::engine::context::Context;
 use crate::engine::control::Touched;
-use crate::engine::{Config, ControlError, Output, Status, WaitingNow};
+use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
 use crate::limits::SCHEDULER_FORGETS;
 use crate::request::{GroupId, Lane};
@@ -14,7 +14,7 @@ use crate::table::{Entry, State};
 use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
 use crate::verdict::Reason;
-use crate::window::{self, Window};
+use crate::window::{self, AnyWindow};
 
 /// It is looked for requests that the scheduler has lost after this long again.
 const AUDIT_AFTER: Nanos = Nanos(SCHEDULER_FORGETS.0 / 10);
@@ -100,7 +100,7 @@ impl Queue {
         self.sched = new;
         self.epoch += 1;
         self.held_since = None;
-        cx.outputs.push_back(Output::Event(Box::new(event)));
+        cx.outputs.event(event);
     }
 
     /// Tells a new scheduler of all groups.
@@ -169,7 +169,7 @@ impl Queue {
     }
 
     /// Exchanges the policy of stage window.
-    pub(in crate::engine) fn set_window(&mut self, window: Box<dyn Window>) {
+    pub(in crate::engine) fn set_window(&mut self, window: AnyWindow) {
         self.window = window;
     }
 

@@ -46,7 +46,7 @@ impl World {
     /// The request that goes to the device next, if one does.
     fn start(&mut self) -> Option<Start> {
         match self.queue.dispatch(&mut self.cx) {
-            Some(Dispatch::Start(id)) => Some(self.queue.start(&mut self.cx, id)),
+            Some(Dispatch::Start(start)) => Some(start),
             _ => None,
         }
     }
@@ -90,10 +90,8 @@ fn a_request_goes_through_and_its_times_sum_to_its_total() {
     let second = world.start().expect("there is room");
     world.cx.now = Instant(100);
     world.complete(second.id);
-    let times = world.cx.outputs.iter().map(|output| match output {
-        Output::Finish(finish) => (finish.times.window.0, finish.times.total().0),
-        other => panic!("{other:?}"),
-    });
+    let times = std::iter::from_fn(|| world.cx.outputs.take_finish())
+        .map(|finish| (finish.times.window.0, finish.times.total().0));
     assert_eq!(times.collect::<Vec<_>>(), [(0, 70), (70, 100)]);
     assert_eq!((world.queue.live_count(), world.reason()), (0, Reason::Idle));
 }
@@ -151,7 +149,7 @@ fn an_operation_of_no_bytes_ends_with_its_slot() {
     let mut world = World::new(1);
     let extent = Extent::new(Bytes(0), Bytes(0)).expect("empty");
     world.enter(&Submit { extent, ..submit(GroupId::ROOT, Op::Write, 0) });
-    assert!(matches!(world.cx.outputs.pop_front(), Some(Output::Finish(_))));
+    assert!(world.cx.outputs.take_finish().is_some());
     assert_eq!((world.queue.live_count(), world.start().is_none()), (0, true));
 }
 
