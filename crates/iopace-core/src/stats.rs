@@ -157,6 +157,22 @@ impl OpCounts {
         self.unawaited.add_behind_pace(finished.times, finished.total.time);
     }
 
+    /// Adds those of another one.
+    pub(crate) fn add(&mut self, other: &OpCounts) {
+        self.read += other.read;
+        self.written += other.written;
+        self.reads_count += other.reads_count;
+        self.writes_count += other.writes_count;
+        self.discarded += other.discarded;
+        self.discards_count += other.discards_count;
+        self.flushes_count += other.flushes_count;
+        self.failed_count += other.failed_count;
+        self.paced_count += other.paced_count;
+        self.buffered += other.buffered;
+        self.stages.add(&other.stages);
+        self.unawaited.add(&other.unawaited);
+    }
+
     /// Counts a buffered write that is over.
     pub(crate) fn paced(&mut self, waited: &StageTimes) {
         self.paced_count += 1;
@@ -230,69 +246,55 @@ pub struct DeviceStats {
     pub failed_over_count: u64,
 }
 
-/// What a device counts of its requests, from which [`DeviceStats`] and the account of the root
-/// group are told.
+/// What a device counts of its requests beside the accounts of its tasks: with the sum of those,
+/// [`DeviceStats`] and the account of the root group are told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceCounts {
-    /// As they are told, without what `counts` has; latencies are those of requests that tasks
-    /// waited for.
+    /// As they are told, without what the accounts of tasks have and what is kept by kind.
     pub(crate) told: DeviceStats,
-    /// All requests and buffered writes.
-    pub(crate) counts: OpCounts,
-    /// Latencies of the other requests: reads, writes, flushes.
-    unawaited: [Histogram; 3],
+    /// By kind (read, write, flush): latencies of requests that tasks waited for, and of others.
+    latencies: [[Histogram; 2]; 3],
+    failed_counts: [u64; 3],
 }
 
 impl DeviceCounts {
     /// Counts one finished request. `by_stage`: its times count in histograms by stage as well.
     #[inline]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>, by_stage: bool) {
-        self.counts.finish(finished);
-        let DeviceStats { read, write, flush, .. } = &mut self.told;
-        let [reads, writes, flushes] = &mut self.unawaited;
-        let (direction, unawaited) = match finished.op {
-            Op::Read | Op::Cache => (read, reads),
-            Op::Write | Op::Trim | Op::WriteZeroes => (write, writes),
-            Op::Flush => (flush, flushes),
+        let kind = match finished.op {
+            Op::Read | Op::Cache => 0,
+            Op::Write | Op::Trim | Op::WriteZeroes => 1,
+            Op::Flush => 2,
         };
-        direction.failed_count += u64::from(!finished.is_done);
-        let latency = if finished.sync { &mut direction.latency } else { unawaited };
-        latency.record_placed(finished.total);
+        self.latencies[kind][usize::from(!finished.sync)].record_placed(finished.total);
+        if !finished.is_done {
+            self.failed_counts[kind] += 1;
+        }
         if by_stage {
             self.told.by_stage.record(finished);
         }
     }
 
-    /// Counts a buffered write that is over.
-    pub(crate) fn paced(&mut self, waited: &StageTimes, by_stage: bool) {
-        self.counts.paced(waited);
-        if by_stage {
-            self.told.by_stage.paced(waited);
-        }
-    }
-
-    /// What the device did.
-    pub(crate) fn stats(&self) -> DeviceStats {
-        let OpCounts { paced_count, buffered, stages, .. } = self.counts;
+    /// What the device did, with the sum of its tasks.
+    pub(crate) fn stats(&self, counts: &OpCounts) -> DeviceStats {
+        let OpCounts { paced_count, buffered, stages, .. } = *counts;
         let mut stats = DeviceStats { paced_count, buffered, stages, ..self.told.clone() };
-        let counts = &self.counts;
         (stats.read.finished_count, stats.read.bytes) = (counts.reads_count, counts.read);
         stats.write.finished_count = counts.writes_count + counts.discards_count;
         stats.write.bytes = counts.written + counts.discarded;
         stats.flush.finished_count = counts.flushes_count;
         let directions = [&mut stats.read, &mut stats.write, &mut stats.flush];
-        for (direction, unawaited) in directions.into_iter().zip(&self.unawaited) {
-            direction.latency.merge(unawaited);
+        for (kind, direction) in directions.into_iter().enumerate() {
+            self.latencies[kind].iter().for_each(|latency| direction.latency.merge(latency));
+            direction.failed_count = self.failed_counts[kind];
         }
         stats
     }
 
     /// Latency of the requests that tasks waited for.
     pub(crate) fn latency(&self) -> Histogram {
-        let DeviceStats { read, write, flush, .. } = &self.told;
-        let mut all = read.latency.clone();
-        all.merge(&write.latency);
-        all.merge(&flush.latency);
+        let mut all = Histogram::default();
+        self.latencies.iter().for_each(|[awaited, _]| all.merge(awaited));
         all
     }
 }

@@ -67,6 +67,8 @@ impl Context {
         self.stats.finish(&finished, self.is_accounting);
         if self.is_accounting {
             self.tasks.finished(self.now, place, &finished);
+        } else {
+            self.tasks.rest.finish(&finished);
         }
         self.left(done.group);
     }
@@ -75,6 +77,8 @@ impl Context {
     pub(super) fn buffered(&mut self, group: GroupId, place: TaskPlace, size: Bytes) {
         if self.is_accounting {
             self.tasks.buffered(self.now, place, size);
+        } else {
+            self.tasks.rest.buffered(size);
         }
         self.groups.buffered(group, size);
     }
@@ -82,9 +86,11 @@ impl Context {
     /// A buffered write is over.
     pub(super) fn paced(&mut self, group: GroupId, place: TaskPlace, waited: &StageTimes) {
         self.groups.wrote(self.now, group, waited, self.is_accounting);
-        self.stats.paced(waited, self.is_accounting);
         if self.is_accounting {
+            self.stats.told.by_stage.paced(waited);
             self.tasks.paced(self.now, place, waited);
+        } else {
+            self.tasks.rest.paced(waited);
         }
         self.left(group);
     }

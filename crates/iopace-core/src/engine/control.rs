@@ -232,7 +232,7 @@ impl Engine {
 
     /// The counts of the device since the beginning.
     pub fn stats(&self) -> DeviceStats {
-        self.cx.stats.stats()
+        self.cx.stats.stats(&self.cx.tasks.counts())
     }
 
     /// The accounts of tasks that have something here, or had at `since` or later, in no order
@@ -319,7 +319,8 @@ impl Engine {
             return Some(Cow::Borrowed(account));
         }
         let live_count = self.queue.live_count() + self.memory.paced_count();
-        Some(Cow::Owned(account.with_device(&self.cx.stats, live_count)))
+        let counts = self.cx.tasks.counts();
+        Some(Cow::Owned(account.with_device(&self.cx.stats, counts, live_count)))
     }
 
     /// The groups of this device, and what holds for each.

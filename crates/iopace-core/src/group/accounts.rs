@@ -35,11 +35,17 @@ impl Account {
         self.below_count
     }
 
-    /// That of the root: all that the device has counted, and its requests that are not finished.
-    pub(crate) fn with_device(&self, device: &DeviceCounts, live_count: usize) -> Account {
+    /// That of the root: all that the device and its tasks have counted, and its requests that are
+    /// not finished.
+    pub(crate) fn with_device(
+        &self,
+        device: &DeviceCounts,
+        counts: OpCounts,
+        live_count: usize,
+    ) -> Account {
         let latency = device.latency();
         Account {
-            counts: device.counts.clone(),
+            counts,
             latency: (latency.count() > 0).then(|| Box::new(latency)),
             by_stage: device.told.by_stage.coarser(),
             below_count: u32::try_from(live_count).expect("as many as requests there may be"),

@@ -82,6 +82,8 @@ pub(crate) struct Tasks {
     chains: Vec<u32>,
     /// The one idle for longest, and the latest.
     idle: Option<(u32, u32)>,
+    /// Counts of tasks that were forgotten, and of all while there are no accounts.
+    pub(crate) rest: OpCounts,
 }
 
 impl Tasks {
@@ -109,16 +111,18 @@ impl Tasks {
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, task: TaskId, group: GroupId) -> TaskPlace {
         let place = self.find(task).unwrap_or_else(|| self.make(now, task, group));
-        if place != OTHERS && self.slot(place).account.live_count == 0 {
-            self.leave_idle(place);
-        }
         let account = &mut self.slot(place).account;
         account.live_count += 1;
         (account.group, account.last) = (group, now);
+        if account.live_count == 1 && place != OTHERS {
+            self.leave_idle(place);
+        }
         TaskPlace(place)
     }
 
     /// A place for a task that has none.
+    #[cold]
+    #[inline(never)]
     fn make(&mut self, now: Instant, task: TaskId, group: GroupId) -> u32 {
         if self.slots.is_empty() {
             self.chains = vec![NONE; TASK_ACCOUNTS_MAX];
@@ -136,7 +140,10 @@ impl Tasks {
         let head = std::mem::replace(&mut self.chains[Self::chain(task)], place);
         let slot = Slot::new(now, Some(task), group, head);
         match self.slots.get_mut(place as usize) {
-            Some(old) => *old = slot,
+            Some(old) => {
+                self.rest.add(&old.account.counts);
+                *old = slot;
+            }
             None => self.slots.push(slot),
         }
         self.enter_idle(place);
@@ -157,6 +164,7 @@ impl Tasks {
         self.slot(at).chain = next;
     }
 
+    #[inline(never)]
     fn enter_idle(&mut self, place: u32) {
         let (oldest, latest) = self.idle.unwrap_or((place, NONE));
         let slot = self.slot(place);
@@ -167,6 +175,7 @@ impl Tasks {
         self.idle = Some((oldest, place));
     }
 
+    #[inline(never)]
     fn leave_idle(&mut self, place: u32) {
         let (before, after) = (self.slot(place).before, self.slot(place).after);
         let (mut oldest, mut latest) = self.idle.expect("it is idle");
@@ -202,7 +211,11 @@ impl Tasks {
         if finished.sync {
             account.latency.record_placed(finished.total);
         }
-        self.ended(now, place);
+        account.last = now;
+        account.live_count -= 1;
+        if account.live_count == 0 {
+            self.rest(place);
+        }
     }
 
     /// A portion of a buffered write of the task is in memory.
@@ -214,15 +227,19 @@ impl Tasks {
 
     /// A buffered write of the task is over.
     pub(crate) fn paced(&mut self, now: Instant, place: TaskPlace, waited: &StageTimes) {
-        self.slot(place.0).account.counts.paced(waited);
-        self.ended(now, place);
-    }
-
-    fn ended(&mut self, now: Instant, TaskPlace(place): TaskPlace) {
-        let account = &mut self.slot(place).account;
+        let account = &mut self.slot(place.0).account;
+        account.counts.paced(waited);
         account.last = now;
         account.live_count -= 1;
-        if account.live_count == 0 && place != OTHERS {
+        if account.live_count == 0 {
+            self.rest(place);
+        }
+    }
+
+    /// Nothing of the task is left.
+    #[inline(never)]
+    fn rest(&mut self, TaskPlace(place): TaskPlace) {
+        if place != OTHERS {
             self.enter_idle(place);
         }
     }
@@ -246,6 +263,13 @@ impl Tasks {
             let is_one = account.task.is_some() || account.counts.stages.total() > Nanos::ZERO;
             account.live_count > 0 || (is_one && account.last >= since)
         })
+    }
+
+    /// The counts of all tasks together, those forgotten included: of the device.
+    pub(crate) fn counts(&self) -> OpCounts {
+        let mut all = self.rest.clone();
+        self.slots.iter().for_each(|slot| all.add(&slot.account.counts));
+        all
     }
 
     /// Places for accounts that there are.
