@@ -140,14 +140,23 @@ impl Engine {
             self.advance(now);
         }
         // The short ways: a finish; or nothing to hand out, and nothing may start.
-        if let Some(finish) = self.cx.outputs.take_finish() {
-            return Output::Finish(finish);
+        if self.cx.outputs.is_finish() {
+            return self.finish();
         }
         let is_full = self.cx.outputs.is_empty() && !self.has_to_look() && !self.queue.has_room();
         if is_full && let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
             return Output::Wait(at, Reason::Window);
         }
         self.go_on()
+    }
+
+    /// The next thing to do, which is a finish: copied once, to where the caller reads it.
+    #[inline(never)]
+    fn finish(&mut self) -> Output {
+        match self.cx.outputs.take_finish() {
+            Some(finish) => Output::Finish(finish),
+            None => self.go_on(),
+        }
     }
 
     /// The next thing to do.
@@ -170,7 +179,9 @@ impl Engine {
                 }
             }
             match self.queue.dispatch(&mut self.cx) {
-                Some(Dispatch::Start(start)) => return Output::Start(start),
+                Some(Dispatch::Start(id)) => {
+                    return Output::Start(self.queue.start(&mut self.cx, id));
+                }
                 Some(Dispatch::Wait(at, reason)) => {
                     let is_idle = reason == Reason::Idle;
                     let reason = if is_idle { self.memory.reason() } else { reason };

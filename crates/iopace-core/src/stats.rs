@@ -259,7 +259,7 @@ pub(crate) struct DeviceCounts {
 
 impl DeviceCounts {
     /// Counts one finished request. `by_stage`: its times count in histograms by stage as well.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>, by_stage: bool) {
         let kind = match finished.op {
             Op::Read | Op::Cache => 0,

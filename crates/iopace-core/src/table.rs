@@ -329,6 +329,12 @@ impl Table {
         Some(entry)
     }
 
+    /// The entry of a request that has just started.
+    #[inline(always)]
+    pub(crate) fn at_device(&mut self, id: RequestId) -> &mut Entry {
+        &mut self.entries[id.slot as usize]
+    }
+
     /// Takes a finished request out of where it stands. Its entry can be read until the next one
     /// enters.
     #[inline]

@@ -57,7 +57,13 @@ impl Outputs {
         self.events.push_back(Box::new(event));
     }
 
-    /// The next one, if it is a finish: the short way.
+    /// Whether the next one is a finish.
+    #[inline(always)]
+    pub(super) fn is_finish(&self) -> bool {
+        matches!(self.waiting.get(self.taken_count), Some(Waiting::Finish(_)))
+    }
+
+    /// The next one, if it is a finish.
     #[inline(always)]
     pub(super) fn take_finish(&mut self) -> Option<Finish> {
         let Some(&Waiting::Finish(finish)) = self.waiting.get(self.taken_count) else {

@@ -64,8 +64,8 @@ pub(super) struct Queue {
 
 /// The answer of stages sched and window.
 pub(super) enum Dispatch {
-    /// A request goes to the device.
-    Start(Start),
+    /// This request goes to the device: [`Queue::start`] follows.
+    Start(RequestId),
     /// Nothing does before the instant, for the reason.
     Wait(Instant, Reason),
 }
@@ -224,8 +224,8 @@ impl Queue {
             return self.dispatch_flush(cx, id);
         }
         let fault = match self.sched.pop(cx.now, &self.table) {
-            Ok(Pop::Ready(id)) => match self.start(cx, id, State::Queued) {
-                Some(start) => return Some(Dispatch::Start(start)),
+            Ok(Pop::Ready(id)) => match self.table.start(id, State::Queued) {
+                Some(_) => return Some(Dispatch::Start(id)),
                 None => Fault::Invented,
             },
             Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
@@ -255,8 +255,8 @@ impl Queue {
             self.fail_over(cx, fault);
             return None;
         }
-        let start = self.start(cx, id, State::Held).expect("the barriers are held");
-        Some(Dispatch::Start(start))
+        self.table.start(id, State::Held).expect("the barriers are held");
+        Some(Dispatch::Start(id))
     }
 
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
@@ -270,11 +270,11 @@ impl Queue {
         (now < deadline).then_some(at.min(deadline))
     }
 
-    /// A request leaves for the device; `None` if it does not stand there.
+    /// A request that was dispatched leaves for the device.
     #[inline(always)]
-    fn start(&mut self, cx: &mut Context, id: RequestId, from: State) -> Option<Start> {
+    pub(super) fn start(&mut self, cx: &mut Context, id: RequestId) -> Start {
         let now = cx.now;
-        let entry = self.table.start(id, from)?;
+        let entry = self.table.at_device(id);
         self.held_since = None;
         entry.started = now;
         self.clocks.started(cx, entry);
@@ -292,7 +292,7 @@ impl Queue {
         if sync && op != Op::Flush {
             self.read_at = Some(now);
         }
-        Some(Start { id, tag, task, op, extent, space, fua, class, write_back })
+        Start { id, tag, task, op, extent, space, fua, class, write_back }
     }
 
     /// The device has finished a request. If it was write-back: the run, and whether it is on the

@@ -104,8 +104,10 @@ impl Accounts {
     /// A request or a buffered write comes; `sync`: a task waits for it.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
-        self.table.enter(id);
-        self.up(id, |account| account.below_count += 1);
+        if id != GroupId::ROOT {
+            self.table.enter(id);
+            self.up(id, |account| account.below_count += 1);
+        }
         if sync {
             self.press(now, id, Change::ARRIVED);
         }

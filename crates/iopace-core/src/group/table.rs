@@ -96,8 +96,9 @@ enum Standing {
     Dying,
 }
 
-/// The part of a group that is read at every request.
+/// The part of a group that is read at every request: half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(32))]
 struct Row {
     parent: GroupId,
     weight: Weight,

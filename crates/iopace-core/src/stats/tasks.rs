@@ -73,6 +73,15 @@ impl Slot {
         let account = TaskAccount { task, group, since, last, live_count: 0, counts, latency };
         Slot { account, own: Nanos::ZERO, chain, before: NONE, after: NONE }
     }
+
+    /// One more of the task comes. True if it had nothing here.
+    #[inline(always)]
+    fn enter(&mut self, now: Instant, group: GroupId) -> bool {
+        let account = &mut self.account;
+        account.live_count += 1;
+        (account.group, account.last) = (group, now);
+        account.live_count == 1
+    }
 }
 
 /// All of them.
@@ -95,26 +104,22 @@ impl Tasks {
         (task.0.wrapping_mul(GOLDEN) >> (u64::BITS - CHAINS_POWER)) as usize
     }
 
-    fn find(&self, task: TaskId) -> Option<u32> {
-        let mut place = *self.chains.get(Self::chain(task))?;
-        while place != NONE {
-            let slot = &self.slots[place as usize];
-            if slot.account.task == Some(task) {
-                return Some(place);
-            }
-            place = slot.chain;
-        }
-        None
-    }
-
     /// A request or buffered write of a task comes.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, task: TaskId, group: GroupId) -> TaskPlace {
-        let place = self.find(task).unwrap_or_else(|| self.make(now, task, group));
-        let account = &mut self.slot(place).account;
-        account.live_count += 1;
-        (account.group, account.last) = (group, now);
-        if account.live_count == 1 && place != OTHERS {
+        let mut place = self.chains.get(Self::chain(task)).copied().unwrap_or(NONE);
+        // No place is out of bounds, and ends the chain.
+        while let Some(slot) = self.slots.get_mut(place as usize) {
+            if slot.account.task == Some(task) {
+                if slot.enter(now, group) {
+                    self.leave_idle(place);
+                }
+                return TaskPlace(place);
+            }
+            place = slot.chain;
+        }
+        let place = self.make(now, task, group);
+        if self.slot(place).enter(now, group) && place != OTHERS {
             self.leave_idle(place);
         }
         TaskPlace(place)
@@ -204,7 +209,7 @@ impl Tasks {
     }
 
     /// A request of the task has ended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finished(&mut self, now: Instant, place: TaskPlace, finished: &Finished<'_>) {
         let account = &mut self.slot(place.0).account;
         account.counts.finish(finished);

@@ -68,8 +68,9 @@ impl World {
     /// The next request is at the disk and back: whether it was write-back.
     fn carry_out(&mut self) -> Option<bool> {
         let World { memory, queue, cx } = self;
-        let Some(Dispatch::Start(start)) = queue.dispatch(cx) else { return None };
-        if let Some(ended) = queue.complete(cx, start.id, Outcome::Ok) {
+        let Some(Dispatch::Start(id)) = queue.dispatch(cx) else { return None };
+        let start = queue.start(cx, id);
+        if let Some(ended) = queue.complete(cx, id, Outcome::Ok) {
             memory.written_back(queue, cx, ended);
         }
         Some(start.write_back)

@@ -39,14 +39,14 @@ impl Clocks {
     }
 
     /// A request is queued from now on: the readings of the clocks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn queued(&self, cx: &Context, place: TaskPlace) -> Queued {
         let own = if cx.is_accounting { cx.tasks.own(place) } else { self.full };
         Queued { full: self.full, own, anticipation: self.anticipation }
     }
 
     /// A request starts: what has passed on the clocks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn started(&mut self, cx: &mut Context, entry: &mut Entry) {
         let since_last = self.full.saturating_sub(self.last_start);
         self.last_start = self.full;

@@ -46,7 +46,7 @@ impl World {
     /// The request that goes to the device next, if one does.
     fn start(&mut self) -> Option<Start> {
         match self.queue.dispatch(&mut self.cx) {
-            Some(Dispatch::Start(start)) => Some(start),
+            Some(Dispatch::Start(id)) => Some(self.queue.start(&mut self.cx, id)),
             _ => None,
         }
     }

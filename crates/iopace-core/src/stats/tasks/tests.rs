@@ -30,8 +30,15 @@ fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
 }
 
 fn count_of(tasks: &Tasks, task: u64) -> Option<u64> {
-    let place = tasks.find(TaskId(task))?;
-    Some(tasks.slots[place as usize].account.counts.reads_count)
+    let mut place = *tasks.chains.get(Tasks::chain(TaskId(task)))?;
+    while place != NONE {
+        let slot = &tasks.slots[place as usize];
+        if slot.account.task == Some(TaskId(task)) {
+            return Some(slot.account.counts.reads_count);
+        }
+        place = slot.chain;
+    }
+    None
 }
 
 #[test]
