@@ -87,12 +87,12 @@ fn main() {
     let mut flying = VecDeque::new();
     #[expect(clippy::disallowed_methods, reason = "this program measures; it is not the core")]
     let begin = std::time::Instant::now();
-    let (mut now, mut submitted, mut finished) = (0, 0, 0);
+    let (mut now, mut finished) = (0, 0);
+    let mut source = Source::new(tasks, groups);
     while finished < requests {
         now += 1_000;
-        while submitted < requests && submitted - finished < outstanding {
-            engine.handle(Instant(now), Input::Submit(submit(submitted, tasks, groups)));
-            submitted += 1;
+        while source.number < requests && source.number - finished < outstanding {
+            engine.handle(Instant(now), Input::Submit(source.next()));
         }
         finished += drain(&mut engine, &mut now, &mut flying);
         if let Some(id) = flying.pop_front() {
@@ -103,18 +103,46 @@ fn main() {
     println!("{}", begin.elapsed().as_nanos() / u128::from(requests));
 }
 
-fn submit(number: u64, tasks: u64, groups: u64) -> Submit {
-    let task = number % tasks;
-    // Each task goes on in sequence most of the time.
-    let offset = (task << 32) + number / tasks * 65_536 + number % 7 / 6 * 1_000_003;
-    Submit {
-        tag: Tag(number),
-        task: TaskId(task),
-        group: GroupId(number.checked_rem(groups).map_or(0, |group| group as u32 + 1)),
-        op: if number.is_multiple_of(4) { Op::Write } else { Op::Read },
-        extent: Extent::new(Bytes(offset), Bytes(65_536)).expect("small"),
-        fua: false,
-        sync: true,
+/// Where the requests come from. It counts on instead of dividing: a division per request would be
+/// counted as the engine's.
+struct Source {
+    tasks: u64,
+    groups: u64,
+    /// The number of the next request, then that by seven, tasks and groups what is left of it.
+    number: u64,
+    seventh: u64,
+    task: u64,
+    group: u64,
+    /// How often each task has come.
+    round: u64,
+}
+
+impl Source {
+    fn new(tasks: u64, groups: u64) -> Source {
+        Source { tasks, groups, number: 0, seventh: 0, task: 0, group: 0, round: 0 }
+    }
+
+    fn next(&mut self) -> Submit {
+        // Each task goes on in sequence most of the time.
+        let jump = if self.seventh == 6 { 1_000_003 } else { 0 };
+        let offset = (self.task << 32) + self.round * 65_536 + jump;
+        let submit = Submit {
+            tag: Tag(self.number),
+            task: TaskId(self.task),
+            group: GroupId(if self.groups > 0 { self.group as u32 + 1 } else { 0 }),
+            op: if self.number.is_multiple_of(4) { Op::Write } else { Op::Read },
+            extent: Extent::new(Bytes(offset), Bytes(65_536)).expect("small"),
+            fua: false,
+            sync: true,
+        };
+        self.number += 1;
+        self.seventh = if self.seventh == 6 { 0 } else { self.seventh + 1 };
+        self.group = if self.group + 1 >= self.groups { 0 } else { self.group + 1 };
+        self.task += 1;
+        if self.task == self.tasks {
+            (self.task, self.round) = (0, self.round + 1);
+        }
+        submit
     }
 }
 
