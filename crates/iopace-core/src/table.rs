@@ -12,14 +12,14 @@
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
-use crate::request::{
-    Done, Extent, GroupId, Lane, Op, Queued, RequestId, StageTimes, Submit, TaskId,
-};
+use crate::request::{Op, Queued, RequestId, StageTimes, Submit};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
-use core::fmt;
 use core::ops::Index;
+
+mod request;
+
+pub use request::Request;
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,87 +32,6 @@ pub(crate) enum State {
     Held,
     /// At the device.
     InFlight,
-}
-
-/// A request as schedulers see it: the first cache line of its slot.
-#[derive(Clone, Copy)]
-pub struct Request {
-    /// Its arrival number; [`VACANT`] while the slot is free.
-    sequence: u64,
-    pub(crate) submit: Submit,
-    arrived: Instant,
-    /// Its task's account, if there are accounts.
-    pub(crate) account: TaskPlace,
-    state: State,
-    /// Whether a guarantee pays for it.
-    pub(crate) reserved: bool,
-}
-
-const _: () = assert!(size_of::<Request>() <= 64);
-
-impl Request {
-    /// Who calls.
-    pub fn task(&self) -> TaskId {
-        self.submit.task
-    }
-
-    /// Who pays.
-    pub fn group(&self) -> GroupId {
-        self.submit.group
-    }
-
-    /// What to do.
-    pub fn op(&self) -> Op {
-        self.submit.op
-    }
-
-    /// Where.
-    pub fn extent(&self) -> Extent {
-        self.submit.extent
-    }
-
-    /// Whether a task waits for it.
-    pub fn is_sync(&self) -> bool {
-        self.submit.sync
-    }
-
-    /// Whether a guarantee (`io.min`) pays for it, so that it goes before what weights decide.
-    pub fn is_reserved(&self) -> bool {
-        self.reserved
-    }
-
-    /// When it arrived at the engine.
-    pub fn arrived(&self) -> Instant {
-        self.arrived
-    }
-
-    /// What schedulers and windows are told when it is done: it went to the device at `started`.
-    pub fn done(&self, id: RequestId, started: Instant, ok: bool) -> Done {
-        let Submit { task, group, op, extent, sync, .. } = self.submit;
-        Done { id, task, group, op, extent, started, sync, ok }
-    }
-
-    /// Which limits and guarantees count it, and with how many bytes ([`Submit::limit_bytes`]).
-    pub fn counts(&self) -> (Lane, Bytes) {
-        (Lane::of(self.submit.op), self.submit.limit_bytes())
-    }
-
-    /// The bytes it counts for in a service budget: its size for reads and writes; one 4 KiB block
-    /// for trim and write-zeroes, which move no data however large they are.
-    pub fn service_bytes(&self) -> Bytes {
-        match self.submit.op {
-            Op::Read | Op::Write | Op::Cache => self.submit.extent.len(),
-            Op::Trim | Op::WriteZeroes => Bytes(4096),
-            Op::Flush => Bytes::ZERO,
-        }
-    }
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Submit { task, group, op, extent, .. } = self.submit;
-        write!(f, "#{} {op:?} {extent} {task:?} {group:?}", self.sequence)
-    }
 }
 
 /// A slot: it is filled in and read where it is.

@@ -1,5 +1,6 @@
 use super::*;
-use crate::request::Tag;
+use crate::request::{Extent, GroupId, Tag, TaskId};
+use crate::units::Bytes;
 
 fn submit(tag: u64) -> Submit {
     let extent = Extent::new(Bytes(tag * 4096), Bytes(4096)).expect("small");
