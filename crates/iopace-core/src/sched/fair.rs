@@ -37,8 +37,10 @@
 //! and the disk is kept for it while it thinks for less than a seek takes: a stream keeps its
 //! speed, and a random reader with one request at a time its share (it would get one request per
 //! turn). The time that the disk is kept idle for it is charged to it. A go that ends in such a
-//! pause ends with its next request, if the task would have the next go as well. On flash none of
-//! this: the next request is always that of the entity with the least F, and nothing is held back.
+//! pause ends with its next request, if the task would have the next go as well. A task that
+//! flushes is waited for if it thinks for less than `wait_ms`, and takes the disk over again when
+//! it comes later than that to what is left of its share (see `flushes`). On flash none of this:
+//! the next request is always that of the entity with the least F, and nothing is held back.
 //!
 //! *Goes and the disk's own order (NCQ).* Tasks of one group that each ask for one place after the
 //! other share a go, so that the disk may order them. A go of a task with few requests, and the one

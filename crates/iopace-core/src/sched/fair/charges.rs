@@ -51,8 +51,10 @@ impl Fair {
         line.in_flight += 1;
         let sight = self.forest.sight(*group);
         let side = sight.side(&line.load);
+        let mut pays = Nanos::ZERO;
         if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
-            self.flushes.wrote(bytes);
+            let wait = if self.model.has_head() { self.config.wait } else { Nanos::ZERO };
+            pays = self.flushes.wrote(now, bytes, wait);
         }
         match side {
             Side::Idle => self.idle.in_flight += 1,
@@ -78,5 +80,8 @@ impl Fair {
         let flying = Flying { number, task, kind, cost, right, side, bytes, arrived, go };
         self.flight.start(now, id, &flying);
         self.len -= 1;
+        if pays > Nanos::ZERO {
+            self.correct_go(task, pays.0.cast_signed());
+        }
     }
 }

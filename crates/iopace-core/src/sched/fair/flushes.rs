@@ -18,6 +18,14 @@
 //!   commits   ──think─log─┤flush a + w  ├──think─log─┤flush a + w  ├──
 //!   others      write w   ┆ (head: wait)┆  write w   ┆
 //! ```
+//! *Disks with a head and pauses of no more than `wait_ms`.* The task that flushes has goes, as all
+//! others have: they write nothing in its go, and it waits in theirs. With an allowance instead,
+//! each flush would cost the head a way to their bytes and back. The next flush writes out what
+//! they have put into the disk's cache in their go. So each write of theirs pays for the time that
+//! it adds to the next flush, the *price* of a KiB, which is learned from flushes after such
+//! writes; and the task that flushes pays for the rest only. A go of theirs, the price included, is
+//! no longer than any other.
+//!
 //! What one's own flush takes is seen by letting others write nothing now and then (one cycle of
 //! [`PROBE_EVERY`]). Without a flush for twice the usual pause, nobody waits for one.
 
@@ -54,6 +62,15 @@ const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 /// The longest pause in which others are kept from writing to see what a flush takes without.
 const PROBE_PAUSE_MAX: Nanos = Nanos::from_millis(50);
 
+/// Fewer bytes of others say nothing about what they cost.
+const PRICED_MIN: u64 = 64 << 10;
+
+/// The most that a KiB costs, in ns: a page of 4 KiB written at a place of its own, at 7200 rpm.
+const PRICE_MAX: u64 = 4_000_000;
+
+/// A larger write is priced as one of this size.
+const WRITE_MAX: u64 = 64 << 20;
+
 /// The flushes at the disk, and what others may write between them.
 #[derive(Debug)]
 pub(super) struct Flushes {
@@ -68,6 +85,13 @@ pub(super) struct Flushes {
     pause: Nanos,
     /// What a flush takes at the least.
     least: Nanos,
+    /// What a flush takes if others have written nothing before it.
+    own: Nanos,
+    /// What a KiB that others have written makes the next flush longer by, in ns.
+    price: u64,
+    /// What others have paid for since the last one, and had paid for before it.
+    paid: Nanos,
+    paid_before: Nanos,
     /// Bytes that others have written since the last one, and had written before it, and may.
     written: u64,
     written_before: u64,
@@ -88,6 +112,10 @@ impl Default for Flushes {
             came: None,
             pause: Nanos::ZERO,
             least: Nanos::ZERO,
+            own: Nanos::ZERO,
+            price: 0,
+            paid: Nanos::ZERO,
+            paid_before: Nanos::ZERO,
             written: 0,
             written_before: 0,
             allowance: ALLOWANCE[1],
@@ -143,10 +171,30 @@ impl Flushes {
         }
     }
 
-    /// One of the others writes.
+    /// One of the others writes. What it pays for the next flush on a disk with a head.
     #[inline]
-    pub(super) fn wrote(&mut self, bytes: Bytes) {
+    pub(super) fn wrote(&mut self, now: Instant, bytes: Bytes, wait: Nanos) -> Nanos {
         self.written = self.written.saturating_add(bytes.get());
+        if !self.are_in_goes(now, wait) {
+            return Nanos::ZERO;
+        }
+        let pays = Nanos(bytes.get().min(WRITE_MAX) / 1024 * self.price);
+        self.paid += pays;
+        pays
+    }
+
+    /// Whether flushes follow each other so soon that the next one is waited for in a go.
+    #[inline]
+    pub(super) fn are_in_goes(&self, now: Instant, wait: Nanos) -> bool {
+        let is_recent = self.ended.is_some_and(|ended| now.since(ended) <= RECENT);
+        is_recent && self.pause > Nanos::ZERO && self.pause <= wait
+    }
+
+    /// What the flush at the disk took, without what others have paid for.
+    pub(super) fn own_part(&mut self, took: Nanos) -> Nanos {
+        let paid = self.paid_before.min(took);
+        self.paid_before = self.paid_before.saturating_sub(paid);
+        took.saturating_sub(paid)
     }
 
     /// The first flush begins.
@@ -160,6 +208,7 @@ impl Flushes {
         };
         (self.since, self.alone_since) = (now, None);
         (self.written_before, self.written) = (self.written, 0);
+        (self.paid_before, self.paid) = (self.paid, Nanos::ZERO);
     }
 
     /// The last flush has ended.
@@ -167,6 +216,12 @@ impl Flushes {
         let took = now.since(self.since);
         let grown = self.least + Nanos(self.least.0 / LEAST_GROWS + 1);
         self.least = if self.least == Nanos::ZERO { took } else { took.min(grown) };
+        if self.written_before == 0 {
+            self.own = mean(self.own, took);
+        } else if self.written_before >= PRICED_MIN {
+            let price = took.saturating_sub(self.own).0 / (self.written_before / 1024);
+            self.price = mean(Nanos(self.price), Nanos(price.min(PRICE_MAX))).0;
+        }
         let step = if self.is_probe() { 0 } else { self.allowance / 4 };
         self.cycle = self.cycle.wrapping_add(1);
         if took > self.pause + self.least.times(2) {
@@ -177,6 +232,11 @@ impl Flushes {
         self.allowance = self.allowance.clamp(ALLOWANCE[0], ALLOWANCE[2]);
         self.ended = Some(now);
     }
+}
+
+/// The mean of what was seen so far and a new value, which counts for a quarter.
+fn mean(of: Nanos, new: Nanos) -> Nanos {
+    if of == Nanos::ZERO { new } else { Nanos((3 * of.0 + new.0) / 4) }
 }
 
 impl Fair {
@@ -213,8 +273,8 @@ impl Fair {
             return;
         }
         if let Some(since) = alone_since {
-            let held = now.since(since).min(HOLD_MAX);
-            self.correct_go(task, held.0.cast_signed());
+            let own = self.flushes.own_part(now.since(since)).min(HOLD_MAX);
+            self.correct_go(task, own.0.cast_signed());
         }
         if is_last && self.tasks[task].line.is_unused() {
             self.awaits(now, task);

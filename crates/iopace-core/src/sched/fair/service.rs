@@ -51,7 +51,7 @@ impl Fair {
     /// meanwhile.
     fn goes_on(&mut self, now: Instant) -> bool {
         let Some(Service { task, waiting, .. }) = self.service else { return false };
-        let comes_soon = waiting.map_or_else(|| self.refills(task), |(_, until)| now < until);
+        let comes_soon = waiting.map_or_else(|| self.refills(now, task), |(_, until)| now < until);
         let (slot, task) = (self.slot(), &self.tasks[task]);
         let is_waited_for = self.model.has_head() && comes_soon && task.line.is_empty();
         is_waited_for && self.forest.would_lead(task.node, slot)
@@ -64,13 +64,18 @@ impl Fair {
     }
 
     /// How long the task's next request is worth waiting for: only on a disk with a head, and if it
-    /// thinks for less than a seek takes. A lost turn costs a sequential task two seeks.
-    pub(super) fn patience(&self, task: u32) -> Option<Nanos> {
-        let think = self.tasks[task].line.stats.think()?;
+    /// thinks for less than a seek takes. A lost turn costs a sequential task two seeks. One that
+    /// flushes is waited for if it thinks for less than `wait_ms`: it has several requests with
+    /// pauses in each commit, and a go of the others between two of them is a commit ten times as
+    /// long. It pays for the pauses.
+    pub(super) fn patience(&self, now: Instant, task: u32) -> Option<Nanos> {
+        let line = &self.tasks[task].line;
+        let think = line.stats.think()?;
         let (wait, seek) = (self.config.wait, self.model.seek());
+        let think_max = if line.is_of_others(now) { wait.min(seek) } else { wait };
         let patience =
             if self.is_sequential(task) { seek.times(2) } else { think.times(4).max(PATIENCE_MIN) };
-        let pays = self.model.has_head() && think <= wait.min(seek) && wait > Nanos::ZERO;
+        let pays = self.model.has_head() && think <= think_max && wait > Nanos::ZERO;
         pays.then_some(wait.min(patience))
     }
 
@@ -78,7 +83,7 @@ impl Fair {
     #[inline]
     pub(super) fn awaits(&mut self, now: Instant, task: u32) {
         if self.service.as_ref().is_some_and(|service| service.task == task) {
-            let patience = self.patience(task);
+            let patience = self.patience(now, task);
             let Some(service) = self.service.as_mut() else { return };
             service.waiting = patience.map(|patience| (now, now + patience));
         }
@@ -87,11 +92,11 @@ impl Fair {
     /// Whether the task has requests at the device, and the next one may come as soon as one of
     /// them is done: nothing is lost by keeping the device for them. A task that always has several
     /// is never seen to think.
-    fn refills(&self, task: u32) -> bool {
+    fn refills(&self, now: Instant, task: u32) -> bool {
         let line = &self.tasks[task].line;
         let may_be_quick = line.stats.think().is_none() && line.in_flight <= FEW;
         line.in_flight > 0
-            && (may_be_quick || self.is_sequential(task) || self.patience(task).is_some())
+            && (may_be_quick || self.is_sequential(task) || self.patience(now, task).is_some())
     }
 
     /// Why the task in service keeps the disk although it has nothing queued; `None` ends its go.
@@ -103,7 +108,7 @@ impl Fair {
             }
             self.wait_miss_count += 1;
             self.correct_go(task, until.since(since).0.cast_signed());
-        } else if self.refills(task) {
+        } else if self.refills(now, task) {
             return Some(Pop::At(Instant::NEVER, Reason::Turn));
         }
         self.service = None;
@@ -137,10 +142,25 @@ impl Fair {
             let rank = |task: u32| self.forest.rank_below(above, self.tasks[task].node);
             rank(serviced).is_some_and(|of| rank(task).is_some_and(|rank| rank <= of))
         });
-        let think = self.tasks[task].line.stats.think();
-        if is_behind && think.is_some_and(|think| think > self.config.wait) {
+        if !is_behind {
+            return;
+        }
+        let line = &self.tasks[task].line;
+        if line.stats.think().is_some_and(|think| think > self.config.wait) {
             self.light_at = now;
             self.light.push_back(task);
+        } else if !line.is_of_others(now) {
+            self.take_over(now, task);
+        }
+    }
+
+    /// A task that flushes comes back to what is left of its share, having thought for longer than
+    /// it was waited for: it has the next go at once if it would have it anyway. Else each longer
+    /// pause between the requests of a commit would cost it a whole go of the others.
+    fn take_over(&mut self, now: Instant, task: u32) {
+        let starve = self.idle_starve(now);
+        if self.forest.next(GroupId::ROOT, now, starve) == Some((task, false)) {
+            self.service = None;
         }
     }
 

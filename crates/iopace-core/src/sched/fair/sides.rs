@@ -108,13 +108,20 @@ impl Fair {
         [is_flushing, is_bound, is_idle_full]: [bool; 3],
     ) -> bool {
         let rank = self.sight_of(task).rank;
-        let is_full = match self.side_of(task) {
+        let side = self.side_of(task);
+        let is_full = match side {
             Side::Few => return false,
             Side::Many => is_bound && rank >= self.bound.rank(),
             Side::Idle => is_idle_full,
         };
-        let is_for_flush = is_flushing && rank >= self.flushes.rank();
+        let waits_in_goes = side == Side::Many && self.flushes_in_goes(now);
+        let is_for_flush = is_flushing && !waits_in_goes && rank >= self.flushes.rank();
         is_full || (is_for_flush && self.writes_next(task, table) && self.is_of_others(now, task))
+    }
+
+    /// Whether who flushes has goes, in which others write nothing, as others have theirs.
+    fn flushes_in_goes(&self, now: Instant) -> bool {
+        self.model.has_head() && self.flushes.are_in_goes(now, self.config.wait)
     }
 
     /// The next request when the task whose turn it is is held back: of the next ones in turn, or

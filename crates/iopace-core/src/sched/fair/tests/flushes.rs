@@ -108,7 +108,7 @@ fn others_write_between_two_flushes_what_pays_for_both() {
             last = if written > 0 { written } else { last };
             written = 0;
             while flushes.hold_writes(now).is_none() && written < 1 << 28 {
-                flushes.wrote(Bytes::from_kib(4));
+                flushes.wrote(now, Bytes::from_kib(4), Nanos::ZERO);
                 written += 4_096;
             }
         }
@@ -118,6 +118,71 @@ fn others_write_between_two_flushes_what_pays_for_both() {
         let most = (2 * due).max(2 * least);
         assert!((due / 3..=most).contains(&took), "{took} us of {due} (rate {rate})");
     }
+}
+
+#[test]
+fn on_a_head_others_pay_for_what_their_bytes_make_of_a_flush() {
+    // A flush of one's own of 8 ms, and one longer by what it writes of others at 50 bytes per us,
+    // each second time.
+    let mut flushes = Flushes::default();
+    let (mut now, wait, bytes) = (Instant(MILLI), Nanos::from_millis(10), Bytes::from_kib(2_048));
+    let mut last = [Nanos::ZERO; 2];
+    for cycle in 0..100 {
+        let others = if cycle % 2 == 0 { Bytes::ZERO } else { bytes };
+        let paid = flushes.wrote(now, others, wait);
+        flushes.begin(now);
+        let took = Nanos::from_micros(8_000 + others.get() / 50);
+        now = now + took;
+        flushes.end(now);
+        last = [paid, flushes.own_part(took)];
+        now = now + Nanos::from_millis(3);
+        flushes.comes(now);
+    }
+    let [paid, own] = last.map(|time| time.0 / 1_000);
+    assert!((41_000..=43_000).contains(&paid), "{paid} us");
+    assert!((7_000..=9_000).contains(&own), "{own} us");
+    // Nobody pays when flushes come no more, or too far apart to be waited for in a go.
+    assert_eq!(flushes.wrote(now, bytes, Nanos::from_millis(2)), Nanos::ZERO);
+    now = now + Nanos::from_millis(1_100);
+    assert_eq!(flushes.wrote(now, bytes, wait), Nanos::ZERO);
+}
+
+/// A task that thinks for so long comes back 40 ms after its last request, which was a flush if
+/// `flushes`, beside one with twelve requests: how long the first of those waited, and whether the
+/// task was served before the ninth of them.
+fn comes_back(think_us: u64, flushes: bool) -> (Nanos, bool) {
+    let mut bench = Bench::new(Disk::Head, 1, &[]);
+    bench.fair.set_rotational(true);
+    let mut clients = [client(0, 1).think_us(think_us), client(0, 2).depth(4)];
+    bench.run(&mut clients, Instant(2_000 * MILLI));
+    bench.run(&mut [], Instant(2_500 * MILLI));
+    bench.push(0, 1, false);
+    bench.run(&mut [], Instant(2_510 * MILLI));
+    if flushes {
+        let id = flush(&mut bench, 0, 1);
+        bench.now = bench.now + Nanos(MILLI);
+        flushed(&mut bench, id);
+    }
+    let place = |number: u64| (2 << 36) + number * 10_000_019;
+    let others: Vec<u64> = (0..12).map(|at| bench.push_at(0, 2, place(at))).collect();
+    let begun = bench.now;
+    bench.run(&mut [], begun + Nanos::from_millis(40));
+    let back = bench.push_at(0, 1, 1 << 36);
+    bench.run(&mut [], begun + Nanos::from_millis(200));
+    let waited = bench.started[&others[0]].since(begun);
+    (waited, bench.started[&back] < bench.started[&others[8]])
+}
+
+#[test]
+fn a_task_that_flushes_is_waited_for_while_it_thinks_for_longer_than_a_seek() {
+    assert_eq!(comes_back(9_900, false).0, Nanos::ZERO);
+    assert_eq!(comes_back(9_900, true).0, Nanos::from_millis(10));
+}
+
+#[test]
+fn a_task_that_flushes_has_the_rest_of_its_share_when_it_comes_back_late() {
+    assert_eq!(comes_back(2_000, false), (Nanos::from_millis(10), false));
+    assert_eq!(comes_back(2_000, true), (Nanos::from_millis(10), true));
 }
 
 #[test]
