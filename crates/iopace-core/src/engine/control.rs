@@ -90,6 +90,10 @@ impl Engine {
         let settings = &ignore_write_limit(settings);
         let Engine { queue, memory, cx, .. } = self;
         let now = cx.now;
+        assert!(
+            !cx.groups.is_torn(id, parent),
+            "{id:?} is moved with requests of its own or below"
+        );
         let touched = Touched::by(cx.groups.table.set(id, parent, settings), settings);
         cx.targets.set(now, id, settings.latency);
         if touched.pace {

@@ -183,6 +183,13 @@ impl Accounts {
         self.accounts[id].below_count
     }
 
+    /// Whether a move below `parent` would tear a group away from those above it that count its
+    /// requests. The tree moves no group; a number is given again when all of it has ended.
+    pub(crate) fn is_torn(&self, id: GroupId, parent: GroupId) -> bool {
+        let is_elsewhere = self.table.knows(id) && self.table.parent(id) != parent;
+        is_elsewhere && id != GroupId::ROOT && self.live_below(id) > 0
+    }
+
     /// Whether the group was to be forgotten and has no request any more.
     #[inline]
     pub(crate) fn is_dead(&self, id: GroupId) -> bool {

@@ -101,3 +101,21 @@ fn a_start_names_the_class_of_the_group_with_those_above_it() {
     assert_eq!(started(&[(1, 0, BestEffort), (2, 1, Idle)]), [Idle, RealTime]);
     assert_eq!(started(&[(0, 0, Idle), (2, 1, BestEffort)]), [Idle; 2], "all is below the root");
 }
+
+#[test]
+#[should_panic(expected = "is moved with requests of its own or below")]
+fn a_group_with_requests_below_it_is_not_moved() {
+    let mut engine = Engine::new(config(&fifo::ALGORITHM, 64, 4));
+    let set = |engine: &mut Engine, id: u32, parent: u32| {
+        let control = Control::SetGroup(GroupId(id), GroupId(parent), Settings::default());
+        engine.control(Instant(0), control).expect("a group may always be set");
+    };
+    for (id, parent) in [(1, 0), (2, 1), (3, 0), (1, 3), (1, 0)] {
+        set(&mut engine, id, parent);
+    }
+    engine
+        .handle(Instant(0), Input::Submit(Submit { group: GroupId(2), ..submit(1, Op::Read, 0) }));
+    // Nothing moves here: it is set anew where it is.
+    set(&mut engine, 1, 0);
+    set(&mut engine, 1, 3);
+}
