@@ -18,7 +18,6 @@ pub mod elevator;
 pub mod fair;
 pub mod fifo;
 pub(crate) mod guard;
-pub mod lifo;
 mod ordered;
 pub mod params;
 pub mod profile;

@@ -44,7 +44,6 @@ impl fmt::Debug for Algorithm {
 /// All schedulers, the simplest first.
 pub static REGISTRY: &[&Algorithm] = &[
     &super::fifo::ALGORITHM,
-    &super::lifo::ALGORITHM,
     &super::elevator::ALGORITHM,
     &super::deadline::ALGORITHM,
     &super::rr::ALGORITHM,
