@@ -29,17 +29,18 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// For people: one line per mix and variant, then one line per bound. Where the lines have
-/// different figures, one line per figure.
+/// For people: one line per mix and variant, then one line per bound, if there are bounds. Where
+/// the lines have different figures, one line per figure.
 pub fn table(rows: &[Row]) -> String {
     let lines = lines(rows);
     let has_figures_of_all = |(_, figures): &Line| rows.iter().all(|r| figures.contains(&r.figure));
+    let missed = rows.iter().filter(|row| row.holds == Some(false)).count();
+    let bounded = rows.iter().filter(|row| row.holds.is_some()).count();
     let mut text = match lines.iter().find(|line| has_figures_of_all(line)) {
+        Some((_, figures)) if bounded == 0 => return outcomes(rows, &lines, figures),
         Some((_, figures)) => format!("{}\n{}", outcomes(rows, &lines, figures), bounds(rows)),
         None => list(rows),
     };
-    let missed = rows.iter().filter(|row| row.holds == Some(false)).count();
-    let bounded = rows.iter().filter(|row| row.holds.is_some()).count();
     let _ = writeln!(text, "\n{} of {bounded} bounds hold", bounded - missed);
     text
 }

@@ -7,6 +7,7 @@ pub mod format;
 pub mod geom;
 pub mod pace;
 pub mod page;
+pub mod quantum;
 pub mod rivals;
 pub mod slots;
 

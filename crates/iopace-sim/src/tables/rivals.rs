@@ -97,7 +97,7 @@ pub const DISKS: [(&str, [&str; 5]); 4] =
 
 /// The programs that are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+pub(super) enum Who {
     Small,
     Big,
     SmallBesideBig,
@@ -105,7 +105,13 @@ enum Who {
 }
 
 /// The scenario of a cell.
-fn scenario(disk: &'static str, mix: &Mix, variant: &str, who: Who, seed: u64) -> Scenario {
+pub(super) fn scenario(
+    disk: &'static str,
+    mix: &Mix,
+    variant: &str,
+    who: Who,
+    seed: u64,
+) -> Scenario {
     let mut scenario = Scenario::new("two groups of equal weight", disk);
     scenario.seed = seed;
     scenario.duration = duration(disk);
@@ -163,7 +169,10 @@ pub fn bound(disk: &str, mix: &Mix, variant: &str, figure: &str) -> Option<Bound
 
 /// The figures of one row under one variant, in the order of [`FIGURES`]. `alone` is what the small
 /// one and the big one do by themselves, `mixed` what is done with the small one and the light one.
-fn figures(alone: (&RunReport, &RunReport), mixed: (&RunReport, &RunReport)) -> [Milli; 6] {
+pub(super) fn figures(
+    alone: (&RunReport, &RunReport),
+    mixed: (&RunReport, &RunReport),
+) -> [Milli; 6] {
     let share = |report: &RunReport, name: &str, alone: &RunReport| {
         rate(report, name).over(rate(alone, name)).unwrap_or_default()
     };

@@ -20,6 +20,7 @@ Examples:
   iopace sim tables congestion               reads beside dd, in more than fifty scenarios
   iopace sim tables rivals                   a small reader beside each kind of big one
   iopace sim tables commits                  a database beside bulk I/O, with nothing set
+  iopace sim tables quantum                  shorter goes: less latency, less throughput
   iopace sim score fair rr                   a scorecard on six kinds of disk
   iopace sim fuzz --seed 7 --for 60s         random scenarios with faults, for a minute
   iopace sim trace my.toml --png pace.png    dirty memory, rates, window and pauses, drawn

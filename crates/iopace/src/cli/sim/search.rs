@@ -7,16 +7,19 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
+use iopace_sim::tables::all::{ALL, TABLES};
 use std::path::PathBuf;
+
+/// The names of the tables, and the word for all of them.
+fn tables() -> PossibleValuesParser {
+    PossibleValuesParser::new([ALL].into_iter().chain(TABLES))
+}
 
 /// `iopace sim tables`
 #[derive(Debug, Args)]
 pub struct TablesArgs {
     /// The table
-    #[arg(
-        value_parser = ["all", "geom", "slots", "pace", "congestion", "rivals", "commits"],
-        default_value = "all"
-    )]
+    #[arg(value_parser = tables(), default_value = ALL)]
     pub table: String,
     /// What the randomness is drawn from
     #[arg(long, default_value_t = 1, value_parser = units::whole::<u64>(0..=u64::MAX))]
