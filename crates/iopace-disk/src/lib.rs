@@ -7,7 +7,6 @@ pub mod calibrate;
 pub mod disk;
 pub mod faulty;
 pub mod hdd;
-pub mod machine;
 pub mod model;
 pub mod model_file;
 pub mod modelled;

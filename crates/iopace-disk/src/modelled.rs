@@ -55,6 +55,9 @@ impl Asked for Io {
     }
 }
 
+/// A modelled device for the simulator and for tests.
+pub type Machine = Pump<Modelled<Io>>;
+
 /// A disk model and its page cache. What is left to the caller are requests that have ended.
 #[derive(Debug)]
 pub struct Modelled<R> {
@@ -118,11 +121,27 @@ impl<R: Asked> Modelled<R> {
         }
         id
     }
+
+    /// A completion of the disk, or a command that it has lost.
+    #[inline(never)]
+    fn ended_at_disk(&mut self, now: Instant) -> Option<(RequestId, Outcome)> {
+        while let Some(done) = self.disk.poll(now) {
+            if let Some(id) = self.take(done.id) {
+                return Some((id, done.outcome));
+            }
+        }
+        if self.commands.front().is_some_and(|(at, _)| now.since(*at) >= COMMAND_TIMEOUT) {
+            let id = self.take(self.first_command)?;
+            return Some((id, Outcome::Failed(DiskError::Io)));
+        }
+        self.is_drained = true;
+        None
+    }
 }
 
 impl<R: Asked> Backend for Modelled<R> {
     type Request = R;
-    type Outside = VecDeque<(R, End)>;
+    type Outside = Vec<(R, End)>;
 
     fn arrive(&mut self, tag: Tag, request: &R) -> Option<Input> {
         let Io { submit, buffered } = request.io();
@@ -152,7 +171,7 @@ impl<R: Asked> Backend for Modelled<R> {
         now: Instant,
         start: Start,
         _request: Option<&mut R>,
-        _ended: &mut VecDeque<(R, End)>,
+        _ended: &mut Vec<(R, End)>,
     ) -> bool {
         let Start { op, extent, fua, .. } = start;
         let id = self.first_command + self.commands.len() as u64;
@@ -163,24 +182,19 @@ impl<R: Asked> Backend for Modelled<R> {
     }
 
     /// A portion of a buffered write may go into memory: there it is.
-    fn resume(
-        &mut self,
-        resume: &Resume,
-        _request: &mut R,
-        _ended: &mut VecDeque<(R, End)>,
-    ) -> bool {
+    fn resume(&mut self, resume: &Resume, _request: &mut R, _ended: &mut Vec<(R, End)>) -> bool {
         self.cache.as_mut().expect("only the cache takes buffered writes").write(resume.extent);
         true
     }
 
-    fn end(&mut self, request: R, end: End, ended: &mut VecDeque<(R, End)>) {
+    fn end(&mut self, request: R, end: End, ended: &mut Vec<(R, End)>) {
         let Io { submit, buffered } = request.io();
         // The bytes that the disk has read or written for it are cached.
         let fills = buffered && matches!(submit.op, Op::Read | Op::Cache | Op::Write);
         if let (true, false, Outcome::Ok) = (fills, end.cached, end.outcome) {
             self.warm(end.extent);
         }
-        ended.push_back((request, end));
+        ended.push((request, end));
     }
 
     fn cleaned(&mut self, area: Area) {
@@ -199,22 +213,9 @@ impl<R: Asked> Backend for Modelled<R> {
         self.disk.depth()
     }
 
-    /// A completion of the disk, or a command that it has lost.
+    #[inline]
     fn completed(&mut self, now: Instant) -> Option<(RequestId, Outcome)> {
-        while !self.is_drained {
-            if let Some(done) = self.disk.poll(now) {
-                if let Some(id) = self.take(done.id) {
-                    return Some((id, done.outcome));
-                }
-                continue;
-            }
-            if self.commands.front().is_some_and(|(at, _)| now.since(*at) >= COMMAND_TIMEOUT) {
-                let id = self.take(self.first_command)?;
-                return Some((id, Outcome::Failed(DiskError::Io)));
-            }
-            self.is_drained = true;
-        }
-        None
+        if self.is_drained { None } else { self.ended_at_disk(now) }
     }
 
     fn rest(&mut self) -> Instant {
@@ -230,3 +231,6 @@ fn clamp(pages: Extent, capacity: Bytes, asked: Extent) -> Extent {
     let offset = pages.offset().min(end);
     Extent::new(offset, end - offset).expect("within the disk")
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 //!
 //! A [`Pump`] owns the engine, the requests in it by tag, and the backend. The contract is that of
 //! the engine: tell it what happened ([`Pump::submit`], [`Pump::handle`], [`Pump::control`],
-//! several at one instant if they came together), then call [`Pump::turn`] until it answers
-//! [`Turned::Wait`]. Time is an argument: the simulator turns a pump in virtual time, the daemon in
+//! several at one instant if they came together), then [`Pump::drain`] it, which says when to come
+//! back. Time is an argument: the simulator turns a pump in virtual time, the daemon in
 //! real time. A pump does no I/O: what a backend cannot do at once it puts into its
 //! [`Backend::Outside`], and the caller carries that out, without the lock if there is one.
 
@@ -15,7 +15,6 @@ use iopace_core::request::{
 };
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
-use iopace_core::verdict::Reason;
 use slab::Slab;
 
 /// The disk behind a pump: a model, or a real one.
@@ -103,7 +102,7 @@ pub enum Turned {
     /// Something an operator should know: turn on.
     Event(Box<Event>),
     /// Drained: come back at the instant or with an input.
-    Wait(Instant, Reason),
+    Wait(Instant),
 }
 
 /// An engine and the disk behind it.
@@ -180,6 +179,23 @@ impl<B: Backend> Pump<B> {
         self.engine.control(now, control)
     }
 
+    /// Does all that there is to do, and says when to come back if no input comes before. `note` is
+    /// told what an operator should know.
+    pub fn drain(
+        &mut self,
+        now: Instant,
+        outside: &mut B::Outside,
+        mut note: impl FnMut(Box<Event>),
+    ) -> Instant {
+        loop {
+            match self.turn(now, outside) {
+                Turned::On => {}
+                Turned::Event(event) => note(event),
+                Turned::Wait(at) => return at,
+            }
+        }
+    }
+
     /// Does the next thing.
     #[inline]
     pub fn turn(&mut self, now: Instant, outside: &mut B::Outside) -> Turned {
@@ -219,7 +235,7 @@ impl<B: Backend> Pump<B> {
             }
             Output::Cleaned(area) => self.backend.cleaned(area),
             Output::Event(event) => return Turned::Event(event),
-            Output::Wait(at, reason) => return Turned::Wait(at.min(self.backend.rest()), reason),
+            Output::Wait(at, _) => return Turned::Wait(at.min(self.backend.rest())),
         }
         Turned::On
     }

@@ -12,7 +12,7 @@ use iopace_core::stats::Histogram;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 use iopace_core::{sched, window};
-use iopace_disk::machine::{Io, Machine, MachineOutput};
+use iopace_disk::modelled::{Io, Machine, Modelled};
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ impl Run {
         let cache = buffered.then_some(PageCacheConfig { memory: size, drop_behind: false });
         let config = Config { memory, ..Config::default() };
         let mut run =
-            Run { machine: Machine::new(config, cache, disk), latencies: BTreeMap::new() };
+            Run { machine: Modelled::pump(config, cache, disk), latencies: BTreeMap::new() };
         for group in [READERS, WRITERS] {
             let set = Control::SetGroup(group, GroupId::ROOT, Settings::default());
             run.control(set);
@@ -78,33 +78,26 @@ impl Run {
 
     fn control(&mut self, control: Control) {
         self.machine.control(Instant::ZERO, control).expect("legal");
-        while !matches!(self.machine.poll(Instant::ZERO), MachineOutput::Wait(..)) {}
+        self.machine.drain(Instant::ZERO, &mut Vec::new(), |_| {});
     }
 
     fn through(&mut self, arrivals: &[(u64, Submit)], buffered: bool) {
         let (mut next, mut ended) = (0, 0);
-        let mut again = Instant::NEVER;
+        let (mut again, mut done) = (Instant::NEVER, Vec::new());
         while ended < arrivals.len() {
             let arrival = arrivals.get(next).map_or(Instant::NEVER, |(at, _)| Instant(*at));
             let now = arrival.min(again);
             assert!(!now.is_never(), "it goes on");
             if arrival == now {
                 let submit = Submit { tag: Tag(next as u64), ..arrivals[next].1 };
-                self.machine.submit(now, Io { submit, buffered });
+                self.machine.submit(now, Io { submit, buffered }, &mut done);
                 next += 1;
             }
-            again = loop {
-                match self.machine.poll(now) {
-                    MachineOutput::Finished(finished) => {
-                        let (_, submit) = arrivals[usize::try_from(finished.tag.0).expect("tag")];
-                        let latency = self.latencies.entry(submit.group).or_default();
-                        latency.record(finished.times.total());
-                        ended += 1;
-                    }
-                    MachineOutput::Event(_) => {}
-                    MachineOutput::Wait(at, _) => break at,
-                }
-            };
+            again = self.machine.drain(now, &mut done, |_| {});
+            for (io, end) in done.drain(..) {
+                self.latencies.entry(io.submit.group).or_default().record(end.times.total());
+                ended += 1;
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! the other and looks for completions only once its whole `iodepth` is out. So what fio saw of a
 //! newcomer began when the last of its requests had got a slot, whatever had been served by then.
 
-use iopace_disk::machine::Finished;
+use iopace_disk::pump::End;
 use std::collections::VecDeque;
 
 /// One such program, over the lanes of its task.
@@ -15,8 +15,8 @@ pub(crate) struct Blocking {
     due: VecDeque<usize>,
     /// It sleeps: its last request waits for a slot.
     sleeps: bool,
-    /// Finished and not looked at yet.
-    done: Vec<Finished>,
+    /// Lanes whose requests are finished and not looked at yet.
+    done: Vec<(usize, End)>,
 }
 
 impl Blocking {
@@ -35,18 +35,18 @@ impl Blocking {
         self.sleeps = sleeps;
     }
 
-    /// The disk has finished one of its requests.
-    pub(crate) fn finished(&mut self, finished: &Finished) {
-        self.done.push(*finished);
+    /// The disk has finished the request of a lane.
+    pub(crate) fn finished(&mut self, lane: usize, end: &End) {
+        self.done.push((lane, *end));
     }
 
     /// At the end: the completions that it has not looked at.
-    pub(crate) fn end(self) -> Vec<Finished> {
+    pub(crate) fn end(self) -> Vec<(usize, End)> {
         self.done
     }
 
     /// The completions that it takes: all there are, once everything is out.
-    pub(crate) fn reap(&mut self) -> Vec<Finished> {
+    pub(crate) fn reap(&mut self) -> Vec<(usize, End)> {
         if self.sleeps || !self.due.is_empty() {
             Vec::new()
         } else {

@@ -8,8 +8,8 @@ use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::pace::Thresholds;
 use iopace_core::time::Nanos;
 use iopace_disk::faulty::{FaultSwitch, Faulty};
-use iopace_disk::machine::Machine;
 use iopace_disk::model_file::ModelFile;
+use iopace_disk::modelled::{Machine, Modelled};
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets::{self, Preset};
 use iopace_disk::slowed::{Brake, Slowed};
@@ -89,7 +89,7 @@ pub(crate) fn machine(scenario: &Scenario) -> Made {
     let cache = scenario
         .memory
         .map(|memory| PageCacheConfig { memory: memory.size, drop_behind: memory.drop_behind });
-    Made { machine: Machine::new(config, cache, disk), brake, switch }
+    Made { machine: Modelled::pump(config, cache, disk), brake, switch }
 }
 
 /// What the disk did between two looks at its counters.

@@ -49,7 +49,7 @@ pub fn run(scenarios: &[Scenario], all: Thresholds, every: Option<Nanos>) -> Fle
         let mut sum = Bytes::ZERO;
         for (index, world, seen) in &mut worlds {
             world.advance(now);
-            let written = world.machine().disk().stats().written;
+            let written = world.machine().backend().disk().stats().written;
             let own = world.machine().engine().dirty(GroupId::ROOT).device;
             sum += own;
             let budget = domain.report(now, *index, own, written - *seen);

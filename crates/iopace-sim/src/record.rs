@@ -15,7 +15,7 @@ use iopace_core::request::{GroupId, Op, StageTimes};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use iopace_disk::machine::Finished;
+use iopace_disk::pump::End;
 use std::cmp::Reverse;
 use std::iter::Sum;
 
@@ -261,7 +261,7 @@ impl Recorder {
         task: usize,
         action: &Action,
         latency: Nanos,
-        finished: &Finished,
+        finished: &End,
     ) {
         self.paused(now, task, finished.times.pace());
         let (begin, end) = self.measured;
@@ -331,7 +331,7 @@ impl Recorder {
     }
 }
 
-fn is_ok(finished: &Finished) -> bool {
+fn is_ok(finished: &End) -> bool {
     finished.outcome == iopace_core::request::Outcome::Ok
 }
 

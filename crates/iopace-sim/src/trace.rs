@@ -10,7 +10,8 @@ use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::verdict::Reason;
 use iopace_core::window;
-use iopace_disk::machine::{Finished, Machine};
+use iopace_disk::modelled::Machine;
+use iopace_disk::pump::End;
 
 pub mod plot;
 pub mod png;
@@ -163,7 +164,7 @@ impl Tracing {
                 queued_count: status.queued_count + status.waiting_count,
                 paced_count: status.paced_count,
                 reason: status.reason,
-                disk_busy: machine.disk().stats().busy,
+                disk_busy: machine.backend().disk().stats().busy,
             });
             self.next = self.next + self.every;
         }
@@ -188,7 +189,7 @@ impl Tracing {
         task: usize,
         action: &Action,
         latency: Nanos,
-        finished: &Finished,
+        finished: &End,
     ) {
         if let Some(recorder) = &mut self.recorder {
             return recorder.booked(at, task, action, latency, finished);

@@ -27,7 +27,6 @@ use iopace_disk::modelled::{Asked, Io, Modelled};
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets;
 use iopace_disk::pump::End;
-use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -194,7 +193,7 @@ impl Behind for EmulatedDevice {
     }
 
     /// Moves the data of what has finished and answers it.
-    fn carry_out(&self, ended: VecDeque<(Job, End)>, caller: Caller) {
+    fn carry_out(&self, ended: Vec<(Job, End)>, caller: Caller) {
         for (job, _) in ended.iter().filter(|(_, end)| end.cached) {
             let counter = match job.op {
                 Op::Read => &self.shell.cached_reads,
@@ -204,7 +203,7 @@ impl Behind for EmulatedDevice {
         }
         let is_busy = caller == Caller::Busy && !ended.is_empty();
         if let Some(movers) = self.movers.get().filter(|_| is_busy) {
-            return movers.submit(ended.into());
+            return movers.submit(ended);
         }
         let mut touched = Touched::default();
         for (job, end) in ended {

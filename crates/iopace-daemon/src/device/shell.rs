@@ -64,15 +64,10 @@ pub(crate) struct Inner<B: Backend> {
 }
 
 impl<B: Backend> Inner<B> {
-    /// Notes what a turn has brought: when to come back if the pump is drained.
-    pub(super) fn note(&mut self, turned: Turned) -> Option<Instant> {
-        match turned {
-            Turned::On => None,
-            Turned::Event(event) => {
-                self.events.add(*event);
-                None
-            }
-            Turned::Wait(at, _) => Some(at),
+    /// Notes what a turn has brought for an operator.
+    fn note(&mut self, turned: Turned) {
+        if let Turned::Event(event) = turned {
+            self.events.add(*event);
         }
     }
 
@@ -151,12 +146,8 @@ impl<B: Backend<Request = Job>> Shell<B> {
         let mut inner = self.lock();
         let now = clock::now();
         let told = tell(&mut inner, now, outside);
-        let at = loop {
-            let turned = inner.pump.turn(now, outside);
-            if let Some(at) = inner.note(turned) {
-                break at;
-            }
-        };
+        let Inner { pump, events, .. } = &mut *inner;
+        let at = pump.drain(now, outside, |event| events.add(*event));
         let is_half = inner.dirty() >= inner.wake_at;
         if is_half {
             inner.wake_at = NEVER;

@@ -10,8 +10,9 @@ use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::window;
-use iopace_disk::machine::{Finished, Io, Machine, MachineOutput};
+use iopace_disk::modelled::{Io, Machine, Modelled};
 use iopace_disk::page_cache::PageCacheConfig;
+use iopace_disk::pump::{End, Turned};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What of the device a task writes in, one behind the other, over and over.
@@ -54,6 +55,7 @@ pub struct Sample {
 
 pub struct World {
     pub machine: Machine,
+    ended: Vec<(Io, End)>,
     pub disk: Changing,
     /// True time.
     pub now: Instant,
@@ -97,7 +99,8 @@ impl World {
         };
         let cache = PageCacheConfig { memory: Bytes(limit), drop_behind: true };
         World {
-            machine: Machine::new(config, Some(cache), Box::new(disk.clone())),
+            machine: Modelled::pump(config, Some(cache), Box::new(disk.clone())),
+            ended: Vec::new(),
             disk,
             now: Instant::ZERO,
             skew: Skew::default(),
@@ -184,7 +187,8 @@ impl World {
         let submit = Submit { tag, ..submit };
         self.open.insert(tag.0, submit);
         self.submitted += submit.extent.len().0;
-        self.machine.submit(self.skew.clock(self.now), Io { submit, buffered });
+        let (clock, io) = (self.skew.clock(self.now), Io { submit, buffered });
+        self.machine.submit(clock, io, &mut self.ended);
     }
 
     fn wake(&mut self, at: Instant, index: usize) {
@@ -247,19 +251,18 @@ impl World {
     pub fn drain(&mut self) {
         let clock = self.skew.clock(self.now);
         loop {
-            let output = self.machine.poll(clock);
+            let turned = self.machine.turn(clock, &mut self.ended);
             self.check();
-            match output {
-                MachineOutput::Finished(one) => self.done(&one),
-                MachineOutput::Event(_) => {}
-                MachineOutput::Wait(at, _) => {
-                    assert!(at > clock, "it must not ask to come back at once");
-                    self.wait = at;
-                    break;
-                }
+            for (io, end) in std::mem::take(&mut self.ended) {
+                self.done(io.submit.tag, &end);
+            }
+            if let Turned::Wait(at) = turned {
+                assert!(at > clock, "it must not ask to come back at once");
+                self.wait = at;
+                break;
             }
         }
-        let cached = self.machine.cache().expect("there is one").dirty();
+        let cached = self.machine.backend().cache().expect("there is one").dirty();
         let dirty = self.machine.engine().dirty(GroupId::ROOT).device;
         assert_eq!(cached, dirty, "engine and page cache count the same");
     }
@@ -274,11 +277,11 @@ impl World {
         self.dirty = dirty;
     }
 
-    fn done(&mut self, one: &Finished) {
-        let submit = self.open.remove(&one.tag.0).expect("finished once");
+    fn done(&mut self, tag: Tag, one: &End) {
+        let submit = self.open.remove(&tag.0).expect("finished once");
         let len = submit.extent.len().0;
         self.finished += len;
-        for word in [self.now.0, one.tag.0, one.times.pace().0] {
+        for word in [self.now.0, tag.0, one.times.pace().0] {
             self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
         }
         if submit.task == READER {

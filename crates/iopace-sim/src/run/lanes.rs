@@ -1,11 +1,13 @@
 //! Closed loops: a lane submits, waits, and thinks; and how finished requests are counted.
 
 use super::{CALL, COPIED_BYTES_NS, Due, World};
-use crate::task::{Action, Kind};
+use crate::blocking::Blocking;
+use crate::task::Action;
 use iopace_core::request::{Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use iopace_disk::machine::{Finished, Io};
+use iopace_disk::modelled::Io;
+use iopace_disk::pump::End;
 
 /// What counts at least of a call.
 const PAGE: Bytes = Bytes(4_096);
@@ -28,10 +30,18 @@ impl World<'_> {
                 self.drain();
             }
             let program = self.blocking.get_mut(&task).expect("one of its keys");
-            for finished in program.reap() {
-                self.book(&finished);
+            for (lane, end) in program.reap() {
+                self.book(lane, &end);
             }
         }
+    }
+
+    /// The program of a lane, if it sleeps for slots.
+    pub(super) fn program(&mut self, lane: usize) -> Option<&mut Blocking> {
+        if self.blocking.is_empty() {
+            return None;
+        }
+        self.blocking.get_mut(&self.lanes[lane].task)
     }
 
     pub(super) fn submit(&mut self, index: usize) {
@@ -59,23 +69,24 @@ impl World<'_> {
             sync: true,
         };
         self.requests_count += 1;
-        self.machine.submit(self.now, Io { submit, buffered: action.buffered });
+        let io = Io { submit, buffered: action.buffered };
+        self.machine.submit(self.now, io, &mut self.ended);
     }
 
-    pub(super) fn finished(&mut self, finished: &Finished) {
-        if self.book_sent(finished) {
+    /// A request has ended.
+    pub(super) fn finished(&mut self, tag: Tag, end: &End) {
+        if self.book_sent(tag, end) {
             return;
         }
-        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
-        match self.blocking.get_mut(&self.lanes[index].task) {
-            Some(program) => program.finished(finished),
-            None => self.book(finished),
+        let index = usize::try_from(tag.0).expect("tags are lane numbers");
+        match self.program(index) {
+            Some(program) => program.finished(index, end),
+            None => self.book(index, end),
         }
     }
 
     /// A task takes notice of a finished request.
-    pub(super) fn book(&mut self, finished: &Finished) {
-        let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
+    fn book(&mut self, index: usize, end: &End) {
         let lane = &mut self.lanes[index];
         let submitted = lane.submitted.take().expect("finished once per submission");
         self.waiting_count -= 1;
@@ -84,30 +95,26 @@ impl World<'_> {
             true => Bytes::ZERO,
             false => lane.at_once + action.extent.len().max(PAGE),
         };
-        let is_endless = lane.at_once > self.scenario.memory.unwrap_or_default().size;
+        let is_endless = lane.at_once > self.memory;
         let copied = CALL + Nanos(action.extent.len().0 / COPIED_BYTES_NS);
         let call = if is_endless { copied } else { Nanos::ZERO };
-        self.count(task, &action, submitted, finished);
+        self.count(task, &action, submitted, end);
         let action = self.workloads[task].next();
         self.lanes[index].action = action;
-        self.schedule(self.now + call + action.think, Due::Lane(index));
+        self.due.add(self.now + call + action.think, Due::Lane(index));
     }
 
     /// Counts a finished request whose latency counts from `since`.
-    pub(super) fn count(
-        &mut self,
-        tally: usize,
-        action: &Action,
-        since: Instant,
-        finished: &Finished,
-    ) {
+    pub(super) fn count(&mut self, tally: usize, action: &Action, since: Instant, finished: &End) {
         let (begin, end) = self.measured();
         let latency = self.now.since(since);
         if let Some(trace) = &mut self.trace {
             trace.booked(self.now, tally, action, latency, finished);
         }
         self.spans[tally].1 = self.now;
-        self.count_commit(tally, action, since, finished);
+        if self.turns.get(tally).is_some_and(|turn| turn.commits) {
+            self.count_commit(tally, action, since, finished);
+        }
         if self.now >= end || !action.payload {
             return;
         }
@@ -123,10 +130,7 @@ impl World<'_> {
     }
 
     /// Counts the end of a transaction: a durable write to the log, or the flush after one.
-    fn count_commit(&mut self, tally: usize, action: &Action, since: Instant, finished: &Finished) {
-        let Some(task) = self.scenario.tasks.get(tally).filter(|t| t.kind == Kind::Database) else {
-            return;
-        };
+    fn count_commit(&mut self, tally: usize, action: &Action, since: Instant, finished: &End) {
         let turn = &mut self.turns[tally];
         let begin = match action.op {
             Op::Write if action.fua => since,
@@ -139,16 +143,16 @@ impl World<'_> {
         };
         let (from, to) = self.measured();
         if finished.outcome == Outcome::Ok && (from..to).contains(&self.now) {
-            let count = u64::from(task.database.group_commit);
+            let count = u64::from(self.scenario.tasks[tally].database.group_commit);
             self.tallies[tally].commit(count, self.now.since(begin));
         }
     }
 
     /// Counts a request for its group and for stage pace.
-    fn count_whole(&mut self, tally: usize, action: &Action, finished: &Finished) {
+    fn count_whole(&mut self, tally: usize, action: &Action, finished: &End) {
         let Some(turn) = self.turns.get(tally) else { return };
         if finished.outcome == Outcome::Ok {
-            *self.group_bytes.entry(turn.group).or_default() += action.extent.len().0;
+            self.group_bytes[turn.group] += action.extent.len().0;
         }
         if action.op == Op::Write && action.buffered && finished.times.pace() > Nanos::ZERO {
             self.pauses.record(finished.times.pace());

@@ -11,6 +11,7 @@
 //! After the duration no task submits any more; the loop goes on until everything is finished, for
 //! at most [`GIVE_UP`]. What finishes there counts in no figure but `unfinished`.
 
+mod agenda;
 mod lanes;
 mod outcome;
 pub(crate) mod sources;
@@ -25,18 +26,21 @@ use crate::scenario::{DEVICE, Scenario};
 use crate::tally::{Tally, ms};
 use crate::task::{Action, Workload};
 use crate::trace::{Trace, Tracing};
+use agenda::Agenda;
 use iopace_core::engine::Control;
+use iopace_core::group::table::Column;
 use iopace_core::pace::Budget;
 use iopace_core::request::GroupId;
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
+use iopace_core::trace::Event;
 use iopace_core::units::Bytes;
 use iopace_disk::DiskStats;
-use iopace_disk::machine::{Machine, MachineOutput};
+use iopace_disk::modelled::{Io, Machine};
+use iopace_disk::pump::End;
 use iopace_disk::slowed::Brake;
 use sources::{Backlog, Sent, Source};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use steps::Turn;
 
 /// How long the loop waits for the last requests after the end of a run: longer than any legal
@@ -99,6 +103,8 @@ struct Lane {
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
     machine: Machine,
+    /// Requests that have ended and are not booked yet.
+    ended: Vec<(Io, End)>,
     /// Makes its disk slow, if a step does.
     brake: Option<Brake>,
     /// Of each task: whether it runs, and who pays for it.
@@ -106,8 +112,7 @@ pub(crate) struct World<'a> {
     now: Instant,
     /// When the machine wants to be polled.
     machine_at: Instant,
-    due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
-    sequence: u64,
+    due: Agenda,
     workloads: Vec<Box<dyn Workload>>,
     lanes: Vec<Lane>,
     /// Lanes that wait for a request.
@@ -126,9 +131,8 @@ pub(crate) struct World<'a> {
     wave: Option<u32>,
     wave_begin: Instant,
     wave_left: usize,
-    /// Of each task: lanes that have not ended, and bytes that it has still to move.
+    /// Of each task: lanes that have not ended.
     alive: Vec<u32>,
-    totals: Vec<Option<Bytes>>,
     /// Tasks and traces that have not ended.
     unfinished_count: usize,
     /// When a run ended that ends with its work.
@@ -138,16 +142,17 @@ pub(crate) struct World<'a> {
     tallies: Vec<Tally>,
     spans: Vec<(Option<Instant>, Instant)>,
     /// Bytes finished by tasks of each group.
-    group_bytes: BTreeMap<GroupId, u64>,
+    group_bytes: Column<u64>,
     /// Pauses of buffered writes, as their tasks see them.
     pauses: Histogram,
     /// Most dirty memory, and most of it above its limit.
     dirty_max: Bytes,
     over_limit_max: Bytes,
+    /// The size of memory, whether or not it is modelled.
+    memory: Bytes,
     /// The limit as it is now.
     dirty_limit: Bytes,
-    events: Vec<EventReport>,
-    events_count: u64,
+    events: Events,
     requests_count: u64,
     /// Disk counters at the beginning and at the end of the measured time.
     disk_marks: [Option<DiskStats>; 2],
@@ -165,12 +170,12 @@ impl<'a> World<'a> {
         let mut world = World {
             scenario,
             machine,
+            ended: Vec::new(),
             brake,
             turns: scenario.tasks.iter().map(Turn::of).collect(),
             now: Instant::ZERO,
             machine_at: Instant::NEVER,
-            due: BinaryHeap::new(),
-            sequence: 0,
+            due: Agenda::default(),
             workloads: Vec::new(),
             lanes: Vec::new(),
             waiting_count: 0,
@@ -184,29 +189,28 @@ impl<'a> World<'a> {
             wave_begin: Instant::ZERO,
             wave_left: 0,
             alive: vec![0; scenario.tasks.len()],
-            totals: scenario.tasks.iter().map(|task| task.total).collect(),
             unfinished_count: scenario.tasks.len(),
             over: None,
             tallies: Vec::new(),
             spans: Vec::new(),
-            group_bytes: BTreeMap::new(),
+            group_bytes: Column::default(),
             pauses: Histogram::default(),
             dirty_max: Bytes::ZERO,
             over_limit_max: Bytes::ZERO,
+            memory: scenario.memory.unwrap_or_default().size,
             dirty_limit: scenario.memory.unwrap_or_default().dirty_limit,
-            events: Vec::new(),
-            events_count: 0,
+            events: Events::default(),
             requests_count: 0,
             disk_marks: [None; 2],
             trace: None,
         };
         for (index, step) in scenario.steps.iter().enumerate() {
-            world.schedule(step.at, Due::Step(index));
+            world.due.plan(step.at, Due::Step(index));
         }
         for (index, task) in scenario.tasks.iter().enumerate() {
             world.workloads.push(task.workload(scenario.seed));
             for extent in task.warmed(scenario.seed) {
-                world.machine.warm(extent);
+                world.machine.backend_mut().warm(extent);
             }
             world.add_tally();
             if task.blocking {
@@ -220,11 +224,6 @@ impl<'a> World<'a> {
     fn add_tally(&mut self) {
         self.tallies.push(Tally::default());
         self.spans.push((None, Instant::ZERO));
-    }
-
-    fn schedule(&mut self, at: Instant, due: Due) {
-        self.due.push(Reverse((at, self.sequence, due)));
-        self.sequence += 1;
     }
 
     /// Sets the machine up as the scenario says.
@@ -248,7 +247,7 @@ impl<'a> World<'a> {
         for (place, mark) in [begin, end].into_iter().enumerate() {
             if self.disk_marks[place].is_none() && mark <= to {
                 self.turn_until(mark);
-                self.disk_marks[place] = Some(self.machine.disk().stats());
+                self.disk_marks[place] = Some(self.machine.backend().disk().stats());
             }
         }
         self.turn_until(to.min(end));
@@ -273,9 +272,8 @@ impl<'a> World<'a> {
         self.due.clear();
         // What a program has not looked at is finished all the same.
         for program in std::mem::take(&mut self.blocking).into_values() {
-            for finished in program.end() {
-                let index = usize::try_from(finished.tag.0).expect("tags are lane numbers");
-                self.lanes[index].submitted = None;
+            for (lane, _) in program.end() {
+                self.lanes[lane].submitted = None;
                 self.waiting_count -= 1;
             }
         }
@@ -301,8 +299,7 @@ impl<'a> World<'a> {
                 self.over.get_or_insert(self.now);
                 return;
             }
-            let next_due = self.due.peek().map_or(Instant::NEVER, |Reverse((at, ..))| *at);
-            let next = next_due.min(self.machine_at);
+            let next = self.due.next().min(self.machine_at);
             if let Some(trace) = &mut self.trace {
                 trace.look(next.min(end), &self.machine);
             }
@@ -310,15 +307,9 @@ impl<'a> World<'a> {
                 return;
             }
             self.now = self.now.max(next);
-            while let Some(Reverse((at, ..))) = self.due.peek() {
-                if *at > self.now {
-                    break;
-                }
-                let Some(Reverse((_, _, due))) = self.due.pop() else {
-                    break;
-                };
+            while let Some(due) = self.due.pop(self.now) {
                 match due {
-                    Due::Lane(index) => match self.blocking.get_mut(&self.lanes[index].task) {
+                    Due::Lane(index) => match self.program(index) {
                         Some(program) => program.wants(index),
                         None => self.submit(index),
                     },
@@ -361,29 +352,38 @@ impl<'a> World<'a> {
 
     fn control(&mut self, control: Control, what: &str) {
         if let Err(error) = self.machine.control(self.now, control) {
-            self.event(format!("{what} refused: {error}"));
+            self.events.add(self.now, format!("{what} refused: {error}"));
         }
     }
 
-    fn event(&mut self, text: String) {
-        self.events_count += 1;
-        if self.events.len() < EVENTS_MAX {
-            let at_ms = ms(self.now.since(Instant::ZERO));
-            self.events.push(EventReport { at_ms, text });
-        }
-    }
-
-    /// Takes everything that the machine has to say at this instant.
+    /// Lets the machine do all that it has to do at this instant, and books what has ended.
     fn drain(&mut self) {
-        loop {
-            match self.machine.poll(self.now) {
-                MachineOutput::Finished(finished) => self.finished(&finished),
-                MachineOutput::Event(event) => self.event(event.to_string()),
-                MachineOutput::Wait(at, _) => {
-                    self.machine_at = at;
-                    return;
-                }
+        let World { machine, ended, events, now, .. } = self;
+        let note = |event: Box<Event>| events.add(*now, event.to_string());
+        self.machine_at = machine.drain(*now, ended, note);
+        if !self.ended.is_empty() {
+            let mut ended = std::mem::take(&mut self.ended);
+            for (io, end) in &ended {
+                self.finished(io.submit.tag, end);
             }
+            ended.clear();
+            self.ended = ended;
+        }
+    }
+}
+
+/// Things that an operator should know, in order.
+#[derive(Debug, Default)]
+struct Events {
+    first: Vec<EventReport>,
+    count: u64,
+}
+
+impl Events {
+    fn add(&mut self, now: Instant, text: String) {
+        self.count += 1;
+        if self.first.len() < EVENTS_MAX {
+            self.first.push(EventReport { at_ms: ms(now.since(Instant::ZERO)), text });
         }
     }
 }

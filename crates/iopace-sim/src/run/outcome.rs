@@ -44,8 +44,8 @@ impl World<'_> {
             unfinished: self.waiting_count,
             exchanged: self.machine.engine().stats().exchanged_count,
             failed_over: self.machine.engine().stats().failed_over_count,
-            events_count: self.events_count,
-            events: self.events,
+            events_count: self.events.count,
+            events: self.events.first,
             checks: Vec::new(),
         }
     }
@@ -53,10 +53,10 @@ impl World<'_> {
     /// Each group with those below it, if there are any beside the root.
     fn groups(&self, measured: Nanos) -> BTreeMap<String, GroupReport> {
         let tree = &self.scenario.groups;
-        let all: u64 = self.group_bytes.values().sum();
+        let all: u64 = tree.iter().map(|id| self.group_bytes[id]).sum();
         let report = |id| {
-            let bytes = |below| self.group_bytes.get(&below).copied().unwrap_or(0);
-            let sum = u128::from(tree.subtree(id).map(bytes).sum::<u64>());
+            let sum = tree.subtree(id).map(|below| self.group_bytes[below]).sum::<u64>();
+            let sum = u128::from(sum);
             let mb_s = Milli::ratio(sum * 1_000, u128::from(measured.0)).unwrap_or_default();
             (tree.path(id), GroupReport { mb_s, part: Milli::ratio(sum, u128::from(all)) })
         };

@@ -17,7 +17,8 @@ use crate::task::{Action, Clock, Workload};
 use iopace_core::request::{GroupId, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use iopace_disk::machine::{Finished, Io};
+use iopace_disk::modelled::Io;
+use iopace_disk::pump::End;
 
 /// Tags from here on are requests of sources; below, they are lanes.
 const SOURCE_TAG: u64 = 1 << 63;
@@ -127,7 +128,7 @@ impl<'a> World<'a> {
         let index = self.sources.len() - 1;
         self.fetch(index);
         let at = self.sources[index].head.as_ref().map_or(self.now, |head| head.at);
-        self.schedule(at.max(self.now), Due::Source(index));
+        self.due.add(at.max(self.now), Due::Source(index));
     }
 
     fn fetch(&mut self, index: usize) {
@@ -153,7 +154,7 @@ impl<'a> World<'a> {
                 break;
             }
             if head.at > self.now {
-                self.schedule(head.at, Due::Source(index));
+                self.due.add(head.at, Due::Source(index));
                 return;
             }
             if self.sources[index].outstanding >= self.sources[index].limit {
@@ -217,25 +218,25 @@ impl<'a> World<'a> {
         let Action { op, extent, fua, buffered, .. } = head.action;
         let (tag, task) = (Tag(SOURCE_TAG | slot as u64), TaskId(head.tally as u64 + 1));
         let submit = Submit { tag, task, group, op, extent, fua, sync: true };
-        self.machine.submit(self.now, Io { submit, buffered });
+        self.machine.submit(self.now, Io { submit, buffered }, &mut self.ended);
     }
 
     /// Books a finished request if it is one of a source.
-    pub(super) fn book_sent(&mut self, finished: &Finished) -> bool {
-        if finished.tag.0 & SOURCE_TAG == 0 {
+    pub(super) fn book_sent(&mut self, tag: Tag, end: &End) -> bool {
+        if tag.0 & SOURCE_TAG == 0 {
             return false;
         }
-        let slot = usize::try_from(finished.tag.0 & !SOURCE_TAG).expect("a place of the table");
+        let slot = usize::try_from(tag.0 & !SOURCE_TAG).expect("a place of the table");
         let Sent { source, head, since } = self.sent[slot].take().expect("finished once");
         self.free.push(slot);
         self.waiting_count -= 1;
-        self.count(head.tally, &head.action, since, finished);
+        self.count(head.tally, &head.action, since, end);
         let ours = &mut self.sources[source];
         ours.outstanding -= 1;
         if ours.is_blocked {
             ours.is_blocked = false;
             let now = self.now;
-            self.schedule(now, Due::Source(source));
+            self.due.add(now, Due::Source(source));
         } else if ours.head.is_none() && ours.outstanding == 0 {
             self.source_ended(source);
         }
@@ -253,7 +254,7 @@ impl<'a> World<'a> {
 
     /// Bytes of a task's total that are used up by one of its requests.
     pub(super) fn take(&mut self, task: usize, len: Bytes) {
-        if let Some(left) = &mut self.totals[task] {
+        if let Some(left) = &mut self.turns[task].left {
             *left = *left - len;
         }
     }

@@ -8,7 +8,7 @@ use super::{Due, Lane, World};
 use crate::inputs::place::OUTSTANDING_MAX;
 use crate::random::Random;
 use crate::task::Clock;
-use iopace_core::time::{Instant, Nanos};
+use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
 
 impl World<'_> {
@@ -28,6 +28,10 @@ impl World<'_> {
         for (index, task) in scenario.tasks.iter().enumerate().filter(|(_, t)| t.wave == wave) {
             let start = self.now + task.start.since(Instant::ZERO);
             self.wave_left += 1;
+            self.turns[index].stop = match task.stop {
+                Instant::NEVER => Instant::NEVER,
+                stop => self.now + stop.since(Instant::ZERO),
+            };
             if let Some(arrivals) = task.arrivals {
                 self.alive[index] = 1;
                 let name = format!("{} arrivals", task.name);
@@ -51,16 +55,15 @@ impl World<'_> {
                     submitted: None,
                     at_once: Bytes::ZERO,
                 });
-                self.schedule(start + action.think, Due::Lane(self.lanes.len() - 1));
+                self.due.add(start + action.think, Due::Lane(self.lanes.len() - 1));
             }
         }
     }
 
     /// Whether a task submits nothing more.
     pub(super) fn has_ended(&self, task: usize) -> bool {
-        let stop = self.scenario.tasks[task].stop;
-        let stop = if stop.is_never() { stop } else { self.wave_begin + Nanos(stop.0) };
-        self.now >= stop || self.turns[task].is_over || self.totals[task] == Some(Bytes::ZERO)
+        let turn = &self.turns[task];
+        self.now >= turn.stop || turn.is_over || turn.left == Some(Bytes::ZERO)
     }
 
     /// A lane of a task, or its source, is done.

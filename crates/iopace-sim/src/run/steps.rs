@@ -3,7 +3,7 @@
 
 use super::{Due, World};
 use crate::scenario::Change;
-use crate::task::Task;
+use crate::task::{Kind, Task};
 use iopace_core::engine::Control;
 use iopace_core::pace::Budget;
 use iopace_core::request::GroupId;
@@ -21,8 +21,14 @@ pub(super) struct Turn {
     starts_left: usize,
     /// What waits for the start: lanes, or its source.
     parked: Vec<Due>,
+    /// When it submits nothing more: known when its wave begins.
+    pub(super) stop: Instant,
+    /// Bytes that it has still to move.
+    pub(super) left: Option<Bytes>,
     /// Who pays.
     pub(super) group: GroupId,
+    /// Whether its transactions are counted.
+    pub(super) commits: bool,
     /// When the write to the log began that the next flush makes durable.
     pub(super) commit_since: Option<Instant>,
 }
@@ -34,7 +40,10 @@ impl Turn {
             is_over: false,
             starts_left: task.turns.iter().filter(|(_, is_on)| *is_on).count(),
             parked: Vec::new(),
+            stop: Instant::NEVER,
+            left: task.total,
             group: task.group,
+            commits: task.kind == Kind::Database,
             commit_since: None,
         }
     }
@@ -88,7 +97,7 @@ impl World<'_> {
             if let Due::Source(source) = due {
                 self.shift(source);
             }
-            self.schedule(now, due);
+            self.due.add(now, due);
         }
     }
 

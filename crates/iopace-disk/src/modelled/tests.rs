@@ -1,12 +1,11 @@
 use super::*;
-use crate::disk::{Command, Completion, DiskStats};
+use crate::disk::{Completion, DiskStats};
 use crate::faulty::{FaultRates, Faulty};
 use crate::presets;
+use iopace_core::engine::Control;
 use iopace_core::pace::Thresholds;
-use iopace_core::request::{DiskError, GroupId, Op, Submit, TaskId};
+use iopace_core::request::{GroupId, TaskId};
 use iopace_core::sched::{self, fifo};
-use iopace_core::time::Nanos;
-use iopace_core::units::Bytes;
 use std::collections::BTreeMap;
 
 /// A disk with a volatile cache that takes a pseudo-random time and may fail or lose commands.
@@ -84,7 +83,7 @@ fn machine(disk: Box<dyn Disk>, cached: bool) -> Machine {
         memory: Thresholds { background, limit },
         ..Config::default()
     };
-    Machine::new(config, cached.then_some(cache), disk)
+    Modelled::pump(config, cached.then_some(cache), disk)
 }
 
 fn submit(tag: u64, op: Op, offset: u64, len: u64) -> Submit {
@@ -99,28 +98,22 @@ fn submit(tag: u64, op: Op, offset: u64, len: u64) -> Submit {
     }
 }
 
-/// Drains at `now`; returns what finished and when to come back.
-fn drain(machine: &mut Machine, now: Instant) -> (Vec<Finished>, Instant) {
-    let mut finished = Vec::new();
-    loop {
-        match machine.poll(now) {
-            MachineOutput::Finished(one) => finished.push(one),
-            MachineOutput::Event(_) => {}
-            MachineOutput::Wait(at, _) => {
-                assert!(at > now, "it must not ask to come back at once");
-                return (finished, at);
-            }
-        }
-    }
+/// Requests that have ended.
+type Ended = Vec<(Io, End)>;
+
+/// Drains at `now`; says when to come back.
+fn drain(machine: &mut Machine, now: Instant, ended: &mut Ended) -> Instant {
+    let at = machine.drain(now, ended, |_| {});
+    assert!(at > now, "it must not ask to come back at once");
+    at
 }
 
-fn run_until_idle(machine: &mut Machine, mut now: Instant) -> (Vec<Finished>, Instant) {
-    let mut all = Vec::new();
+/// Drains until nothing is left to do; says when that is.
+fn run_until_idle(machine: &mut Machine, mut now: Instant, ended: &mut Ended) -> Instant {
     loop {
-        let (finished, at) = drain(machine, now);
-        all.extend(finished);
+        let at = drain(machine, now, ended);
         if at.is_never() {
-            return (all, now);
+            return now;
         }
         now = at;
     }
@@ -139,11 +132,7 @@ fn p1_every_request_finishes_exactly_once_on_any_disk() {
             outstanding: 0,
         };
         let (mut now, mut seen) = (Instant::ZERO, BTreeMap::<u64, u32>::new());
-        let mut note = |finished: Vec<Finished>| {
-            for one in finished {
-                *seen.entry(one.tag.0).or_default() += 1;
-            }
-        };
+        let mut ended = Ended::new();
         const COUNT: u64 = 400;
         for tag in 0..COUNT {
             let op = [Op::Read, Op::Write, Op::Write, Op::Flush, Op::Trim, Op::Cache]
@@ -152,18 +141,19 @@ fn p1_every_request_finishes_exactly_once_on_any_disk() {
             let len = if op == Op::Flush { 0 } else { (1 + random.next_random(32)) * 512 };
             let fua = op == Op::Write && random.next_random(8) == 0;
             let one = Submit { fua, ..submit(tag, op, offset, len) };
-            machine.submit(now, Io { submit: one, buffered: random.next_random(5) > 0 });
+            let io = Io { submit: one, buffered: random.next_random(5) > 0 };
+            machine.submit(now, io, &mut ended);
             if random.next_random(20) == 0 {
                 exchange(&mut machine, now, random.next_random(100));
             }
-            let (finished, at) = drain(&mut machine, now);
-            note(finished);
+            let at = drain(&mut machine, now, &mut ended);
             now = at.min(now + Nanos(random.next_random(3_000_000) + 1));
         }
-        note(run_until_idle(&mut machine, now).0);
+        run_until_idle(&mut machine, now, &mut ended);
+        ended.iter().for_each(|(io, _)| *seen.entry(io.submit.tag.0).or_default() += 1);
         assert_eq!(seen.len() as u64, COUNT, "seed {seed}: each finished");
         assert!(seen.values().all(|&times| times == 1), "seed {seed}: none twice");
-        assert_eq!(machine.cache().map_or(Bytes::ZERO, PageCache::dirty), Bytes::ZERO);
+        assert_eq!(machine.backend().cache().map_or(Bytes::ZERO, PageCache::dirty), Bytes::ZERO);
     }
 }
 
@@ -197,29 +187,30 @@ fn p1_on_every_preset_with_faults_and_exchanges_nothing_is_lost_and_then_all_is_
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99_991);
             (random >> 33) % below
         };
-        let mut times = BTreeMap::<u64, u32>::new();
+        let (mut times, mut ended) = (BTreeMap::<u64, u32>::new(), Ended::new());
         for tag in 0..300 {
             let op = [Op::Read, Op::Write, Op::Write, Op::Flush, Op::WriteZeroes][next(5) as usize];
             let len = if op == Op::Flush { 0 } else { (1 + next(32)) * 4096 };
             let one = submit(tag, op, next(1 << 20) * 4096, len);
-            machine.submit(now, Io { submit: one, buffered: next(4) > 0 });
+            machine.submit(now, Io { submit: one, buffered: next(4) > 0 }, &mut ended);
             if tag % 10 == 0 {
                 exchange(&mut machine, now, next(100));
             }
-            let (finished, at) = drain(&mut machine, now);
-            finished.iter().for_each(|one| *times.entry(one.tag.0).or_default() += 1);
+            let at = drain(&mut machine, now, &mut ended);
             now = at.min(now + Nanos(1 + next(5_000_000)));
         }
         switch.set(false);
-        let (finished, end) = run_until_idle(&mut machine, now);
-        finished.iter().for_each(|one| *times.entry(one.tag.0).or_default() += 1);
+        let end = run_until_idle(&mut machine, now, &mut ended);
+        ended.iter().for_each(|(io, _)| *times.entry(io.submit.tag.0).or_default() += 1);
         assert_eq!(times.len(), 300, "{}", preset.name);
         assert!(times.values().all(|&count| count == 1), "{}", preset.name);
         // One flush may still report what failed before.
         let mut flush = |tag| {
             let io = Io { submit: submit(tag, Op::Flush, 0, 0), buffered: true };
-            machine.submit(end, io);
-            run_until_idle(&mut machine, end).0[0].outcome
+            let mut ended = Ended::new();
+            machine.submit(end, io, &mut ended);
+            run_until_idle(&mut machine, end, &mut ended);
+            ended[0].1.outcome
         };
         flush(1_000);
         assert_eq!(flush(1_001), Outcome::Ok, "{}", preset.name);
@@ -231,17 +222,19 @@ fn the_same_requests_give_the_same_times() {
     let run = || {
         let disk = (presets::find("hdd-sata-250g").expect("a preset").build)();
         let mut machine = machine(disk, true);
-        let (mut now, mut log) = (Instant::ZERO, String::new());
+        let (mut now, mut log, mut ended) = (Instant::ZERO, String::new(), Ended::new());
         for tag in 0..200 {
             let op = [Op::Read, Op::Write, Op::Flush][tag as usize % 3];
             let len = if op == Op::Flush { 0 } else { 65_536 };
             let one = submit(tag, op, (tag * 7_919 % 1_000) << 20, len);
-            machine.submit(now, Io { submit: one, buffered: true });
-            let (finished, at) = drain(&mut machine, now);
-            log += &format!("{now:?} {finished:?}\n");
+            machine.submit(now, Io { submit: one, buffered: true }, &mut ended);
+            let at = drain(&mut machine, now, &mut ended);
+            log += &format!("{now:?} {ended:?}\n");
+            ended.clear();
             now = at.min(now + Nanos::from_millis(5));
         }
-        log + &format!("{:?}", run_until_idle(&mut machine, now))
+        let end = run_until_idle(&mut machine, now, &mut ended);
+        log + &format!("{end:?} {ended:?}")
     };
     assert_eq!(run(), run());
 }
@@ -250,21 +243,22 @@ fn the_same_requests_give_the_same_times() {
 fn the_stages_of_a_request_sum_to_the_time_it_took() {
     let disk = (presets::find("hdd-sata-250g").expect("a preset").build)();
     let mut machine = machine(disk, true);
-    let mut submitted = BTreeMap::new();
+    let (mut submitted, mut ended) = (BTreeMap::new(), Ended::new());
     for tag in 0..60 {
         let op = [Op::Read, Op::Write, Op::Write, Op::Flush][tag as usize % 4];
         let len = if op == Op::Flush { 0 } else { 131_072 };
         let now = Instant(tag * 1_000);
         submitted.insert(tag, now);
         let io = Io { submit: submit(tag, op, tag << 24, len), buffered: tag % 7 != 0 };
-        machine.submit(now, io);
-        assert!(drain(&mut machine, now).1 > now);
+        machine.submit(now, io, &mut ended);
+        drain(&mut machine, now, &mut ended);
     }
+    ended.clear();
     let mut now = Instant(60_000);
     while !now.is_never() {
-        let (finished, at) = drain(&mut machine, now);
-        for one in finished {
-            assert_eq!(one.times.total(), now.since(submitted[&one.tag.0]), "{one:?}");
+        let at = drain(&mut machine, now, &mut ended);
+        for (io, end) in ended.drain(..) {
+            assert_eq!(end.times.total(), now.since(submitted[&io.submit.tag.0]), "{end:?}");
         }
         now = at;
     }
@@ -274,10 +268,12 @@ fn the_stages_of_a_request_sum_to_the_time_it_took() {
 fn a_buffered_write_is_finished_at_once_and_read_back_without_the_disk() {
     let mut machine = machine(shaky(1, 0, 0), true);
     for (tag, op) in [(1, Op::Write), (2, Op::Read)] {
-        machine.submit(Instant(tag), Io { submit: submit(tag, op, 8192, 4096), buffered: true });
-        let (finished, _) = drain(&mut machine, Instant(tag));
-        assert_eq!(finished.len(), 1);
-        assert!(finished[0].cached);
+        let (mut ended, io) =
+            (Ended::new(), Io { submit: submit(tag, op, 8192, 4096), buffered: true });
+        machine.submit(Instant(tag), io, &mut ended);
+        drain(&mut machine, Instant(tag), &mut ended);
+        assert_eq!(ended.len(), 1);
+        assert!(ended[0].1.cached);
     }
     assert_eq!(machine.engine().stats().write.finished_count, 0);
 }
@@ -285,42 +281,45 @@ fn a_buffered_write_is_finished_at_once_and_read_back_without_the_disk() {
 #[test]
 fn p2_a_flush_waits_for_write_back_and_reports_its_failure() {
     for (fail_permille, outcome) in [(0, Outcome::Ok), (1000, Outcome::Failed(DiskError::Io))] {
-        let mut machine = machine(shaky(1, fail_permille, 0), true);
+        let (mut machine, mut ended) = (machine(shaky(1, fail_permille, 0), true), Ended::new());
         for tag in 0..5 {
             let write = submit(tag, Op::Write, tag << 20, 4096);
-            machine.submit(Instant(1), Io { submit: write, buffered: true });
+            machine.submit(Instant(1), Io { submit: write, buffered: true }, &mut ended);
         }
-        assert_eq!(drain(&mut machine, Instant(1)).0.len(), 5);
+        drain(&mut machine, Instant(1), &mut ended);
+        assert_eq!(ended.len(), 5);
         let flush = submit(9, Op::Flush, 0, 0);
-        machine.submit(Instant(2), Io { submit: flush, buffered: true });
-        let (finished, _) = run_until_idle(&mut machine, Instant(2));
-        assert_eq!(finished.len(), 1);
-        assert_eq!(finished[0].outcome, outcome);
+        machine.submit(Instant(2), Io { submit: flush, buffered: true }, &mut ended);
+        run_until_idle(&mut machine, Instant(2), &mut ended);
+        assert_eq!(ended.len(), 6);
+        assert_eq!(ended[5].1.outcome, outcome);
         assert_eq!(machine.engine().stats().write.finished_count, 5, "all were written back first");
     }
 }
 
 #[test]
 fn a_writer_faster_than_the_disk_waits_for_dirty_memory() {
-    let mut machine = machine(shaky(3, 0, 0), true);
+    let (mut machine, mut ended) = (machine(shaky(3, 0, 0), true), Ended::new());
     for tag in 0..200 {
         let write = submit(tag, Op::Write, tag * 8192, 8192);
-        machine.submit(Instant(1), Io { submit: write, buffered: true });
+        machine.submit(Instant(1), Io { submit: write, buffered: true }, &mut ended);
     }
-    let (at_once, _) = drain(&mut machine, Instant(1));
-    assert!(at_once.len() < 100, "{} were taken at once", at_once.len());
-    let dirty = machine.cache().expect("cached").dirty();
+    drain(&mut machine, Instant(1), &mut ended);
+    let at_once = ended.len();
+    assert!(at_once < 100, "{at_once} were taken at once");
+    let dirty = machine.backend().cache().expect("cached").dirty();
     assert!(dirty <= Bytes::from_mib(1), "{dirty}");
-    let (later, _) = run_until_idle(&mut machine, Instant(1));
-    assert_eq!(at_once.len() + later.len(), 200);
-    assert!(later.iter().all(|one| one.times.pace() > Nanos::ZERO));
+    run_until_idle(&mut machine, Instant(1), &mut ended);
+    assert_eq!(ended.len(), 200);
+    assert!(ended[at_once..].iter().all(|(_, end)| end.times.pace() > Nanos::ZERO));
 }
 
 #[test]
 fn a_lost_command_fails_after_the_timeout() {
-    let mut machine = machine(shaky(1, 0, 1000), false);
-    machine.submit(Instant(5), Io { submit: submit(1, Op::Read, 0, 4096), buffered: false });
-    let (finished, at) = run_until_idle(&mut machine, Instant(5));
-    assert_eq!(finished[0].outcome, Outcome::Failed(DiskError::Io));
+    let (mut machine, mut ended) = (machine(shaky(1, 0, 1000), false), Ended::new());
+    let io = Io { submit: submit(1, Op::Read, 0, 4096), buffered: false };
+    machine.submit(Instant(5), io, &mut ended);
+    let at = run_until_idle(&mut machine, Instant(5), &mut ended);
+    assert_eq!(ended[0].1.outcome, Outcome::Failed(DiskError::Io));
     assert_eq!(at, Instant(5) + COMMAND_TIMEOUT);
 }
