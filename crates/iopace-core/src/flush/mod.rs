@@ -324,7 +324,7 @@ impl Flusher {
 
     /// Whether a group has dirty memory or promises: then it must not be forgotten.
     pub fn has_dirty(&self, group: GroupId) -> bool {
-        self.turns.get(group).is_some_and(turns::Group::has_any)
+        self.turns.get(group).has_any()
     }
 
     /// Forgets a group that has none.

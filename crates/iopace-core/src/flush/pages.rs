@@ -8,6 +8,10 @@
 //! The pages of all spaces are in it, one space behind the other, and no interval is of two.
 //! Neighbours in the same state are one interval. An operation costs a few searches in ordered maps
 //! for each interval that it touches; what is clean is not in the map.
+//!
+//! The order of dirtying has each interval under its *anchor*, some page of it. As intervals do not
+//! overlap, the order of anchors is that of first pages; and a stream, which grows at its end and
+//! is written back from its beginning, keeps its place until write-back comes by the anchor.
 
 use super::{Owner, PAGE};
 use crate::request::{Area, Extent, GroupId, Space};
@@ -31,6 +35,11 @@ impl Page {
     /// The one before it in its space.
     pub(super) fn before(self) -> Option<Page> {
         Some(Page { index: self.index.checked_sub(1)?, ..self })
+    }
+
+    /// The last page of what ends here.
+    fn last_before(self) -> Page {
+        Page { index: self.index.saturating_sub(1), ..self }
     }
 }
 
@@ -99,6 +108,8 @@ struct Interval {
     /// Behind its last page.
     end: Page,
     state: State,
+    /// A page of it: its place in the order of dirtying.
+    anchor: Page,
 }
 
 /// Consecutive pages: the first and the one behind the last.
@@ -109,11 +120,9 @@ pub(super) type PageRange = Range<Page>;
 pub(super) struct Pages {
     /// By first page.
     intervals: BTreeMap<Page, Interval>,
-    /// Number and first page of all that is dirty and not on its way, and since when.
-    dirty: BTreeMap<(u64, Page), Instant>,
-    /// The same of all that is on its way.
-    writing: BTreeSet<(u64, Page)>,
-    /// What `dirty` has, by group.
+    /// Numbers of all that is on its way, and how many intervals have them.
+    writing: BTreeMap<u64, u32>,
+    /// Number and anchor of all that is dirty and not on its way, by group.
     by_group: BTreeMap<(GroupId, u64, Page), Stamp>,
     /// Those of `by_group` that somebody asked for.
     asked: BTreeSet<(GroupId, u64, Page)>,
@@ -169,88 +178,143 @@ impl Pages {
             self.clean(&part);
         }
         let Some(state) = state else { return };
-        let next = self.intervals.get(&part.end).filter(|next| next.state == state);
+        let next = self.intervals.get(&part.end).filter(|next| next.state == state).copied();
         let end = next.map_or(part.end, |next| next.end);
-        if end > part.end {
-            self.remove(part.end);
+        if next.is_some() {
+            self.intervals.remove(&part.end);
         }
         match self.intervals.range_mut(..part.start).next_back() {
             Some((_, before)) if before.end == part.start && before.state == state => {
                 before.end = end;
+                if let Some(next) = next {
+                    self.take_out(&next);
+                }
             }
-            _ => self.insert(part.start, Interval { end, state }),
+            _ => {
+                let interval = next.unwrap_or_else(|| {
+                    let interval = Interval { end, state, anchor: part.start };
+                    self.file(&interval);
+                    interval
+                });
+                self.intervals.insert(part.start, interval);
+            }
         }
     }
 
-    /// Takes a part of an interval out.
+    /// Takes a part of an interval out. What is left of it keeps its place in the order if it has
+    /// the anchor; else its last page is the anchor from now on.
     fn clean(&mut self, part: &PageRange) {
         let Some((&first, interval)) = self.intervals.range_mut(..part.end).next_back() else {
             return;
         };
         let old = *interval;
-        if first < part.start {
-            interval.end = part.start;
+        let (is_before, is_behind) = (old.anchor < part.start, old.anchor >= part.end);
+        let before = Interval { end: part.start, anchor: part.start.last_before(), ..old };
+        let behind = Interval { anchor: old.end.last_before(), ..old };
+        let has_before = first < part.start;
+        if has_before {
+            *interval = if is_before { Interval { end: part.start, ..old } } else { before };
         } else {
-            self.remove(first);
+            self.intervals.remove(&first);
+        }
+        if !is_before && !is_behind {
+            self.take_out(&old);
+        }
+        if has_before && !is_before {
+            self.file(&before);
         }
         if part.end < old.end {
-            self.insert(part.end, old);
+            self.intervals.insert(part.end, if is_behind { old } else { behind });
+            if !is_behind {
+                self.file(&behind);
+            }
         }
     }
 
-    fn insert(&mut self, first: Page, interval: Interval) {
-        let key = (interval.state.number(), first);
-        match interval.state {
-            State::Writing { .. } => _ = self.writing.insert(key),
+    /// Puts an interval into the order of dirtying.
+    fn file(&mut self, &Interval { state, anchor, .. }: &Interval) {
+        match state {
+            State::Writing { number, .. } => *self.writing.entry(number).or_default() += 1,
             State::Dirty(stamp) => {
-                let group_key = (stamp.owner.group, stamp.number, first);
-                self.asked.extend(stamp.is_asked.then_some(group_key));
-                self.urgent.extend(stamp.is_urgent.then_some(group_key));
-                self.by_group.insert(group_key, stamp);
-                self.dirty.insert(key, stamp.since);
+                let key = (stamp.owner.group, stamp.number, anchor);
+                self.asked.extend(stamp.is_asked.then_some(key));
+                self.urgent.extend(stamp.is_urgent.then_some(key));
+                self.by_group.insert(key, stamp);
             }
         }
-        self.intervals.insert(first, interval);
     }
 
-    fn remove(&mut self, first: Page) {
-        let Some(interval) = self.intervals.remove(&first) else { return };
-        let key = (interval.state.number(), first);
-        match interval.state {
-            State::Writing { .. } => _ = self.writing.remove(&key),
+    /// Takes an interval out of the order of dirtying.
+    fn take_out(&mut self, &Interval { state, anchor, .. }: &Interval) {
+        match state {
+            State::Writing { number, .. } => {
+                let count = self.writing.get_mut(&number).expect("it is counted");
+                *count -= 1;
+                if *count == 0 {
+                    self.writing.remove(&number);
+                }
+            }
             State::Dirty(stamp) => {
-                let group_key = (stamp.owner.group, stamp.number, first);
-                self.asked.remove(&group_key);
-                self.urgent.remove(&group_key);
-                self.by_group.remove(&group_key);
-                self.dirty.remove(&key);
+                let key = (stamp.owner.group, stamp.number, anchor);
+                self.asked.remove(&key);
+                self.urgent.remove(&key);
+                self.by_group.remove(&key);
             }
         }
+    }
+
+    /// The oldest dirtying of a group.
+    pub(super) fn oldest_stamp(&self, group: GroupId) -> Option<Stamp> {
+        self.oldest_anchor(group).map(|(_, stamp)| stamp)
     }
 
     /// The oldest dirty page of a group.
     pub(super) fn oldest_of(&self, group: GroupId) -> Option<(Page, Stamp)> {
-        let (&(of, _, page), stamp) = self.by_group.range((group, 0, Page::FIRST)..).next()?;
-        (of == group).then_some((page, *stamp))
+        let (anchor, stamp) = self.oldest_anchor(group)?;
+        Some((self.first_page(anchor), stamp))
+    }
+
+    fn oldest_anchor(&self, group: GroupId) -> Option<(Page, Stamp)> {
+        let mut first = self.by_group.first_key_value();
+        if first.is_some_and(|(&(of, ..), _)| of < group) {
+            first = self.by_group.range((group, 0, Page::FIRST)..).next();
+        }
+        let (&(of, _, anchor), stamp) = first?;
+        (of == group).then_some((anchor, *stamp))
+    }
+
+    /// The first page of the interval that a page belongs to.
+    fn first_page(&self, page: Page) -> Page {
+        self.intervals.range(..=page).next_back().map_or(page, |(&first, _)| first)
+    }
+
+    /// Whether somebody asked for a page of a group.
+    pub(super) fn has_asked(&self, group: GroupId) -> bool {
+        !self.asked.is_empty() && self.asked_anchor(group).is_some()
+    }
+
+    fn asked_anchor(&self, group: GroupId) -> Option<Page> {
+        let &(of, _, anchor) = self.asked.range((group, 0, Page::FIRST)..).next()?;
+        (of == group).then_some(anchor)
     }
 
     /// The oldest page of a group that somebody asked for.
     pub(super) fn asked_of(&self, group: GroupId) -> Option<(Page, Stamp)> {
-        let &(of, _, page) = self.asked.range((group, 0, Page::FIRST)..).next()?;
-        if of == group { Some((page, self.dirty_at(page)?)) } else { None }
+        let anchor = self.asked_anchor(group)?;
+        Some((self.first_page(anchor), self.dirty_at(anchor)?))
     }
 
     /// The oldest page that a small sync waits for, of the groups that are not passed over.
     pub(super) fn urgent(&self, is_passed_over: impl Fn(GroupId) -> bool) -> Option<(Page, Stamp)> {
         let (mut oldest, mut from) = (None, Unbounded);
-        while let Some(&(group, number, page)) = self.urgent.range((from, Unbounded)).next() {
+        while let Some(&(group, number, anchor)) = self.urgent.range((from, Unbounded)).next() {
             if !is_passed_over(group) {
-                oldest = Some(oldest.map_or((number, page), |one| (number, page).min(one)));
+                oldest = Some(oldest.map_or((number, anchor), |one| (number, anchor).min(one)));
             }
             from = Excluded((group, u64::MAX, Page::LAST));
         }
-        let (_, page) = oldest?;
-        Some((page, self.dirty_at(page)?))
+        let (_, anchor) = oldest?;
+        Some((self.first_page(anchor), self.dirty_at(anchor)?))
     }
 
     /// The stamp of a page that is dirty and not on its way.
@@ -261,15 +325,9 @@ impl Pages {
         }
     }
 
-    /// Since when the oldest dirty page is.
-    pub(super) fn oldest_since(&self) -> Option<Instant> {
-        self.dirty.first_key_value().map(|(_, since)| *since)
-    }
-
-    /// Whether nothing that was numbered below the mark is dirty or on its way.
-    pub(super) fn is_clean_below(&self, mark: u64) -> bool {
-        let dirty = self.dirty.first_key_value().map(|(key, _)| key);
-        [dirty, self.writing.first()].into_iter().flatten().all(|&(oldest, _)| oldest >= mark)
+    /// Whether nothing that was numbered below the mark is on its way.
+    pub(super) fn is_written_below(&self, mark: u64) -> bool {
+        self.writing.first_key_value().is_none_or(|(&oldest, _)| oldest >= mark)
     }
 
     /// The first page of `range` that was numbered below the mark and is not clean.

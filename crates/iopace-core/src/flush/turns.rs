@@ -19,6 +19,7 @@
 
 use super::pages::{Page, bytes};
 use super::{Dirty, Owner};
+use crate::group::table::Column;
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -64,6 +65,8 @@ struct Place {
     waiting: Option<Waiting>,
     /// Its oldest run in line, if it has an allowance to lose.
     front: Option<u64>,
+    /// The number of its oldest dirty page, and since when that is dirty.
+    oldest: Option<(u64, Instant)>,
 }
 
 impl Place {
@@ -82,6 +85,10 @@ impl Place {
 
     fn in_fronts(&self, id: GroupId) -> Option<(u64, GroupId)> {
         self.front.map(|front| (front, id))
+    }
+
+    fn in_oldest(&self, id: GroupId) -> Option<(u64, Instant, GroupId)> {
+        self.oldest.map(|(number, since)| (number, since, id))
     }
 }
 
@@ -171,7 +178,11 @@ impl Group {
         let waiting = oldest.filter(|_| !is_full && !self.is_held);
         let waiting =
             waiting.map(|(number, since, is_due)| Waiting { line, number, since, is_due });
-        Place { waiting, front: self.runs.first().copied().filter(|_| self.allowance() > 1) }
+        Place {
+            waiting,
+            front: self.runs.first().copied().filter(|_| self.allowance() > 1),
+            oldest: oldest.map(|(number, since, _)| (number, since)),
+        }
     }
 }
 
@@ -183,7 +194,7 @@ fn is_passed(run: u64, latest: u64) -> bool {
 /// All groups.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    groups: BTreeMap<GroupId, Group>,
+    groups: Column<Group>,
     /// Groups with dirty pages, but for those with too much in line and those held back.
     any: BTreeSet<(Line, GroupId)>,
     /// Those that something is due of by itself.
@@ -192,6 +203,8 @@ pub(super) struct Turns {
     young: BTreeSet<(u64, Instant, GroupId)>,
     /// Groups with runs in line and an allowance to lose, by the oldest of these.
     fronts: BTreeSet<(u64, GroupId)>,
+    /// All groups with dirty pages, by their oldest page.
+    oldest: BTreeSet<(u64, Instant, GroupId)>,
     /// Number of each run in line, by its first page.
     runs: BTreeMap<Page, u64>,
     /// Runs that were taken so far, and the latest of them that is done.
@@ -204,24 +217,23 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
-        self.groups.get(&id)
+    pub(super) fn get(&self, id: GroupId) -> &Group {
+        &self.groups[id]
     }
 
     pub(super) fn get_mut(&mut self, id: GroupId) -> &mut Group {
-        self.groups.entry(id).or_default()
+        &mut self.groups[id]
     }
 
     /// Forgets a group that has nothing.
     pub(super) fn remove(&mut self, id: GroupId) {
-        if let Some(group) = self.groups.remove(&id) {
-            assert!(!group.has_any(), "{id:?} still has dirty memory: {group:?}");
-        }
+        let group = self.groups.take(id);
+        assert!(!group.has_any(), "{id:?} still has dirty memory: {group:?}");
     }
 
     /// Puts a group where it belongs now. `oldest` is `None` if it has no dirty page.
     pub(super) fn file(&mut self, id: GroupId, oldest: Option<Oldest>) {
-        let group = self.groups.entry(id).or_default();
+        let group = &mut self.groups[id];
         if oldest.is_none() && group.runs.is_empty() {
             group.is_served = false;
         }
@@ -234,6 +246,12 @@ impl Turns {
         move_key(&mut self.due, old.in_due(id), new.in_due(id));
         move_key(&mut self.young, old.in_young(id), new.in_young(id));
         move_key(&mut self.fronts, old.in_fronts(id), new.in_fronts(id));
+        move_key(&mut self.oldest, old.in_oldest(id), new.in_oldest(id));
+    }
+
+    /// The number of the oldest dirty page of all, and since when that is dirty.
+    pub(super) fn oldest(&self) -> Option<(u64, Instant)> {
+        self.oldest.first().map(|&(number, since, _)| (number, since))
     }
 
     /// The group with the oldest page among those that nothing is due of, and since when that page
@@ -277,7 +295,7 @@ impl Turns {
         self.used += run.1;
         self.taken += 1;
         self.runs.insert(run.0, self.taken);
-        let group = self.groups.entry(id).or_default();
+        let group = &mut self.groups[id];
         group.is_served = true;
         group.runs.insert(self.taken);
     }
@@ -286,7 +304,7 @@ impl Turns {
     pub(super) fn ended(&mut self, id: GroupId, first: Page) {
         let run = self.runs.remove(&first).expect("only a run that was taken is done");
         self.latest = self.latest.max(run);
-        let group = self.groups.entry(id).or_default();
+        let group = &mut self.groups[id];
         let is_used = group.runs.len() >= group.allowance();
         group.runs.remove(&run);
         if is_passed(run, self.latest) {
@@ -298,7 +316,7 @@ impl Turns {
 
     /// What a group has of dirty memory; zero if it is unknown.
     pub(super) fn memory(&self, id: GroupId) -> Bytes {
-        self.get(id).map_or(Bytes::ZERO, Group::memory)
+        self.get(id).memory()
     }
 }
 

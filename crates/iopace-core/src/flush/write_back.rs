@@ -5,7 +5,7 @@
 //! page.
 
 use super::pages::{self, Page, Stamp, State};
-use super::turns::{Group, Oldest, Position};
+use super::turns::{Oldest, Position};
 use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, Owner, PAGE, Run, SMALL_SYNC_MAX};
 use crate::request::{Area, GroupId};
 use crate::time::Instant;
@@ -55,7 +55,8 @@ impl Flusher {
 
     /// Whether all that was dirty at the mark is on the disk, void or lost.
     pub fn is_synced(&self, Mark(mark): Mark) -> bool {
-        self.pages.is_clean_below(mark)
+        let oldest = self.turns.oldest();
+        oldest.is_none_or(|(number, _)| number >= mark) && self.pages.is_written_below(mark)
     }
 
     /// The same of an area. The mark remembers how far it was found clean.
@@ -72,7 +73,7 @@ impl Flusher {
 
     /// When the oldest dirty page is due by its age; [`Instant::NEVER`] if nothing is dirty.
     pub fn next_expiry(&self) -> Instant {
-        self.pages.oldest_since().map_or(Instant::NEVER, |since| since + DIRTY_EXPIRE)
+        self.turns.oldest().map_or(Instant::NEVER, |(_, since)| since + DIRTY_EXPIRE)
     }
 
     /// When something becomes due by its age next, of groups that may give candidates and have
@@ -102,7 +103,7 @@ impl Flusher {
         let unclean = pages::bytes(self.totals.dirty + self.totals.writing);
         let is_all = pressed || unclean > background;
         let group = self.turns.next(self.clock, is_all, self.chunk_pages)?;
-        let is_all = is_all || self.turns.get(group).is_some_and(Group::is_over);
+        let is_all = is_all || self.turns.get(group).is_over();
         let (first, stamp) = self.first_of(group, is_all)?;
         let area = self.run_at(first, stamp.owner, run_max, |next| is_all || self.is_due(next));
         Some(Run { owner: stamp.owner, area, is_urgent: false })
@@ -117,7 +118,7 @@ impl Flusher {
 
     /// Ends that.
     pub fn release(&mut self, group: GroupId) {
-        if self.turns.get(group).is_some_and(|group| group.is_held) {
+        if self.turns.get(group).is_held {
             self.turns.get_mut(group).is_held = false;
             self.file(group);
         }
@@ -155,7 +156,7 @@ impl Flusher {
     /// Where to go on with a group that has something due: behind what was taken last, or with what
     /// was asked for, or with the oldest.
     fn first_of(&self, group: GroupId, is_all: bool) -> Option<(Page, Stamp)> {
-        let position = self.turns.get(group)?.position;
+        let position = self.turns.get(group).position;
         position
             .filter(|position| position.used < self.chunk_pages)
             .and_then(|position| Some((position, self.pages.dirty_at(position.page)?)))
@@ -172,10 +173,9 @@ impl Flusher {
     }
 
     fn oldest_of(&self, group: GroupId) -> Option<Oldest> {
-        let (_, stamp) = self.pages.oldest_of(group)?;
-        let is_due = self.is_due(&stamp)
-            || self.turns.get(group).is_some_and(Group::is_over)
-            || self.pages.asked_of(group).is_some();
+        let stamp = self.pages.oldest_stamp(group)?;
+        let is_due =
+            self.is_due(&stamp) || self.turns.get(group).is_over() || self.pages.has_asked(group);
         Some((stamp.number, stamp.since, is_due))
     }
 
@@ -227,7 +227,7 @@ impl Flusher {
         if !run.is_urgent {
             self.turns.ended(run.owner.group, range.start);
         }
-        let (mut again_groups, mut clean) = (BTreeSet::new(), 0);
+        let (mut others, mut clean) = (BTreeSet::new(), 0);
         while let Some((part, state)) = self.pages.next_part(&mut range) {
             let Some(State::Writing { again, .. }) = state else {
                 panic!("what is done was on its way: {run:?}")
@@ -242,7 +242,9 @@ impl Flusher {
             group.again -= part_count;
             group.dirty += part_count;
             self.totals.dirty += part_count;
-            again_groups.insert(stamp.owner.group);
+            if stamp.owner.group != run.owner.group {
+                others.insert(stamp.owner.group);
+            }
         }
         self.turns.get_mut(run.owner.group).writing -= count;
         self.totals.writing -= count;
@@ -252,8 +254,8 @@ impl Flusher {
             self.stats.lost_pages += count;
             self.has_failed = true;
         }
-        again_groups.insert(run.owner.group);
-        for group in again_groups {
+        self.file(run.owner.group);
+        for group in others {
             self.file(group);
         }
         while let Some(passed) = self.turns.newly_passed() {
