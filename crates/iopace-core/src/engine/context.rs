@@ -68,7 +68,7 @@ impl Context {
         if self.is_accounting {
             self.tasks.finished(self.now, place, &finished);
         } else {
-            self.tasks.rest.finish(&finished);
+            self.tasks.forgotten.finish(&finished);
         }
         self.left(done.group);
     }
@@ -78,7 +78,7 @@ impl Context {
         if self.is_accounting {
             self.tasks.buffered(self.now, place, size);
         } else {
-            self.tasks.rest.buffered(size);
+            self.tasks.forgotten.buffered(size);
         }
         self.groups.buffered(group, size);
     }
@@ -90,7 +90,7 @@ impl Context {
             self.stats.told.by_stage.paced(waited);
             self.tasks.paced(self.now, place, waited);
         } else {
-            self.tasks.rest.paced(waited);
+            self.tasks.forgotten.paced(waited);
         }
         self.left(group);
     }

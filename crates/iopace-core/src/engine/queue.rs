@@ -117,7 +117,7 @@ impl Queue {
             let ask = Ask { lane, ..Ask::new(id, submit) };
             self.admit.enqueue(cx.now, ask, &cx.groups.table);
             cx.is_changed = true;
-        } else if submit.extent.is_empty() {
+        } else if submit.op == Op::Flush || submit.extent.is_empty() {
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
             entry.queued = self.clocks.queued(cx, entry.request.account);

@@ -21,7 +21,7 @@ pub(super) type Place = (usize, usize);
 /// Some entries in order.
 #[derive(Clone, Debug)]
 struct Block<T> {
-    /// The entries, and before them what they were that were taken.
+    /// The entries, and before them the places of entries that were taken.
     entries: Vec<T>,
     /// Where the entries begin.
     head: usize,
@@ -69,7 +69,7 @@ impl<T: Ord + Copy> Block<T> {
         self.entries.push(entry);
     }
 
-    /// Moves the entries to the front if that is more than half of the room.
+    /// Moves the entries to the front if the places of those taken are more than half of the room.
     #[inline(never)]
     fn use_room(&mut self) {
         if 2 * self.head >= self.entries.len() {

@@ -92,7 +92,7 @@ pub(crate) struct Tasks {
     /// The one idle for longest, and the latest.
     idle: Option<(u32, u32)>,
     /// Counts of tasks that were forgotten, and of all while there are no accounts.
-    pub(crate) rest: OpCounts,
+    pub(crate) forgotten: OpCounts,
 }
 
 impl Tasks {
@@ -146,7 +146,7 @@ impl Tasks {
         let slot = Slot::new(now, Some(task), group, head);
         match self.slots.get_mut(place as usize) {
             Some(old) => {
-                self.rest.add(&old.account.counts);
+                self.forgotten.add(&old.account.counts);
                 *old = slot;
             }
             None => self.slots.push(slot),
@@ -272,7 +272,7 @@ impl Tasks {
 
     /// The counts of all tasks together, those forgotten included: of the device.
     pub(crate) fn counts(&self) -> OpCounts {
-        let mut all = self.rest.clone();
+        let mut all = self.forgotten.clone();
         self.slots.iter().for_each(|slot| all.add(&slot.account.counts));
         all
     }

@@ -51,9 +51,12 @@ impl Fair {
         line.in_flight += 1;
         let sight = self.forest.sight(*group);
         let side = sight.side(&line.load);
+        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
         let mut pays = Nanos::ZERO;
         if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
-            let wait = if self.model.has_head() { self.config.wait } else { Nanos::ZERO };
+            // A guarantee serves whoever owes: a price would be a debt without end.
+            let is_priced = self.model.has_head() && !is_guaranteed;
+            let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
             pays = self.flushes.wrote(now, bytes, wait);
         }
         match side {
@@ -65,7 +68,6 @@ impl Fair {
         if !self.guarantees.is_empty() {
             self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
         }
-        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
         self.forest.start(now, node, charge, leaves);

@@ -23,11 +23,13 @@
 //! each flush would cost the head a way to their bytes and back. The next flush writes out what
 //! they have put into the disk's cache in their go. So each write of theirs pays for the time that
 //! it adds to the next flush, the *price* of a KiB, which is learned from flushes after such
-//! writes; and the task that flushes pays for the rest only. A go of theirs, the price included, is
-//! no longer than any other.
+//! writes; and the task that flushes pays for the rest only. Between two flushes they pay for
+//! 100 ms at most, whatever they write, and for what a guarantee covers nothing.
 //!
 //! What one's own flush takes is seen by letting others write nothing now and then (one cycle of
-//! [`PROBE_EVERY`]). Without a flush for twice the usual pause, nobody waits for one.
+//! [`PROBE_EVERY`]), and with goes by a second flush in one go; until then there is no price. A
+//! price that no flush confirms fades. Without a flush for twice the usual pause, nobody waits for
+//! one.
 
 use super::bound::Side;
 use super::service::RECENT;
@@ -68,9 +70,6 @@ const PRICED_MIN: u64 = 64 << 10;
 /// The most that a KiB costs, in ns: a page of 4 KiB written at a place of its own, at 7200 rpm.
 const PRICE_MAX: u64 = 4_000_000;
 
-/// A larger write is priced as one of this size.
-const WRITE_MAX: u64 = 64 << 20;
-
 /// The flushes at the disk, and what others may write between them.
 #[derive(Debug)]
 pub(super) struct Flushes {
@@ -89,6 +88,8 @@ pub(super) struct Flushes {
     own: Nanos,
     /// What a KiB that others have written makes the next flush longer by, in ns.
     price: u64,
+    /// Whether another one came while the first was at the disk: what they took says nothing then.
+    has_overlapped: bool,
     /// What others have paid for since the last one, and had paid for before it.
     paid: Nanos,
     paid_before: Nanos,
@@ -114,6 +115,7 @@ impl Default for Flushes {
             least: Nanos::ZERO,
             own: Nanos::ZERO,
             price: 0,
+            has_overlapped: false,
             paid: Nanos::ZERO,
             paid_before: Nanos::ZERO,
             written: 0,
@@ -171,14 +173,16 @@ impl Flushes {
         }
     }
 
-    /// One of the others writes. What it pays for the next flush on a disk with a head.
+    /// One of the others writes. What it pays for the next flush on a disk with a head: all of them
+    /// together no more than for what a flush may hold them up.
     #[inline]
     pub(super) fn wrote(&mut self, now: Instant, bytes: Bytes, wait: Nanos) -> Nanos {
         self.written = self.written.saturating_add(bytes.get());
         if !self.are_in_goes(now, wait) {
             return Nanos::ZERO;
         }
-        let pays = Nanos(bytes.get().min(WRITE_MAX) / 1024 * self.price);
+        let costs = Nanos(bytes.get().saturating_mul(self.price) / 1024);
+        let pays = costs.min(HOLD_MAX.saturating_sub(self.paid));
         self.paid += pays;
         pays
     }
@@ -206,7 +210,7 @@ impl Flushes {
             Some(pause) if self.pause > Nanos::ZERO => Nanos((3 * self.pause.0 + pause.0) / 4),
             pause => pause.unwrap_or_default(),
         };
-        (self.since, self.alone_since) = (now, None);
+        (self.since, self.alone_since, self.has_overlapped) = (now, None, false);
         (self.written_before, self.written) = (self.written, 0);
         (self.paid_before, self.paid) = (self.paid, Nanos::ZERO);
     }
@@ -216,11 +220,8 @@ impl Flushes {
         let took = now.since(self.since);
         let grown = self.least + Nanos(self.least.0 / LEAST_GROWS + 1);
         self.least = if self.least == Nanos::ZERO { took } else { took.min(grown) };
-        if self.written_before == 0 {
-            self.own = mean(self.own, took);
-        } else if self.written_before >= PRICED_MIN {
-            let price = took.saturating_sub(self.own).0 / (self.written_before / 1024);
-            self.price = mean(Nanos(self.price), Nanos(price.min(PRICE_MAX))).0;
+        if !self.has_overlapped {
+            self.learn(took);
         }
         let step = if self.is_probe() { 0 } else { self.allowance / 4 };
         self.cycle = self.cycle.wrapping_add(1);
@@ -231,6 +232,19 @@ impl Flushes {
         }
         self.allowance = self.allowance.clamp(ALLOWANCE[0], ALLOWANCE[2]);
         self.ended = Some(now);
+    }
+
+    /// A flush took so long: what it takes alone, or what the bytes of others cost. A price that
+    /// cannot be seen fades, and there is none while it is not known what a flush takes alone.
+    fn learn(&mut self, took: Nanos) {
+        if self.written_before == 0 {
+            self.own = mean(self.own, took);
+        } else if self.written_before < PRICED_MIN || self.own == Nanos::ZERO {
+            self.price -= self.price.div_ceil(8);
+        } else {
+            let price = took.saturating_sub(self.own).0 / (self.written_before / 1024);
+            self.price = mean(Nanos(self.price), Nanos(price.min(PRICE_MAX))).0;
+        }
     }
 }
 
@@ -247,8 +261,9 @@ impl Fair {
             self.flushes.rank = self.sight_of(task).rank;
         }
         self.flushes.count += 1;
-        if self.flushes.count == 1 {
-            self.flushes.begin(now);
+        match self.flushes.count {
+            1 => self.flushes.begin(now),
+            _ => self.flushes.has_overlapped = true,
         }
         if self.flight.count == 0 {
             self.flushes.are_alone(now);

@@ -147,6 +147,73 @@ fn on_a_head_others_pay_for_what_their_bytes_make_of_a_flush() {
     assert_eq!(flushes.wrote(now, bytes, wait), Nanos::ZERO);
 }
 
+/// Flushes of 8 ms without a write of others and of `dear` after 2 MiB of them, `count` times; then
+/// the price is known. The time after them.
+fn priced(flushes: &mut Flushes, dear: Nanos, count: u64) -> Instant {
+    let mut now = Instant(MILLI);
+    for cycle in 0..count {
+        let is_dear = cycle % 2 == 1;
+        let others = if is_dear { Bytes::from_kib(2_048) } else { Bytes::ZERO };
+        flushes.wrote(now, others, WAIT);
+        now = flush_of(flushes, now, if is_dear { dear } else { Nanos::from_millis(8) });
+    }
+    now
+}
+
+const WAIT: Nanos = Nanos::from_millis(10);
+
+/// A flush that takes so long, and 3 ms until the next one comes.
+fn flush_of(flushes: &mut Flushes, now: Instant, took: Nanos) -> Instant {
+    flushes.begin(now);
+    flushes.end(now + took);
+    let next = now + took + Nanos::from_millis(3);
+    flushes.comes(next);
+    next
+}
+
+#[test]
+fn others_pay_no_more_between_two_flushes_than_one_may_hold_them_up() {
+    let mut flushes = Flushes::default();
+    let now = priced(&mut flushes, Nanos::from_millis(2_000), 20);
+    // Some ms a KiB: one write of 32 MiB would be a minute.
+    let whole = flushes.wrote(now, Bytes::from_mib(32), WAIT);
+    assert_eq!(whole, Nanos::from_millis(100));
+    assert_eq!(flushes.wrote(now, Bytes::from_mib(32), WAIT), Nanos::ZERO);
+    let now = flush_of(&mut flushes, now, Nanos::from_millis(8));
+    assert!(flushes.wrote(now, Bytes::from_kib(4), WAIT) > Nanos::ZERO, "for the next one");
+}
+
+#[test]
+fn a_price_that_no_flush_confirms_fades() {
+    let mut flushes = Flushes::default();
+    let mut now = priced(&mut flushes, Nanos::from_millis(100), 20);
+    let before = flushes.wrote(now, Bytes::from_kib(32), WAIT);
+    for _ in 0..40 {
+        now = flush_of(&mut flushes, now, Nanos::from_millis(8));
+        flushes.wrote(now, Bytes::from_kib(32), WAIT);
+    }
+    now = flush_of(&mut flushes, now, Nanos::from_millis(8));
+    let after = flushes.wrote(now, Bytes::from_kib(32), WAIT);
+    assert!(before > Nanos::ZERO && after.0 < before.0 / 50, "{before} then {after}");
+}
+
+#[test]
+fn flushes_that_overlap_teach_no_price() {
+    let mut bench = Bench::new(Disk::Head, 1, &[]);
+    let mut now = priced(&mut bench.fair.flushes, Nanos::from_millis(50), 20);
+    let before = bench.fair.flushes.wrote(now, Bytes::from_kib(4), WAIT);
+    bench.fair.flushes.wrote(now, Bytes::from_kib(256), WAIT);
+    // Two programs commit for three seconds such that always one flush is there.
+    bench.now = now;
+    let first = flush(&mut bench, 0, 1);
+    let second = flush(&mut bench, 0, 2);
+    bench.now = now + Nanos::from_millis(3_000);
+    flushed(&mut bench, first);
+    flushed(&mut bench, second);
+    now = flush_of(&mut bench.fair.flushes, bench.now, Nanos::from_millis(8));
+    assert_eq!(bench.fair.flushes.wrote(now, Bytes::from_kib(4), WAIT), before);
+}
+
 /// A task that thinks for so long comes back 40 ms after its last request, which was a flush if
 /// `flushes`, beside one with twelve requests: how long the first of those waited, and whether the
 /// task was served before the ninth of them.
