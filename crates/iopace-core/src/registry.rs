@@ -6,7 +6,7 @@ use core::fmt;
 pub struct Policy<B> {
     /// The word for it.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Its work in one sentence.
     pub summary: &'static str,
     /// Makes one.
     pub build: B,

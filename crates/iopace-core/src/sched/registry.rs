@@ -16,7 +16,7 @@ pub struct CounterSpec {
 pub struct Algorithm {
     /// The word for it on the command line; also its file and docs page.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Its work in one sentence.
     pub summary: &'static str,
     /// Its parameters.
     pub params: &'static [ParamSpec],

@@ -1,11 +1,11 @@
-//! What the rate policy knows of one task: with its number 32 bytes.
+//! One task as the rate policy knows it: with its number 32 bytes.
 
 use super::pause::THINK_MAX;
 use crate::pace::tasks::Record;
 use crate::request::TaskId;
 use crate::time::Instant;
 
-/// What a task waits for that was told to ask again.
+/// The thing that a task waits for when it was told to ask again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stand {
     /// For nothing.

@@ -84,13 +84,13 @@ pub(super) struct Flushes {
     pause: Nanos,
     /// What a flush takes at the least.
     least: Nanos,
-    /// What a flush takes if others have written nothing before it.
+    /// Time of a flush before which others have written nothing.
     own: Nanos,
-    /// What a KiB that others have written makes the next flush longer by, in ns.
+    /// Time by which a KiB that others have written makes the next flush longer, in ns.
     price: u64,
     /// Whether another one came while the first was at the disk: what they took says nothing then.
     has_overlapped: bool,
-    /// What others have paid for since the last one, and had paid for before it.
+    /// Time that others have paid for since the last flush, and had paid for before it.
     paid: Nanos,
     paid_before: Nanos,
     /// Bytes that others have written since the last one, and had written before it, and may.
@@ -194,7 +194,7 @@ impl Flushes {
         is_recent && self.pause > Nanos::ZERO && self.pause <= wait
     }
 
-    /// What the flush at the disk took, without what others have paid for.
+    /// Time of the flush at the disk, without that which others have paid for.
     pub(super) fn own_part(&mut self, took: Nanos) -> Nanos {
         let paid = self.paid_before.min(took);
         self.paid_before = self.paid_before.saturating_sub(paid);

@@ -20,7 +20,7 @@ const ROOT: Index = 0;
 /// The place of a group that there is not.
 const NONE: Index = Index::MAX;
 
-/// What a group is to its children: two lines of the processor's cache, and a third with class
+/// A group as its children see it: two lines of the processor's cache, and a third with class
 /// idle.
 #[derive(Debug)]
 #[repr(C, align(64))]
