@@ -120,13 +120,12 @@ impl Engine {
     /// # Panics
     /// If outputs of an earlier instant were not drained, or a completion names a request that is
     /// not in flight: both are errors of the caller.
+    #[inline]
     pub fn handle(&mut self, now: Instant, input: Input) {
-        self.advance(now);
         match input {
-            Input::Submit(submit) => self.submitted(&submit),
-            Input::Flush(submit, cover) => self.flush_comes(&submit, &cover),
-            Input::Done { id, outcome } => self.completed(id, outcome),
-            other => self.memory_input(other),
+            Input::Submit(submit) => self.submitted(now, &submit),
+            Input::Done { id, outcome } => self.completed(now, id, outcome),
+            other => self.rare_input(now, other),
         }
     }
 
@@ -134,7 +133,7 @@ impl Engine {
     ///
     /// On a drained engine this is a [`Input::Tick`] at `now`; otherwise `now` is that of the
     /// input.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, now: Instant) -> Output {
         if self.drained {
             self.advance(now);
@@ -143,18 +142,24 @@ impl Engine {
         if self.cx.outputs.is_finish() {
             return self.finish();
         }
-        let is_full = self.cx.outputs.is_empty() && !self.has_to_look() && !self.queue.has_room();
-        if is_full && let Some(at) = self.rest(Instant::NEVER, Reason::Window) {
-            return Output::Wait(at, Reason::Window);
+        if !self.cx.outputs.is_empty() || self.has_to_look() {
+            return self.go_on();
         }
-        self.go_on()
+        if self.queue.has_room() {
+            return self.start_next();
+        }
+        if self.cx.observers.has_shadow() || !self.queue.stays_full(self.cx.now) {
+            return self.go_on();
+        }
+        self.drained = true;
+        Output::Wait(self.look_at, Reason::Window)
     }
 
     /// The next thing to do, which is a finish: copied once, to where the caller reads it.
     #[inline(never)]
     fn finish(&mut self) -> Output {
         match self.cx.outputs.take_finish() {
-            Some(finish) => Output::Finish(finish),
+            Some(finish) => Output::Finish(*finish),
             None => self.go_on(),
         }
     }
@@ -183,14 +188,25 @@ impl Engine {
                     return Output::Start(self.queue.start(&mut self.cx, id));
                 }
                 Some(Dispatch::Wait(at, reason)) => {
-                    let is_idle = reason == Reason::Idle;
-                    let reason = if is_idle { self.memory.reason() } else { reason };
-                    if let Some(at) = self.rest(at, reason) {
+                    if let Some((at, reason)) = self.rest(at, reason) {
                         return Output::Wait(at, reason);
                     }
                 }
                 None => {}
             }
+        }
+    }
+
+    /// The next thing to do, where nothing is to be handed out or looked at: a start, mostly.
+    #[inline(never)]
+    fn start_next(&mut self) -> Output {
+        match self.queue.dispatch(&mut self.cx) {
+            Some(Dispatch::Start(id)) => Output::Start(self.queue.start(&mut self.cx, id)),
+            Some(Dispatch::Wait(at, reason)) => match self.rest(at, reason) {
+                Some((at, reason)) => Output::Wait(at, reason),
+                None => self.go_on(),
+            },
+            None => self.go_on(),
         }
     }
 
@@ -227,10 +243,11 @@ impl Engine {
         self.cx.targets.next().min(self.memory.next(self.cx.now))
     }
 
-    /// Ends a drain: checks the laws and says when to come back; `None` if there is something to
-    /// say or to do after all.
-    #[inline(always)]
-    fn rest(&mut self, mut at: Instant, reason: Reason) -> Option<Instant> {
+    /// Ends a drain: checks the laws and says when to come back, and why not now; `None` if there
+    /// is something to say or to do after all.
+    #[inline]
+    fn rest(&mut self, mut at: Instant, reason: Reason) -> Option<(Instant, Reason)> {
+        let reason = if reason == Reason::Idle { self.memory.reason() } else { reason };
         if !self.queue.rests(&mut self.cx, reason) {
             return None;
         }
@@ -245,16 +262,17 @@ impl Engine {
         }
         self.drained = true;
         self.advance_shadow();
-        self.cx.outputs.is_empty().then_some(at)
+        self.cx.outputs.is_empty().then_some((at, reason))
     }
 
     /// Takes a new instant in and books the time that has passed.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now: Instant) {
         if now > self.cx.now {
-            let at = self.cx.now;
-            assert!(self.drained, "the engine was told of {now:?} before it was drained at {at:?}");
-            self.queue.passed(now.since(at));
+            if !self.drained {
+                panic_undrained(self.cx.now, now);
+            }
+            self.queue.passed(now.behind(self.cx.now));
             self.cx.now = now;
         }
         self.drained = false;
@@ -263,8 +281,9 @@ impl Engine {
     // Inputs.
 
     /// A request comes.
-    #[inline]
-    fn submitted(&mut self, submit: &Submit) {
+    #[inline(never)]
+    fn submitted(&mut self, now: Instant, submit: &Submit) {
+        self.advance(now);
         if submit.op == Op::Flush {
             return self.flush_comes(submit, &Cover::All);
         }
@@ -295,8 +314,9 @@ impl Engine {
     }
 
     /// The device has finished a request.
-    #[inline]
-    fn completed(&mut self, id: RequestId, outcome: Outcome) {
+    #[inline(never)]
+    fn completed(&mut self, now: Instant, id: RequestId, outcome: Outcome) {
+        self.advance(now);
         let Engine { queue, memory, cx, .. } = self;
         if let Some(ended) = queue.complete(cx, id, outcome) {
             cx.is_changed = true;
@@ -306,8 +326,14 @@ impl Engine {
         }
     }
 
-    /// Something happened to buffered writes, or only time has passed.
-    fn memory_input(&mut self, input: Input) {
+    /// Something happened to buffered writes, a flush that covers a part comes, or only time has
+    /// passed.
+    #[inline(never)]
+    fn rare_input(&mut self, now: Instant, input: Input) {
+        self.advance(now);
+        if let Input::Flush(submit, cover) = &input {
+            return self.flush_comes(submit, cover);
+        }
         let Engine { queue, memory, cx, .. } = self;
         cx.is_changed = true;
         match input {
@@ -327,6 +353,13 @@ impl Engine {
             Input::Submit(_) | Input::Flush(..) | Input::Done { .. } | Input::Tick => {}
         }
     }
+}
+
+/// The caller did not take all outputs before time went on.
+#[cold]
+#[inline(never)]
+fn panic_undrained(at: Instant, now: Instant) -> ! {
+    panic!("the engine was told of {now:?} before it was drained at {at:?}");
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Counts of what a device did. Whole numbers; nothing here decides anything.
 
-use crate::request::{Done, Op, Outcome, Stage, StageTimes};
+use crate::request::{Done, Op, Outcome, Spent, Stage, StageTimes};
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -27,13 +27,32 @@ pub(crate) struct Finished<'a> {
 }
 
 impl<'a> Finished<'a> {
-    /// What has ended, how, and where its time went.
-    #[inline]
-    pub(crate) fn new(done: &Done, outcome: Outcome, times: &'a StageTimes) -> Finished<'a> {
+    /// What has ended, how, and where its time went; `count` is told of each stage that took time.
+    #[inline(always)]
+    pub(crate) fn new(
+        done: &Done,
+        outcome: Outcome,
+        spent: &'a Spent,
+        mut count: impl FnMut(Stage, Placed),
+    ) -> Finished<'a> {
         let Done { op, extent, sync, .. } = *done;
-        let (size, is_done, total) = (extent.len(), outcome == Outcome::Ok, times.behind_pace());
-        let stages = [times.admit(), times.sched(), times.window, times.disk].map(Placed::new);
-        Finished { op, size, is_done, sync, times, stages, total: Placed::new(total) }
+        let (size, is_done) = (extent.len(), outcome == Outcome::Ok);
+        let Spent { times, admit, sched, total } = spent;
+        let mut place = |stage, time: Nanos| {
+            if time == Nanos::ZERO {
+                return Placed::ZERO;
+            }
+            let placed = Placed::new(time);
+            count(stage, placed);
+            placed
+        };
+        let stages = [
+            place(Stage::Admit, *admit),
+            place(Stage::Sched, *sched),
+            place(Stage::Window, times.window),
+            place(Stage::Disk, times.disk),
+        ];
+        Finished { op, size, is_done, sync, times, stages, total: Placed::new(*total) }
     }
 }
 
@@ -63,22 +82,26 @@ impl<const SUB: usize> StageHistograms<SUB> {
     #[inline]
     pub(crate) fn record(&mut self, finished: &Finished<'_>) {
         let stages = [Stage::Admit, Stage::Sched, Stage::Window, Stage::Disk];
-        for (stage, time) in stages.into_iter().zip(finished.stages) {
-            self.add(stage, time);
+        for (stage, spent) in stages.into_iter().zip(finished.stages) {
+            if spent.time > Nanos::ZERO {
+                self.add(stage, spent);
+            }
         }
     }
 
     /// Counts what a buffered write waited for.
     pub(crate) fn paced(&mut self, waited: &StageTimes) {
-        self.add(Stage::Pace, Placed::new(waited.pace()));
+        let spent = Placed::new(waited.pace());
+        if spent.time > Nanos::ZERO {
+            self.add(Stage::Pace, spent);
+        }
     }
 
-    #[inline]
-    fn add(&mut self, stage: Stage, spent: Placed) {
-        if spent.time > Nanos::ZERO {
-            let times = self.stages[stage as usize].get_or_insert_with(LogHistogram::empty);
-            times.record_placed(spent);
-        }
+    /// Counts a time that is not zero.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, stage: Stage, spent: Placed) {
+        let times = self.stages[stage as usize].get_or_insert_with(LogHistogram::empty);
+        times.record_placed(spent);
     }
 }
 
@@ -147,14 +170,14 @@ impl OpCounts {
         }
         self.stages.add_behind_pace(finished.times, finished.total.time);
         if !finished.sync {
-            self.finish_unawaited(finished);
+            self.finish_unawaited(finished.times, finished.total.time);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn finish_unawaited(&mut self, finished: &Finished<'_>) {
-        self.unawaited.add_behind_pace(finished.times, finished.total.time);
+    fn finish_unawaited(&mut self, times: &StageTimes, total: Nanos) {
+        self.unawaited.add_behind_pace(times, total);
     }
 
     /// Adds those of another one.
@@ -258,9 +281,9 @@ pub(crate) struct DeviceCounts {
 }
 
 impl DeviceCounts {
-    /// Counts one finished request. `by_stage`: its times count in histograms by stage as well.
+    /// Counts one finished request, whose times by stage are counted already.
     #[inline(always)]
-    pub(crate) fn finish(&mut self, finished: &Finished<'_>, by_stage: bool) {
+    pub(crate) fn finish(&mut self, finished: &Finished<'_>) {
         let kind = match finished.op {
             Op::Read | Op::Cache => 0,
             Op::Write | Op::Trim | Op::WriteZeroes => 1,
@@ -269,9 +292,6 @@ impl DeviceCounts {
         self.latencies[kind][usize::from(!finished.sync)].record_placed(finished.total);
         if !finished.is_done {
             self.failed_counts[kind] += 1;
-        }
-        if by_stage {
-            self.told.by_stage.record(finished);
         }
     }
 

@@ -12,7 +12,7 @@
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
-use crate::request::{Op, Queued, RequestId, StageTimes, Submit};
+use crate::request::{Op, Queued, RequestId, Spent, StageTimes, Submit};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use core::ops::Index;
@@ -108,24 +108,28 @@ impl Entry {
         extent.is_empty() && op != Op::Flush && self.run.is_none()
     }
 
-    /// Time by reason if it finishes at `now`; the parts sum to the total exactly.
-    pub(crate) fn times(&self, now: Instant) -> StageTimes {
-        let queued = self.started.since(self.admitted);
+    /// Where its time went if it finishes at `now`; the parts sum to the total exactly. It arrived,
+    /// was admitted and started one after the other, and no part is longer than what it is of.
+    #[inline(always)]
+    pub(crate) fn spent(&self, now: Instant) -> Spent {
+        let queued = self.started.behind(self.admitted);
         let window = self.queued.own.min(self.queued.full).min(queued);
-        let rest = queued.saturating_sub(window);
-        let anticipation = self.queued.anticipation.min(rest);
-        let admit = self.admitted.since(self.request.arrived);
+        let sched = queued.without(window);
+        let anticipation = self.queued.anticipation.min(sched);
+        let admit = self.admitted.behind(self.request.arrived);
         let budget = self.budget.min(admit);
-        StageTimes {
-            slot: admit.saturating_sub(budget),
+        let times = StageTimes {
+            slot: admit.without(budget),
             budget,
-            turn: rest.saturating_sub(anticipation),
+            turn: sched.without(anticipation),
             anticipation,
             window,
             // Waiting for write-back is waiting for the disk.
-            disk: now.since(self.started) + self.written.0,
+            disk: now.behind(self.started).with(self.written.0),
             ..StageTimes::default()
-        }
+        };
+        let total = now.behind(self.request.arrived).with(self.written.0);
+        Spent { times, admit, sched, total }
     }
 }
 
@@ -233,19 +237,19 @@ impl Table {
         self.get(id).is_some_and(|request| request.state == State::Queued)
     }
 
-    /// A request that stands there goes to the device; `None` if there is no such one.
+    /// A request that stands there goes to the device; false if there is no such one.
     #[inline(always)]
-    pub(crate) fn start(&mut self, id: RequestId, from: State) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(id.slot as usize)?;
+    pub(crate) fn start(&mut self, id: RequestId, from: State) -> bool {
+        let Some(entry) = self.entries.get_mut(id.slot as usize) else { return false };
         let Request { sequence, state, .. } = &mut entry.request;
         if *sequence != id.sequence || *state != from {
-            return None;
+            return false;
         }
         *state = State::InFlight;
         self.counts[from as usize] -= 1;
         self.counts[State::InFlight as usize] += 1;
         entry.beside = self.counts[State::InFlight as usize];
-        Some(entry)
+        true
     }
 
     /// The entry of a request that has just started.

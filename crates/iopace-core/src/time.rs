@@ -40,6 +40,20 @@ impl Nanos {
         Nanos(self.0.saturating_mul(n))
     }
 
+    /// This length and another one, both of times that have passed: far from what it holds.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn with(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+
+    /// This length without a part of it.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn without(self, part: Nanos) -> Nanos {
+        Nanos(self.0 - part.0)
+    }
+
     /// This length minus `other`, zero when `other` is longer.
     #[must_use]
     pub const fn saturating_sub(self, other: Nanos) -> Nanos {
@@ -83,6 +97,13 @@ impl Instant {
 
     /// A time that does not come: "only an input can change this".
     pub const NEVER: Instant = Instant(u64::MAX);
+
+    /// The time from `earlier`, which is not later, to this instant.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn behind(self, earlier: Instant) -> Nanos {
+        Nanos(self.0 - earlier.0)
+    }
 
     /// The time from `earlier` to this instant; zero if `earlier` is later.
     #[must_use]

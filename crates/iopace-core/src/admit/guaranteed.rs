@@ -110,15 +110,19 @@ impl Admission for GuaranteedSlots {
         if self.taken >= self.nr_requests || self.waiting_count > 0 {
             return false;
         }
-        let mut is_free = true;
-        groups.walk(group, |id| {
+        let mut id = group;
+        loop {
             let row = &self.rows[id];
-            is_free &= row.taken < row.free_cap;
-        });
-        if is_free {
-            self.charge(bytes, group, groups);
+            if row.taken >= row.free_cap {
+                return false;
+            }
+            if id == GroupId::ROOT {
+                break;
+            }
+            id = groups.parent(id);
         }
-        is_free
+        self.charge(bytes, group, groups);
+        true
     }
 
     fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups) {
@@ -181,16 +185,20 @@ impl Admission for GuaranteedSlots {
 
     #[inline(always)]
     fn release(&mut self, now: Instant, group: GroupId, _sync: bool, groups: &Groups) {
-        let row = &mut self.rows[group];
+        let (mut id, mut row) = (group, &mut self.rows[group]);
         assert!(row.own_taken > 0, "a slot was given back that nobody took");
         row.own_taken -= 1;
-        groups.walk(group, |id| {
-            let row = &mut self.rows[id];
+        loop {
             if row.taken >= row.cap {
                 row.short_until = now;
             }
             row.taken -= 1;
-        });
+            if id == GroupId::ROOT {
+                break;
+            }
+            id = groups.parent(id);
+            row = &mut self.rows[id];
+        }
         if self.taken >= self.nr_requests {
             self.short_until = now;
         }

@@ -6,9 +6,9 @@ use super::observers::Observers;
 use super::outputs::Outputs;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
-use crate::request::{Done, GroupId, Outcome, StageTimes, Submit, TaskId};
+use crate::request::{Done, GroupId, Outcome, Spent, StageTimes, Submit, TaskId};
 use crate::stats::{DeviceCounts, Finished, TaskPlace, Tasks};
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
 /// See the module.
@@ -46,31 +46,55 @@ impl Context {
         }
     }
 
-    /// A request or a buffered write comes; `sync`: a task waits for it.
+    /// A request or a buffered write comes; `sync`: a task waits for it. Where its task is counted,
+    /// and that task's clock.
     #[inline(always)]
-    pub(super) fn arrived(&mut self, task: TaskId, group: GroupId, sync: bool) -> TaskPlace {
+    pub(super) fn arrived(
+        &mut self,
+        task: TaskId,
+        group: GroupId,
+        sync: bool,
+    ) -> (TaskPlace, Nanos) {
         self.groups.arrived(self.now, group, sync);
-        if self.is_accounting { self.tasks.arrived(self.now, task, group) } else { TaskPlace::NONE }
+        match self.is_accounting {
+            true => self.tasks.arrived(self.now, task, group),
+            false => (TaskPlace::NONE, Nanos::ZERO),
+        }
+    }
+
+    /// The clock of a task: see [`Tasks::own`].
+    pub(super) fn own(&self, place: TaskPlace) -> Nanos {
+        if self.is_accounting { self.tasks.own(place) } else { Nanos::ZERO }
     }
 
     /// A request has ended: counts it for its group, its task and the device.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn finished(
         &mut self,
         done: &Done,
         place: TaskPlace,
         outcome: Outcome,
-        times: &StageTimes,
+        spent: &Spent,
     ) {
-        let finished = Finished::new(done, outcome, times);
-        self.groups.finished(self.now, done.group, &finished, self.is_accounting);
-        self.stats.finish(&finished, self.is_accounting);
         if self.is_accounting {
+            let by_stage = &mut self.stats.told.by_stage;
+            let count = |stage, spent| by_stage.add(stage, spent);
+            let finished = Finished::new(done, outcome, spent, count);
+            self.stats.finish(&finished);
             self.tasks.finished(self.now, place, &finished);
+            self.groups.finished(self.now, done.group, &finished, true);
         } else {
-            self.tasks.forgotten.finish(&finished);
+            self.finished_uncounted(done, &Finished::new(done, outcome, spent, |_, _| {}));
         }
         self.left(done.group);
+    }
+
+    /// The same without accounts of tasks and histograms by stage.
+    #[inline(never)]
+    fn finished_uncounted(&mut self, done: &Done, finished: &Finished<'_>) {
+        self.stats.finish(finished);
+        self.tasks.forgotten.finish(finished);
+        self.groups.finished(self.now, done.group, finished, false);
     }
 
     /// A portion of a buffered write is in memory.

@@ -18,6 +18,7 @@ use core::fmt;
 
 /// What happened outside.
 #[derive(Debug)]
+#[repr(u8)]
 pub enum Input {
     /// A task wants to dirty memory of this device (a buffered write): stage pace answers with one
     /// [`Output::Resume`] for each portion of it, in order. Writes of one task go one after the
@@ -60,6 +61,7 @@ pub enum Input {
 
 /// What has to be done outside.
 #[derive(Debug)]
+#[repr(u8)]
 pub enum Output {
     /// Give this request to the device now.
     Start(Start),

@@ -113,7 +113,7 @@ impl Memory {
         Submit { tag, task, group, .. }: Submit,
         area: Area,
     ) {
-        let who = (task, group, cx.arrived(task, group, true));
+        let who = (task, group, cx.arrived(task, group, true).0);
         let (id, is_first) = self.door.enter(cx.now, tag, who, area);
         let write = self.door.get(id);
         write.followed = cx.observers.write_arrived(cx.now, write);

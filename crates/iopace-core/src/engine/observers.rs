@@ -211,6 +211,12 @@ impl Observers {
         }
     }
 
+    /// Whether anything is tried.
+    #[inline(always)]
+    pub(super) fn has_shadow(&self) -> bool {
+        self.shadow.is_some()
+    }
+
     /// The live engine is drained: the shadow goes on. Why it has ended, if it has and nobody was
     /// told.
     #[inline]

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 /// An output that waits. It is copied once, to where the caller reads it.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 enum Waiting {
     Finish(Finish),
     Resume(Resume),
@@ -65,8 +66,8 @@ impl Outputs {
 
     /// The next one, if it is a finish.
     #[inline(always)]
-    pub(super) fn take_finish(&mut self) -> Option<Finish> {
-        let Some(&Waiting::Finish(finish)) = self.waiting.get(self.taken_count) else {
+    pub(super) fn take_finish(&mut self) -> Option<&Finish> {
+        let Some(Waiting::Finish(finish)) = self.waiting.get(self.taken_count) else {
             return None;
         };
         self.taken_count += 1;

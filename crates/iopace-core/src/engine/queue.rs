@@ -111,7 +111,8 @@ impl Queue {
         let (id, entry) = self.table.enter(cx.now, submit);
         fill(entry);
         let Submit { task, group, sync, .. } = *submit;
-        entry.request.account = cx.arrived(task, group, sync);
+        let own;
+        (entry.request.account, own) = cx.arrived(task, group, sync);
         if !self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
             let lane = if entry.run.is_some() { Lane::WriteBack } else { Lane::of(submit.op) };
             let ask = Ask { lane, ..Ask::new(id, submit) };
@@ -120,7 +121,7 @@ impl Queue {
         } else if submit.op == Op::Flush || submit.extent.is_empty() {
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
-            entry.queued = self.clocks.queued(cx, entry.request.account);
+            entry.queued = self.clocks.queued(own);
             entry.admit(State::Queued, cx.now, (false, Nanos::ZERO));
             self.table.count_moved(State::Waiting, State::Queued);
             self.push(cx, id);
@@ -173,7 +174,7 @@ impl Queue {
         let stand = entry.stand();
         let entry = self.table.advance(id, stand);
         entry.admit(stand, cx.now, (reserved, budget));
-        entry.queued = self.clocks.queued(cx, entry.request.account);
+        entry.queued = self.clocks.queued(cx.own(entry.request.account));
         match stand {
             State::Held => self.barriers.push_back(id),
             _ => self.push(cx, id),
@@ -195,14 +196,14 @@ impl Queue {
         let entry = self.table.advance(id, State::Waiting);
         (entry.admitted, entry.started, entry.budget) = (now, now, budget);
         let entry = *self.table.leave(id, State::Waiting);
-        let times = entry.times(now);
+        let spent = entry.spent(now);
         let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync, &cx.groups.table);
         let outcome = Outcome::Ok;
         cx.groups.started(now, group, sync);
-        cx.finished(&entry.request.done(id, now, true), entry.request.account, outcome, &times);
-        cx.observers.ended(now, &entry, &times);
-        cx.outputs.finish(Finish { tag, task, op, extent, outcome, times });
+        cx.finished(&entry.request.done(id, now, true), entry.request.account, outcome, &spent);
+        cx.observers.ended(now, &entry, &spent.times);
+        cx.outputs.finish(Finish { tag, task, op, extent, outcome, times: spent.times });
     }
 
     // Stages 3 and 4: sched and window.
@@ -215,7 +216,7 @@ impl Queue {
 
     /// The next request for the device; `None` if the scheduler failed. With nothing here it waits
     /// for [`Reason::Idle`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch(&mut self, cx: &mut Context) -> Option<Dispatch> {
         if !self.has_room() {
             return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
@@ -225,8 +226,8 @@ impl Queue {
         }
         let fault = match self.sched.pop(cx.now, &self.table) {
             Ok(Pop::Ready(id)) => match self.table.start(id, State::Queued) {
-                Some(_) => return Some(Dispatch::Start(id)),
-                None => Fault::Invented,
+                true => return Some(Dispatch::Start(id)),
+                false => Fault::Invented,
             },
             Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
                 Some(at) => return Some(Dispatch::Wait(at, reason)),
@@ -255,7 +256,7 @@ impl Queue {
             self.fail_over(cx, fault);
             return None;
         }
-        self.table.start(id, State::Held).expect("the barriers are held");
+        assert!(self.table.start(id, State::Held), "the barriers are held");
         Some(Dispatch::Start(id))
     }
 
@@ -306,7 +307,7 @@ impl Queue {
     ) -> Option<(Run, bool)> {
         let now = cx.now;
         let entry = self.table.leave(id, State::InFlight);
-        let times = entry.times(now);
+        let spent = entry.spent(now);
         // A flush whose write-back failed has not made everything durable.
         let lost = entry.written.1 && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
@@ -315,15 +316,15 @@ impl Queue {
         let (epoch, run) = (entry.epoch, entry.run.map(|run| (run, ok)));
         let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync, &cx.groups.table);
-        cx.finished(&done, entry.request.account, outcome, &times);
-        cx.observers.ended(now, entry, &times);
+        cx.finished(&done, entry.request.account, outcome, &spent);
+        cx.observers.ended(now, entry, &spent.times);
         if sync && !cx.targets.is_empty() {
-            cx.targets.finished(&cx.groups.table, group, times.total());
+            cx.targets.finished(&cx.groups.table, group, spent.total);
             cx.is_changed = true;
         }
         self.window.on_done(now, &done);
         if run.is_none() {
-            cx.outputs.finish(Finish { tag, task, op, extent, outcome, times });
+            cx.outputs.finish(Finish { tag, task, op, extent, outcome, times: spent.times });
         }
         if epoch == self.epoch
             && let Err(fault) = self.sched.on_done(now, &done)
@@ -339,6 +340,14 @@ impl Queue {
     #[inline]
     pub(super) fn passed(&mut self, time: Nanos) {
         self.clocks.passed(self.reason, time);
+    }
+
+    /// Nothing more starts, as the window is full. False if the laws have to be looked at.
+    #[inline(always)]
+    pub(super) fn stays_full(&mut self, now: Instant) -> bool {
+        self.reason = Reason::Window;
+        self.table.check_conserved();
+        now < self.audit_at
     }
 
     /// Nothing more starts, for the reason: checks the laws. False if something may start after

@@ -201,16 +201,6 @@ impl Groups {
         })
     }
 
-    /// Calls `each` for the group and all above it, the root last.
-    #[inline(always)]
-    pub fn walk(&self, mut id: GroupId, mut each: impl FnMut(GroupId)) {
-        while id != GroupId::ROOT {
-            each(id);
-            id = self.parent(id);
-        }
-        each(id);
-    }
-
     /// The group and those above it, the root included, that have such a setting.
     #[inline(always)]
     pub fn chain(&self, id: GroupId, kind: Kind) -> impl Iterator<Item = GroupId> + Clone + '_ {

@@ -109,13 +109,7 @@ impl StageTimes {
 
     /// From arrival to completion.
     pub fn total(&self) -> Nanos {
-        self.pace() + self.behind_pace()
-    }
-
-    /// The time after stage pace: all of it but for buffered writes.
-    #[inline]
-    pub(crate) fn behind_pace(&self) -> Nanos {
-        self.admit() + self.sched() + self.window + self.disk
+        self.pace() + self.admit() + self.sched() + self.window + self.disk
     }
 
     /// Adds those of another request.
@@ -189,6 +183,19 @@ impl StageTimes {
             ..StageTimes::default()
         }
     }
+}
+
+/// Where the time of a request for the disk went: none of it in stage pace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    /// By reason.
+    pub(crate) times: StageTimes,
+    /// In stage admit.
+    pub(crate) admit: Nanos,
+    /// In stage sched.
+    pub(crate) sched: Nanos,
+    /// In all.
+    pub(crate) total: Nanos,
 }
 
 /// Readings of the engine's clocks of queued time, or what has passed on them.

@@ -31,10 +31,12 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// Most times in most stages are zero, which is the first bucket.
+    /// No time, which is the first bucket.
+    pub(crate) const ZERO: Placed = Placed { time: Nanos::ZERO, place: 0 };
+
     #[inline(always)]
     pub(crate) fn new(time: Nanos) -> Placed {
-        Placed { time, place: if time.0 == 0 { 0 } else { Histogram::index(time.0) } }
+        Placed { time, place: Histogram::index(time.0) }
     }
 }
 

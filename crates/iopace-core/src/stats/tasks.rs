@@ -104,17 +104,23 @@ impl Tasks {
         (task.0.wrapping_mul(GOLDEN) >> (u64::BITS - CHAINS_POWER)) as usize
     }
 
-    /// A request or buffered write of a task comes.
+    /// A request or buffered write of a task comes: where it is counted, and the task's clock.
     #[inline(always)]
-    pub(crate) fn arrived(&mut self, now: Instant, task: TaskId, group: GroupId) -> TaskPlace {
+    pub(crate) fn arrived(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        group: GroupId,
+    ) -> (TaskPlace, Nanos) {
         let mut place = self.chains.get(Self::chain(task)).copied().unwrap_or(NONE);
         // No place is out of bounds, and ends the chain.
         while let Some(slot) = self.slots.get_mut(place as usize) {
             if slot.account.task == Some(task) {
+                let own = slot.own;
                 if slot.enter(now, group) {
                     self.leave_idle(place);
                 }
-                return TaskPlace(place);
+                return (TaskPlace(place), own);
             }
             place = slot.chain;
         }
@@ -122,7 +128,7 @@ impl Tasks {
         if self.slot(place).enter(now, group) && place != OTHERS {
             self.leave_idle(place);
         }
-        TaskPlace(place)
+        (TaskPlace(place), self.slot(place).own)
     }
 
     /// A place for a task that has none.
@@ -204,7 +210,7 @@ impl Tasks {
     /// of anybody; its clock from then on.
     pub(crate) fn started(&mut self, place: TaskPlace, full: Nanos) -> Nanos {
         let slot = self.slot(place.0);
-        slot.own += full;
+        slot.own = slot.own.with(full);
         slot.own
     }
 

@@ -13,7 +13,6 @@
 
 use crate::engine::context::Context;
 use crate::request::Queued;
-use crate::stats::TaskPlace;
 use crate::table::Entry;
 use crate::time::Nanos;
 use crate::verdict::Reason;
@@ -32,31 +31,30 @@ impl Clocks {
     #[inline]
     pub(super) fn passed(&mut self, reason: Reason, time: Nanos) {
         match reason {
-            Reason::Window => self.full += time,
-            Reason::Anticipation => self.anticipation += time,
+            Reason::Window => self.full = self.full.with(time),
+            Reason::Anticipation => self.anticipation = self.anticipation.with(time),
             _ => {}
         }
     }
 
-    /// A request is queued from now on: the readings of the clocks.
+    /// A request is queued from now on: the readings of the clocks, with that of its own task.
     #[inline(always)]
-    pub(super) fn queued(&self, cx: &Context, place: TaskPlace) -> Queued {
-        let own = if cx.is_accounting { cx.tasks.own(place) } else { self.full };
+    pub(super) fn queued(&self, own: Nanos) -> Queued {
         Queued { full: self.full, own, anticipation: self.anticipation }
     }
 
     /// A request starts: what has passed on the clocks.
     #[inline(always)]
     pub(super) fn started(&mut self, cx: &mut Context, entry: &mut Entry) {
-        let since_last = self.full.saturating_sub(self.last_start);
+        let since_last = self.full.without(self.last_start);
         self.last_start = self.full;
         let place = entry.request.account;
         let own = if cx.is_accounting { cx.tasks.started(place, since_last) } else { self.full };
         let mark = entry.queued;
         entry.queued = Queued {
-            full: self.full.saturating_sub(mark.full),
-            own: own.saturating_sub(mark.own),
-            anticipation: self.anticipation.saturating_sub(mark.anticipation),
+            full: self.full.without(mark.full),
+            own: own.without(mark.own),
+            anticipation: self.anticipation.without(mark.anticipation),
         };
     }
 }

@@ -90,7 +90,7 @@ fn a_request_goes_through_and_its_times_sum_to_its_total() {
     let second = world.start().expect("there is room");
     world.cx.now = Instant(100);
     world.complete(second.id);
-    let times = std::iter::from_fn(|| world.cx.outputs.take_finish())
+    let times = std::iter::from_fn(|| world.cx.outputs.take_finish().copied())
         .map(|finish| (finish.times.window.0, finish.times.total().0));
     assert_eq!(times.collect::<Vec<_>>(), [(0, 70), (70, 100)]);
     assert_eq!((world.queue.live_count(), world.reason()), (0, Reason::Idle));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::request::{Done, Extent, Op, Outcome, RequestId};
+use crate::request::{Done, Extent, Op, Outcome, RequestId, Spent};
 use std::collections::{BTreeMap, VecDeque};
 
 const LITTLE: StageTimes = StageTimes {
@@ -25,7 +25,8 @@ fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
         sync: true,
         ok: true,
     };
-    let finished = Finished::new(&done, Outcome::Ok, &LITTLE);
+    let spent = Spent { times: LITTLE, admit: Nanos::ZERO, sched: Nanos::ZERO, total: LITTLE.disk };
+    let finished = Finished::new(&done, Outcome::Ok, &spent, |_, _| {});
     tasks.finished(Instant(now), place, &finished);
 }
 
@@ -46,11 +47,11 @@ fn the_one_idle_for_longest_is_forgotten() {
     let mut tasks = Tasks::default();
     let max = TASK_ACCOUNTS_MAX as u64;
     for task in 0..max {
-        let place = tasks.arrived(Instant(task), TaskId(task), GroupId::ROOT);
+        let place = tasks.arrived(Instant(task), TaskId(task), GroupId::ROOT).0;
         finish(&mut tasks, task, place);
     }
-    let busy = tasks.arrived(Instant(max), TaskId(0), GroupId::ROOT);
-    let place = tasks.arrived(Instant(max), TaskId(1 << 40), GroupId(3));
+    let busy = tasks.arrived(Instant(max), TaskId(0), GroupId::ROOT).0;
+    let place = tasks.arrived(Instant(max), TaskId(1 << 40), GroupId(3)).0;
     finish(&mut tasks, max, place);
     assert_eq!((count_of(&tasks, 0), count_of(&tasks, 1)), (Some(1), None));
     assert_eq!((count_of(&tasks, 2), count_of(&tasks, 1 << 40)), (Some(1), Some(1)));
@@ -64,7 +65,7 @@ fn tasks_without_a_place_are_counted_together() {
     let mut tasks = Tasks::default();
     let max = TASK_ACCOUNTS_MAX as u64;
     let places: Vec<TaskPlace> =
-        (0..max + 5).map(|task| tasks.arrived(Instant(0), TaskId(task), GroupId::ROOT)).collect();
+        (0..max + 5).map(|task| tasks.arrived(Instant(0), TaskId(task), GroupId::ROOT).0).collect();
     for place in places {
         finish(&mut tasks, 1, place);
     }
@@ -95,7 +96,7 @@ fn it_keeps_what_a_map_keeps() {
             }
             idle.retain(|other| *other != task);
             map.entry(task).or_default();
-            live.push_back((task, tasks.arrived(Instant(step), TaskId(task), GroupId::ROOT)));
+            live.push_back((task, tasks.arrived(Instant(step), TaskId(task), GroupId::ROOT).0));
         }
         if live.len() > 50 {
             let (task, place) = live.pop_front().expect("some are");
