@@ -27,7 +27,7 @@ use crate::table::{Entry, State, Table};
 use crate::time::{Instant, Nanos};
 use crate::trace::Fault;
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason, Verdict};
+use crate::verdict::{Pop, Reason};
 use crate::window::{self, AnyWindow};
 use clocks::Clocks;
 use std::collections::VecDeque;
@@ -366,42 +366,5 @@ impl Queue {
     #[inline]
     pub(super) fn next(&self) -> Instant {
         self.admit_again.0
-    }
-
-    // The calls of memory.
-
-    /// Whether a limit of the group, or of one above it, is used up for now for write-back.
-    pub(super) fn is_closed(&self, cx: &Context, group: GroupId) -> bool {
-        self.admit.is_closed(cx.now, group, Lane::WriteBack, &cx.groups.table)
-    }
-
-    /// Whether stage window lets one more write-back request of that size into line; charged if so.
-    pub(super) fn may_write_back(
-        &mut self,
-        now: Instant,
-        in_line: &window::WriteBack,
-        size: Bytes,
-    ) -> Verdict {
-        self.window.write_back(now, in_line, size)
-    }
-
-    /// A portion of a buffered write has passed the door, where limits hold.
-    pub(super) fn buffered(&mut self, cx: &Context, group: GroupId, passed: &admit::Buffered) {
-        self.admit.buffered(cx.now, group, passed, &cx.groups.table);
-    }
-
-    /// The door holds no limits any more.
-    pub(super) fn forget_buffered(&mut self, cx: &Context) {
-        self.admit.forget_buffered(cx.now, &cx.groups.table);
-    }
-
-    /// Whether the request waits for a slot or for a limit.
-    pub(super) fn is_waiting(&self, id: RequestId) -> bool {
-        self.table.is_waiting(id)
-    }
-
-    /// When a task last began to wait for the disk: page frames are left for those that read.
-    pub(super) fn read_at(&self) -> Option<Instant> {
-        self.read_at
     }
 }

@@ -1,19 +1,20 @@
 //! Changes of a live queue: schedulers exchanged on purpose and because one failed, slots, the
-//! window, groups; and how it stands.
+//! window, groups; how it stands; and what memory asks of it.
 
 use super::Queue;
-use crate::admit::GroupSlots;
+use crate::admit::{self, GroupSlots};
 use crate::engine::context::Context;
 use crate::engine::control::Touched;
 use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
 use crate::limits::SCHEDULER_FORGETS;
-use crate::request::{GroupId, Lane};
+use crate::request::{GroupId, Lane, RequestId};
 use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
 use crate::table::{Entry, State};
 use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
-use crate::verdict::Reason;
+use crate::units::Bytes;
+use crate::verdict::{Reason, Verdict};
 use crate::window::{self, AnyWindow};
 
 /// It is looked for requests that the scheduler has lost after this long again.
@@ -283,5 +284,47 @@ impl Queue {
             }
         }
         into.settle(|group, lane| self.admit.reason(now, group, lane, groups));
+    }
+
+    // The calls of memory.
+
+    /// Whether a limit of the group, or of one above it, is used up for now for write-back.
+    pub(in crate::engine) fn is_closed(&self, cx: &Context, group: GroupId) -> bool {
+        self.admit.is_closed(cx.now, group, Lane::WriteBack, &cx.groups.table)
+    }
+
+    /// Whether stage window lets one more write-back request of that size into line; charged if so.
+    pub(in crate::engine) fn may_write_back(
+        &mut self,
+        now: Instant,
+        in_line: &window::WriteBack,
+        size: Bytes,
+    ) -> Verdict {
+        self.window.write_back(now, in_line, size)
+    }
+
+    /// A portion of a buffered write has passed the door, where limits hold.
+    pub(in crate::engine) fn buffered(
+        &mut self,
+        cx: &Context,
+        group: GroupId,
+        passed: &admit::Buffered,
+    ) {
+        self.admit.buffered(cx.now, group, passed, &cx.groups.table);
+    }
+
+    /// The door holds no limits any more.
+    pub(in crate::engine) fn forget_buffered(&mut self, cx: &Context) {
+        self.admit.forget_buffered(cx.now, &cx.groups.table);
+    }
+
+    /// Whether the request waits for a slot or for a limit.
+    pub(in crate::engine) fn is_waiting(&self, id: RequestId) -> bool {
+        self.table.is_waiting(id)
+    }
+
+    /// When a task last began to wait for the disk: page frames are left for those that read.
+    pub(in crate::engine) fn read_at(&self) -> Option<Instant> {
+        self.read_at
     }
 }
