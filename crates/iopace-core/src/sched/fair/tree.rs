@@ -11,14 +11,15 @@
 //! V only has to be compared with the least start (who becomes eligible) and the least idle S (who
 //! is forgotten).
 //!
-//! A member that has no siblings is in none of the sets, as nobody goes before it: that is how most
-//! tasks are in their groups.
+//! A member that has no siblings is in none of the sets, as nobody goes before it, and its service
+//! is only summed up (see `alone`): that is how most tasks are in their groups.
 //!
 //! Virtual times are nanoseconds of device time times 2^16 over weight, modulo 2^64, compared by
 //! the sign of their difference. A second is 2^46 at weight one, and no two members are minutes
 //! apart, so the sign is right although V itself wraps around after days. What a division leaves
 //! over is kept and added to the next.
 
+mod alone;
 mod members;
 
 use crate::group::{Class, Weight};
@@ -77,6 +78,8 @@ enum Standing {
     Waiting,
     Eligible,
     Idle,
+    /// With work, and without siblings since it came.
+    Alone,
     /// Not a member: no work and nothing to make up for. Its times mean nothing.
     Out,
 }
@@ -89,7 +92,9 @@ pub(super) enum Kind {
     Task(u32),
 }
 
-/// A group or task among its siblings: all that a choice reads and writes of it.
+/// A group or task among its siblings: all that a choice reads and writes of it. While it is alone
+/// its three times are nanoseconds: what it has been charged since it came, what of it before its
+/// present slot, and the length of that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entity {
     pub(super) kind: Kind,
@@ -122,7 +127,7 @@ impl Entity {
 
     /// Whether it has work.
     pub(super) fn is_active(&self) -> bool {
-        matches!(self.standing, Standing::Waiting | Standing::Eligible)
+        !matches!(self.standing, Standing::Idle | Standing::Out)
     }
 
     /// Where its tree has it, and by what.
@@ -152,8 +157,10 @@ pub(super) struct Tree {
     vtime: u64,
     /// What the last division by the sum of weights left over.
     rest: i64,
-    /// W: the weights of all members, the idle ones included.
+    /// W: the weights of all members, the idle ones included; of the last one if there is none.
     weight: u64,
+    /// Service in ns at this weight that V knows nothing of: of members that were alone.
+    unsettled: i64,
     /// How many members there are.
     count: u32,
     /// The only member; [`NOBODY`] if there is none, there are several, or it is hidden.
@@ -164,7 +171,7 @@ pub(super) struct Tree {
 
 impl Default for Tree {
     fn default() -> Tree {
-        Tree { vtime: 0, rest: 0, weight: 0, count: 0, only: NOBODY, members: None }
+        Tree { vtime: 0, rest: 0, weight: 0, unsettled: 0, count: 0, only: NOBODY, members: None }
     }
 }
 
@@ -183,9 +190,13 @@ impl Tree {
     /// [`Charge`].
     /// Whether it has had no more than is due to it.
     pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
-        let entity = &entities[index as usize];
+        let entity = &mut entities[index as usize];
         let is_behind = entity.standing == Standing::Out;
         debug_assert!(!entity.is_active(), "entered twice");
+        if self.count == 0 {
+            self.begin_alone(entity, index, slot);
+            return is_behind;
+        }
         let seat = entity.seat(index);
         if is_behind {
             self.join(entities, index);
@@ -199,11 +210,15 @@ impl Tree {
     /// The entity has no work any more. It stays a member until V has reached its S.
     pub(super) fn leave(&mut self, entities: &mut [Entity], index: Index) {
         let entity = &mut entities[index as usize];
-        self.settle(entity, entity.seat(index), false);
+        match entity.standing {
+            Standing::Alone => self.leave_alone(entity),
+            _ => self.settle(entity, entity.seat(index), false),
+        }
     }
 
     /// The entity is no member any more, whatever it had.
     pub(super) fn forget(&mut self, entity: &mut Entity, index: Index) {
+        self.end_alone(entity);
         let (standing, key) = entity.seat(index);
         if standing != Standing::Out {
             self.take(standing, key);
@@ -220,6 +235,26 @@ impl Tree {
         &mut self,
         entities: &mut [Entity],
         index: Index,
+        charge: Charge,
+        leaves: bool,
+    ) {
+        let entity = &mut entities[index as usize];
+        if entity.standing == Standing::Alone {
+            entity.serve_alone(charge.cost, charge.slot);
+            if leaves {
+                self.leave_alone(entity);
+            }
+        } else {
+            self.serve_member(entities, index, charge, leaves);
+        }
+    }
+
+    /// [`Tree::serve`] for one that has or had siblings, or is no member.
+    #[inline(always)]
+    fn serve_member(
+        &mut self,
+        entities: &mut [Entity],
+        index: Index,
         Charge { cost, slot, ahead }: Charge,
         leaves: bool,
     ) {
@@ -230,6 +265,11 @@ impl Tree {
                 return;
             }
             // It had work until a moment ago; a late charge must not get lost.
+            if self.count == 0 {
+                self.begin_alone(entity, index, slot);
+                entity.serve_alone(cost, slot);
+                return self.leave_alone(entity);
+            }
             self.join(entities, index);
             entity = &mut entities[index as usize];
         }
@@ -251,6 +291,7 @@ impl Tree {
     /// Gives the entity another weight at once. What it is ahead of or behind V, in service, stays
     /// the same (as EEVDF's reweight): neither a burst nor a debt comes of any number of changes.
     pub(super) fn reweigh(&mut self, entity: &mut Entity, index: Index, weight: u32) {
+        self.end_alone(entity);
         let (old, seat) = (entity.weight, entity.seat(index));
         entity.weight = weight;
         if entity.standing == Standing::Out {
@@ -283,7 +324,7 @@ impl Tree {
                 }
                 only.standing = Standing::Eligible;
             }
-            return (only.standing == Standing::Eligible).then_some(self.only);
+            return only.is_active().then_some(self.only);
         }
         self.admit(entities);
         self.first(Standing::Eligible).map(|key| key.index)
@@ -305,6 +346,9 @@ impl Tree {
 
     /// Whether the entity would be served next if it had work now.
     pub(super) fn would_lead(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
+        if let Some(only) = entities.get_mut(self.only as usize) {
+            self.end_alone(only);
+        }
         let (eligible, waiting) = self.firsts(entities);
         let entity = &entities[index as usize];
         let start = if entity.standing == Standing::Out { self.vtime } else { entity.start };

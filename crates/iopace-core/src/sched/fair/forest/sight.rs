@@ -11,7 +11,7 @@ impl Forest {
     /// have no other one; their shares stay as they are.
     pub(in crate::sched::fair) fn hide(&mut self, mut index: Index) {
         while index != ROOT {
-            let entity = &self.entities[index as usize];
+            let entity = &mut self.entities[index as usize];
             let (parent, class) = (entity.parent, entity.class);
             let group = &mut self.groups[parent.0 as usize];
             group.trees[rank(class)].hide(entity, index);

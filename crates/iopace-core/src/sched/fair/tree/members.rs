@@ -54,7 +54,8 @@ impl Tree {
     }
 
     /// Takes one that has work out of sight of [`Tree::next`], its share untouched.
-    pub(in crate::sched::fair) fn hide(&mut self, entity: &Entity, index: Index) {
+    pub(in crate::sched::fair) fn hide(&mut self, entity: &mut Entity, index: Index) {
+        self.end_alone(entity);
         let (standing, key) = entity.seat(index);
         self.take(standing, key);
     }
@@ -81,16 +82,17 @@ impl Tree {
         }
     }
 
-    /// Makes one that is none a member, at V.
+    /// Makes one that is none a member, at V, beside others.
     #[inline(never)]
     pub(super) fn join(&mut self, entities: &mut [Entity], index: Index) {
+        if let Some(only) = entities.get_mut(self.only as usize) {
+            self.end_alone(only);
+        }
         let entity = &mut entities[index as usize];
         (entity.start, entity.finish, entity.rest) = (self.vtime, self.vtime, 0);
         self.weight += u64::from(entity.weight);
         self.count += 1;
-        if self.count == 1 {
-            self.only = index;
-        } else if let Some(only) = entities.get(self.only as usize) {
+        if let Some(only) = entities.get(self.only as usize) {
             let (standing, key) = only.seat(self.only);
             self.only = NOBODY;
             self.put(standing, key);
