@@ -12,21 +12,23 @@ use crate::time::Instant;
 use crate::units::Bytes;
 use core::num::NonZeroU64;
 
-/// One group on one device.
+/// One group on one device. A request reads and writes four lines of the processor's cache here,
+/// the first one at its arrival and its start.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub struct Account {
-    /// Requests, bytes and where their time went.
-    pub counts: OpCounts,
-    /// Latency of its requests, from arrival to finish; made with the first one.
-    pub latency: Option<Box<Histogram>>,
-    /// Time per stage of its requests and buffered writes.
-    pub by_stage: StageHistograms<4>,
-    /// How much of the time it waited.
-    pub pressure: Pressure,
     /// Requests of its own and of all below, write-back included, that are not finished.
     below_count: u32,
     /// Holds on the group, such as that of a flush that waits: it is not forgotten.
     held_count: u32,
+    /// Latency of its requests, from arrival to finish; made with the first one.
+    pub latency: Option<Box<Histogram>>,
+    /// How much of the time it waited.
+    pub pressure: Pressure,
+    /// Time per stage of its requests and buffered writes.
+    pub by_stage: StageHistograms<4>,
+    /// Requests, bytes and where their time went.
+    pub counts: OpCounts,
 }
 
 impl Account {

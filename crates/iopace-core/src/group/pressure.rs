@@ -24,23 +24,20 @@ const SCALE: u64 = 1_000_000;
 /// After so many periods without a change the 300 s average has settled to within 0.01 %.
 const PERIODS_MAX: u64 = 1_400;
 
-/// One of the two lines.
+/// Averages of one of the two lines.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// Whether it holds now.
-    holds: bool,
-    total_ns: u64,
+struct Averages {
     /// Total at the beginning of the present period.
     period_ns: u64,
-    /// Averages in parts per million.
-    averages: [u64; 3],
+    /// In parts per million.
+    shares: [u64; 3],
 }
 
-impl Line {
-    fn end_period(&mut self) {
-        let share = (self.total_ns - self.period_ns).min(PERIOD.0) * SCALE / PERIOD.0;
-        self.period_ns = self.total_ns;
-        for (average, decay) in self.averages.iter_mut().zip(DECAY) {
+impl Averages {
+    fn end_period(&mut self, total_ns: u64) {
+        let share = (total_ns - self.period_ns).min(PERIOD.0) * SCALE / PERIOD.0;
+        self.period_ns = total_ns;
+        for (average, decay) in self.shares.iter_mut().zip(DECAY) {
             *average = (*average * decay + share * (ONE - decay)) / ONE;
         }
     }
@@ -59,18 +56,21 @@ impl Change {
     pub(super) const FINISHED: Change = Change { waiting: 0, flying: -1 };
 }
 
-/// The pressure of one group.
+/// The pressure of one group; first of it what changes with every request.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct Pressure {
     /// Its own requests that wait, and the groups directly below of which any waits.
     waiting_count: u32,
     /// The same of those at the disk.
     flying_count: u32,
-    some: Line,
-    full: Line,
     /// Accounted for up to here.
     at: Instant,
     period_began: Instant,
+    /// Total time of *some* and of *full*, and whether they hold now.
+    totals_ns: [u64; 2],
+    holds: [bool; 2],
+    averages: [Averages; 2],
 }
 
 impl Pressure {
@@ -87,17 +87,17 @@ impl Pressure {
         }
         let some = self.waiting_count > 0;
         let full = some && self.flying_count == 0;
-        if (some, full) != (self.some.holds, self.full.holds) {
-            self.turn(now, some, full);
+        if [some, full] != self.holds {
+            self.turn(now, [some, full]);
         }
         Some(above)
     }
 
     /// Takes over the state that holds from `now` on.
     #[inline(never)]
-    fn turn(&mut self, now: Instant, some: bool, full: bool) {
+    fn turn(&mut self, now: Instant, holds: [bool; 2]) {
         self.advance(now);
-        (self.some.holds, self.full.holds) = (some, full);
+        self.holds = holds;
     }
 
     /// Brings totals and averages up to `now`.
@@ -115,26 +115,30 @@ impl Pressure {
         let mut periods = 0;
         while now >= self.period_began + PERIOD {
             self.account(self.period_began + PERIOD);
-            self.some.end_period();
-            self.full.end_period();
+            self.end_period();
             self.period_began = self.period_began + PERIOD;
             periods += 1;
             if periods == PERIODS_MAX {
                 // Everything has settled: the rest of the time is one long period.
                 self.account(now);
                 self.period_began = now;
-                (self.some.period_ns, self.full.period_ns) =
-                    (self.some.total_ns, self.full.total_ns);
+                for (averages, total_ns) in self.averages.iter_mut().zip(self.totals_ns) {
+                    averages.period_ns = total_ns;
+                }
             }
+        }
+    }
+
+    fn end_period(&mut self) {
+        for (averages, total_ns) in self.averages.iter_mut().zip(self.totals_ns) {
+            averages.end_period(total_ns);
         }
     }
 
     fn account(&mut self, now: Instant) {
         let passed = now.since(self.at).0;
-        for line in [&mut self.some, &mut self.full] {
-            if line.holds {
-                line.total_ns += passed;
-            }
+        for (total_ns, holds) in self.totals_ns.iter_mut().zip(self.holds) {
+            *total_ns += if holds { passed } else { 0 };
         }
         self.at = self.at.max(now);
     }
@@ -152,13 +156,13 @@ impl fmt::Display for Pressure {
     /// As of the last [`Pressure::advance`]; the two lines of `/proc/pressure/io`, totals in
     /// microseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, line) in [("some", &self.some), ("full", &self.full)] {
+        for (line, name) in ["some", "full"].into_iter().enumerate() {
             write!(f, "{name}")?;
-            for (average, seconds) in line.averages.iter().zip([10, 60, 300]) {
+            for (average, seconds) in self.averages[line].shares.iter().zip([10, 60, 300]) {
                 let hundredths = average * 10_000 / SCALE;
                 write!(f, " avg{seconds}={}.{:02}", hundredths / 100, hundredths % 100)?;
             }
-            writeln!(f, " total={}", line.total_ns / 1_000)?;
+            writeln!(f, " total={}", self.totals_ns[line] / 1_000)?;
         }
         Ok(())
     }
