@@ -214,15 +214,17 @@ impl Fair {
         Fair { config, forest, model, ..Fair::default() }
     }
 
-    /// A request that goes first as a guarantee pays for it, or is owed.
+    /// A request that goes first, and why: a guarantee pays for it, or it interrupts a go.
     #[inline]
-    fn guaranteed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        if self.reserved.is_empty() && self.guarantees.is_empty() {
+    fn preferred(&mut self, now: Instant, table: &Table) -> Option<(Choice, Right)> {
+        if self.reserved.is_empty() && self.guarantees.is_empty() && self.service.is_none() {
             return None;
         }
-        self.serve_guaranteed(now, table)
+        let guaranteed = self.serve_guaranteed(now, table).map(|next| (next, Right::Other));
+        guaranteed.or_else(|| self.interrupt(now, table).map(|next| (next, Right::Light)))
     }
 
+    /// A request that a guarantee pays for, or that is owed.
     #[inline(never)]
     fn serve_guaranteed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         let reserved = self.reserved.pop_front();
@@ -240,7 +242,6 @@ impl Scheduler for Fair {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         let request = &table[id];
         let key = (request.group(), request.task());
-        self.tasks.pinned = self.last.map(|(_, task)| task);
         let task = self.tasks.enter(&mut self.forest, now, key);
         let think_max = self.config.wait.times(2);
         self.load(now, task, request);
@@ -276,18 +277,14 @@ impl Scheduler for Fair {
         {
             return Pop::At(until, Reason::Turn);
         }
-        let (mut next, mut right) = (self.guaranteed(now, table), Some(Right::Other));
-        if next.is_none() && self.service.is_some() {
-            (next, right) = (self.interrupt(now, table), Some(Right::Light));
-        }
-        if next.is_none() {
-            right = None;
-            next = match self.serve(now, table) {
-                Ok(served) => served,
+        let (next, mut right) = match self.preferred(now, table) {
+            Some((next, right)) => (next, Some(right)),
+            None => match self.serve(now, table) {
+                Ok(Some(next)) => (next, None),
+                Ok(None) => return Pop::Empty,
                 Err(hold) => return hold,
-            };
-        }
-        let Some(next) = next else { return Pop::Empty };
+            },
+        };
         if std::mem::take(&mut self.is_past) && self.model.has_head() {
             right = Some(Right::Light);
         }

@@ -37,11 +37,11 @@ impl Key for (GroupId, TaskId) {
 
 /// A task by its number, from the beginning of a line of the processor's cache on.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Known<K, T> {
+    task: T,
     /// `None`: the number is free.
     key: Option<K>,
-    task: T,
 }
 
 /// What is known of each task, by number.

@@ -47,8 +47,11 @@ impl Fair {
         let kind = self.model.starts(request, bytes);
         let Task { group, node, line } = &mut self.tasks[task];
         let (node, leaves) = (*node, line.is_empty());
-        let cost = self.model.cost(kind) * line.ratio / 256;
+        let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
         line.in_flight += 1;
+        if !request.is_reserved() {
+            line.set_position(request.extent().end());
+        }
         let sight = self.forest.sight(*group);
         let side = sight.side(&line.load);
         let is_guaranteed = request.is_reserved() || right == Some(Right::Other);

@@ -25,6 +25,7 @@ pub(super) enum Right {
 /// A request at the device, by its slot in the engine's table; the last one of the slot if there
 /// is none now.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Flying {
     /// Its arrival number, and one more.
     pub(super) number: u64,

@@ -20,27 +20,27 @@ const ROOT: Index = 0;
 /// The place of a group that there is not.
 const NONE: Index = Index::MAX;
 
-/// A group as its children see it: two lines of the processor's cache, and a third with class
-/// idle.
+/// A group as its children see it: lines of the processor's cache with what is rare, with the
+/// children of class best-effort, and with those of class idle and what all requests need.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Group {
     /// When a child of class idle was last served, or began to wait.
     idle_since: Instant,
-    /// How its tasks stand.
-    sight: Sight,
-    /// Its place among the entities.
-    index: Index,
     children_count: u32,
-    /// The classes of which a child has work, a bit for each, by [`rank`].
-    busy: u8,
     /// Whether settings were told; otherwise it goes with its last child.
     is_told: bool,
     /// Its children, by [`rank`] of their class.
     trees: [Tree; 3],
+    /// How its tasks stand.
+    sight: Sight,
+    /// Its place among the entities.
+    index: Index,
+    /// The classes of which a child has work, a bit for each, by [`rank`].
+    busy: u8,
 }
 
-const _: () = assert!(size_of::<Group>() <= 192 && size_of::<Entity>() <= 48);
+const _: () = assert!(size_of::<Group>() == 192 && std::mem::offset_of!(Group, trees) == 16);
 
 /// All groups and tasks.
 #[derive(Debug, Default)]

@@ -27,6 +27,7 @@ const RATIO_MAX: u64 = 512;
 
 /// The request in a slot, and the slots of its neighbours by arrival.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Link {
     id: RequestId,
     before: u32,
@@ -44,31 +45,32 @@ const UNUSED: Link = Link {
 
 /// The requests of one task.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Line {
     first: u32,
     last: u32,
-    /// Where the task's last request ended, while there is no index.
-    position: Bytes,
-    /// Those that are indexed, from the first one that was on.
-    sorted: Option<Box<Sorted>>,
-    /// Before then none can have been passed over for too long.
-    ages_at: Instant,
-    pub(super) stats: TaskStats,
-    /// The true cost of its requests over that of the model, in 256ths: a disk that has many of
-    /// them at once and orders them itself (NCQ) does each sooner than those of a task with one.
-    pub(super) ratio: u64,
-    /// All that it has, wherever that is.
-    pub(super) load: Load,
     /// Requests that are queued here.
     pub(super) count: u32,
     /// Requests at the device.
     pub(super) in_flight: u32,
-    /// Whether it is among those who may pass others.
-    pub(super) is_listed: bool,
-    /// When it last flushed.
-    pub(super) flushed: Option<Instant>,
     /// Requests that a guarantee pays for, which wait elsewhere.
     pub(super) reserved: u32,
+    /// The true cost of its requests over that of the model, in 256ths: a disk that has many of
+    /// them at once and orders them itself (NCQ) does each sooner than those of a task with one.
+    pub(super) ratio: u32,
+    /// All that it has, wherever that is.
+    pub(super) load: Load,
+    /// Where the task's last request ended, while there is no index.
+    position: Bytes,
+    /// Those that are indexed, from the first one that was on.
+    sorted: Option<Box<Sorted>>,
+    pub(super) stats: TaskStats,
+    /// When it last flushed.
+    pub(super) flushed: Option<Instant>,
+    /// Whether it is among those who may pass others.
+    pub(super) is_listed: bool,
+    /// Before then none can have been passed over for too long.
+    ages_at: Instant,
 }
 
 impl Default for Line {
@@ -76,22 +78,25 @@ impl Default for Line {
         Line {
             first: NONE,
             last: NONE,
-            position: Bytes::ZERO,
-            sorted: None,
-            ages_at: Instant::ZERO,
-            stats: TaskStats::default(),
-            ratio: 256,
-            load: Load::default(),
             count: 0,
             in_flight: 0,
-            is_listed: false,
-            flushed: None,
             reserved: 0,
+            ratio: 256,
+            load: Load::default(),
+            position: Bytes::ZERO,
+            sorted: None,
+            stats: TaskStats::default(),
+            flushed: None,
+            is_listed: false,
+            ages_at: Instant::ZERO,
         }
     }
 }
 
 impl Line {
+    /// Bytes that a choice needs.
+    pub(super) const HOT: usize = std::mem::offset_of!(Line, stats);
+
     /// The index, made if there is none.
     #[inline(never)]
     fn index(&mut self) -> &mut Sorted {
@@ -103,9 +108,9 @@ impl Line {
         })
     }
 
-    /// A request that is not indexed ends there.
+    /// A request of it that goes to the device ends there.
     #[inline]
-    fn set_position(&mut self, position: Bytes) {
+    pub(super) fn set_position(&mut self, position: Bytes) {
         match &mut self.sorted {
             Some(sorted) => sorted.set_position(position),
             None => self.position = position,
@@ -119,8 +124,9 @@ impl Line {
 
     /// A go of it that had the device to itself took this, in 256ths of what was expected of it.
     pub(super) fn learn(&mut self, ratio: u64) {
-        let seen = self.ratio * ratio / 256;
-        self.ratio = ((3 * self.ratio + seen) / 4).clamp(RATIO_MIN, RATIO_MAX);
+        let old = u64::from(self.ratio);
+        let seen = old * ratio / 256;
+        self.ratio = ((3 * old + seen) / 4).clamp(RATIO_MIN, RATIO_MAX) as u32;
     }
 
     /// Whether it has not flushed of late: see `flushes`.
@@ -184,7 +190,6 @@ impl Links {
             NONE => line.last = NONE,
             after => self.0[after as usize].before = NONE,
         }
-        line.set_position(table[id].extent().end());
         Some(id)
     }
 
@@ -210,11 +215,8 @@ impl Links {
             NONE => line.last = before,
             after => self.0[after as usize].before = before,
         }
-        if nearest.is_none() {
-            if is_indexed {
-                line.index().take(id, table);
-            }
-            line.set_position(table[id].extent().end());
+        if nearest.is_none() && is_indexed {
+            line.index().take(id, table);
         }
         Some(id)
     }

@@ -167,8 +167,8 @@ impl Fair {
     /// The next request of a light task, which interrupts the go for it. It pays for the way back
     /// as well, which costs about as much as the way there.
     pub(super) fn interrupt(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let serviced = self.service.as_ref()?.task;
         while let Some(task) = self.light.pop_front() {
-            let serviced = self.service.as_ref()?.task;
             if task == serviced || self.tasks[task].line.is_empty() {
                 continue;
             }
@@ -194,6 +194,12 @@ impl Fair {
         there > 0 && there + self.mean / 16 > most.0
     }
 
+    /// A task has the go, or part of it.
+    fn had_go(&mut self, group: GroupId, task: u32) {
+        self.last = Some((group, task));
+        self.tasks.pinned = Some(task);
+    }
+
     /// The go is continued with another task of the group, if both ask for single places.
     fn join(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         let Service { group, task, .. } = *self.service.as_ref()?;
@@ -207,7 +213,7 @@ impl Fair {
         }
         let service = self.service.as_mut()?;
         (service.task, service.waiting) = (next, None);
-        self.last = Some((group, next));
+        self.had_go(group, next);
         self.next_of(next, now, table).map(|id| (next, id))
     }
 
@@ -302,7 +308,7 @@ impl Fair {
         }
         self.had_few = has_few;
         let group = self.tasks[task].group;
-        self.last = Some((group, task));
+        self.had_go(group, task);
         self.service = Some(Service { group, task, used: 0, bytes: Bytes::ZERO, waiting: None });
     }
 }

@@ -18,8 +18,10 @@ const FORGET_STEPS: usize = 64;
 /// A task in a group; in another group it is another.
 type Key = (GroupId, TaskId);
 
-/// One task in one group.
+/// One task in one group. All of it that a choice needs is in its first 64 bytes, a line of the
+/// processor's cache.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Task {
     pub(super) group: GroupId,
     /// Its leaf in the hierarchy.
@@ -28,13 +30,20 @@ pub(super) struct Task {
     pub(super) line: Line,
 }
 
+const _: () = assert!(Task::HOT == 64 && size_of::<Task>() <= 168);
+
+impl Task {
+    /// Bytes that a choice needs.
+    const HOT: usize = std::mem::offset_of!(Task, line) + Line::HOT;
+}
+
 /// All tasks, by number.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     roster: Roster<Key, Task>,
     /// The task to look at next for one to forget.
     hand: usize,
-    /// This one is not forgotten.
+    /// This one, which had the last go, is not forgotten.
     pub(super) pinned: Option<u32>,
 }
 

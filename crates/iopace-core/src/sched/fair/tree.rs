@@ -96,6 +96,7 @@ pub(super) enum Kind {
 /// its three times are nanoseconds: what it has been charged since it came, what of it before its
 /// present slot, and the length of that.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Entity {
     pub(super) kind: Kind,
     pub(super) parent: GroupId,
@@ -311,37 +312,49 @@ impl Tree {
 
     /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
     /// whose slot ends first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Index> {
-        if self.only == NOBODY {
-            self.catch_up(entities)?;
+        match entities.get_mut(self.only as usize) {
+            Some(only) if only.standing == Standing::Alone => Some(self.only),
+            Some(only) => self.next_only(only),
+            None => self.next_among(entities),
         }
+    }
+
+    /// The only member, if it has work.
+    #[inline(never)]
+    fn next_only(&mut self, only: &mut Entity) -> Option<Index> {
+        if only.standing == Standing::Waiting {
+            if is_after(only.start, self.vtime) {
+                self.vtime = only.start;
+            }
+            only.standing = Standing::Eligible;
+        }
+        (only.standing == Standing::Eligible).then_some(self.only)
+    }
+
+    /// One of several.
+    #[inline(never)]
+    fn next_among(&mut self, entities: &mut [Entity]) -> Option<Index> {
+        self.admit(entities);
+        match self.first(Standing::Eligible) {
+            Some(first) => Some(first.index),
+            None => self.catch_up(entities),
+        }
+    }
+
+    /// If all of several members are ahead of V, it moves to the least of them that has work, which
+    /// is served; `None` if none has.
+    #[inline(never)]
+    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<Index> {
+        self.vtime = self.first(Standing::Waiting)?.time;
+        self.drop_idle(entities);
         // That may have left only one.
         if let Some(only) = entities.get_mut(self.only as usize) {
-            if only.standing == Standing::Waiting {
-                if is_after(only.start, self.vtime) {
-                    self.vtime = only.start;
-                }
-                only.standing = Standing::Eligible;
-            }
-            return only.is_active().then_some(self.only);
+            return self.next_only(only);
         }
         self.admit(entities);
         self.first(Standing::Eligible).map(|key| key.index)
-    }
-
-    /// If all of several members are ahead of V, it moves to the least of them that has work;
-    /// `None` if none has.
-    #[inline]
-    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<()> {
-        if self.first(Standing::Eligible).is_none() {
-            let least = self.first(Standing::Waiting)?.time;
-            if is_after(least, self.vtime) {
-                self.vtime = least;
-                self.drop_idle(entities);
-            }
-        }
-        Some(())
     }
 
     /// Whether the entity would be served next if it had work now.
