@@ -104,29 +104,31 @@ use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
-use bound::Bound;
+use bound::Side;
 use config::{Config, PARAMS};
 use cost::Model;
 use flight::{Flight, Landed, Right};
-use flushes::Flushes;
+use flushes::{Flushes, HOLD_MAX};
 use forest::Forest;
+use goes::Goes;
 use guarantee::Guarantees;
+use passing::Passing;
 use queue::Links;
-use service::Service;
-use sides::Idle;
+use sides::Sides;
 use std::collections::VecDeque;
 use tasks::{Task, Tasks};
 
 mod bound;
-mod charges;
+mod choice;
 mod config;
 mod cost;
 mod flight;
 mod flushes;
 mod forest;
+mod goes;
 mod guarantee;
+mod passing;
 mod queue;
-mod service;
 mod sides;
 mod tasks;
 mod tree;
@@ -168,6 +170,9 @@ const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 /// A request that goes to the device, with its task.
 type Choice = (u32, RequestId);
 
+/// A choice, or none as nothing is queued; or why the disk is kept although something is.
+type Turn = Result<Option<Choice>, Pop>;
+
 /// The scheduler.
 #[derive(Debug, Default)]
 pub struct Fair {
@@ -179,31 +184,18 @@ pub struct Fair {
     reserved: VecDeque<(RequestId, u32)>,
     guarantees: Guarantees,
     flight: Flight,
-    /// The group and the task that had the last go, or part of it.
-    last: Option<(GroupId, u32)>,
-    /// Whether that task had few requests then.
-    had_few: bool,
-    /// Light tasks that interrupt the go, in order of arrival.
-    light: VecDeque<u32>,
-    /// When somebody else than who has the go last came, and when a light task last did.
-    rival_at: Instant,
-    light_at: Instant,
-    bound: Bound,
+    goes: Goes,
+    sides: Sides,
     flushes: Flushes,
-    /// Tasks that may go past those that are held back, in order of arrival.
-    few: VecDeque<u32>,
-    few_max: usize,
+    passing: Passing,
     /// The next request goes past somebody who is held back.
     is_past: bool,
-    idle: Idle,
     model: Model,
     /// Sixteen times the mean cost of a request, in ns.
     mean: u64,
-    service: Option<Service>,
     len: usize,
     wait_hit_count: u64,
     wait_miss_count: u64,
-    slots_count: u64,
     reserved_count: u64,
     idle_served_count: u64,
 }
@@ -217,7 +209,7 @@ impl Fair {
     /// A request that goes first, and why: a guarantee pays for it, or it interrupts a go.
     #[inline]
     fn preferred(&mut self, now: Instant, table: &Table) -> Option<(Choice, Right)> {
-        if self.reserved.is_empty() && self.guarantees.is_empty() && self.service.is_none() {
+        if self.reserved.is_empty() && self.guarantees.is_empty() && self.goes.task().is_none() {
             return None;
         }
         let guaranteed = self.serve_guaranteed(now, table).map(|next| (next, Right::Other));
@@ -244,7 +236,18 @@ impl Scheduler for Fair {
         let key = (request.group(), request.task());
         let task = self.tasks.enter(&mut self.forest, now, key);
         let think_max = self.config.wait.times(2);
-        self.load(now, task, request);
+        let Task { group, line, .. } = &mut self.tasks[task];
+        let bytes = request.service_bytes().get();
+        line.load.add(bytes);
+        let sight = self.forest.load(*group, bytes);
+        let (side, is_of_others) = (sight.side(&line.load), line.is_of_others(now));
+        if !is_of_others {
+            self.flushes.comes(now);
+        }
+        self.sides.comes(now, side, sight, self.model.has_head());
+        if !line.is_listed && (side == Side::Few || !is_of_others) {
+            self.passing.push(&mut self.tasks, task);
+        }
         let Task { node, line, .. } = &mut self.tasks[task];
         let is_unused = line.is_unused();
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
@@ -261,8 +264,7 @@ impl Scheduler for Fair {
                 self.comes(now, task, behind);
             }
         }
-        let service = self.service.as_mut().filter(|service| service.task == task);
-        if let Some((since, _)) = service.and_then(|service| service.waiting.take()) {
+        if let Some(since) = self.goes.arrives(task) {
             self.wait_hit_count += 1;
             self.correct_go(task, now.since(since).0.cast_signed());
         }
@@ -294,7 +296,7 @@ impl Scheduler for Fair {
 
     fn on_done(&mut self, now: Instant, done: &Done) {
         let Some(landed) = self.flight.land(now, done) else { return };
-        let Landed { task, kind, busy, amends, ratio, .. } = landed;
+        let Landed { task, kind, bytes, busy, amends, ratio, .. } = landed;
         let in_flight = u32::try_from(self.flight.count).unwrap_or(u32::MAX);
         self.model.done(kind, busy, in_flight, done.ok);
         if in_flight == 0 {
@@ -305,8 +307,10 @@ impl Scheduler for Fair {
             Right::Go => self.correct_go(task, amends),
             Right::Light | Right::Other => self.correct(task, amends),
         }
-        self.unload(now, done.group, &landed);
+        self.forest.unload(done.group, bytes);
+        self.sides.done(now, &landed);
         let line = &mut self.tasks[task].line;
+        line.load.remove(bytes);
         line.in_flight -= 1;
         if let Some(ratio) = ratio {
             line.learn(ratio);
@@ -318,11 +322,32 @@ impl Scheduler for Fair {
     }
 
     fn on_flush(&mut self, now: Instant, id: RequestId, table: &Table) {
-        self.flush_starts(now, &table[id]);
+        let request = &table[id];
+        if let Some(task) = self.tasks.number((request.group(), request.task())) {
+            self.tasks[task].line.flushed = Some(now);
+            self.flushes.set_rank(self.side_of(task).1.rank);
+        }
+        self.flushes.start(now);
+        if self.flight.count == 0 {
+            self.flushes.are_alone(now);
+        }
     }
 
     fn on_flushed(&mut self, now: Instant, done: &Done) {
-        self.flush_ends(now, done);
+        let alone = self.flushes.done(now, self.flight.count == 0);
+        let Some(task) = self.tasks.number((done.group, done.task)) else { return };
+        // It has not thought while its flush was at the disk, and keeps its go.
+        self.tasks[task].line.stats.done(now);
+        if !self.model.has_head() {
+            return;
+        }
+        if let Some(alone) = alone {
+            let own = self.flushes.own_part(alone).min(HOLD_MAX);
+            self.correct_go(task, own.0.cast_signed());
+        }
+        if self.flushes.is_empty() && self.tasks[task].line.is_unused() {
+            self.awaits(now, task);
+        }
     }
 
     fn set_rotational(&mut self, is_rotational: bool) {
@@ -338,7 +363,7 @@ impl Scheduler for Fair {
     }
 
     fn counters(&self, into: &mut Vec<u64>) {
-        into.extend([self.wait_hit_count, self.wait_miss_count, self.slots_count]);
+        into.extend([self.wait_hit_count, self.wait_miss_count, self.goes.count]);
         into.extend([self.reserved_count, self.idle_served_count]);
     }
 
@@ -348,8 +373,7 @@ impl Scheduler for Fair {
     }
 
     fn remove_group(&mut self, id: GroupId) {
-        (self.service, self.last) = (None, None);
-        self.light.clear();
+        self.goes.forget();
         self.tasks.pinned = None;
         self.guarantees.remove(id);
         self.tasks.leave(&mut self.forest, id);

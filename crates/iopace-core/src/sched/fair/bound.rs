@@ -32,8 +32,10 @@
 //! (1997); K2 (Miemietz et al., 2022) for fewer requests at a flash as the means to bounded
 //! latency.
 
-use super::service::RECENT;
 use crate::time::{Instant, Nanos};
+
+/// A task that came within this time may come again soon: one that asks once a second is seen.
+pub(super) const RECENT: Nanos = Nanos::from_secs(1);
 
 /// Most requests of a task or group with few. On a disk with a head (NCQ): so many are lost among
 /// others, as it orders them by place; of more, some are always the nearest ones.

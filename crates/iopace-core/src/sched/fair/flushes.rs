@@ -31,28 +31,19 @@
 //! price that no flush confirms fades. Without a flush for twice the usual pause, nobody waits for
 //! one.
 
-use super::bound::Side;
-use super::service::RECENT;
-use super::{Choice, Fair};
-use crate::request::Done;
-use crate::table::{Request, Table};
+use super::bound::RECENT;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
 /// Others wait for a flush no longer than this, the default length of a go: a disk that has much to
 /// write into places far apart would stop everybody for seconds.
-const HOLD_MAX: Nanos = Nanos::from_millis(100);
+pub(super) const HOLD_MAX: Nanos = Nanos::from_millis(100);
 
 /// Bounds of the allowance, and what it is at first.
 const ALLOWANCE: [u64; 3] = [64 << 10, 1 << 20, 1 << 30];
 
 /// The least time of a flush is forgotten so slowly: doubled after some 180 of them.
 const LEAST_GROWS: u64 = 256;
-
-/// Tasks on the list of those that may pass before it is looked through, if not more had something
-/// to do then, and most that are looked at in one choice.
-const LISTED_MAX: usize = 4_096;
-const PASS_STEPS: usize = 16;
 
 /// In one cycle of so many others write nothing.
 const PROBE_EVERY: u32 = 16;
@@ -152,6 +143,16 @@ impl Flushes {
         self.rank
     }
 
+    /// Who flushes is of that class.
+    pub(super) fn set_rank(&mut self, rank: u8) {
+        self.rank = rank;
+    }
+
+    /// Whether none is at the disk.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     fn is_probe(&self) -> bool {
         self.cycle.is_multiple_of(PROBE_EVERY) && self.pause <= PROBE_PAUSE_MAX
     }
@@ -199,6 +200,28 @@ impl Flushes {
         let paid = self.paid_before.min(took);
         self.paid_before = self.paid_before.saturating_sub(paid);
         took.saturating_sub(paid)
+    }
+
+    /// A flush goes to the disk.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.count += 1;
+        match self.count {
+            1 => self.begin(now),
+            _ => self.has_overlapped = true,
+        }
+    }
+
+    /// A flush is done. For how long flushes had the disk to themselves until then. `is_alone`: the
+    /// disk has nothing but flushes.
+    pub(super) fn done(&mut self, now: Instant, is_alone: bool) -> Option<Nanos> {
+        self.count = self.count.saturating_sub(1);
+        let alone_since = self.alone_since.take();
+        if self.count == 0 {
+            self.end(now);
+        } else if is_alone {
+            self.are_alone(now);
+        }
+        alone_since.map(|since| now.since(since))
     }
 
     /// The first flush begins.
@@ -251,121 +274,4 @@ impl Flushes {
 /// The mean of what was seen so far and a new value, which counts for a quarter.
 fn mean(of: Nanos, new: Nanos) -> Nanos {
     if of == Nanos::ZERO { new } else { Nanos((3 * of.0 + new.0) / 4) }
-}
-
-impl Fair {
-    /// A flush goes to the disk.
-    pub(super) fn flush_starts(&mut self, now: Instant, request: &Request) {
-        if let Some(task) = self.tasks.number((request.group(), request.task())) {
-            self.tasks[task].line.flushed = Some(now);
-            self.flushes.rank = self.sight_of(task).rank;
-        }
-        self.flushes.count += 1;
-        match self.flushes.count {
-            1 => self.flushes.begin(now),
-            _ => self.flushes.has_overlapped = true,
-        }
-        if self.flight.count == 0 {
-            self.flushes.are_alone(now);
-        }
-    }
-
-    /// A flush is done.
-    pub(super) fn flush_ends(&mut self, now: Instant, done: &Done) {
-        let flushes = &mut self.flushes;
-        flushes.count = flushes.count.saturating_sub(1);
-        let alone_since = flushes.alone_since.take();
-        if flushes.count == 0 {
-            flushes.end(now);
-        } else if self.flight.count == 0 {
-            flushes.are_alone(now);
-        }
-        let is_last = flushes.count == 0;
-        let Some(task) = self.tasks.number((done.group, done.task)) else { return };
-        // It has not thought while its flush was at the disk, and keeps its go.
-        self.tasks[task].line.stats.done(now);
-        if !self.model.has_head() {
-            return;
-        }
-        if let Some(since) = alone_since {
-            let own = self.flushes.own_part(now.since(since)).min(HOLD_MAX);
-            self.correct_go(task, own.0.cast_signed());
-        }
-        if is_last && self.tasks[task].line.is_unused() {
-            self.awaits(now, task);
-        }
-    }
-
-    /// Whether a task's writes are of others than who flushes: one that flushes itself waits for
-    /// what it has written anyway.
-    #[inline]
-    pub(super) fn is_of_others(&self, now: Instant, task: u32) -> bool {
-        self.tasks[task].line.is_of_others(now)
-    }
-
-    /// Whether the task's next request is a write.
-    pub(super) fn writes_next(&self, task: u32, table: &Table) -> bool {
-        let next = self.links.first(&self.tasks[task].line);
-        next.is_some_and(|next| table[next].op().is_write())
-    }
-
-    /// Whether a task may go past those that are held back: it has few requests, or a flush of its
-    /// own is what they are held back for.
-    fn may_pass(&self, now: Instant, task: u32) -> bool {
-        self.side_of(task) == Side::Few || !self.is_of_others(now, task)
-    }
-
-    /// Lists a task that may go past those that are held back.
-    #[inline]
-    pub(super) fn list(&mut self, now: Instant, task: u32) {
-        if !self.tasks[task].line.is_listed && self.may_pass(now, task) {
-            self.enlist(task);
-        }
-    }
-
-    /// The same for one that may, and is not listed.
-    pub(super) fn enlist(&mut self, task: u32) {
-        self.tasks[task].line.is_listed = true;
-        self.few.push_back(task);
-        if self.few.len() > self.few_max {
-            self.unlist_idle();
-        }
-    }
-
-    /// Takes those that have nothing queued off the list; a number that was given anew may be there
-    /// twice.
-    #[cold]
-    fn unlist_idle(&mut self) {
-        let listed = std::mem::take(&mut self.few);
-        listed.iter().for_each(|task| self.tasks[*task].line.is_listed = false);
-        for task in listed {
-            let line = &mut self.tasks[task].line;
-            if !line.is_empty() && !std::mem::replace(&mut line.is_listed, true) {
-                self.few.push_back(task);
-            }
-        }
-        self.few_max = LISTED_MAX.max(2 * self.few.len());
-    }
-
-    /// The next request of a task that may go past those that are held back, if it is of no lower
-    /// class than `rank`.
-    pub(super) fn pass(&mut self, now: Instant, rank: u8, table: &Table) -> Option<Choice> {
-        for _ in 0..self.few.len().min(PASS_STEPS) {
-            let task = self.few.pop_front()?;
-            self.tasks[task].line.is_listed = false;
-            // A task that is not known any more has no request; its group may be gone.
-            if self.tasks[task].line.is_empty() || !self.may_pass(now, task) {
-                continue;
-            }
-            let is_lower = self.sight_of(task).rank > rank;
-            let next = if is_lower { None } else { self.next_of(task, now, table) };
-            if !self.tasks[task].line.is_empty() {
-                self.list(now, task);
-            }
-            if let Some(next) = next {
-                return Some((task, next));
-            }
-        }
-        None
-    }
 }

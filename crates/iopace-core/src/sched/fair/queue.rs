@@ -5,8 +5,8 @@
 //! disk is known to have a head are also in their task's index by position (C-LOOK: upwards from
 //! the end of the task's last request, then from the lowest).
 
-use super::bound::Load;
-use super::service::RECENT;
+use super::bound::{FEW, Load, RECENT};
+use super::cost::Model;
 use crate::request::RequestId;
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
@@ -20,6 +20,13 @@ const NONE: u32 = u32::MAX;
 /// The age of a task's requests is looked at again after this long at the soonest, as serving by
 /// age costs a seek each (as in `rr`).
 const AGES_AGAIN: Nanos = Nanos::from_secs(1);
+
+/// A mean distance up to which a task counts as sequential (gsched_rr).
+const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
+
+/// Shortest wait for the next request of a task: it needs a switch to it and back, however little
+/// it thinks, and more on a host with other work. A lost turn costs ten times that.
+const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 /// Bounds of [`Line::ratio`]: a fourth, as NCQ with 31 gains less than three times, and twice.
 const RATIO_MIN: u64 = 64;
@@ -133,6 +140,40 @@ impl Line {
     #[inline]
     pub(super) fn is_of_others(&self, now: Instant) -> bool {
         self.flushed.is_none_or(|flushed| now.since(flushed) > RECENT)
+    }
+
+    /// Whether the task reads in sequence.
+    pub(super) fn is_sequential(&self) -> bool {
+        self.stats.seek().is_some_and(|distance| distance <= SEQUENTIAL_MAX)
+    }
+
+    /// Whether the task asks for one place after the other: several such tasks lose nothing to each
+    /// other in one go, and a disk that orders what it holds serves them all sooner.
+    pub(super) fn is_single(&self) -> bool {
+        self.in_flight <= 1 && self.count <= 1 && !self.is_sequential()
+    }
+
+    /// How long the task's next request is worth waiting for, `wait` at most: only on a disk with a
+    /// head, and if it thinks for less than a seek takes. A lost turn costs a sequential task two
+    /// seeks. One that flushes is waited for if it thinks for less than `wait`: it has several
+    /// requests with pauses in each commit, and a go of the others between two of them is a commit
+    /// ten times as long. It pays for the pauses.
+    pub(super) fn patience(&self, now: Instant, wait: Nanos, model: &Model) -> Option<Nanos> {
+        let (think, seek) = (self.stats.think()?, model.seek());
+        let think_max = if self.is_of_others(now) { wait.min(seek) } else { wait };
+        let patience =
+            if self.is_sequential() { seek.times(2) } else { think.times(4).max(PATIENCE_MIN) };
+        let pays = model.has_head() && think <= think_max && wait > Nanos::ZERO;
+        pays.then_some(wait.min(patience))
+    }
+
+    /// Whether the task has requests at the device, and the next one may come as soon as one of
+    /// them is done: nothing is lost by keeping the device for them. A task that always has several
+    /// is never seen to think.
+    pub(super) fn refills(&self, now: Instant, wait: Nanos, model: &Model) -> bool {
+        let may_be_quick = self.stats.think().is_none() && self.in_flight <= FEW;
+        let pays = || self.patience(now, wait, model).is_some();
+        self.in_flight > 0 && (may_be_quick || self.is_sequential() || pays())
     }
 
     /// Whether nothing of the task is queued or at the device.

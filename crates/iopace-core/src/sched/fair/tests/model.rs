@@ -12,7 +12,7 @@ fn it_learns_flash_and_does_not_take_it_for_a_disk_with_a_head() {
         ];
         bench.run(&mut clients, Instant(5_000_000_000));
         assert!(!bench.fair.model.has_head());
-        assert_eq!(bench.fair.slots_count, 0);
+        assert_eq!(bench.fair.goes.count, 0);
     }
 }
 

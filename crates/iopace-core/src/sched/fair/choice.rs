@@ -1,0 +1,399 @@
+//! The choice of the next request, and what is booked for it.
+
+use super::bound::Side;
+use super::flight::{Flying, Right};
+use super::forest::Sight;
+use super::tasks::Task;
+use super::tree::{Charge, Index};
+use super::{Choice, Fair, Turn};
+use crate::request::{GroupId, RequestId};
+use crate::table::Table;
+use crate::time::{Instant, Nanos};
+use crate::verdict::{Pop, Reason};
+
+/// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
+/// than the share would otherwise leave a debt without end. Four quanta of the largest size.
+const AHEAD_MAX: Nanos = Nanos::from_secs(2);
+
+/// Most tasks that are held back and passed over in one choice.
+const ASIDE_MAX: usize = 4;
+
+/// Most tasks that are looked at in one choice for one that may pass those that are held back.
+const PASS_STEPS: usize = 16;
+
+// What a request is charged when it goes to the device, and what is put right afterwards.
+impl Fair {
+    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
+    pub(super) fn slot(&self) -> u64 {
+        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
+    }
+
+    /// Charges a task for more, or less, than was thought.
+    pub(super) fn correct(&mut self, task: u32, cost: i64) {
+        let charge = Charge { cost, slot: self.slot(), ahead: None };
+        self.forest.correct(self.tasks[task].node, charge);
+    }
+
+    /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
+    pub(super) fn correct_go(&mut self, task: u32, cost: i64) {
+        self.correct(task, cost);
+        self.goes.correct(self.tasks[task].group, cost);
+    }
+
+    /// Books a request that goes to the device. `right`: why it goes before others, if it does.
+    #[inline]
+    pub(super) fn starts(
+        &mut self,
+        now: Instant,
+        (task, id): Choice,
+        table: &Table,
+        right: Option<Right>,
+    ) {
+        let request = &table[id];
+        let bytes = request.service_bytes();
+        let kind = self.model.starts(request, bytes);
+        let Task { group, node, line } = &mut self.tasks[task];
+        let (node, leaves) = (*node, line.is_empty());
+        let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
+        line.in_flight += 1;
+        if !request.is_reserved() {
+            line.set_position(request.extent().end());
+        }
+        let sight = self.forest.sight(*group);
+        let side = sight.side(&line.load);
+        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
+        let mut pays = Nanos::ZERO;
+        if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
+            // A guarantee serves whoever owes: a price would be a debt without end.
+            let is_priced = self.model.has_head() && !is_guaranteed;
+            let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
+            pays = self.flushes.wrote(now, bytes, wait);
+        }
+        self.sides.start(side, sight.weight);
+        self.mean = self.mean - self.mean / 16 + cost;
+        if !self.guarantees.is_empty() {
+            self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
+        }
+        let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
+        let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
+        self.forest.start(now, node, charge, leaves);
+        let is_of_go = self.goes.start(task, charge.cost, bytes);
+        let own = if is_of_go { Right::Go } else { Right::Other };
+        let (number, right) = (id.sequence() + 1, right.unwrap_or(own));
+        let (bytes, arrived, go) = (bytes.get(), request.arrived(), self.flight.go());
+        let flying = Flying { number, task, kind, cost, right, side, bytes, arrived, go };
+        self.flight.start(now, id, &flying);
+        self.len -= 1;
+        if pays > Nanos::ZERO {
+            self.correct_go(task, pays.0.cast_signed());
+        }
+    }
+
+    // Goes.
+
+    /// Whether the task in service, which has nothing queued and is waited for, would have the disk
+    /// again with its next request: then the end of its go is no reason to give the disk away
+    /// meanwhile.
+    fn goes_on(&mut self, now: Instant, task: u32) -> bool {
+        let (slot, Task { node, line, .. }) = (self.slot(), &self.tasks[task]);
+        let refills = || line.refills(now, self.config.wait, &self.model);
+        let comes_soon = self.goes.waiting().map_or_else(refills, |(_, until)| now < until);
+        let is_waited_for = self.model.has_head() && comes_soon && line.is_empty();
+        is_waited_for && self.forest.would_lead(*node, slot)
+    }
+
+    /// A task has nothing more to do: if the go is its own its next request may be waited for.
+    #[inline]
+    pub(super) fn awaits(&mut self, now: Instant, task: u32) {
+        if self.goes.task() == Some(task) {
+            let line = &self.tasks[task].line;
+            self.goes.wait(now, line.patience(now, self.config.wait, &self.model));
+        }
+    }
+
+    /// Why the task in service keeps the disk although it has nothing queued; `None` ends its go.
+    fn hold(&mut self, now: Instant, task: u32) -> Option<Pop> {
+        if let Some((since, until)) = self.goes.waiting() {
+            if now < until {
+                return Some(Pop::At(until, Reason::Anticipation));
+            }
+            self.wait_miss_count += 1;
+            self.correct_go(task, until.since(since).0.cast_signed());
+        } else if self.tasks[task].line.refills(now, self.config.wait, &self.model) {
+            return Some(Pop::At(Instant::NEVER, Reason::Turn));
+        }
+        self.goes.end();
+        None
+    }
+
+    /// A task has work that had none. `behind`: what is above it and had work already, if it has
+    /// had no more than is due to it.
+    pub(super) fn comes(&mut self, now: Instant, task: u32, behind: Option<Index>) {
+        if !self.model.has_head() || self.goes.is_of_last(&self.tasks, task) {
+            return;
+        }
+        let Some(serviced) = self.goes.rival_comes(now) else { return };
+        // Nobody interrupts a higher class.
+        let is_behind = behind.is_some_and(|above| {
+            let rank = |task: u32| self.forest.rank_below(above, self.tasks[task].node);
+            rank(serviced).is_some_and(|of| rank(task).is_some_and(|rank| rank <= of))
+        });
+        if !is_behind {
+            return;
+        }
+        let line = &self.tasks[task].line;
+        if line.stats.think().is_some_and(|think| think > self.config.wait) {
+            self.goes.light_comes(now, task);
+        } else if !line.is_of_others(now)
+            && self.next_task(now, GroupId::ROOT) == Some((task, false))
+        {
+            // A task that flushes comes back to what is left of its share, having thought for
+            // longer than it was waited for: it has the next go at once if it would have it anyway.
+            // Else each longer pause between the requests of a commit would cost it a whole go of
+            // the others.
+            self.goes.end();
+        }
+    }
+
+    /// The next request of a light task, which interrupts the go for it. It pays for the way back
+    /// as well, which costs about as much as the way there.
+    pub(super) fn interrupt(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let serviced = self.goes.task()?;
+        while let Some(task) = self.goes.pop_light() {
+            if task == serviced || self.tasks[task].line.is_empty() {
+                continue;
+            }
+            let next = self.next_of(task, now, table)?;
+            let way_back = self.model.cost_at_random(&table[next]).cast_signed();
+            self.correct(task, way_back);
+            self.correct_go(serviced, -way_back);
+            return Some((task, next));
+        }
+        None
+    }
+
+    /// Why nothing of this go joins what the device has: something of others is there, or as much
+    /// of it as may be.
+    fn stands_back(&self, now: Instant) -> Result<(), Pop> {
+        let (there, more) = (self.flight.cost_of_goes, self.mean / 16);
+        match self.flight.has_others() || self.goes.is_full(now, &self.config, there, more) {
+            true => Err(Pop::At(Instant::NEVER, Reason::Turn)),
+            false => Ok(()),
+        }
+    }
+
+    /// The go is continued with another task of the group, if both ask for single places.
+    fn join(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let Task { group, line, .. } = &self.tasks[self.goes.task()?];
+        if !line.is_single() {
+            return None;
+        }
+        let (next, is_starved) = self.next_task(now, *group)?;
+        if is_starved || !self.goes.is_of_last(&self.tasks, next) {
+            return None;
+        }
+        self.goes.join(&mut self.tasks, next);
+        self.next_of(next, now, table).map(|id| (next, id))
+    }
+
+    /// The next request while a task has a go: of it, if that may go on.
+    #[inline(never)]
+    fn go_on(&mut self, now: Instant, task: u32, table: &Table) -> Turn {
+        let is_over = self.goes.is_used_up(&self.config) || !self.model.has_head();
+        if is_over && !self.goes_on(now, task) {
+            self.goes.end();
+        } else if !self.forest.is_overruled(now, self.tasks[task].node, self.idle_starve(now)) {
+            if self.is_held_back(now, task, table) {
+                self.goes.end();
+                return self.choose(now, table);
+            }
+            self.stands_back(now)?;
+            if let Some(next) = self.next_of(task, now, table) {
+                return Ok(Some((task, next)));
+            }
+            if let Some(next) = self.join(now, table) {
+                return Ok(Some(next));
+            }
+            if let Some(hold) = self.hold(now, task) {
+                return Err(hold);
+            }
+        }
+        self.choose(now, table)
+    }
+
+    /// After how long class idle goes before others: never while the disk has its most of it.
+    #[inline]
+    fn idle_starve(&self, now: Instant) -> Nanos {
+        if self.sides.is_idle_full(now) { Nanos(u64::MAX) } else { self.config.idle_starve }
+    }
+
+    /// The task of a group that is next, and whether it goes before a busier class as it has waited
+    /// for so long.
+    fn next_task(&mut self, now: Instant, group: GroupId) -> Option<(u32, bool)> {
+        let starve = self.idle_starve(now);
+        self.forest.next(group, now, starve)
+    }
+
+    /// The next request of a task.
+    #[inline(never)]
+    fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
+        let line = &mut self.tasks[task].line;
+        self.links.pop(line, now, self.config.expire, table)
+    }
+
+    /// A request of a group that is behind its guaranteed rate, if one has work.
+    pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        for id in self.guarantees.owed(now) {
+            let Some((task, _)) = self.next_task(now, id) else {
+                continue;
+            };
+            let next = self.next_of(task, now, table)?;
+            self.guarantees.redeem(now, id, &table[next]);
+            return Some((task, next));
+        }
+        None
+    }
+
+    /// The next request: of the go, or of who gets the next one. Or why the disk is kept although
+    /// there are some.
+    #[inline]
+    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Turn {
+        match self.goes.task() {
+            Some(task) => self.go_on(now, task, table),
+            None => self.choose(now, table),
+        }
+    }
+
+    /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
+    #[inline(always)]
+    fn choose(&mut self, now: Instant, table: &Table) -> Turn {
+        let starve = self.idle_starve(now);
+        let next = self.forest.descend(GroupId::ROOT, now, starve);
+        let Some((task, is_starved)) = next else { return Ok(None) };
+        if self.is_held_back(now, task, table) {
+            return self.choose_another(now, task, table);
+        }
+        if is_starved {
+            self.idle_served_count += 1;
+        } else if self.model.has_head() {
+            if let Some(is_alone) = self.goes.begin(&mut self.tasks, task) {
+                self.flight.next_go(is_alone);
+            }
+            self.stands_back(now)?;
+        } else {
+            self.goes.end();
+        }
+        let line = &mut self.tasks[task].line;
+        let next = self.links.pop(line, now, self.config.expire, table);
+        Ok(next.map(|id| (task, id)))
+    }
+
+    // Who is held back.
+
+    /// On which side a task is at present, and how its group stands.
+    #[inline]
+    pub(super) fn side_of(&self, task: u32) -> (Side, &Sight) {
+        let Task { group, line, .. } = &self.tasks[task];
+        let sight = self.forest.sight(*group);
+        (sight.side(&line.load), sight)
+    }
+
+    /// Whether nothing of the task may join what the disk has of its side. Nobody is held back for
+    /// a lower class.
+    #[inline(always)]
+    fn is_held_back(&self, now: Instant, task: u32, table: &Table) -> bool {
+        let is_flushing = self.flushes.hold_writes(now).is_some();
+        let is_bound = self.sides.is_bound(now) && !self.model.has_head();
+        let is_idle_full = self.sides.is_idle_full(now);
+        if !(is_flushing || is_bound || is_idle_full) {
+            return false;
+        }
+        self.is_kept(now, task, table, [is_flushing, is_bound, is_idle_full])
+    }
+
+    #[inline(never)]
+    fn is_kept(&self, now: Instant, task: u32, table: &Table, full: [bool; 3]) -> bool {
+        let [is_flushing, is_bound, is_idle_full] = full;
+        let (side, &Sight { rank, .. }) = self.side_of(task);
+        let is_full = match side {
+            Side::Few => return false,
+            Side::Many => is_bound && rank >= self.sides.few_rank(),
+            Side::Idle => is_idle_full,
+        };
+        // Who flushes has goes, in which others write nothing, as others have theirs.
+        let in_goes = self.model.has_head() && self.flushes.are_in_goes(now, self.config.wait);
+        let waits_in_goes = side == Side::Many && in_goes;
+        let is_for_flush = is_flushing && !waits_in_goes && rank >= self.flushes.rank();
+        let line = &self.tasks[task].line;
+        let writes = || self.links.first(line).is_some_and(|next| table[next].op().is_write());
+        is_full || (is_for_flush && writes() && line.is_of_others(now))
+    }
+
+    /// The next request when the task whose turn it is is held back: of the next ones in turn, or
+    /// of one that may go past it. Or why nothing goes: something is at the disk, or a flush is
+    /// expected.
+    #[cold]
+    fn choose_another(&mut self, now: Instant, first: u32, table: &Table) -> Turn {
+        let rank = self.side_of(first).1.rank;
+        let mut aside = [first; ASIDE_MAX];
+        let mut found = None;
+        let mut count = 0;
+        while count < ASIDE_MAX {
+            self.forest.hide(self.tasks[aside[count]].node);
+            count += 1;
+            match self.next_task(now, GroupId::ROOT) {
+                Some((task, _)) if self.is_held_back(now, task, table) => {
+                    if count < ASIDE_MAX {
+                        aside[count] = task;
+                    }
+                }
+                Some((task, _)) => {
+                    found = Some(task);
+                    break;
+                }
+                None => break,
+            }
+        }
+        for task in aside[..count].iter().rev() {
+            self.forest.show(self.tasks[*task].node);
+        }
+        let next = found.and_then(|task| self.next_of(task, now, table).map(|next| (task, next)));
+        match next.or_else(|| self.pass(now, rank, table)) {
+            Some(next) => {
+                self.is_past = true;
+                Ok(Some(next))
+            }
+            None => {
+                let until = self.flushes.hold_writes(now).unwrap_or(Instant::NEVER);
+                Err(Pop::At(until, Reason::Turn))
+            }
+        }
+    }
+
+    /// Whether a task may go past those that are held back: it has few requests, or a flush of its
+    /// own is what they are held back for.
+    fn may_pass(&self, now: Instant, task: u32) -> bool {
+        self.side_of(task).0 == Side::Few || !self.tasks[task].line.is_of_others(now)
+    }
+
+    /// The next request of a task that may go past those that are held back, if it is of no lower
+    /// class than `rank`.
+    fn pass(&mut self, now: Instant, rank: u8, table: &Table) -> Option<Choice> {
+        for _ in 0..self.passing.len().min(PASS_STEPS) {
+            let task = self.passing.pop(&mut self.tasks)?;
+            // A task that is not known any more has no request; its group may be gone.
+            if self.tasks[task].line.is_empty() || !self.may_pass(now, task) {
+                continue;
+            }
+            let is_lower = self.side_of(task).1.rank > rank;
+            let next = if is_lower { None } else { self.next_of(task, now, table) };
+            if !self.tasks[task].line.is_empty() {
+                self.passing.push(&mut self.tasks, task);
+            }
+            if let Some(next) = next {
+                return Some((task, next));
+            }
+        }
+        None
+    }
+}
