@@ -106,12 +106,17 @@ impl Accounts {
     /// A request or a buffered write comes; `sync`: a task waits for it.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
-        if id != GroupId::ROOT {
-            self.table.enter(id);
-            self.up(id, |account| account.below_count += 1);
+        let account = &mut self.accounts[id];
+        let above = if sync { account.pressure.change(now, Change::ARRIVED) } else { None };
+        if id == GroupId::ROOT {
+            return;
         }
-        if sync {
-            self.press(now, id, Change::ARRIVED);
+        account.below_count += 1;
+        self.table.enter(id);
+        let parent = self.table.parent(id);
+        self.up(parent, |account| account.below_count += 1);
+        if let Some(above) = above {
+            self.press(now, parent, above);
         }
     }
 

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 /// Entries of a block: a change moves 32 of them on average.
 const BLOCK: usize = 64;
 
-/// So many of the greatest entries of a block are looked at before a search: most that come in
-/// belong there.
+/// So many of the greatest entries of the only block are looked at before a search: most that come
+/// in belong there.
 const NEAR: usize = 6;
 
 /// A block and a place in it.
@@ -84,25 +84,22 @@ impl<T: Ord + Copy> Block<T> {
         self.head + self.entries[self.head..].partition_point(|other| *other < entry)
     }
 
+    /// Adds one that is there not yet. It is looked for among the `near` greatest before a search.
     #[inline]
-    fn insert(&mut self, entry: T) {
+    fn insert(&mut self, entry: T, near: usize) {
         if self.entries.len() == self.entries.capacity() {
             self.use_room();
         }
-        let near = self.entries.len().saturating_sub(NEAR).max(self.head);
-        if self.entries.get(near).is_none_or(|other| *other > entry) {
-            let at = self.search(entry);
-            return self.entries.insert(at, entry);
-        }
-        self.entries.push(entry);
-        let mut upper = &mut self.entries[near..];
-        while let [rest @ .., before, after] = upper
-            && *before > entry
-        {
-            (*before, *after) = (entry, *before);
-            let len = rest.len() + 1;
-            upper = &mut upper[..len];
-        }
+        let greatest = self.entries[self.head..].iter().rev().take(near);
+        let above = greatest.take_while(|other| **other > entry).count();
+        let at = if above < near { self.entries.len() - above } else { self.search(entry) };
+        self.entries.insert(at, entry);
+    }
+
+    /// Adds one where all that come are mostly among the greatest.
+    #[inline(never)]
+    fn insert_near(&mut self, entry: T) {
+        self.insert(entry, NEAR);
     }
 
     #[inline]
@@ -194,24 +191,22 @@ impl<T: Ord + Copy> Ordered<T> {
     /// Adds an entry that is not there.
     #[inline]
     pub(super) fn insert(&mut self, entry: T) {
+        let is_one = self.more.is_empty();
         let last = self.more.back_mut().unwrap_or(&mut self.first);
-        if last.is_below(entry) && last.len() < BLOCK {
-            last.push(entry);
-        } else {
-            self.insert_among(entry);
+        match last.len() < BLOCK {
+            true if last.is_below(entry) => last.push(entry),
+            true if is_one => last.insert_near(entry),
+            _ => self.insert_among(entry),
         }
     }
 
-    /// Adds an entry between others, or a block for it.
+    /// Adds an entry to one of several blocks, or a block for it.
     #[inline(never)]
     fn insert_among(&mut self, entry: T) {
-        if self.more.is_empty() && self.first.len() < BLOCK {
-            return self.first.insert(entry);
-        }
         let block = self.block_of(entry);
         let entries = self.block_mut(block);
         if entries.len() < BLOCK {
-            return entries.insert(entry);
+            return entries.insert(entry, 0);
         }
         // Entries that always come at the end leave full blocks behind.
         let kept = if entries.is_below(entry) { BLOCK } else { BLOCK / 2 };
@@ -219,7 +214,7 @@ impl<T: Ord + Copy> Ordered<T> {
         upper.extend(entries.entries.drain(entries.head + kept..));
         let is_upper = entries.is_below(entry);
         self.more.insert(block, Block { entries: upper, head: 0 });
-        self.block_mut(block + usize::from(is_upper)).insert(entry);
+        self.block_mut(block + usize::from(is_upper)).insert(entry, 0);
     }
 
     /// Takes the entry out that is at a place.
