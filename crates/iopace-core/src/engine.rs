@@ -145,14 +145,12 @@ impl Engine {
         if !self.cx.outputs.is_empty() || self.has_to_look() {
             return self.go_on();
         }
-        if self.queue.has_room() {
-            return self.start_next();
-        }
-        if self.cx.observers.has_shadow() || !self.queue.stays_full(self.cx.now) {
+        let Some(reason) = self.queue.is_closed_for() else { return self.start_next() };
+        if self.cx.observers.has_shadow() || !self.queue.stays_closed(self.cx.now, reason) {
             return self.go_on();
         }
         self.drained = true;
-        Output::Wait(self.look_at, Reason::Window)
+        Output::Wait(self.look_at, reason)
     }
 
     /// The next thing to do, which is a finish: copied once, to where the caller reads it.
@@ -200,7 +198,7 @@ impl Engine {
     /// The next thing to do, where nothing is to be handed out or looked at: a start, mostly.
     #[inline(never)]
     fn start_next(&mut self) -> Output {
-        match self.queue.dispatch(&mut self.cx) {
+        match self.queue.dispatch_next(&mut self.cx) {
             Some(Dispatch::Start(id)) => Output::Start(self.queue.start(&mut self.cx, id)),
             Some(Dispatch::Wait(at, reason)) => match self.rest(at, reason) {
                 Some((at, reason)) => Output::Wait(at, reason),

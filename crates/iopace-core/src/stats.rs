@@ -21,8 +21,10 @@ pub(crate) struct Finished<'a> {
     /// Whether a task waited for it.
     pub(crate) sync: bool,
     times: &'a StageTimes,
-    /// In stages admit, sched, window and disk.
-    stages: [Placed; 4],
+    admit: Placed,
+    sched: Placed,
+    window: Placed,
+    disk: Placed,
     pub(crate) total: Placed,
 }
 
@@ -46,13 +48,10 @@ impl<'a> Finished<'a> {
             count(stage, placed);
             placed
         };
-        let stages = [
-            place(Stage::Admit, *admit),
-            place(Stage::Sched, *sched),
-            place(Stage::Window, times.window),
-            place(Stage::Disk, times.disk),
-        ];
-        Finished { op, size, is_done, sync, times, stages, total: Placed::new(*total) }
+        let (admit, sched) = (place(Stage::Admit, *admit), place(Stage::Sched, *sched));
+        let window = place(Stage::Window, times.window);
+        let (disk, total) = (place(Stage::Disk, times.disk), Placed::new(*total));
+        Finished { op, size, is_done, sync, times, admit, sched, window, disk, total }
     }
 }
 
@@ -81,12 +80,15 @@ impl<const SUB: usize> StageHistograms<SUB> {
     /// Counts what one request spent.
     #[inline]
     pub(crate) fn record(&mut self, finished: &Finished<'_>) {
-        let stages = [Stage::Admit, Stage::Sched, Stage::Window, Stage::Disk];
-        for (stage, spent) in stages.into_iter().zip(finished.stages) {
+        let mut record = |stage, spent: Placed| {
             if spent.time > Nanos::ZERO {
                 self.add(stage, spent);
             }
-        }
+        };
+        record(Stage::Admit, finished.admit);
+        record(Stage::Sched, finished.sched);
+        record(Stage::Window, finished.window);
+        record(Stage::Disk, finished.disk);
     }
 
     /// Counts what a buffered write waited for.

@@ -76,6 +76,9 @@ pub enum Verdict {
 pub enum Pop {
     /// This one goes to the device now. It cannot be taken back.
     Ready(RequestId),
+    /// The same, and until a completion nothing else goes, whatever comes: it need not be asked, as
+    /// all that is queued waits for the reason.
+    Last(RequestId, Reason),
     /// Something is queued, but not now: ask again at the instant, or after the next push or
     /// completion ([`Instant::NEVER`]: only then).
     At(Instant, Reason),

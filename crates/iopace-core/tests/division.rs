@@ -48,7 +48,7 @@ fn order(algorithm: &Algorithm, settings: [Settings; 2]) -> Vec<usize> {
             }
         }
         match scheduler.pop(now, &table) {
-            Pop::Ready(id) => {
+            Pop::Ready(id) | Pop::Last(id, _) => {
                 let done = table[id].done(id, now, true);
                 let which = done.task.0 as usize;
                 table.end(id);

@@ -61,7 +61,7 @@ fn wait(scheduler: &mut dyn Scheduler, cast: Cast, change: &Params, seed: u64) -
         }
         let id = loop {
             match scheduler.pop(now, &table) {
-                Pop::Ready(id) => break id,
+                Pop::Ready(id) | Pop::Last(id, _) => break id,
                 Pop::At(at, reason) => {
                     assert_ne!(at, Instant::NEVER, "nothing is in flight: {reason:?}");
                     now = at.max(now + Nanos(1));

@@ -59,6 +59,8 @@ pub(super) struct Queue {
     read_at: Option<Instant>,
     /// Why nothing more started after the last drain.
     reason: Reason,
+    /// What all that is queued waits for, if nothing but a completion can change it.
+    after_done: Option<Reason>,
     clocks: Clocks,
 }
 
@@ -94,6 +96,7 @@ impl Queue {
             window: (config.window.build)(config.window_depth),
             read_at: None,
             reason: Reason::Idle,
+            after_done: None,
             clocks: Clocks::default(),
         }
     }
@@ -214,21 +217,51 @@ impl Queue {
         self.window.has_room(self.table.in_flight())
     }
 
+    /// What has to happen before anything more can start, if that is known without asking.
+    #[inline(always)]
+    pub(super) fn is_closed_for(&self) -> Option<Reason> {
+        match self.has_room() {
+            false => Some(Reason::Window),
+            true => self
+                .after_done
+                .filter(|_| self.table.count(State::Queued) > 0 && self.barriers.is_empty()),
+        }
+    }
+
     /// The next request for the device; `None` if the scheduler failed. With nothing here it waits
     /// for [`Reason::Idle`].
-    #[inline(always)]
+    #[inline]
     pub(super) fn dispatch(&mut self, cx: &mut Context) -> Option<Dispatch> {
-        if !self.has_room() {
-            return Some(Dispatch::Wait(Instant::NEVER, Reason::Window));
+        match self.has_room() {
+            true => self.dispatch_next(cx),
+            false => Some(Dispatch::Wait(Instant::NEVER, Reason::Window)),
         }
+    }
+
+    /// The same where the window has room.
+    #[inline(always)]
+    pub(super) fn dispatch_next(&mut self, cx: &mut Context) -> Option<Dispatch> {
         if let Some(id) = self.barriers.pop_front() {
             return self.dispatch_flush(cx, id);
         }
-        let fault = match self.sched.pop(cx.now, &self.table) {
-            Ok(Pop::Ready(id)) => match self.table.start(id, State::Queued) {
-                true => return Some(Dispatch::Start(id)),
-                false => Fault::Invented,
-            },
+        let popped = self.sched.pop(cx.now, &self.table);
+        let (id, after_done) = match popped {
+            Ok(Pop::Ready(id)) => (id, None),
+            Ok(Pop::Last(id, reason)) => (id, Some(reason)),
+            _ => return self.nothing_goes(cx, popped),
+        };
+        if !self.table.start(id, State::Queued) {
+            return self.nothing_goes(cx, popped);
+        }
+        self.after_done = after_done;
+        Some(Dispatch::Start(id))
+    }
+
+    /// The scheduler has given nothing that can start.
+    #[inline(never)]
+    fn nothing_goes(&mut self, cx: &mut Context, popped: Result<Pop, Fault>) -> Option<Dispatch> {
+        let fault = match popped {
+            Ok(Pop::Ready(_) | Pop::Last(..)) => Fault::Invented,
             Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
                 Some(at) => return Some(Dispatch::Wait(at, reason)),
                 None => Fault::Stalled,
@@ -306,6 +339,7 @@ impl Queue {
         outcome: Outcome,
     ) -> Option<(Run, bool)> {
         let now = cx.now;
+        self.after_done = None;
         let entry = self.table.leave(id, State::InFlight);
         let spent = entry.spent(now);
         // A flush whose write-back failed has not made everything durable.
@@ -342,10 +376,10 @@ impl Queue {
         self.clocks.passed(self.reason, time);
     }
 
-    /// Nothing more starts, as the window is full. False if the laws have to be looked at.
+    /// Nothing more starts, for the reason. False if the laws have to be looked at.
     #[inline(always)]
-    pub(super) fn stays_full(&mut self, now: Instant) -> bool {
-        self.reason = Reason::Window;
+    pub(super) fn stays_closed(&mut self, now: Instant, reason: Reason) -> bool {
+        self.reason = reason;
         self.table.check_conserved();
         now < self.audit_at
     }

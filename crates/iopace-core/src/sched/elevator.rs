@@ -107,7 +107,7 @@ mod tests {
                     self.table.end(id);
                     Some((submit.extent.offset().get(), submit.tag.0))
                 }
-                Pop::At(..) => panic!("it never waits"),
+                Pop::At(..) | Pop::Last(..) => panic!("it never waits"),
                 Pop::Empty => None,
             }
         }

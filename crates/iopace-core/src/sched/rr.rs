@@ -222,7 +222,10 @@ impl RoundRobin {
         slice.service += table[id].service_bytes();
         self.len -= 1;
         self.in_flight += 1;
-        Some(Pop::Ready(id))
+        Some(match self.in_flight < self.depth {
+            true => Pop::Ready(id),
+            false => Pop::Last(id, Reason::Turn),
+        })
     }
 
     /// Serves in order of arrival.

@@ -84,7 +84,7 @@ impl Scheduler for Chaos {
             return Pop::At(self.held_until, Reason::Turn);
         }
         let pop = self.inner.pop(now, table);
-        if let Pop::Ready(id) = pop {
+        if let Pop::Ready(id) | Pop::Last(id, _) = pop {
             self.held.retain(|held| *held != id);
             self.popped.insert(id);
         }
@@ -141,7 +141,7 @@ impl Scheduler for Broken {
         self.pops += 1;
         if self.pops % 1_000 != 999 || table.queued_count() == 0 {
             let pop = self.inner.pop(now, table);
-            if let Pop::Ready(id) = pop {
+            if let Pop::Ready(id) | Pop::Last(id, _) = pop {
                 self.last = Some(id);
             }
             return pop;

@@ -254,9 +254,11 @@ impl Memory {
     /// changes nothing here.
     #[inline]
     pub(in crate::engine) fn ask(&mut self, now: Instant) -> bool {
-        let is_asked = now >= self.quiet_until;
-        self.is_asked |= is_asked;
-        is_asked
+        if now < self.quiet_until {
+            return false;
+        }
+        self.is_asked = true;
+        true
     }
 
     /// Ends a look. With nothing to write back it is quiet until the flusher is to learn: being

@@ -51,6 +51,7 @@ impl Queue {
         if !is_same {
             return self.exchange(cx, to, params, true);
         }
+        self.after_done = None;
         if let Err(fault) = self.sched.configure(params, &self.table) {
             self.fail_over(cx, fault);
         }
@@ -100,7 +101,7 @@ impl Queue {
     fn replace(&mut self, cx: &mut Context, new: Guard, event: Event) {
         self.sched = new;
         self.epoch += 1;
-        self.held_since = None;
+        (self.held_since, self.after_done) = (None, None);
         cx.outputs.event(event);
     }
 

@@ -49,7 +49,7 @@ impl Bench {
                 assert_eq!(reason, Reason::Anticipation);
                 Err(Some(at.0))
             }
-            Pop::Empty => Err(None),
+            Pop::Empty | Pop::Last(..) => Err(None),
         }
     }
 

@@ -39,7 +39,7 @@ impl Bench {
                 self.table.end(id);
                 Some(what)
             }
-            Pop::At(..) => panic!("it never waits"),
+            Pop::At(..) | Pop::Last(..) => panic!("it never waits"),
             Pop::Empty => None,
         }
     }

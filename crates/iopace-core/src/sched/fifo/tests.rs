@@ -23,7 +23,7 @@ fn pop(fifo: &mut Fifo, table: &mut Table) -> Option<u64> {
             table.end(id);
             Some(tag)
         }
-        Pop::At(..) => panic!("it never waits"),
+        Pop::At(..) | Pop::Last(..) => panic!("it never waits"),
         Pop::Empty => None,
     }
 }

@@ -83,7 +83,7 @@ impl Bench {
     fn serve_next(&mut self, clients: &mut [Client]) -> u64 {
         loop {
             match self.rr.pop(self.now, &self.table) {
-                Pop::Ready(id) => {
+                Pop::Ready(id) | Pop::Last(id, _) => {
                     self.serve(id, clients);
                     return id.sequence();
                 }
@@ -105,7 +105,7 @@ impl Bench {
             let next_client = clients.iter().map(|client| client.next_at).min();
             let next_client = next_client.unwrap_or(Instant::NEVER);
             match self.rr.pop(self.now, &self.table) {
-                Pop::Ready(id) => {
+                Pop::Ready(id) | Pop::Last(id, _) => {
                     if let Some(since) = idle_since.take() {
                         self.idle_max = self.idle_max.max(self.now.since(since));
                     }
@@ -250,7 +250,7 @@ fn p8_a_disk_without_a_head_has_all_requests_of_the_task_in_service() {
         }
         (0..20).for_each(|place| bench.push(TaskId(1 + place / 10), place << 30));
         let mut first = 0;
-        while let Pop::Ready(id) = bench.rr.pop(Instant::ZERO, &bench.table) {
+        while let Pop::Ready(id) | Pop::Last(id, _) = bench.rr.pop(Instant::ZERO, &bench.table) {
             first += u64::from(bench.table[id].task() == TaskId(1));
         }
         (first, bench.rr.in_flight)

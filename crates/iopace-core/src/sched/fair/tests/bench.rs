@@ -257,7 +257,7 @@ impl Bench {
     fn dispatch(&mut self, clients: &mut [Client]) -> Instant {
         while self.work.len() < self.window {
             let id = match self.fair.pop(self.now, &self.table) {
-                Pop::Ready(id) => id,
+                Pop::Ready(id) | Pop::Last(id, _) => id,
                 Pop::At(at, _) => {
                     assert!(at > self.now && !(at.is_never() && self.work.is_empty()));
                     return at;
