@@ -20,7 +20,7 @@ use super::context::Context;
 use super::{Config, Finish, Start};
 use crate::admit::{self, Admit, Ask, Total};
 use crate::flush::Run;
-use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
+use crate::limits::SCHEDULER_FORGETS;
 use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Space, Submit};
 use crate::sched::guard::Guard;
 use crate::table::{Entry, State, Table};
@@ -291,17 +291,6 @@ impl Queue {
         }
         assert!(self.table.start(id, State::Held), "the barriers are held");
         Some(Dispatch::Start(id))
-    }
-
-    /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
-    fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
-        let at = at.max(now + Nanos(1));
-        if self.table.count(State::Queued) == 0 || self.table.in_flight() > 0 {
-            self.held_since = None;
-            return Some(at);
-        }
-        let deadline = *self.held_since.get_or_insert(now) + SCHEDULER_STALL;
-        (now < deadline).then_some(at.min(deadline))
     }
 
     /// A request that was dispatched leaves for the device.

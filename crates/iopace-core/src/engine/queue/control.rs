@@ -7,7 +7,7 @@ use crate::engine::context::Context;
 use crate::engine::control::Touched;
 use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
-use crate::limits::SCHEDULER_FORGETS;
+use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
 use crate::request::{GroupId, Lane, RequestId};
 use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
 use crate::table::{Entry, State};
@@ -118,6 +118,17 @@ impl Queue {
                 return self.fail_over(cx, fault);
             }
         }
+    }
+
+    /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
+    pub(super) fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
+        let at = at.max(now + Nanos(1));
+        if self.table.count(State::Queued) == 0 || self.table.in_flight() > 0 {
+            self.held_since = None;
+            return Some(at);
+        }
+        let deadline = *self.held_since.get_or_insert(now) + SCHEDULER_STALL;
+        (now < deadline).then_some(at.min(deadline))
     }
 
     /// Makes the scheduler anew, with all that is queued, if a request has been in it for
