@@ -12,6 +12,15 @@
 //! later. With `k = 0` it comes when it came live. The replay ends when the recording did; what has
 //! not ended by then was not served in the same time.
 //!
+//! ```text
+//!   shadow:  │ first pass: it learns │ what is left ends │ second pass: it is told of │
+//!            └───── recording ───────┘                   └───────── recording ────────┘
+//! ```
+//! A recording begins while the live device is at work, with a scheduler and a window that have
+//! learnt the disk and the tasks; the shadow begins knowing nothing. So it meets the recording
+//! twice, and only the second pass is told. Between the two, what was asked for ends and nothing
+//! comes.
+//!
 //! A [`Shadow`] carries it out, and all that is said of its virtual disk holds here, with two
 //! differences: what write-back and flushes take is known from the beginning, and each flush is
 //! served as it was live. A disk that had many requests all the time never showed how long it takes
@@ -30,7 +39,8 @@
 //! A task that is served sooner has asked for all that was recorded of it before the replay is
 //! over, and asks for nothing more then: the others are to be compared until that instant only.
 //! Several programs behind one task (a connection of a virtual machine) may be taken for one that
-//! waits for all of them. A scheduler or window learns anew within these seconds.
+//! waits for all of them. A scheduler or window that learns more slowly than the recording is long
+//! knows less in the second pass than it did live.
 //!
 //! # Sources
 //! Schroeder, Wierman and Harchol-Balter (2006) and Weiss et al. (2013), as in [`super`].
@@ -47,6 +57,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Steps of a replay between two ends of requests: a bound on hanging only.
 const STEPS_MAX: usize = 1 << 16;
+
+/// Passes over the recording: one to learn from, one that is told.
+const PASSES: u32 = 2;
 
 /// How the virtual disk of a replay works on requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,21 +117,40 @@ impl Replay {
     /// # Errors
     /// Why a policy failed.
     pub fn run(
-        mut self,
+        self,
         recorded: &[Recorded],
         disk: Disk,
     ) -> Result<Vec<Option<Replayed>>, &'static str> {
+        self.run_passes(recorded, disk, PASSES)
+    }
+
+    /// The same with so many passes over the recording, at least one.
+    pub(super) fn run_passes(
+        mut self,
+        recorded: &[Recorded],
+        disk: Disk,
+        passes: u32,
+    ) -> Result<Vec<Option<Replayed>>, &'static str> {
         let served = self.served(recorded, disk);
+        let length = recorded.last().map_or(Nanos::ZERO, |last| last.ended.since(self.began));
         let mut run = Run {
-            until: recorded.last().map_or(self.began, |last| last.ended),
-            clients: Clients::of(self.began, recorded),
+            began: self.began,
+            since: self.began,
+            until: self.began + length,
+            clients: Clients::default(),
             recorded,
             served,
-            replayed: vec![None; recorded.len()],
+            first_place: 0,
+            replayed: Vec::new(),
         };
         let shadow = &mut self.shadow;
         let mut is_stuck = true;
-        shadow.fenced(|shadow| is_stuck = run.is_stuck(shadow));
+        shadow.fenced(|shadow| {
+            is_stuck = (0..passes).any(|pass| {
+                let is_left_over = pass > 0;
+                is_left_over && run.drain_is_stuck(shadow) || run.pass_is_stuck(shadow, length)
+            });
+        });
         match shadow.failed {
             Some(why) => Err(why),
             None if is_stuck => Err(PANICKED),
@@ -196,6 +228,12 @@ impl Clients {
         clients
     }
 
+    /// All come so much later.
+    fn come_later(&mut self, by: Nanos) {
+        let due = std::mem::take(&mut self.due).into_iter();
+        self.due = due.map(|Reverse((at, place))| Reverse((at + by, place))).collect();
+    }
+
     /// When the next one comes.
     fn next(&self) -> Instant {
         self.due.peek().map_or(Instant::NEVER, |Reverse((at, _))| *at)
@@ -228,22 +266,52 @@ fn is_of_client(one: &Recorded) -> bool {
 
 /// A replay under way.
 struct Run<'a> {
+    /// When the recording began.
+    began: Instant,
+    /// When the present pass began, and when it is over.
+    since: Instant,
     until: Instant,
     clients: Clients,
     recorded: &'a [Recorded],
     served: Vec<Served>,
+    /// The shadow's number of the recording's first request in this pass: what a former pass has
+    /// left has a smaller one.
+    first_place: usize,
     replayed: Vec<Option<Replayed>>,
 }
 
 impl Run<'_> {
-    /// Goes on until the end; whether it turns without getting anywhere.
-    fn is_stuck(&mut self, shadow: &mut Shadow) -> bool {
+    /// One pass over the recording, from the shadow's present instant on; whether it turns without
+    /// getting anywhere.
+    fn pass_is_stuck(&mut self, shadow: &mut Shadow, length: Nanos) -> bool {
+        self.first_place += self.replayed.len();
+        self.since = self.began.max(shadow.now);
+        self.until = self.since + length;
+        self.clients = Clients::of(self.began, self.recorded);
+        self.clients.come_later(self.since.since(self.began));
+        self.replayed = vec![None; self.recorded.len()];
+        self.is_stuck(shadow, |run, _, now| now > run.until)
+    }
+
+    /// What the pass before has left in the shadow ends, and nothing comes.
+    fn drain_is_stuck(&mut self, shadow: &mut Shadow) -> bool {
+        self.clients = Clients::default();
+        self.is_stuck(shadow, |_, shadow, now| shadow.waiting_count() == 0 || now.is_never())
+    }
+
+    /// Goes on until `is_over`, which is asked with the next instant at which something happens;
+    /// whether it turns without getting anywhere.
+    fn is_stuck(
+        &mut self,
+        shadow: &mut Shadow,
+        is_over: impl Fn(&Self, &Shadow, Instant) -> bool,
+    ) -> bool {
         let mut steps = 0;
         while steps < STEPS_MAX {
             steps += 1;
             let due = shadow.disk.next().min(shadow.again).min(self.clients.next());
             let now = due.max(shadow.now);
-            if now > self.until || shadow.engine.is_none() {
+            if shadow.engine.is_none() || is_over(self, shadow, now) {
                 return false;
             }
             shadow.now = now;
@@ -256,10 +324,11 @@ impl Run<'_> {
             }
             shadow.drain();
             for (place, times) in shadow.replayed.iter_mut().flat_map(std::mem::take) {
-                let place = place as usize;
-                self.replayed[place] = times.map(|times| Replayed { ended: now, times });
-                self.clients.ended(now, self.recorded[place].submit.task);
                 steps = 0;
+                let Some(place) = (place as usize).checked_sub(self.first_place) else { continue };
+                let ended = self.began + now.since(self.since);
+                self.replayed[place] = times.map(|times| Replayed { ended, times });
+                self.clients.ended(now, self.recorded[place].submit.task);
             }
         }
         true
@@ -273,8 +342,8 @@ impl Run<'_> {
             (_, Op::Flush, cover) => Item::Flush(one.submit, cover),
             _ => Item::Request(one.submit),
         };
-        let place_u32 = u32::try_from(place).unwrap_or(u32::MAX);
-        let ended = Ended { times: one.times, served: self.served[place], place: place_u32 };
+        let number = u32::try_from(self.first_place + place).unwrap_or(u32::MAX);
+        let ended = Ended { times: one.times, served: self.served[place], place: number };
         // There is no bound on its task here: that is its line's.
         if !shadow.arrive(item, u32::MAX, Some(ended)) {
             self.clients.ended(shadow.now, one.submit.task);

@@ -158,3 +158,88 @@ fn a_recording_is_bounded_and_ends() {
     let unborn = Plan { scheduler: Some((&UNBORN, UNBORN.defaults())), ..Plan::default() };
     assert!(world.engine.replay(Instant::ZERO, (unborn, BTreeMap::new()), &[]).is_err());
 }
+
+/// How long a look is.
+const WATCHED: Nanos = Nanos::from_secs(2);
+
+const SMALL_AND_BULK: [GroupId; 2] = [LIMITED, GroupId::ROOT];
+
+/// A closed load under a scheduler, with two seconds of it recorded from the third second on.
+fn watched(name: &str, load: &Load) -> (World, Vec<Recorded>) {
+    let mut world = World::new(load.servers);
+    let found = sched::find(name).expect("one of the registry");
+    world.control(Control::Insert(found, found.defaults()));
+    world.record_from = Some(Instant(3_000_000_000));
+    world.run(load);
+    let until = world.engine.recording().expect("it records").began + WATCHED;
+    let ended = recorded(&world).into_iter().filter(|one| one.ended <= until).collect();
+    (world, ended)
+}
+
+/// Of both tasks, the small one first: requests served in the look, and how long each took on
+/// average in us, replayed with so many passes.
+fn replayed_of(
+    (world, was): (&World, &[Recorded]),
+    plan: Plan,
+    passes: u32,
+    by: Instant,
+) -> [(u64, u64); 2] {
+    let began = world.engine.recording().expect("it records").began;
+    let replay = world.engine.replay(began, (plan, BTreeMap::new()), &SMALL_AND_BULK);
+    let is = replay.expect("it starts").run_passes(was, ReplayDisk::Serial, passes);
+    let is = is.expect("no policy fails");
+    let is = || {
+        let both = was.iter().zip(&is);
+        both.filter_map(|(was, is)| is.map(|is| (was.submit.task, is.ended, is.times.total())))
+    };
+    SMALL_AND_BULK.map(|group| served(is(), group_task(group), by))
+}
+
+fn live_of(was: &[Recorded], by: Instant) -> [(u64, u64); 2] {
+    let all = || was.iter().map(|one| (one.submit.task, one.ended, one.times.total()));
+    SMALL_AND_BULK.map(|group| served(all(), group_task(group), by))
+}
+
+/// A recording of two seconds that begins in the middle of life: with the second pass, times under
+/// the live settings are closer to what they were (measured over these runs: on average 65
+/// thousandths off with one pass, 46 with two).
+#[test]
+fn a_second_pass_is_closer_to_what_was_live() {
+    let mut off = [0; 2];
+    let mut count = 0;
+    for name in ["fair", "rr"] {
+        for (depth, seed) in [(16, 1), (16, 2), (16, 3), (32, 1), (32, 2), (32, 3)] {
+            let (world, was) = watched(name, &Load::deep(seed, 1_500, [depth, 1]));
+            let live = live_of(&was, Instant::NEVER);
+            count += 2;
+            for (passes, off) in [1, 2].into_iter().zip(&mut off) {
+                let plan = Plan::default();
+                let is = replayed_of((&world, &was), plan, passes, Instant::NEVER);
+                let each = |(is, was): (&(u64, u64), &(u64, u64))| off_permille(is.1, was.1);
+                *off += is.iter().zip(&live).map(each).sum::<u64>();
+            }
+        }
+    }
+    assert!(off[1] * 10 < off[0] * 8, "{off:?} thousandths off, of {count} means");
+}
+
+/// A task with one request at a time is starved by one with sixteen, first come, first served.
+/// Thirty of its requests are recorded, which run out in half a second: a replay under `fair` takes
+/// them for a third to a half longer than they are live (13 ms, 9 live, 66 without), and so
+/// promises no more than comes.
+#[test]
+fn what_helps_a_starved_task_is_found() {
+    for seed in [1, 2, 3] {
+        let load = Load::deep(seed, 1_500, [16, 1]);
+        let (world, was) = watched("fifo", &load);
+        let fair = sched::find("fair").map(|fair| (fair, fair.defaults()));
+        let plan = Plan { scheduler: fair, ..Plan::default() };
+        let [present, _] = replayed_of((&world, &was), Plan::default(), 2, Instant::NEVER);
+        let [under, _] = replayed_of((&world, &was), plan, 2, Instant::NEVER);
+        // As `explain` judges: a quarter less for each, and not fewer.
+        assert!(under.1 * 4 <= present.1 * 3 && under.0 >= present.0, "{under:?} {present:?}");
+        let (_, truth) = watched("fair", &load);
+        let [truth, _] = live_of(&truth, Instant::NEVER);
+        assert!(under.1 >= truth.1 && under.1 * 3 < present.1, "{under:?}, live {truth:?}");
+    }
+}

@@ -65,6 +65,8 @@ pub(super) struct World {
     groups: BTreeMap<Tag, (GroupId, TaskId)>,
     finished: Vec<TaskId>,
     stalls: bool,
+    /// From this instant on it records, if so.
+    pub(super) record_from: Option<Instant>,
 }
 
 fn mixed(number: u64) -> u64 {
@@ -91,6 +93,7 @@ impl World {
             groups: BTreeMap::new(),
             finished: Vec::new(),
             stalls: false,
+            record_from: None,
         }
     }
 
@@ -137,6 +140,9 @@ impl World {
                 return;
             }
             self.now = next.max(self.now);
+            if self.record_from.take_if(|from| *from <= self.now).is_some() {
+                self.engine.control(self.now, Control::Record(Some(4_000))).expect("legal");
+            }
             if due == next {
                 let (_, id) = self.due.pop_first().expect("it is due");
                 self.engine.handle(self.now, Input::Done { id, outcome: Outcome::Ok });
