@@ -73,10 +73,7 @@ fn configured_base(
 /// Back to the device's own scheduler, whatever is inserted or stands in for one that failed.
 fn to_auto(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
     if !change.set.is_empty() {
-        return Err(Refusal::Illegal {
-            error: format!("scheduler '{AUTO}' has no settings"),
-            hint: format!("name the scheduler that they are for: {}", all()),
-        });
+        return Err(auto_has_no_settings());
     }
     let status = device.status().engine;
     let refused = |error| conflict(device, &error);
@@ -183,6 +180,14 @@ fn illegal(scheduler: &str, error: &ParamError) -> Refusal {
     Refusal::Illegal {
         error: format!("scheduler '{scheduler}': {error}"),
         hint: "see 'iopace sched list' for all parameters with their bounds".into(),
+    }
+}
+
+/// The default scheduler is named with settings.
+pub(super) fn auto_has_no_settings() -> Refusal {
+    Refusal::Illegal {
+        error: format!("scheduler '{AUTO}' has no settings"),
+        hint: format!("name the scheduler that they are for: {}", all()),
     }
 }
 

@@ -11,15 +11,19 @@ use super::routes::{Answer, Name, Refused, Shared, Subject, find};
 use crate::clock;
 use crate::device::Device;
 use axum::extract::State;
-use iopace_core::engine::Control;
+use iopace_core::engine::{Control, Engine, Status};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
 use iopace_core::request::GroupId;
+use iopace_core::sched::{self, AUTO};
 use iopace_core::shadow::{Clients, GroupReport, Plan, View};
 use iopace_core::stats::SmallHistogram;
 use iopace_core::{pace, window};
 use std::collections::BTreeMap;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// Of fewer requests of a group it is not said that they would be served sooner.
+const SOONER_COUNT: u64 = 8;
 
 pub(super) fn router() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -115,6 +119,13 @@ pub fn plan(change: &RecommendChange) -> Result<Plan, Refusal> {
             });
         }
         None => None,
+        Some(name) if name == AUTO => {
+            if !change.set.is_empty() {
+                return Err(change::auto_has_no_settings());
+            }
+            let algorithm = sched::recommended();
+            Some((algorithm, algorithm.defaults()))
+        }
         Some(name) => {
             let algorithm = change::find(name)?;
             Some((algorithm, change::with(algorithm, algorithm.defaults(), &change.set)?))
@@ -152,6 +163,8 @@ fn told(shared: &Shared, device: &dyn Device) -> RecommendReport {
         active: false,
         age_ns: 0,
         plan: RecommendChange::default(),
+        default_scheduler: false,
+        worse_than_default: Vec::new(),
         tried: tried(shared, &device.info().name),
         failed: None,
         waiting_count: 0,
@@ -161,11 +174,16 @@ fn told(shared: &Shared, device: &dyn Device) -> RecommendReport {
     };
     let named = shared.subject.groups().named().into_iter();
     let paths: BTreeMap<GroupId, String> = named.map(|named| (named.id, named.path)).collect();
-    device.look(&mut |engine, _| {
+    device.look(&mut |engine: &Engine, _| {
         if let Some(view) = engine.recommendation() {
             fill(&mut report, &view, &paths);
         }
     });
+    report.default_scheduler = report.active && is_default(&report.plan);
+    if report.default_scheduler && is_set_explicitly(&device.status().engine) {
+        let groups = report.groups.iter().filter(|group| is_served_sooner(group));
+        report.worse_than_default = groups.map(|group| group.group.clone()).collect();
+    }
     report
 }
 
@@ -183,6 +201,29 @@ fn fill(report: &mut RecommendReport, view: &View<'_>, paths: &BTreeMap<GroupId,
     });
     report.groups = groups.collect();
     report.groups.sort_by(|a, b| a.group.cmp(&b.group));
+}
+
+/// Whether the scheduler that is tried is the one that a device has for which none is named.
+fn is_default(plan: &RecommendChange) -> bool {
+    let default = sched::recommended();
+    plan.scheduler.as_deref() == Some(default.name)
+        && plan.set == report::params(&default.defaults())
+}
+
+/// Whether the scheduler at work was named by somebody, and is not the default.
+pub(crate) fn is_set_explicitly(status: &Status) -> bool {
+    let default = sched::recommended();
+    let is_same = status.algorithm.name == default.name && status.params == default.defaults();
+    status.inserted && !is_same
+}
+
+/// Whether what is tried serves the group's requests in three quarters of the time that they took
+/// live or less, and nearly all of them.
+fn is_served_sooner(group: &RecommendedReport) -> bool {
+    let is_sooner =
+        group.recommended.mean_ns.saturating_mul(4) <= group.live.mean_ns.saturating_mul(3);
+    let is_served = group.served_count.saturating_mul(10) >= group.live_count.saturating_mul(9);
+    group.recommended.count >= SOONER_COUNT && is_sooner && is_served
 }
 
 fn in_words(plan: &Plan) -> RecommendChange {
@@ -226,5 +267,47 @@ fn times(histogram: &SmallHistogram) -> TimesReport {
         p50_ns: histogram.quantile(500).as_nanos(),
         p99_ns: histogram.quantile(990).as_nanos(),
         max_ns: histogram.max().as_nanos(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_worse_off_without_the_default_is_told() {
+        let group = |live_ms: u64, tried_ms: u64, [live_count, served_count]: [u64; 2]| {
+            let times = |ms: u64| TimesReport {
+                count: served_count,
+                mean_ns: ms * 1_000_000,
+                ..TimesReport::default()
+            };
+            RecommendedReport {
+                live_count,
+                served_count,
+                live: times(live_ms),
+                recommended: times(tried_ms),
+                ..RecommendedReport::default()
+            }
+        };
+        assert!(is_served_sooner(&group(60, 45, [100, 90])));
+        assert!(!is_served_sooner(&group(60, 46, [100, 100])), "not by a quarter");
+        assert!(!is_served_sooner(&group(60, 10, [100, 89])), "fewer are served");
+        assert!(!is_served_sooner(&group(60, 10, [7, 7])), "too few to tell");
+    }
+
+    #[test]
+    fn the_default_is_tried_by_its_word_and_told_by_its_name() {
+        let named = |name: &str, wait_ms: Option<u64>| RecommendChange {
+            scheduler: Some(name.into()),
+            set: wait_ms.map(|wait| ("wait_ms".to_owned(), wait)).into_iter().collect(),
+            ..RecommendChange::default()
+        };
+        let told = |change: RecommendChange| in_words(&plan(&change).expect("a legal plan"));
+        assert!(is_default(&told(named(AUTO, None))) && is_default(&told(named("fair", None))));
+        assert!(
+            !is_default(&told(named("fair", Some(3)))) && !is_default(&told(named("rr", None)))
+        );
+        assert!(plan(&named(AUTO, Some(3))).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::group::files;
 use super::serve::{depth, slots};
-use super::{DaemonArgs, TargetArgs, pace_policies, schedulers, window_policies};
+use super::{DaemonArgs, TargetArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -10,6 +10,7 @@ const EXAMPLES: &str = "\
 Examples:
   iopace recommend group /backup io.max 'disk wbps=20M'
   iopace recommend set --sched fair --window-policy latency disk
+  iopace recommend set --sched auto disk     the default, where another scheduler was set
   iopace recommend report                    what these would have done since then
   iopace recommend off                       nothing is tried any more
 
@@ -44,7 +45,7 @@ pub enum ClientsArg {
 #[derive(Debug, Args)]
 pub struct RecommendSetArgs {
     /// A scheduler
-    #[arg(long, value_name = "ALGO", value_parser = schedulers())]
+    #[arg(long, value_name = "ALGO", value_parser = scheduler_names())]
     pub sched: Option<String>,
     /// Set a parameter of it, as wait_ms=5; may be given several times
     #[arg(long, value_name = "NAME=VALUE", requires = "sched", value_parser = units::parse_setting)]

@@ -16,7 +16,8 @@ pub fn tried(report: &RecommendReport) -> String {
     let plan = &report.plan;
     let mut words = Vec::new();
     if let Some(name) = &plan.scheduler {
-        words.push(format!("scheduler {name}"));
+        let default = if report.default_scheduler { " (auto, the default)" } else { "" };
+        words.push(format!("scheduler {name}{default}"));
     }
     let policies = [("pace", &plan.pace), ("window", &plan.window)];
     for (what, name) in policies {
@@ -105,6 +106,15 @@ fn notes(text: &mut String, report: &RecommendReport) {
         "  later: by more than an eighth of what they took, and by how much. live, tried: mean \
          latency of\n  those served.\n",
     );
+    if !report.worse_than_default.is_empty() {
+        let all: Vec<String> =
+            report.groups.iter().filter_map(|group| worse(report, group)).collect();
+        let _ = writeln!(
+            text,
+            "  The scheduler that was set explicitly is worse than the default for {}",
+            all.join(",\n  ")
+        );
+    }
     if report.all.hastened_count > 0 {
         let mean = units::time(report.all.hastened_mean_ns);
         let count = report.all.hastened_count;
@@ -116,6 +126,13 @@ fn notes(text: &mut String, report: &RecommendReport) {
     if report.missed_count > 0 {
         let _ = writeln!(text, "  {} were left out", report.missed_count);
     }
+}
+
+/// What the default scheduler makes of a group's requests, if they are worse off without it.
+fn worse(report: &RecommendReport, group: &RecommendedReport) -> Option<String> {
+    let (tried, live) = (units::time(group.recommended.mean_ns), units::time(group.live.mean_ns));
+    let is_worse = report.worse_than_default.contains(&group.group);
+    is_worse.then(|| format!("{} ({tried} in place of {live})", group.group))
 }
 
 #[cfg(test)]
@@ -140,6 +157,8 @@ mod tests {
             active: true,
             age_ns: 60_000_000_000,
             plan: RecommendChange::default(),
+            default_scheduler: false,
+            worse_than_default: Vec::new(),
             tried: Vec::new(),
             failed: None,
             waiting_count: 0,
@@ -157,5 +176,17 @@ mod tests {
             assert!(text.contains(word), "'{word}' in {text}");
         }
         assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+
+        // The default is tried, and serves them sooner than what was set.
+        let text = one(&RecommendReport {
+            plan: RecommendChange { scheduler: Some("fair".into()), ..RecommendChange::default() },
+            default_scheduler: true,
+            worse_than_default: vec!["/backup".into()],
+            ..report
+        });
+        let words = "set explicitly is worse than the default for /backup (32.0 ms in place of 2.0";
+        for words in ["  scheduler fair (auto, the default)\n", words] {
+            assert!(text.contains(words), "'{words}' in {text}");
+        }
     }
 }

@@ -24,6 +24,10 @@ pub struct BelowReport {
     pub loses_to_others: bool,
     /// What was replayed under other settings for the first of them, the best first.
     pub tried: Vec<TriedSetting>,
+    /// Whether the default scheduler helps, and another one was set explicitly: that is worse than
+    /// to name none.
+    #[serde(default)]
+    pub worse_than_default: bool,
     /// The answer in some sentences.
     pub text: String,
 }
@@ -97,6 +101,9 @@ pub struct TimePart {
 pub struct TriedSetting {
     /// In a few words, as `window 2`.
     pub setting: String,
+    /// Whether it is the default scheduler, which a device has for which none is named.
+    #[serde(default)]
+    pub default: bool,
     /// The command line that sets it, without `--control`.
     pub command: String,
     /// What each request of the task takes under it, on average, as replayed.

@@ -129,6 +129,7 @@ fn told(
         kernel,
         tasks: splits.iter().take(TASKS_MAX).map(|split| task_time(split, names)).collect(),
         loses_to_others: splits.first().is_some_and(Split::loses),
+        worse_than_default: tried.iter().any(|one| one.default && one.helps),
         tried,
         text: String::new(),
     };

@@ -4,10 +4,12 @@
 use super::kernel::{Counters, Disk};
 use super::serial::is_serial;
 use super::split::{self, Split};
-use super::trials::{OnBoth, judge};
+use super::trials::{OnBoth, judge, of_device};
 use super::*;
 use crate::control::api::{Payer, TriedSetting};
+use iopace_core::engine::{Config, Control, Engine};
 use iopace_core::request::{Cover, Extent, Op, StageTimes, Submit, Tag};
+use iopace_core::sched;
 use iopace_core::shadow::{Recorded, RecordedKind, Replayed};
 use iopace_core::units::Bytes;
 use std::collections::VecDeque;
@@ -242,6 +244,7 @@ fn what_helps_is_told_with_what_was_replayed_and_what_does_not_too() {
     let all = split::of(&ended, NO_PAST);
     let mut one = TriedSetting {
         setting: "window 2".into(),
+        default: false,
         command: "iopace window configure --depth 2 disk".into(),
         each_ns: 4 * MS,
         each_most_ns: 5 * MS,
@@ -265,10 +268,43 @@ fn what_helps_is_told_with_what_was_replayed_and_what_does_not_too() {
     assert_eq!(one.text, text);
     let report = told(&seen(ended.clone()), &names(), &all, (None, vec![one.clone()]));
     assert!(report.text.contains(&format!("would help: {text}.")), "{}", report.text);
+    // The default scheduler helps, and is not at work.
+    one.default = true;
+    let report = told(&seen(ended.clone()), &names(), &all, (None, vec![one.clone()]));
+    let worse = "The scheduler that was set explicitly is worse than the default.";
+    assert!(report.worse_than_default && report.text.ends_with(worse), "{}", report.text);
+    one.default = false;
     one.helps = false;
     let report = told(&seen(ended), &names(), &all, (None, vec![one]));
     let words = "Nothing that was tried helps (1.0 s replayed under each of: window 2).";
-    assert!(report.text.ends_with(words), "{}", report.text);
+    assert!(report.text.ends_with(words) && !report.worse_than_default, "{}", report.text);
+}
+
+/// The default is tried by its word where another one was set explicitly, or the same with other
+/// parameters.
+#[test]
+fn the_default_scheduler_is_tried_where_another_was_set() {
+    let tried = |name: Option<&str>, wait_ms: Option<u64>| {
+        let mut engine = Engine::new(Config { base: sched::recommended(), ..Config::default() });
+        if let Some(found) = name.and_then(sched::find) {
+            let mut params = found.defaults();
+            if let Some(wait) = wait_ms {
+                params.set("wait_ms", wait).expect("a parameter of it");
+            }
+            engine.control(Instant(0), Control::Insert(found, params)).expect("inserted");
+        }
+        let all = of_device(&engine.status(), "disk", 1);
+        let commands: Vec<String> = all.into_iter().map(|one| one.command).collect();
+        (commands.iter().any(|one| one == "iopace sched configure -a auto disk"), commands)
+    };
+    for (name, wait_ms, is_tried) in
+        [(Some("fifo"), None, true), (Some("fair"), Some(3), true), (Some("fair"), None, false)]
+    {
+        let (is, commands) = tried(name, wait_ms);
+        assert!(is == is_tried, "{name:?}: {commands:?}");
+        assert!(commands.iter().all(|one| !one.contains("-a fair")), "once: {commands:?}");
+    }
+    assert!(!tried(None, None).0, "it is at work");
 }
 
 #[test]

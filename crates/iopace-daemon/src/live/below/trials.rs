@@ -15,6 +15,7 @@
 use super::serial::is_serial;
 use super::{Names, Seen, Split, are_apart, nanos, words};
 use crate::control::api::{Payer, TriedSetting};
+use crate::control::recommend::is_set_explicitly;
 use crate::device::Device;
 use crate::figures::{permille, shell_word};
 use crate::groups::Groups;
@@ -24,7 +25,7 @@ use iopace_core::engine::{Engine, Status};
 use iopace_core::group::{Class, Settings, Weight};
 use iopace_core::limits::GROUP_WEIGHT_MAX;
 use iopace_core::request::{GroupId, TaskId};
-use iopace_core::sched::{self, Algorithm};
+use iopace_core::sched::{self, AUTO, Algorithm};
 use iopace_core::shadow::{Plan, Recorded, ReplayDisk, Replayed};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::window;
@@ -43,12 +44,14 @@ const WEIGHT_TIMES: u32 = 8;
 const PAYER_COUNT: u64 = 8;
 
 /// Something that may be set.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     /// In a few words.
     pub(super) setting: String,
     /// The command line.
     pub(super) command: String,
+    /// Whether it is the default scheduler.
+    is_default: bool,
     plan: Plan,
     groups: BTreeMap<GroupId, Settings>,
 }
@@ -83,10 +86,12 @@ impl Trials<'_> {
             if !goes_on() {
                 break;
             }
-            let Candidate { setting, command, plan, groups } = candidate;
+            let Candidate { setting, command, is_default, plan, groups } = candidate;
             if let Some(under) = self.replay(&plan, &groups) {
                 let what = (setting, command, is_serial);
-                tried.push(judge(ended, self.split, (&present, &under), what));
+                let (mut told, payer) = judge(ended, self.split, (&present, &under), what);
+                told.default = is_default;
+                tried.push((told, payer));
             }
         }
         for (one, payer) in &mut tried {
@@ -163,6 +168,7 @@ impl Trials<'_> {
             all.push(Candidate {
                 setting: format!("class idle for {path}"),
                 command: set(path, "io.ioprio_class", "IDLE"),
+                is_default: false,
                 plan: Plan::default(),
                 groups: BTreeMap::from([(other, settings)]),
             });
@@ -174,6 +180,7 @@ impl Trials<'_> {
         all.extend(weight.map(|weight| Candidate {
             setting: format!("weight {new} for {own}"),
             command: set(own, "io.weight", &new.to_string()),
+            is_default: false,
             plan: Plan::default(),
             groups: BTreeMap::from([(self.split.group, Settings { weight, ..of(own) })]),
         }));
@@ -196,21 +203,41 @@ pub(super) fn of_device(status: &Status, device: &str, most: u32) -> Vec<Candida
             window_depth: Some(depth),
             ..Plan::default()
         },
+        is_default: false,
         groups: BTreeMap::new(),
     });
+    let default = is_set_explicitly(status).then(|| default_scheduler(&device));
     let verb = if status.inserted { "configure" } else { "insert" };
     let others: Vec<&'static Algorithm> = [sched::dividing()]
         .into_iter()
         .chain(SCHEDULERS.into_iter().filter_map(sched::find))
         .collect();
-    let others = others.into_iter().filter(|one| one.name != status.algorithm.name);
-    let schedulers = others.map(|algorithm| Candidate {
+    // The default is a candidate by its word where that can be set.
+    let is_named = |one: &&Algorithm| {
+        let is_default = default.is_some() && one.name == sched::recommended().name;
+        one.name != status.algorithm.name && !is_default
+    };
+    let others: Vec<&'static Algorithm> = others.into_iter().filter(is_named).collect();
+    let schedulers = others.into_iter().map(|algorithm| Candidate {
+        is_default: false,
         setting: format!("scheduler {}", algorithm.name),
         command: format!("iopace sched {verb} -a {} {device}", algorithm.name),
         plan: Plan { scheduler: Some((algorithm, algorithm.defaults())), ..Plan::default() },
         groups: BTreeMap::new(),
     });
-    windows.chain(schedulers).collect()
+    windows.chain(default.clone()).chain(schedulers).collect()
+}
+
+/// The scheduler of a device for which none is named, where another one was set explicitly.
+fn default_scheduler(device: &str) -> Candidate {
+    let algorithm = sched::recommended();
+    Candidate {
+        setting: format!("scheduler {AUTO}, the default ({})", algorithm.name),
+        command: format!("iopace sched configure -a {AUTO} {device}"),
+        is_default: true,
+        plan: Plan { scheduler: Some((algorithm, algorithm.defaults())), ..Plan::default() },
+        groups: BTreeMap::new(),
+    }
 }
 
 /// What a replay of a setting says, beside one under the present settings; and who pays for it.
@@ -238,6 +265,7 @@ pub(super) fn judge(
     let tried = TriedSetting {
         setting,
         command,
+        default: false,
         each_ns,
         each_most_ns,
         serial: is_serial,

@@ -99,11 +99,27 @@ fn past(kernel: &KernelReport) -> Option<String> {
     }
 }
 
+/// The default scheduler is not at work, and would help.
+const WORSE: &str = "The scheduler that was set explicitly is worse than the default.";
+
+/// What the default scheduler makes of the time, where another setting helps more.
+fn in_place(TriedSetting { setting, each_ns, measured_ns, .. }: &TriedSetting) -> String {
+    format!("With {setting} it is {} in place of {}", time(*each_ns), time(*measured_ns))
+}
+
 /// What helps of what was tried; what was tried, if nothing does.
 fn remedies(report: &BelowReport) -> String {
     let helps: Vec<&TriedSetting> = report.tried.iter().filter(|one| one.helps).collect();
     match (&*helps, &*report.tried) {
-        ([best, ..], _) => format!("A setting of iopace would help: {}.", best.text),
+        ([best, rest @ ..], _) => {
+            let best_text = format!("A setting of iopace would help: {}.", best.text);
+            let default = rest.iter().find(|one| one.default);
+            match default {
+                _ if best.default => format!("{best_text} {WORSE}"),
+                Some(default) => format!("{best_text} {WORSE} {}.", in_place(default)),
+                None => best_text,
+            }
+        }
         (_, []) => "No other setting was tried.".into(),
         (_, all) => {
             let all: Vec<String> = all.iter().map(|one| one.setting.clone()).collect();
