@@ -153,9 +153,10 @@ fn a_look_finds_what_is_waited_for_and_what_would_help() {
         }
         assert_eq!(first["parts"][0]["part"], "held", "{first:#}");
         let tried = below["tried"].as_array().expect("a list");
-        let fair = tried.iter().find(|one| one["setting"] == "scheduler fair");
-        let fair = fair.unwrap_or_else(|| panic!("{below:#}"));
-        assert_eq!(fair["helps"], true, "{fair:#}");
+        let default = tried.iter().find(|one| one["default"] == true);
+        let default = default.unwrap_or_else(|| panic!("{below:#}"));
+        assert_eq!(default["setting"], "scheduler auto, the default (fair)");
+        assert_eq!(default["helps"], true, "{default:#}");
         let text = below["text"].as_str().expect("a text");
         text.contains("A setting of iopace would help")
     };
