@@ -3,13 +3,22 @@
 //! `IOPACE_BLESS=1 cargo test -p iopace-sim --test geom` writes the table anew; the commit then
 //! says in words why the numbers moved.
 
+use iopace_core::sched::recommended;
 use iopace_core::time::Nanos;
 use iopace_sim::tables::{Row, format, geom};
 use std::path::Path;
 
 #[test]
-fn the_table_is_as_reviewed() {
+fn the_table_is_as_reviewed_and_all_bounds_hold() {
     let rows = geom::geom(1, geom::DURATION);
+    let bounds_of = |variant| {
+        let of_variant = rows.iter().filter(|row| row.variant == variant && row.bound.is_some());
+        of_variant.map(|row| (row.row, row.figure, &row.bound)).collect::<Vec<_>>()
+    };
+    // A program that takes the scheduler it is given has what the source's scheduler promised.
+    assert_eq!(bounds_of(recommended().name), bounds_of("rr"));
+    let broken: Vec<&Row> = rows.iter().filter(|row| row.holds == Some(false)).collect();
+    assert!(broken.is_empty(), "{broken:?}");
     let text = format::table(&rows);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../snapshots/geom.txt");
     if std::env::var_os("IOPACE_BLESS").is_some() {
@@ -38,7 +47,7 @@ fn the_table_is_complete_and_agrees_with_single_outcomes() {
             assert_eq!(figures, wanted, "{row} {variant}");
         }
     }
-    assert_eq!(rows.iter().filter(|row| row.bound.is_some()).count(), 14);
+    assert_eq!(rows.iter().filter(|row| row.bound.is_some()).count(), 23);
     let outcome = geom::outcome("dd-read+cvs", "rr", 2, duration);
     for row in rows.iter().filter(|r| (r.row, r.variant) == ("dd-read+cvs", "rr")) {
         assert_eq!(outcome.figure(row.figure), Some(row.value), "{}", row.figure);

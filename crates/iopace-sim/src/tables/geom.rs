@@ -24,7 +24,7 @@ use crate::run::run;
 use crate::scenario::{Chosen, Memory, Scenario};
 use crate::task::{Kind, Task};
 use iopace_core::request::Extent;
-use iopace_core::sched::{REGISTRY, find};
+use iopace_core::sched::{REGISTRY, find, recommended};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 
@@ -131,21 +131,38 @@ pub fn source(row: &str, variant: &str) -> Source {
     Source { dd_mb_s: Some(Milli(dd * 1_000)), cvs }
 }
 
-/// What a figure has to meet.
+/// What a figure has to meet: `rr`, the scheduler of the source, and the recommended one have the
+/// same bounds.
 pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
-    let bound = match (row, variant, figure) {
-        ("dd-read", NONE, "dd_mb_s") => Bound::WithinPercent(Milli(72_000), 3),
-        ("dd-write", NONE, "dd_mb_s") => Bound::WithinPercent(Milli(55_000), 10),
-        ("dd-read" | "dd-write", "rr", "dd_mb_s") => Bound::OfNone(Milli(990)),
-        ("dd-read+cvs", NONE, "dd_mb_s") => Bound::Within(Milli(6_000), Milli(1_500)),
-        ("dd-read+cvs", "rr", "dd_mb_s") => Bound::AtLeast(Milli(30_000)),
-        ("dd-read+cvs", "rr", "dd_share" | "cvs_share") => Bound::AtLeast(Milli(400)),
-        ("dd-read+cvs", "rr", "efficiency") => Bound::AtLeast(Milli(900)),
-        ("dd-write+cvs", NONE, "dd_mb_s") => Bound::AtLeast(Milli(45_000)),
-        ("dd-write+cvs", NONE, "cvs_share") => Bound::AtMost(Milli(250)),
-        ("dd-write+cvs", "rr", "dd_mb_s") => Bound::AtLeast(Milli(20_000)),
-        ("dd-write+cvs", "rr", "cvs_share") => Bound::AtLeast(Milli(400)),
-        ("dd-write+cvs", "rr", "efficiency") => Bound::AtLeast(Milli(850)),
+    match variant {
+        NONE => bound_of_none(row, figure),
+        name if name == "rr" || name == recommended().name => bound_of_turns(row, figure),
+        _ => None,
+    }
+}
+
+fn bound_of_none(row: &str, figure: &str) -> Option<Bound> {
+    let bound = match (row, figure) {
+        ("dd-read", "dd_mb_s") => Bound::WithinPercent(Milli(72_000), 3),
+        ("dd-write", "dd_mb_s") => Bound::WithinPercent(Milli(55_000), 10),
+        ("dd-read+cvs", "dd_mb_s") => Bound::Within(Milli(6_000), Milli(1_500)),
+        ("dd-write+cvs", "dd_mb_s") => Bound::AtLeast(Milli(45_000)),
+        ("dd-write+cvs", "cvs_share") => Bound::AtMost(Milli(250)),
+        _ => return None,
+    };
+    Some(bound)
+}
+
+/// Of a scheduler under which programs take turns.
+fn bound_of_turns(row: &str, figure: &str) -> Option<Bound> {
+    let bound = match (row, figure) {
+        ("dd-read" | "dd-write", "dd_mb_s") => Bound::OfNone(Milli(990)),
+        ("dd-read+cvs", "dd_mb_s") => Bound::AtLeast(Milli(30_000)),
+        ("dd-read+cvs", "dd_share" | "cvs_share") => Bound::AtLeast(Milli(400)),
+        ("dd-read+cvs", "efficiency") => Bound::AtLeast(Milli(900)),
+        ("dd-write+cvs", "dd_mb_s") => Bound::AtLeast(Milli(20_000)),
+        ("dd-write+cvs", "cvs_share") => Bound::AtLeast(Milli(400)),
+        ("dd-write+cvs", "efficiency") => Bound::AtLeast(Milli(850)),
         _ => return None,
     };
     Some(bound)

@@ -3,8 +3,8 @@
 //! # Model
 //! Two groups of weight 500, each with fio: random reads of 4 KiB, direct, `iodepth` 500, in a file
 //! of 128 MB, 30 s; `g2` begins 10 s after `g1`. The disk is `hdd-sata-250g-ncq` with `nr_requests`
-//! 500; the scheduler is `fair`. What changes from row to row is `nr_group_requests` and, in the
-//! last, the class of `g2`.
+//! 500; the scheduler is the recommended one ([`recommended`]). What changes from row to row is
+//! `nr_group_requests` and, in the last, the class of `g2`.
 //!
 //! *plain* has the slots of 2009 and fio as it was there: asleep in `io_submit` until its request
 //! has a slot, looking for completions only when all 500 are out. *guaranteed* has the slots of
@@ -35,7 +35,7 @@ use crate::tally::BIN;
 use crate::task::{Kind, Task};
 use iopace_core::admit::Mode;
 use iopace_core::request::Extent;
-use iopace_core::sched::find;
+use iopace_core::sched::{find, recommended};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_groups::tree::Tree;
@@ -198,7 +198,7 @@ pub fn slots(seed: u64) -> Vec<Row> {
     let mut jobs = Vec::new();
     for (_, g1, g2, class) in ROWS {
         for (_, mode) in VARIANTS {
-            jobs.push(scenario((g1, g2), class, mode, "fair", seed));
+            jobs.push(scenario((g1, g2), class, mode, recommended().name, seed));
         }
     }
     // The same load with fifo and no caps, for each kind of program.
