@@ -1,7 +1,7 @@
 //! All outcome tables at once, and what holds of them, row by row.
 
 use super::format::{finish, plain_table, right};
-use super::{Row, commits, congestion, geom, pace, quantum, rivals, slots};
+use super::{Row, commits, congestion, geom, pace, quantum, rivals, slots, weights};
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
 
@@ -9,12 +9,13 @@ use std::fmt::Write as _;
 pub const ALL: &str = "all";
 
 /// The tables, in the order in which they are made.
-pub const TABLES: [&str; 7] = [
+pub const TABLES: [&str; 8] = [
     geom::TABLE,
     slots::TABLE,
     pace::TABLE,
     congestion::TABLE,
     rivals::TABLE,
+    weights::TABLE,
     commits::TABLE,
     quantum::TABLE,
 ];
@@ -30,6 +31,7 @@ pub fn subject(table: &str) -> &'static str {
         rivals::TABLE => {
             "A small reader and a light one beside each kind of big one, on four disks"
         }
+        weights::TABLE => "Two groups of weights 4 and 16 to 1 beside each other, on four disks",
         commits::TABLE => "Commits beside bulk I/O, with nothing set, on four disks",
         quantum::TABLE => "The length of a go: latency of a small reader beside what both get",
         _ => "dd and cvs under every scheduler (geom_sched, 2009)",
@@ -44,6 +46,7 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<Row>> {
         pace::TABLE => pace::pace(seed),
         congestion::TABLE => congestion::congestion(seed),
         rivals::TABLE => rivals::rivals(seed, &rivals::DISKS, &rivals::VARIANTS),
+        weights::TABLE => weights::weights(seed, &rivals::DISKS, |_| true),
         commits::TABLE => commits::commits(seed, &commits::DISKS, &commits::VARIANTS),
         quantum::TABLE => quantum::quantum(seed),
         _ => return None,

@@ -144,7 +144,7 @@ pub(super) fn scenario(
 }
 
 /// The rate of all tasks whose name begins so, in requests a second.
-fn rate(report: &RunReport, name: &str) -> Milli {
+pub(super) fn rate(report: &RunReport, name: &str) -> Milli {
     let tasks = report.tasks.iter().filter(|(task, _)| task.starts_with(name));
     Milli(tasks.map(|(_, task)| task.ops_s.0).sum())
 }
