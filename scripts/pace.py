@@ -30,11 +30,13 @@ WRITERS = 10
 class Server:
     """A daemon with one emulated disk, ended by its process id."""
 
-    def __init__(self, folder, *words, groups=()):
+    # Pace and window alone: the scheduler has no part in what they give.
+    PACE_ALONE = ("--sched", "elevator")
+
+    def __init__(self, folder, *words, groups=(), sched=PACE_ALONE):
         self.folder = folder
         command = [IOPACE, "serve", "--emulate", "hdd-sata-250g", "--size", "24GiB"]
-        # Pace and window alone: the scheduler has no part in what they give.
-        command += ["--socket", "s", "--control", "c", "--sched", "elevator", *words]
+        command += ["--socket", "s", "--control", "c", *sched, *words]
         for name in ("s", "c"):
             if os.path.exists(os.path.join(folder, name)):
                 os.remove(os.path.join(folder, name))
@@ -187,35 +189,72 @@ def writers(folder, short):
         figure("ten writers: longest write", f"{longest:.0f} ms", "1000 ms", longest <= 1000)
 
 
+READER = """[r]
+ioengine=nbd
+uri={uri}
+rw=randread
+bs=8k
+offset=16g
+size=8g
+iodepth=1
+thinktime=200
+time_based
+runtime={runtime}
+startdelay={delay}
+"""
+# Beside the writers: what the daemon is started with, of its windows and of its schedulers.
+BESIDE = {
+    "window `fixed`": (("--window-policy", "fixed"), Server.PACE_ALONE),
+    "window `latency`": (("--window-policy", "latency"), Server.PACE_ALONE),
+    "no option": ((), ()),
+}
+
+
+def reads_and_writes(folder, words, sched, has_reader, has_writers, settle, runtime):
+    """What fio says of the reader, and the bytes a second of all writers while it reads."""
+    with Server(folder, *words, sched=sched) as server:
+        delay = settle if has_writers else 0
+        text = writers_text(server.uri, settle + runtime + 1, 1000) if has_writers else ""
+        if has_reader:
+            text += READER.format(uri=server.uri, runtime=runtime, delay=delay)
+        fio = Fio(folder, text)
+        jobs = fio.jobs()
+    reads = jobs["r"]["read"] if has_reader else None
+    if not has_writers:
+        return reads, None
+    steps = [fio.seconds(f"w{number}", 1000) for number in range(WRITERS)]
+    return reads, sum(sum(one[settle : settle + runtime]) for one in steps) / runtime
+
+
 def reader(folder, short):
-    runtime = 8 if short else 30
-    settle = 6 if short else 15
-    text = "[r]\nioengine=nbd\nuri={}\nrw=randread\nbs=8k\noffset=16g\nsize=8g\niodepth=1\n"
-    text += "thinktime=200\ntime_based\nruntime={}\nstartdelay={}\n"
-    rates, written = {}, {}
-    for window in ("alone", "fixed", "latency"):
-        words = () if window == "alone" else ("--window-policy", window)
-        with Server(folder, *words) as server:
-            if window == "alone":
-                jobs = Fio(folder, text.format(server.uri, runtime, 0)).jobs()
-            else:
-                beside = writers_text(server.uri, settle + runtime + 1, 1000)
-                both = Fio(folder, beside + text.format(server.uri, runtime, settle))
-                jobs = both.jobs()
-                steps = [both.seconds(f"w{number}", 1000) for number in range(WRITERS)]
-                written[window] = sum(sum(one[settle : settle + runtime]) for one in steps)
-            rates[window] = jobs["r"]["read"]["iops"]
-    row("a reader beside ten writers", "reads/s", "of alone", "writers MB/s")
-    row("---", "---", "---", "---")
-    row("alone", f"{rates['alone']:.1f}", "1.00", "-")
-    for window in ("fixed", "latency"):
-        kept = rates[window] / rates["alone"]
-        mb_s = written[window] / runtime / 1e6
-        row(f"window `{window}`", f"{rates[window]:.1f}", f"{kept:.2f}", f"{mb_s:.1f}")
+    """A reader beside ten writers, and both alone. The part of the disk's time that the reader does
+    not use is left for the writers: that part of their rate alone."""
+    times = (6, 8) if short else (15, 30)
+    alone, _ = reads_and_writes(folder, (), Server.PACE_ALONE, True, False, *times)
+    _, all_of_it = reads_and_writes(folder, (), Server.PACE_ALONE, False, True, *times)
+    # It asks one after the other: alone it has the disk busy but for the time that it thinks.
+    busy = alone["iops"] * alone["clat_ns"]["mean"] / 1e9
+    row("a reader beside ten writers", "reads/s", "of alone", "writers MB/s", "of what is left")
+    row("---", "---", "---", "---", "---")
+    row("the reader alone", f"{alone['iops']:.1f}", "1.00", "-", "-")
+    row("the writers alone", "-", "-", f"{all_of_it / 1e6:.1f}", "1.00")
+    kept, of_left, texts = {}, {}, {}
+    for name, (words, sched) in BESIDE.items():
+        reads, written = reads_and_writes(folder, words, sched, True, True, *times)
+        kept[name] = reads["iops"] / alone["iops"]
+        left = max(1 - kept[name] * busy, 0.0)
+        of_left[name] = written / (left * all_of_it) if left else float("inf")
+        texts[name] = f"{of_left[name]:.2f}: {written / 1e6:.1f} MB/s in {left:.2f} of the time"
+        row(name, f"{reads['iops']:.1f}", f"{kept[name]:.2f}", f"{written / 1e6:.1f}",
+            f"{of_left[name]:.2f}")
     if short:
-        kept, fixed = (rates[window] / rates["alone"] for window in ("latency", "fixed"))
-        figure("a reader beside ten writers, of alone", f"{kept:.2f}, fixed window {fixed:.2f}",
-               "0.75 and more than with a fixed window", kept >= 0.75 and kept > fixed)
+        fixed = kept["window `fixed`"]
+        for name in list(BESIDE)[1:]:
+            figure(f"a reader beside ten writers, {name}: of alone",
+                   f"{kept[name]:.2f}, fixed window {fixed:.2f}",
+                   "0.90 and more than with a fixed window", kept[name] >= 0.90 and kept[name] > fixed)
+            figure(f"ten writers beside a reader, {name}: of what it leaves", texts[name], "0.90",
+                   of_left[name] >= 0.90)
 
 
 def capped(folder, short):
