@@ -11,7 +11,7 @@ SBINDIR ?= /sbin
 SHARE = $(DESTDIR)$(PREFIX)/share
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: help setup build install demo check test nightly stress bench tables registry truth rivals field guest fmt lint tidy docs fuzz clean
+.PHONY: help setup build install demo check test nightly stress bench tables registry truth rivals etcd field guest fmt lint tidy docs fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,9 @@ truth: ## model against live: the same fio jobs on both (some four minutes)
 
 rivals: ## iopace beside the kernel's schedulers on the same disks; ARGS=short: eight minutes (as root)
 	@scripts/rivals.sh --page docs/rivals.md $(ARGS)
+
+etcd: ## etcd on one disk with a dd and a backup, with iopace and without; ARGS='--seconds 3600' (as root)
+	@scripts/etcd.sh --page docs/rivals.md $(ARGS)
 
 field: ## dd, cvs, fio, postmark, rsync, git, sqlite through a mount, before and after (minutes, as root)
 	@scripts/field.sh

@@ -2,12 +2,12 @@
 # Measures the rates that iopace promises, on this machine, now: all parts, or those named. Each
 # figure is printed beside its bound; the table of docs/nightly.md is written anew from a whole run.
 # It gates nothing: ends with 1 only if a part could not do its work, as when a program failed.
-# IOPACE_BIN: the binary, else a release build. Takes about 15 minutes; Ctrl-C leaves the table.
+# IOPACE_BIN: the binary, else a release build. Takes about 20 minutes; Ctrl-C leaves the table.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
-parts=(rates slots truth writers reader groups verify dashboard field)
+parts=(rates slots truth writers reader groups verify dashboard field etcd)
 [ $# = 0 ] || parts=("$@")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/iopace-nightly-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -38,6 +38,7 @@ perform() { # part
     writers | reader | groups) python3 scripts/pace.py "$1" short ;;
     verify) IOPACE_BIN='' scripts/verify.sh ;;
     dashboard) env PATH="/usr/bin:/bin:$PATH" python3 scripts/dashboard.py ;;
+    etcd) scripts/etcd.sh short ;;
     field) scripts/field.sh geom slots postmark rsync commits --short ;;
     *)
       echo "nightly: no part '$1': ${parts[*]}" >&2
