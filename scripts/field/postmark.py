@@ -11,7 +11,7 @@ TOOLS = ("postmark", "dd")
 
 # Files, reads, and pages of the modelled machine: less than the files, so that reads come to the
 # disk.
-SIZES, SIZES_SHORT = (1000, 1000, "16MiB"), (300, 400, "5MiB")
+SIZES, SIZES_SHORT = (1000, 3000, "16MiB"), (300, 2000, "5MiB")
 
 # Name, pacing once it reads, arguments of the mount, whether a dd writes, the source's figure.
 # `deadline` stands for a kernel whose disk queue does not starve anybody: C-LOOK alone serves a
@@ -30,9 +30,16 @@ CASES = [
 ]
 SHORT = ("none, deadline", "rate, latency, fair")
 
+# Bytes of a file, at random between these: a read of the table is one whole file.
+FILE_SIZES = (32768, 65536)
+MEAN_SIZE = sum(FILE_SIZES) / 2
+
+# Seconds that do not count.
+SETTLE = 2
+
 SETTINGS = """
 set location {location}
-set size 32768 65536
+set size {least} {most}
 set number {files}
 set transactions {transactions}
 set bias create -1
@@ -58,6 +65,12 @@ def read_until(stream, text, word, end):
     return text
 
 
+def bytes_read(process):
+    """What a program has read by its calls so far."""
+    with open(f"/proc/{process.pid}/io", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("rchar"))
+
+
 def once(folder, pace, words, sizes, has_writer, limit):
     """Reads of whole files per second and MB/s of the dd, if there is one."""
     files, transactions, cache = sizes
@@ -65,7 +78,9 @@ def once(folder, pace, words, sizes, has_writer, limit):
     with Mount(folder, "--emulate", DISK, "--cache", cache, "--pace", "none", *words) as mount:
         settings = os.path.join(folder, "settings")
         with open(settings, "w") as file:
-            file.write(SETTINGS.format(location=mount.path, files=files, transactions=transactions))
+            least, most = FILE_SIZES
+            file.write(SETTINGS.format(location=mount.path, files=files, transactions=transactions,
+                                       least=least, most=most))
         command = ["stdbuf", "-o0", "postmark", settings]
         process = start(command, cwd=folder, stdout=subprocess.PIPE)
         text = read_until(process.stdout, b"", b"Performing transactions", process.began + 60)
@@ -73,17 +88,18 @@ def once(folder, pace, words, sizes, has_writer, limit):
             raise Failed(f"postmark: {text.decode().strip()}")
         # From here on it reads, as in the source: the dd is started now.
         mount.iopace("pace", "configure", "-a", pace)
-        began = time.monotonic()
         writes = ["if=/dev/zero", f"of={mount.path}/out", "bs=1M", "count=10000"]
         dd = Dd(*writes) if has_writer else None
-        text = read_until(process.stdout, text, b"Done\nDeleting", began + limit)
+        # SLEEP: the files that it has just made are still being written back, at its cost.
+        time.sleep(SETTLE)
+        began, before = time.monotonic(), bytes_read(process)
+        read_until(process.stdout, text, b"Done\nDeleting", began + limit)
         seconds = time.monotonic() - began
+        reads = (bytes_read(process) - before) / MEAN_SIZE
         rate = dd.rate() if dd else None
         stop(process)
     remove(os.path.join(folder, "store"))
-    # It prints a dot for every tenth.
-    tenths = text.split(b"Performing transactions")[1].split(b"D")[0].count(b".")
-    return tenths * transactions / 10 / seconds, rate
+    return reads / seconds, rate
 
 
 def postmark(folder, short):
