@@ -37,7 +37,7 @@ fn round(policy: &pace::Policy, tasks: u64, writes: u64) -> (u128, u64) {
     let (mut pace, groups) = ((policy.build)(), Groups::default());
     let limit = Bytes(64 << 30);
     let device = Thresholds { background: Bytes(limit.0 / 2), limit };
-    let budget = Budget { device, all: device, dirty_elsewhere: Bytes::ZERO };
+    let budget = Budget::alone(device);
     pace.set_budget(Instant::ZERO, &budget);
     // At the set point, and each write comes when its page has been cleaned.
     let (mut now, mut dirty, mut waits) = (1_000_000_000, limit.0 / 8 * 7, 0);

@@ -206,7 +206,7 @@ impl World {
         let policy = pace::REGISTRY[self.random.below(pace::REGISTRY.len() as u64) as usize];
         let limit = Bytes(1 << (20 + self.random.below(4)));
         let device = Thresholds { background: Bytes(limit.0 / 2), limit };
-        let budget = Budget { device, all: device, dirty_elsewhere: Bytes::ZERO };
+        let budget = Budget::alone(device);
         let params = chaos::params(algorithm, &mut self.random, 8);
         let control = match self.random.below(5) {
             0 => Control::Pace(policy),

@@ -76,6 +76,8 @@ struct Device {
     dirty: u64,
     /// Written lately, aged.
     written: u64,
+    /// Written since the beginning.
+    written_ever: u64,
     /// What it was told.
     limit: u64,
     /// At least its limit, and what is dirty.
@@ -144,6 +146,7 @@ impl Domain {
         device.reported = Some(device.reported.map_or(now, |last| last.max(now)));
         device.dirty = dirty.0;
         device.written = aged(device.written, elapsed).saturating_add(written.0);
+        device.written_ever = device.written_ever.saturating_add(written.0);
         let target = self.target(now, index);
         let floor = self.floor();
         let device = &mut self.devices[index];
@@ -167,9 +170,16 @@ impl Domain {
         let limit = self.devices[index].limit;
         let background = scaled(limit, self.all.background.0, self.all.limit.0.max(1));
         let device = Thresholds { background: Bytes(background), limit: Bytes(limit) };
-        let dirty = self.devices.iter().fold(0u64, |sum, device| sum.saturating_add(device.dirty));
-        let dirty_elsewhere = Bytes(dirty - self.devices[index].dirty.min(dirty));
-        Budget { device, all: self.all, dirty_elsewhere }
+        let elsewhere = |of: fn(&Device) -> u64| {
+            let sum = self.devices.iter().map(of).fold(0u64, u64::saturating_add);
+            Bytes(sum - of(&self.devices[index]).min(sum))
+        };
+        Budget {
+            device,
+            all: self.all,
+            dirty_elsewhere: elsewhere(|device| device.dirty),
+            written_elsewhere: elsewhere(|device| device.written_ever),
+        }
     }
 
     /// What all devices were told, by index.

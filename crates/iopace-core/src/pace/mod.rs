@@ -87,6 +87,16 @@ pub struct Budget {
     pub all: Thresholds,
     /// Dirty memory of all the other devices together, as of the moment of this budget.
     pub dirty_elsewhere: Bytes,
+    /// What the other devices have written since the beginning.
+    pub written_elsewhere: Bytes,
+}
+
+impl Budget {
+    /// Of a device that has so much memory for itself.
+    pub fn alone(device: Thresholds) -> Budget {
+        let nothing = Bytes::ZERO;
+        Budget { device, all: device, dirty_elsewhere: nothing, written_elsewhere: nothing }
+    }
 }
 
 /// The answer of [`Pace::ask`].

@@ -126,7 +126,7 @@ impl Default for Rate {
     /// One that knows of no budget and no group yet, and so paces nobody.
     fn default() -> Rate {
         let all = Thresholds { background: Bytes(u64::MAX / 2), limit: Bytes(u64::MAX) };
-        let budget = Budget { device: all, all, dirty_elsewhere: Bytes::ZERO };
+        let budget = Budget::alone(all);
         Rate {
             now: Instant::ZERO,
             background: budget.device.background,

@@ -27,7 +27,7 @@ impl Loop {
     fn new(policy: &Policy, seed: u64, tasks: u64) -> Loop {
         let mut pace = (policy.build)();
         let device = Thresholds { background: Bytes(32 << 20), limit: Bytes(64 << 20) };
-        let budget = Budget { device, all: device, dirty_elsewhere: Bytes::ZERO };
+        let budget = Budget::alone(device);
         pace.set_budget(Instant::ZERO, &budget);
         for id in 0..3 {
             pace.set_group(Instant::ZERO, GroupId(id), &Groups::default());

@@ -169,7 +169,7 @@ impl World {
         let all = thresholds(limit.saturating_add(elsewhere));
         self.drain();
         self.limit = limit;
-        self.control(Control::Memory(Budget { device, all, dirty_elsewhere }));
+        self.control(Control::Memory(Budget { all, dirty_elsewhere, ..Budget::alone(device) }));
     }
 
     /// The machine's clock jumps.

@@ -75,9 +75,7 @@ impl World<'_> {
             Change::Depth(depth) => self.control(Control::Window(*depth), "depth"),
             Change::Memory(device) => {
                 self.dirty_limit = device.limit;
-                let (device, all) = (*device, *device);
-                let budget = Budget { device, all, dirty_elsewhere: Bytes::ZERO };
-                self.control(Control::Memory(budget), "memory");
+                self.control(Control::Memory(Budget::alone(*device)), "memory");
             }
             Change::Slow(factor) => {
                 self.brake.iter().for_each(|brake| brake.slow(self.now, *factor));

@@ -40,9 +40,8 @@ pub(super) struct Frames {
 impl Frames {
     /// All of a memory that nothing else uses.
     pub(super) fn new(thresholds: Thresholds) -> Frames {
-        let (device, dirty_elsewhere) = (thresholds, Bytes::ZERO);
         Frames {
-            budget: Budget { device, all: device, dirty_elsewhere },
+            budget: Budget::alone(thresholds),
             held: thresholds,
             written: 0,
             written_rate: 0,

@@ -93,8 +93,7 @@ fn what_has_passed_goes_in_in_pieces_if_memory_shrinks() {
     let mut all = write(&mut engine, 1, 1, 0, 64 * 4096);
     all.extend(write(&mut engine, 1, 2, 1 << 20, 16 * 4096));
     let all_memory = Thresholds { background: Bytes(0), limit: Bytes(8 * 4096) };
-    let dirty_elsewhere = Bytes::ZERO;
-    let budget = Budget { device: all_memory, all: all_memory, dirty_elsewhere };
+    let budget = Budget::alone(all_memory);
     engine.control(Instant(2), Control::Memory(budget)).expect("a budget");
     all.extend(outputs(&mut engine, 2));
     let (mut starts, mut written, mut now) = (all, 0, 2);

@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(line(u64::MAX, setpoint, bandwidth), FLOOR);
         assert_eq!(line(0, setpoint, bandwidth), LINE_MAX);
         let device = thresholds(4 << 30, 8 << 30);
-        let budget = Budget { device, all: device, dirty_elsewhere: Bytes::ZERO };
+        let budget = Budget::alone(device);
         let rate = BytesPerSec(bandwidth);
         assert_eq!(Place::new(&budget, rate, Nanos::ZERO).span, bandwidth);
         assert_eq!(Place::new(&budget, rate, Nanos::from_secs(2)).span, 9 * bandwidth);
@@ -217,7 +217,7 @@ mod tests {
     fn p4_the_reserve_keeps_a_queue_from_running_dry() {
         let (own, all) = (thresholds(10 << 20, 20 << 20), thresholds(100 << 20, 200 << 20));
         let elsewhere = Bytes(200 << 20);
-        let budget = Budget { device: own, all, dirty_elsewhere: elsewhere };
+        let budget = Budget { all, dirty_elsewhere: elsewhere, ..Budget::alone(own) };
         let place = Place::new(&budget, BytesPerSec(100 << 20), Nanos::ZERO);
         assert!(!place.is_free(0), "memory is full");
         assert!(place.position(1 << 20) >= 2 * ONE);
@@ -234,7 +234,7 @@ mod tests {
             let all = thresholds(size / 2, size);
             for part in [0, 1, size / 3, size] {
                 let device = thresholds(part, part);
-                let budget = Budget { device, all, dirty_elsewhere: Bytes(size) };
+                let budget = Budget { all, dirty_elsewhere: Bytes(size), ..Budget::alone(device) };
                 let place = Place::new(&budget, BytesPerSec(u64::MAX), Nanos::ZERO);
                 for dirty in [0, 1, part / 2, part, size, u64::MAX] {
                     assert!(place.position(dirty) <= 2 * LINE_MAX);

@@ -188,7 +188,7 @@ fn half_of_what_may_be_dirty_is_told_once_for_each_limit() {
     for turn in 1..=2 {
         let limit = Bytes::from_kib(800);
         let memory = Thresholds { background: Bytes::from_kib(600), limit };
-        let budget = Budget { device: memory, all: memory, dirty_elsewhere: Bytes::ZERO };
+        let budget = Budget::alone(memory);
         device.control(Control::Memory(budget)).expect("set");
         for (number, told_count) in [(0, turn - 1), (1, turn), (2, turn)] {
             let write = client.job(number, Op::Write, (number << 20, 220 << 10));

@@ -122,7 +122,7 @@ fn p8_no_input_is_out_of_range() {
                 let mut any = || Bytes(any(&mut random));
                 let device = Thresholds { background: any(), limit: any() };
                 let all = Thresholds { background: any(), limit: any() };
-                let budget = Budget { device, all, dirty_elsewhere: any() };
+                let budget = Budget { all, dirty_elsewhere: any(), ..Budget::alone(device) };
                 rate.set_budget(Instant(now), &budget);
             }
             _ => {

@@ -129,7 +129,7 @@ impl World {
     pub(super) fn set_limits(&mut self, background: u64, limit: u64) {
         self.limits = Thresholds { background: Bytes(background), limit: Bytes(limit) };
         let (device, all) = (self.limits, self.limits);
-        let budget = Budget { device, all, dirty_elsewhere: Bytes::ZERO };
+        let budget = Budget { all, ..Budget::alone(device) };
         self.pace.set_budget(Instant(self.now), &budget);
     }
 
