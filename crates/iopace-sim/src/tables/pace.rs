@@ -18,10 +18,19 @@
 //! average. Ten thousand writers are on a flash disk: with a page each per 200 ms, the longest
 //! pause that is allowed, they need 205 MB/s.
 //!
+//! Under *legacy* several disks do not divide memory (`Undivided` of [`crate::fleet`]): before 2011
+//! each had what it could get, up to its part of a common limit, learned from what it completed.
+//! Under *rate* they divide it as the daemon's devices do.
+//!
+//! The row `rsync` is the mean of several runs: whom the old scheme stops is luck.
+//!
 //! # Limits
-//! *legacy* is not as bad as what the source replaced. There every writer above the threshold wrote
-//! back itself, so that fifty writers were fifty streams at the disk; here write-back is the
-//! flusher's under every policy, and disks divide memory ([`crate::fleet`]) under every policy.
+//! The source also measured a third kernel (Jan Kara's, with completions shared out among those
+//! that wait): rsync had 612 853 B/s with pauses up to 300 ms. Its rules are not known here well
+//! enough to be modelled without guessing, so it has no column.
+//!
+//! Stalls of 30 s on NFS and of 200 s until memory is full belong to machines that are not on
+//! record: `legacy` has them where the rule of then brings them about on our disks, and shorter.
 //!
 //! # Sources
 //! Wu Fengguang, "IO-less dirty throttling" (LinuxCon Japan 2011), with the curves and the figures
@@ -40,16 +49,18 @@ use core::cmp::Reverse;
 pub const TABLE: &str = "pace";
 
 /// The rows.
-pub const ROWS: [&str; 13] = [
+pub const ROWS: [&str; 15] = [
     "rsync",
     "writers-10",
     "writers-1000",
     "writers-10000",
     "ramp",
     "jbod",
+    "disks-10",
     "nfs",
     "usb-beside-disk",
     "low-ratio",
+    "writers-count",
     "rewrite",
     "group-cap",
     "group-weights",
@@ -66,7 +77,14 @@ pub const VARIANTS: [(&str, &str, &str); 2] =
 /// If there is no such row.
 pub fn figures(row: &str) -> &'static [(&'static str, &'static str)] {
     match row {
-        "rsync" => &[("bytes_s", "B/s"), ("ratio_to_legacy", "of legacy"), ("pause_p99_ms", "ms")],
+        "rsync" => &[
+            ("bytes_s", "B/s"),
+            ("ratio_to_legacy", "of legacy"),
+            ("empty_s", "of 23 s"),
+            ("cov_1s", "of mean"),
+            ("pause_p99_ms", "ms"),
+            ("pause_max_ms", "ms"),
+        ],
         "writers-10" => &[
             ("pause_p99_ms", "ms"),
             ("jain_5s_min", "of equal"),
@@ -76,11 +94,15 @@ pub fn figures(row: &str) -> &'static [(&'static str, &'static str)] {
         "writers-1000" | "writers-10000" => &[("pause_max_ms", "ms"), ("starved", "tasks")],
         "ramp" => &[("ramp_s", "s")],
         "jbod" => &[("busy_min", "of time")],
+        "disks-10" => &[("busy_min", "of time"), ("pause_max_ms", "ms")],
         "nfs" => &[("pause_max_ms", "ms")],
         "usb-beside-disk" => {
             &[("disk_share", "of alone"), ("key_settle_s", "s"), ("over_limit_bytes", "B")]
         }
         "low-ratio" => &[("busy", "of time"), ("fluctuation_s", "s")],
+        "writers-count" => {
+            &[("fluctuation_1_s", "s"), ("fluctuation_10_s", "s"), ("fluctuation_100_s", "s")]
+        }
         "rewrite" => &[("count_factor", "of written")],
         "group-cap" => &[("cap_error_max", "of limit")],
         "group-weights" => &[("share_error", "of share")],
@@ -95,12 +117,17 @@ pub fn source(row: &str, variant: &str, figure: &str) -> Option<Milli> {
         ("legacy", "rsync", "bytes_s") => 545_098_791,
         ("rate", "rsync", "bytes_s") => 891_014_654,
         ("rate", "rsync", "ratio_to_legacy") => 1_635,
-        ("legacy", "rsync", "pause_p99_ms") => 3_000_000,
-        ("rate", "rsync", "pause_p99_ms") => 70_000,
+        ("legacy", "rsync", "empty_s") => 15_000,
+        ("rate", "rsync", "empty_s") => 0,
+        ("legacy", "rsync", "cov_1s") => 2_260,
+        ("rate", "rsync", "cov_1s") => 148,
+        ("legacy", "rsync", "pause_max_ms") => 3_000_000,
+        ("rate", "rsync", "pause_max_ms") => 70_000,
         ("legacy", "writers-10", "pause_p99_ms") => 2_500_000,
         ("rate", "writers-10", "pause_p99_ms") => 10_000,
         ("legacy", "ramp", "ramp_s") => 200_000,
         ("rate", "ramp", "ramp_s") => 2_000,
+        ("legacy", "disks-10", "pause_max_ms") => 2_500_000,
         ("legacy", "nfs", "pause_max_ms") => 30_000_000,
         ("rate", "nfs", "pause_max_ms") => 80_000,
         ("legacy", "usb-beside-disk", "key_settle_s") => 200_000,
@@ -110,13 +137,19 @@ pub fn source(row: &str, variant: &str, figure: &str) -> Option<Milli> {
     Some(Milli(thousandths))
 }
 
-/// What a figure has to meet. The old scheme has to meet nothing.
+/// What a figure has to meet. The old scheme has to be as bad as the source's where ours is
+/// compared with it.
 pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
     if variant != "rate" {
-        return None;
+        return match (row, figure) {
+            ("rsync", "empty_s") => Some(Bound::AtLeast(Milli(10_000))),
+            ("rsync", "pause_max_ms") => Some(Bound::AtLeast(Milli(1_000_000))),
+            _ => None,
+        };
     }
     let bound = match (row, figure) {
-        ("rsync", "ratio_to_legacy") => Bound::AtLeast(Milli(1_700)),
+        ("rsync", "ratio_to_legacy") => Bound::AtLeast(Milli(1_600)),
+        ("rsync", "empty_s") => Bound::AtMost(Milli(0)),
         ("rsync", "pause_p99_ms") => Bound::AtMost(Milli(50_000)),
         ("writers-10", "pause_p99_ms") => Bound::AtMost(Milli(10_000)),
         ("writers-10", "jain_5s_min") => Bound::AtLeast(Milli(999)),
@@ -125,13 +158,14 @@ pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
         ("writers-1000" | "writers-10000", "pause_max_ms") => Bound::AtMost(Milli(200_000)),
         ("writers-1000" | "writers-10000", "starved") => Bound::AtMost(Milli(0)),
         ("ramp", "ramp_s") => Bound::AtMost(Milli(1_000)),
-        ("jbod", "busy_min") => Bound::AtLeast(Milli(970)),
+        ("jbod" | "disks-10", "busy_min") => Bound::AtLeast(Milli(970)),
         ("nfs", "pause_max_ms") => Bound::AtMost(Milli(80_000)),
         ("usb-beside-disk", "disk_share") => Bound::AtLeast(Milli(950)),
         ("usb-beside-disk", "key_settle_s") => Bound::AtMost(Milli(10_000)),
         ("usb-beside-disk", "over_limit_bytes") => Bound::AtMost(Milli(0)),
         ("low-ratio", "busy") => Bound::AtLeast(Milli(970)),
         ("low-ratio", "fluctuation_s") => Bound::AtMost(Milli(1_000)),
+        ("writers-count", _) => Bound::AtMost(Milli(1_000)),
         ("rewrite", "count_factor") => Bound::Within(Milli(1_000), Milli(10)),
         ("group-cap", "cap_error_max") => Bound::AtMost(Milli(10)),
         ("group-weights", "share_error") => Bound::AtMost(Milli(20)),

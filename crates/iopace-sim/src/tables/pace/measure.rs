@@ -1,7 +1,7 @@
 //! The arithmetic of the table: from timelines, looks and pauses to figures.
 
 use crate::milli::Milli;
-use crate::report::TaskReport;
+use crate::report::{RunReport, TaskReport};
 use crate::tally::{BIN, ms};
 use iopace_core::stats::Histogram;
 use iopace_core::time::Nanos;
@@ -85,6 +85,14 @@ pub fn cov_max(tasks: &[&TaskReport], from: Nanos, to: Nanos, window: Nanos) -> 
     tasks.iter().map(cov).max().unwrap_or_default()
 }
 
+/// Seconds in which a task has finished less than `least`, out of so many.
+pub fn empty_seconds(task: &TaskReport, from: Nanos, to: Nanos, least: u64, of: u64) -> Milli {
+    let (sums, second) = (sums(task, to), place(Nanos::from_secs(1)));
+    let marks: Vec<u64> = (place(from)..=place(to)).step_by(second).map(|at| sums[at]).collect();
+    let empty = marks.windows(2).filter(|two| two[1] - two[0] < least).count();
+    down(empty as u128 * u128::from(of), marks.len() as u128 - 1)
+}
+
 /// How many tasks have finished less than half of what all have on average.
 pub fn starved(tasks: &[&TaskReport], from: Nanos, to: Nanos) -> Milli {
     let got: Vec<u64> = tasks.iter().map(|task| bytes_of(task, from, to)).collect();
@@ -103,6 +111,27 @@ pub fn cap_error(tasks: &[&TaskReport], from: Nanos, to: Nanos, limit: u64) -> M
         up(u128::from(got.abs_diff(limit)), u128::from(limit))
     };
     (place(from)..=place(to) - second).map(error).max().unwrap_or_default()
+}
+
+/// The tasks whose names begin like that.
+pub fn of<'a>(report: &'a RunReport, name: &str) -> Vec<&'a TaskReport> {
+    let tasks = report.tasks.iter().filter(|(task, _)| task.starts_with(name));
+    tasks.map(|(_, task)| task).collect()
+}
+
+/// The smallest and the largest of numbers.
+pub fn range(numbers: impl Iterator<Item = u64>) -> (u64, u64) {
+    numbers.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)))
+}
+
+/// A time in seconds, rounded up.
+pub fn seconds(time: Nanos) -> Milli {
+    up(u128::from(time.0), 1_000_000_000)
+}
+
+/// The measured time of a run, in seconds.
+pub fn measured(report: &RunReport) -> u64 {
+    report.measured_ms.0.unsigned_abs() / 1_000_000
 }
 
 #[cfg(test)]
@@ -148,6 +177,15 @@ mod tests {
         assert_eq!(jain_min(&[&even, &gap], Nanos::ZERO, end, SECOND), Milli(500));
         assert_eq!(jain_min(&[&even, &gap], Nanos::ZERO, end, end), Milli(1_000));
         assert_eq!(jain_min(&[&even, &gap], Nanos::from_secs(3), end, SECOND), Milli(1_000));
+    }
+
+    #[test]
+    fn empty_seconds_are_counted_out_of_so_many() {
+        let some = seconds(&[10, 0, 0, 10]);
+        let end = Nanos::from_secs(4);
+        assert_eq!(empty_seconds(&some, Nanos::ZERO, end, 1_000, 23), Milli(11_500));
+        assert_eq!(empty_seconds(&some, Nanos::ZERO, end, 1_001, 4), Milli(4_000));
+        assert_eq!(empty_seconds(&some, SECOND, Nanos::from_secs(3), 1, 2), Milli(2_000));
     }
 
     #[test]

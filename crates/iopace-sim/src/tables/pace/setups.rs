@@ -4,10 +4,13 @@
 //! clean are in nobody's way and are not read.
 
 use super::VARIANTS;
-use super::measure::{cap_error, cov_max, down, jain_min, max_ms, p99_ms, spread, starved, up};
-use crate::fleet;
+use super::measure::{
+    cap_error, cov_max, down, empty_seconds, jain_min, max_ms, measured, of, p99_ms, range,
+    seconds, spread, starved, up,
+};
+use crate::fleet::{self, Division};
 use crate::milli::Milli;
-use crate::report::{RunReport, TaskReport};
+use crate::report::RunReport;
 use crate::run::run_traced as run;
 use crate::scenario::{DEVICE, Memory, Scenario};
 use crate::task::{Files, Kind, Task};
@@ -40,6 +43,13 @@ const LOOK: Nanos = Nanos::from_millis(10);
 /// The link of the row `rsync`: the fastest second of the source's rsync brought 3.23 MB.
 pub const LINK: BytesPerSec = BytesPerSec(3_230_000);
 
+/// A second of the source's rsync with less than this counts as empty, and it lists so many.
+const EMPTY: u64 = 1_000;
+const SECONDS: u64 = 23;
+
+/// Runs of the row `rsync`, each with a seed of its own.
+const SEEDS: u32 = 5;
+
 /// The limit of the row `group-cap`.
 pub const CAP: u64 = 10_000_000;
 
@@ -47,6 +57,7 @@ pub const CAP: u64 = 10_000_000;
 pub(super) fn effort(row: &str) -> u32 {
     match row {
         "jbod" => 100,
+        "disks-10" => 60,
         "writers-10000" => 50,
         "rewrite" | "group-cap" | "group-weights" => 10,
         _ => 1,
@@ -66,9 +77,11 @@ pub fn outcome(row: &str, variant: usize, seed: u64) -> Outcome {
         "writers-10000" => setup.many(SSD, 10_000, Nanos::from_secs(15)),
         "ramp" => setup.ramp(),
         "jbod" => setup.jbod(),
+        "disks-10" => setup.disks_10(),
         "nfs" => setup.nfs(),
         "usb-beside-disk" => setup.usb(),
         "low-ratio" => setup.low_ratio(),
+        "writers-count" => setup.writers_count(),
         "rewrite" => setup.rewrite(),
         "group-cap" => setup.group_cap(),
         "group-weights" => setup.group_weights(),
@@ -120,15 +133,42 @@ impl Setup {
         }
     }
 
-    /// 50 dd and an rsync from a remote machine on one disk, 4 GiB.
+    /// Who may have how much of the memory of several disks.
+    fn division(&self) -> Division {
+        if self.variant == 0 { Division::Undivided } else { Division::Domain }
+    }
+
+    /// 50 dd and an rsync from a remote machine on one disk, 4 GiB: mean of [`SEEDS`] runs, and the
+    /// longest pause of all. Whom the old scheme stops is luck.
     fn rsync(&self) -> Outcome {
+        let runs: Vec<Outcome> = (0..SEEDS).map(|number| self.rsync_once(number)).collect();
+        let over = |place: usize, name| {
+            let values = runs.iter().map(|run: &Outcome| run[place].1.0);
+            match name {
+                "pause_max_ms" => Milli(values.max().unwrap_or_default()),
+                _ => Milli(values.sum::<i64>() / i64::from(SEEDS)),
+            }
+        };
+        runs[0].iter().enumerate().map(|(place, (name, _))| (*name, over(place, *name))).collect()
+    }
+
+    fn rsync_once(&self, number: u32) -> Outcome {
         let mut all = tasks(Kind::DdWrite, 50, 1, 512);
         let [rsync] = &tasks(Kind::Rsync, 1, 0, 512)[..] else { unreachable!("one task") };
         all.push(Task { link: LINK, ..rsync.clone() });
-        let (report, trace) = run(&self.scenario(HDD, thresholds(4), 60, all), None);
+        let seed = self.seed.wrapping_add(u64::from(number));
+        let scenario = Scenario { seed, ..self.scenario(HDD, thresholds(4), 60, all) };
+        let (report, trace) = run(&scenario, None);
         let rsync = &report.tasks["rsync-00000"];
         let rate = down(u128::from(rsync.bytes), u128::from(measured(&report)));
-        vec![("bytes_s", rate), ("pause_p99_ms", p99_ms(&trace.portion_pauses))]
+        let (end, second) = (Nanos::from_secs(60), Nanos::from_secs(1));
+        vec![
+            ("bytes_s", rate),
+            ("empty_s", empty_seconds(rsync, WARMUP, end, EMPTY, SECONDS)),
+            ("cov_1s", cov_max(&[rsync], WARMUP, end, second)),
+            ("pause_p99_ms", p99_ms(&trace.portion_pauses)),
+            ("pause_max_ms", max_ms(&trace.portion_pauses)),
+        ]
     }
 
     /// 10 dd on one disk, 4 GiB.
@@ -159,7 +199,9 @@ impl Setup {
     /// nears by less and less: to within 5 percent.
     fn ramp(&self) -> Outcome {
         let all = tasks(Kind::DdWrite, 10, 0, 4_096);
-        let (_, trace) = run(&self.scenario(HDD, thresholds(4), 10, all), Some(LOOK));
+        // The old scheme takes its time.
+        let length = if self.variant == 0 { 300 } else { 10 };
+        let (_, trace) = run(&self.scenario(HDD, thresholds(4), length, all), Some(LOOK));
         // Halfway between limit and free-run mark, which is halfway between limit and background.
         let setpoint = thresholds(4).limit.0 / 8 * 7 / 100 * 95;
         let there = trace.looks.iter().find(|look| look.pace.dirty.0 >= setpoint);
@@ -172,9 +214,23 @@ impl Setup {
         let all = thresholds(64);
         let own = Thresholds::new(Bytes(all.background.0 / 10), Bytes(all.limit.0 / 10));
         let scenario = self.scenario(SSD, own, 6, tasks(Kind::DdWrite, 100, 0, 1_024));
-        let report = fleet::run(&vec![scenario; 10], all, None);
+        let report = fleet::run(&vec![scenario; 10], all, self.division(), None);
         let busy = report.members.iter().map(|(member, _)| member.disk_use.busy);
         vec![("busy_min", busy.min().unwrap_or_default())]
+    }
+
+    /// Ten hard disks with 32 dd each, 6 GiB.
+    fn disks_10(&self) -> Outcome {
+        let all = thresholds(6);
+        let own = Thresholds::new(Bytes(all.background.0 / 10), Bytes(all.limit.0 / 10));
+        let scenario = self.scenario(HDD, own, 30, tasks(Kind::DdWrite, 32, 0, 4_096));
+        let report = fleet::run(&vec![scenario; 10], all, self.division(), Some(LOOK));
+        let busy = report.members.iter().map(|(member, _)| member.disk_use.busy);
+        let pauses = report.members.iter().map(|(_, trace)| max_ms(&trace.portion_pauses));
+        vec![
+            ("busy_min", busy.min().unwrap_or_default()),
+            ("pause_max_ms", pauses.max().unwrap_or_default()),
+        ]
     }
 
     /// One dd to a file server, 3 GiB. Write-back has as much on its way as the server takes before
@@ -196,14 +252,20 @@ impl Setup {
             dd[0].start = begin;
             dd
         };
-        let disk = self.scenario(HDD, all, 90, dd());
-        let key = self.scenario(KEY, all, 90, dd());
-        let alone = fleet::run(std::slice::from_ref(&disk), all, None);
-        let both = fleet::run(&[key, disk], all, Some(LOOK));
+        // The old scheme takes its time.
+        let length = if self.variant == 0 { 600 } else { 90 };
+        let disk = self.scenario(HDD, all, length, dd());
+        let key = self.scenario(KEY, all, length, dd());
+        let alone = fleet::run(std::slice::from_ref(&disk), all, self.division(), None);
+        let both = fleet::run(&[key, disk], all, self.division(), Some(LOOK));
         let rate = |report: &RunReport| u128::from(report.tasks["dd-write-00000"].bytes);
         let [(_, key), (beside, disk)] = &both.members[..] else { unreachable!("two members") };
         // Its share is what it may have at the end, when all is settled.
-        let own = key.looks.last().map_or(0, |look| look.pace.limit.0);
+        let share = |look: &Look| match self.variant {
+            0 => look.pace.setpoint.0,
+            _ => look.pace.limit.0,
+        };
+        let own = key.looks.last().map_or(0, share);
         let above = key.looks.iter().rev().find(|look| look.pace.dirty.0 > own);
         let settled = above.map_or(Milli(0), |look| seconds(look.at.since(begin)));
         let sums = disk.looks.iter().zip(&key.looks).map(|(a, b)| a.pace.dirty + b.pace.dirty);
@@ -217,13 +279,30 @@ impl Setup {
 
     /// 10 dd on one disk, of 3 GiB 1 and 2 percent.
     fn low_ratio(&self) -> Outcome {
+        let (busy, fluctuation) = self.fluctuation(10);
+        vec![("busy", busy), ("fluctuation_s", fluctuation)]
+    }
+
+    /// The same with one, ten and a hundred dd.
+    fn writers_count(&self) -> Outcome {
+        let of = |count| self.fluctuation(count).1;
+        vec![
+            ("fluctuation_1_s", of(1)),
+            ("fluctuation_10_s", of(10)),
+            ("fluctuation_100_s", of(100)),
+        ]
+    }
+
+    /// Of so many dd on one disk, with 1 and 2 percent of 3 GiB: how busy the disk is, and by how
+    /// much of what it writes in a second dirty memory moves.
+    fn fluctuation(&self, count: u64) -> (Milli, Milli) {
         let dirty = Thresholds::of_memory(Bytes(3 << 30), 1, 2);
-        let all = tasks(Kind::DdWrite, 10, 0, 4_096);
+        let all = tasks(Kind::DdWrite, count, 0, 4_096.min(204_800 / count));
         let (report, trace) = run(&self.scenario(HDD, dirty, 60, all), Some(LOOK));
         let (least, most) = range(steady(&trace).map(|look| look.pace.dirty.0));
         // Thousandths of 1 MB/s are 1000 B/s.
         let rate = u128::from(report.disk_use.mb_s.0.unsigned_abs()) * 1_000;
-        vec![("busy", report.disk_use.busy), ("fluctuation_s", up(u128::from(most - least), rate))]
+        (report.disk_use.busy, up(u128::from(most - least), rate))
     }
 
     /// 4 logs that grow by 1 KiB at a time, and one block of 1 KiB that is rewritten, 1 GiB: what
@@ -311,28 +390,7 @@ fn group(groups: &mut Tree, path: &str, file: &str, line: &str) -> GroupId {
     id
 }
 
-/// The tasks whose names begin like that.
-fn of<'a>(report: &'a RunReport, name: &str) -> Vec<&'a TaskReport> {
-    let tasks = report.tasks.iter().filter(|(task, _)| task.starts_with(name));
-    tasks.map(|(_, task)| task).collect()
-}
-
 /// Looks at what is steady.
 fn steady(trace: &Trace) -> impl Iterator<Item = &Look> {
     trace.looks.iter().filter(|look| look.at > Instant::ZERO + WARMUP)
-}
-
-/// The smallest and the largest of numbers.
-fn range(numbers: impl Iterator<Item = u64>) -> (u64, u64) {
-    numbers.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)))
-}
-
-/// A time in seconds, rounded up.
-fn seconds(time: Nanos) -> Milli {
-    up(u128::from(time.0), 1_000_000_000)
-}
-
-/// The measured time of a run, in seconds.
-fn measured(report: &RunReport) -> u64 {
-    report.measured_ms.0.unsigned_abs() / 1_000_000
 }
