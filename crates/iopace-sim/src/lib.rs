@@ -22,6 +22,7 @@ pub mod task;
 
 pub mod fleet;
 pub mod judge;
+pub mod readprio;
 pub mod replay;
 pub mod run;
 

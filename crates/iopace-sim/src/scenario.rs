@@ -91,6 +91,9 @@ pub struct Scenario {
     /// Whether each task's [`crate::report::TaskReport::timeline`] is wanted: it grows with the
     /// length of the run.
     pub keeps_timeline: bool,
+    /// Whether a buffered read that finds write-back under way is counted by `pace::counting` like
+    /// a write: an experiment of [`crate::tables::congestion`].
+    pub counts_reads: bool,
     /// What must hold at the end.
     pub checks: Vec<Check>,
 }
@@ -119,6 +122,7 @@ impl Scenario {
             tasks: Vec::new(),
             steps: Vec::new(),
             keeps_timeline: false,
+            counts_reads: false,
             checks: Vec::new(),
         }
     }

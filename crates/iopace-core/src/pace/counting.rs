@@ -19,8 +19,9 @@
 //! There is nothing to learn.
 //!
 //! # Limits
-//! It counts writes and not bytes, so that large writes are not slowed. Interval, X and the sleep
-//! were never published: ours are plausible ones, and their reasons stand with them.
+//! It counts writes and not bytes, so that large writes are not slowed; [`Counting::new`] can count
+//! pieces of a size instead. Interval, X and the sleep were never published, nor what was counted:
+//! ours are plausible ones, and their reasons stand with them.
 //!
 //! # Sources
 //! S. K. Kundu, congestion control of writers for NetBSD (tech-kern, 21 August 2006): counts per
@@ -31,6 +32,7 @@ use super::{Dirty, Grant, Pace, Policy, Write};
 use crate::group::table::Groups;
 use crate::request::TaskId;
 use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
 use crate::verdict::Reason;
 
 /// The registry's line.
@@ -75,9 +77,26 @@ impl Record for Task {
 }
 
 /// The policy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counting {
     tasks: Tasks<Task>,
+    writes_max: u32,
+    /// What counts as one write.
+    unit: Bytes,
+}
+
+impl Default for Counting {
+    fn default() -> Counting {
+        Counting::new(WRITES_MAX, Bytes(u64::MAX))
+    }
+}
+
+impl Counting {
+    /// One with an X of its own, that counts every `unit` of a write for itself.
+    pub fn new(writes_max: u32, unit: Bytes) -> Counting {
+        assert!(writes_max > 0 && unit > Bytes::ZERO, "something passes");
+        Counting { tasks: Tasks::default(), writes_max, unit }
+    }
 }
 
 impl Pace for Counting {
@@ -95,14 +114,14 @@ impl Pace for Counting {
         if since >= INTERVAL {
             (task.began, task.writes_count, task.sleeps_count) = (now, 0, 0);
         }
-        if task.writes_count == WRITES_MAX {
+        if task.writes_count == self.writes_max {
             task.sleeps_count = (task.sleeps_count + 1).min(SLEEPS_MAX);
             let until = now + SLEEP.times(u64::from(task.sleeps_count));
             task.until = Some(until);
             return Grant::Wait(until, Reason::Dirty);
         }
         task.writes_count += 1;
-        Grant::Pass(write.size)
+        Grant::Pass(write.size.min(self.unit))
     }
 
     fn gave_up(&mut self, task: TaskId) {
@@ -116,7 +135,6 @@ impl Pace for Counting {
 mod tests {
     use super::*;
     use crate::request::GroupId;
-    use crate::units::Bytes;
 
     const MS: u64 = 1_000_000;
 

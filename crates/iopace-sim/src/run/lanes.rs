@@ -3,7 +3,9 @@
 use super::{CALL, COPIED_BYTES_NS, Due, World};
 use crate::blocking::Blocking;
 use crate::task::Action;
-use iopace_core::request::{Op, Outcome, Submit, Tag, TaskId};
+use iopace_core::group::table::Groups;
+use iopace_core::pace::{Grant, Pace, Write};
+use iopace_core::request::{GroupId, Op, Outcome, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::modelled::Io;
@@ -99,9 +101,33 @@ impl World<'_> {
         let copied = CALL + Nanos(action.extent.len().0 / COPIED_BYTES_NS);
         let call = if is_endless { copied } else { Nanos::ZERO };
         self.count(task, &action, submitted, end);
+        let sleep = self.counted(task, &action, end);
         let action = self.workloads[task].next();
         self.lanes[index].action = action;
-        self.due.add(self.now + call + action.think, Due::Lane(index));
+        self.due.add(self.now + call + action.think + sleep, Due::Lane(index));
+    }
+
+    /// How long a task sleeps after a read for which frames were needed while write-back was under
+    /// way, if the scenario counts that like a write of the task.
+    fn counted(&mut self, task: usize, action: &Action, end: &End) -> Nanos {
+        let Some(counting) = &mut self.counting else { return Nanos::ZERO };
+        let memory = self.scenario.memory.unwrap_or_default();
+        let dirty = self.machine.engine().dirty(GroupId::ROOT);
+        let is_counted = action.op == Op::Read && action.buffered && !end.cached;
+        if !is_counted || dirty.device <= memory.dirty_background {
+            return Nanos::ZERO;
+        }
+        let (group, size) = (self.turns[task].group, action.extent.len());
+        let write =
+            Write { task: TaskId(task as u64 + 1), group, done: Bytes(0), size, fresh: size };
+        match counting.ask(self.now, &write, &dirty, &Groups::default()) {
+            Grant::Pass(_) => Nanos::ZERO,
+            Grant::Wait(at, _) => {
+                // It is counted when it wakes up.
+                counting.ask(at, &write, &dirty, &Groups::default());
+                at.since(self.now)
+            }
+        }
     }
 
     /// Counts a finished request whose latency counts from `since`.

@@ -30,6 +30,7 @@ use agenda::Agenda;
 use iopace_core::engine::Control;
 use iopace_core::group::table::Column;
 use iopace_core::pace::Budget;
+use iopace_core::pace::counting::Counting;
 use iopace_core::request::GroupId;
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
@@ -119,6 +120,8 @@ pub(crate) struct World<'a> {
     waiting_count: u64,
     /// For each task that sleeps while its request waits for a slot.
     blocking: BTreeMap<usize, Blocking>,
+    /// Counts reads that find write-back under way, and puts their tasks to sleep.
+    counting: Option<Counting>,
     /// Requests that come by the clock.
     sources: Vec<Source<'a>>,
     /// Their requests that are outstanding, and free places among them.
@@ -180,6 +183,7 @@ impl<'a> World<'a> {
             lanes: Vec::new(),
             waiting_count: 0,
             blocking: BTreeMap::new(),
+            counting: scenario.counts_reads.then(Counting::default),
             sources: Vec::new(),
             sent: Vec::new(),
             free: Vec::new(),

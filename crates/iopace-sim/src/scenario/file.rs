@@ -137,6 +137,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         tasks,
         steps,
         keeps_timeline: false,
+        counts_reads: false,
         checks,
     })
 }
