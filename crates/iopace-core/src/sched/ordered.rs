@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 /// Entries of a block: a change moves 32 of them on average.
 const BLOCK: usize = 64;
 
-/// So many of the greatest entries of the only block are looked at before a search: most that come
-/// in belong there.
+/// So many of the greatest entries of a block are looked at before a search: most that come in
+/// belong there.
 const NEAR: usize = 6;
 
 /// A block and a place in it.
@@ -60,22 +60,14 @@ impl<T: Ord + Copy> Block<T> {
         Some(entry)
     }
 
-    /// Adds one that is above all others.
-    #[inline]
-    fn push(&mut self, entry: T) {
-        if self.entries.len() == self.entries.capacity() && self.head > 0 {
-            self.use_room();
-        }
-        self.entries.push(entry);
-    }
-
-    /// Moves the entries to the front if the places of those taken are more than half of the room.
+    /// Makes room for one more: where entries were taken, if that is more than half of all places.
     #[inline(never)]
-    fn use_room(&mut self) {
-        if 2 * self.head >= self.entries.len() {
+    fn make_room(&mut self) {
+        if self.head > 0 && 2 * self.head >= self.entries.len() {
             self.entries.drain(..self.head);
             self.head = 0;
         }
+        self.entries.reserve(1);
     }
 
     /// The place of the least entry that is not below that one.
@@ -84,22 +76,31 @@ impl<T: Ord + Copy> Block<T> {
         self.head + self.entries[self.head..].partition_point(|other| *other < entry)
     }
 
-    /// Adds one that is there not yet. It is looked for among the `near` greatest before a search.
-    #[inline]
-    fn insert(&mut self, entry: T, near: usize) {
+    /// Adds one that is there not yet. From the end it moves down to its place, which is mostly
+    /// among the [`NEAR`] greatest.
+    #[inline(never)]
+    fn insert(&mut self, entry: T) {
+        // Nothing is called, and so nothing saved, where there is room.
         if self.entries.len() == self.entries.capacity() {
-            self.use_room();
+            return self.insert_full(entry);
         }
-        let greatest = self.entries[self.head..].iter().rev().take(near);
-        let above = greatest.take_while(|other| **other > entry).count();
-        let at = if above < near { self.entries.len() - above } else { self.search(entry) };
-        self.entries.insert(at, entry);
+        self.entries.push(entry);
+        let mut upto = &mut self.entries[self.head..];
+        for _ in 0..NEAR {
+            match upto {
+                [.., before, last] if *before > entry => std::mem::swap(before, last),
+                _ => return,
+            }
+            upto = upto.split_last_mut().map_or(&mut [], |(_, rest)| rest);
+        }
+        sink(upto, entry);
     }
 
-    /// Adds one where all that come are mostly among the greatest.
+    #[cold]
     #[inline(never)]
-    fn insert_near(&mut self, entry: T) {
-        self.insert(entry, NEAR);
+    fn insert_full(&mut self, entry: T) {
+        self.make_room();
+        self.insert(entry);
     }
 
     #[inline]
@@ -111,6 +112,13 @@ impl<T: Ord + Copy> Block<T> {
         }
         self.entries.remove(at)
     }
+}
+
+/// Moves the last entry down to its place, by a search.
+#[inline(never)]
+fn sink<T: Ord + Copy>(entries: &mut [T], last: T) {
+    let at = entries.partition_point(|other| *other < last);
+    entries[at..].rotate_right(1);
 }
 
 /// A set in order.
@@ -189,13 +197,19 @@ impl<T: Ord + Copy> Ordered<T> {
     }
 
     /// Adds an entry that is not there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, entry: T) {
-        let is_one = self.more.is_empty();
-        let last = self.more.back_mut().unwrap_or(&mut self.first);
-        match last.len() < BLOCK {
-            true if last.is_below(entry) => last.push(entry),
-            true if is_one => last.insert_near(entry),
+        match self.more.is_empty() && self.first.len() < BLOCK {
+            true => self.first.insert(entry),
+            false => self.insert_last(entry),
+        }
+    }
+
+    /// Adds an entry where it mostly belongs, to the last of several blocks.
+    #[inline(never)]
+    fn insert_last(&mut self, entry: T) {
+        match self.more.back_mut() {
+            Some(last) if last.len() < BLOCK && last.first() < Some(entry) => last.insert(entry),
             _ => self.insert_among(entry),
         }
     }
@@ -206,7 +220,7 @@ impl<T: Ord + Copy> Ordered<T> {
         let block = self.block_of(entry);
         let entries = self.block_mut(block);
         if entries.len() < BLOCK {
-            return entries.insert(entry, 0);
+            return entries.insert(entry);
         }
         // Entries that always come at the end leave full blocks behind.
         let kept = if entries.is_below(entry) { BLOCK } else { BLOCK / 2 };
@@ -214,7 +228,7 @@ impl<T: Ord + Copy> Ordered<T> {
         upper.extend(entries.entries.drain(entries.head + kept..));
         let is_upper = entries.is_below(entry);
         self.more.insert(block, Block { entries: upper, head: 0 });
-        self.block_mut(block + usize::from(is_upper)).insert(entry, 0);
+        self.block_mut(block + usize::from(is_upper)).insert(entry);
     }
 
     /// Takes the entry out that is at a place.
