@@ -71,6 +71,11 @@ impl<K: Key, T> Roster<K, T> {
         self.tasks.get(task as usize).map(|known| &known.task)
     }
 
+    /// Whether a task has this number now.
+    pub(super) fn is_known(&self, task: u32) -> bool {
+        self.tasks.get(task as usize).is_some_and(|known| known.key.is_some())
+    }
+
     /// The number of a task, as [`Roster::number`], for one that may be asked for again.
     #[inline]
     pub(super) fn find(&mut self, key: K) -> Option<u32> {

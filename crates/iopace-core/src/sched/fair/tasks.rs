@@ -41,8 +41,14 @@ impl Task {
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     roster: Roster<Key, Task>,
-    /// The task to look at next for one to forget.
+    /// The task that was looked at last for one to forget.
     hand: usize,
+    /// Until then none is old enough to be forgotten for its age.
+    quiet_until: Instant,
+    /// Since then all that were looked at in this round have been idle at most, and how many these
+    /// are.
+    oldest: Instant,
+    looked_at: usize,
     /// This one, which had the last go, is not forgotten.
     pub(super) pinned: Option<u32>,
 }
@@ -54,7 +60,10 @@ impl Tasks {
     /// new ones.
     #[inline]
     pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
-        self.forget_one(forest, now, EXPIRE);
+        self.turn_hand();
+        if now >= self.quiet_until {
+            self.look(forest, now);
+        }
         match self.roster.find(key) {
             Some(task) => task,
             None => self.make(forest, now, key),
@@ -68,7 +77,10 @@ impl Tasks {
             if self.roster.len() < TASKS_MAX {
                 break;
             }
-            self.forget_one(forest, now, Nanos::ZERO);
+            // These are not looked at in the round.
+            self.looked_at = 0;
+            self.turn_hand();
+            self.forget_old(forest, now, Nanos::ZERO);
         }
         self.roster.insert(key, |task| {
             let node = forest.insert_task(key.0, task);
@@ -83,10 +95,31 @@ impl Tasks {
         tasks.into_iter().for_each(|task| self.forget(forest, task));
     }
 
-    /// Looks at one task and forgets it if it was not heard of for `age`.
     #[inline]
-    fn forget_one(&mut self, forest: &mut Forest, now: Instant, age: Nanos) {
+    fn turn_hand(&mut self) {
         self.hand = if self.hand + 1 < self.roster.numbers_count() { self.hand + 1 } else { 0 };
+    }
+
+    /// Looks at one task, and finds out in a round how long it is quiet. A task that comes in
+    /// meanwhile, or has something to do, is used later than now.
+    #[inline(never)]
+    fn look(&mut self, forest: &mut Forest, now: Instant) {
+        self.forget_old(forest, now, EXPIRE);
+        if self.looked_at == 0 {
+            self.oldest = now;
+        }
+        let task = self.hand as u32;
+        let line = self.roster.get(task).map(|task| &task.line);
+        let idle = line.filter(|line| line.is_unused() && self.roster.is_known(task));
+        self.oldest = idle.map_or(now, |line| line.stats.last_used()).min(self.oldest);
+        self.looked_at += 1;
+        if self.looked_at >= self.roster.numbers_count() {
+            (self.quiet_until, self.looked_at) = (self.oldest + EXPIRE, 0);
+        }
+    }
+
+    /// Forgets the task that is looked at if it was not heard of for `age`.
+    fn forget_old(&mut self, forest: &mut Forest, now: Instant, age: Nanos) {
         let task = self.roster.get(self.hand as u32);
         if task.is_some_and(|task| now.since(task.line.stats.last_used()) >= age) {
             self.forget(forest, self.hand as u32);
