@@ -31,7 +31,7 @@ impl Fair {
     /// Charges a task for more, or less, than was thought.
     pub(super) fn correct(&mut self, task: u32, cost: i64) {
         let charge = Charge { cost, slot: self.slot(), ahead: None };
-        self.forest.correct(self.tasks[task].node, charge);
+        self.forest.correct(self.tasks[task].node, &charge);
     }
 
     /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
@@ -76,7 +76,7 @@ impl Fair {
         }
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
-        self.forest.start(now, node, charge, leaves);
+        self.forest.start(now, node, &charge, leaves);
         let is_of_go = self.goes.start(task, charge.cost, bytes);
         let own = if is_of_go { Right::Go } else { Right::Other };
         let (number, right) = (id.sequence() + 1, right.unwrap_or(own));

@@ -37,7 +37,7 @@ struct Group {
     /// Its place among the entities.
     index: Index,
     /// The classes of which a child has work, a bit for each, by [`rank`].
-    busy: u8,
+    busy: u32,
 }
 
 const _: () = assert!(size_of::<Group>() == 192 && std::mem::offset_of!(Group, trees) == 16);
@@ -170,18 +170,17 @@ impl Forest {
 
     /// Charges the task and every group above it for a request that starts. `leaves`: the task has
     /// no more.
-    #[inline]
+    #[inline(never)]
     pub(super) fn start(
         &mut self,
         now: Instant,
         mut index: Index,
-        charge: Charge,
+        charge: &Charge,
         mut leaves: bool,
     ) {
+        leaves = leaves && self.entities[index as usize].is_active();
         while index != ROOT {
-            let entity = &self.entities[index as usize];
-            leaves = leaves && entity.is_active();
-            let (class, parent) = (entity.class, entity.parent);
+            let Entity { parent, class, .. } = self.entities[index as usize];
             let group = &mut self.groups[parent.0 as usize];
             group.trees[rank(class)].serve(&mut self.entities, index, charge, leaves);
             if leaves {
@@ -197,7 +196,7 @@ impl Forest {
 
     /// Charges the task and every group above it for what was not known at the start.
     #[inline(never)]
-    pub(super) fn correct(&mut self, mut index: Index, charge: Charge) {
+    pub(super) fn correct(&mut self, mut index: Index, charge: &Charge) {
         while index != ROOT {
             let Entity { parent, class, .. } = self.entities[index as usize];
             let group = &mut self.groups[parent.0 as usize];
@@ -229,8 +228,7 @@ impl Forest {
             let is_due = group.is_idle_due(now, starve);
             is_starved |= is_due && first < last;
             let tree = group.trees.get_mut(if is_due { last } else { first })?;
-            let index = tree.next(&mut self.entities)?;
-            match self.entities[index as usize].kind {
+            match tree.next(&mut self.entities)? {
                 Kind::Group(id) => group = &mut self.groups[id.0 as usize],
                 Kind::Task(task) => return Some((task, is_starved)),
             }
@@ -367,7 +365,7 @@ impl Group {
     /// A child of this class has no work any more; maybe others have.
     fn note(&mut self, class: Class, entities: &[Entity]) {
         let has_work = self.trees[rank(class)].is_active(entities);
-        self.busy &= !(u8::from(!has_work) << rank(class));
+        self.busy &= !(u32::from(!has_work) << rank(class));
     }
 
     /// Whether a child of class idle has waited for `starve`.

@@ -187,9 +187,8 @@ impl Tree {
     }
 
     /// The entity has work from now on. It starts at V, or where it left off if that is later; so
-    /// it neither gains by a pause nor is it charged for one. `slot`: see
-    /// [`Charge`].
-    /// Whether it has had no more than is due to it.
+    /// it neither gains by a pause nor is it charged for one. `slot`: see [`Charge`]. Whether it
+    /// has had no more than is due to it.
     pub(super) fn enter(&mut self, entities: &mut [Entity], index: Index, slot: u64) -> bool {
         let entity = &mut entities[index as usize];
         let is_behind = entity.standing == Standing::Out;
@@ -198,31 +197,31 @@ impl Tree {
             self.begin_alone(entity, index, slot);
             return is_behind;
         }
-        let seat = entity.seat(index);
-        if is_behind {
-            self.join(entities, index);
+        match is_behind {
+            true => self.join(entities, index),
+            false => self.unseat(entity, index),
         }
         let entity = &mut entities[index as usize];
         entity.finish = later(entity.start, slot, u64::from(entity.weight));
-        self.settle(entity, seat, true);
+        self.settle(entity, index, true);
         is_behind
     }
 
     /// The entity has no work any more. It stays a member until V has reached its S.
     pub(super) fn leave(&mut self, entities: &mut [Entity], index: Index) {
         let entity = &mut entities[index as usize];
-        match entity.standing {
-            Standing::Alone => self.leave_alone(entity),
-            _ => self.settle(entity, entity.seat(index), false),
+        if entity.standing == Standing::Alone {
+            return self.leave_alone(entity);
         }
+        self.unseat(entity, index);
+        self.settle(entity, index, false);
     }
 
     /// The entity is no member any more, whatever it had.
     pub(super) fn forget(&mut self, entity: &mut Entity, index: Index) {
         self.end_alone(entity);
-        let (standing, key) = entity.seat(index);
-        if standing != Standing::Out {
-            self.take(standing, key);
+        if entity.standing != Standing::Out {
+            self.unseat(entity, index);
             entity.standing = Standing::Out;
             self.part(entity.weight);
         }
@@ -236,7 +235,7 @@ impl Tree {
         &mut self,
         entities: &mut [Entity],
         index: Index,
-        charge: Charge,
+        charge: &Charge,
         leaves: bool,
     ) {
         let entity = &mut entities[index as usize];
@@ -251,17 +250,19 @@ impl Tree {
     }
 
     /// [`Tree::serve`] for one that has or had siblings, or is no member.
-    #[inline(always)]
+    #[inline(never)]
     fn serve_member(
         &mut self,
         entities: &mut [Entity],
         index: Index,
-        Charge { cost, slot, ahead }: Charge,
+        &Charge { cost, slot, ahead }: &Charge,
         leaves: bool,
     ) {
         let mut entity = &mut entities[index as usize];
-        let (seat, has_work) = (entity.seat(index), entity.is_active() && !leaves);
-        if entity.standing == Standing::Out {
+        let has_work = entity.is_active() && !leaves;
+        if entity.standing != Standing::Out {
+            self.unseat(entity, index);
+        } else {
             if cost <= 0 {
                 return;
             }
@@ -282,9 +283,9 @@ impl Tree {
         if !is_after(entity.finish, entity.start) {
             entity.finish = later(entity.start, slot, u64::from(entity.weight));
         }
-        let is_only = self.only == index;
-        self.settle(entity, seat, has_work);
-        if !is_only {
+        let has_siblings = self.count > 1;
+        self.settle(entity, index, has_work);
+        if has_siblings {
             self.drop_idle(entities);
         }
     }
@@ -293,11 +294,11 @@ impl Tree {
     /// the same (as EEVDF's reweight): neither a burst nor a debt comes of any number of changes.
     pub(super) fn reweigh(&mut self, entity: &mut Entity, index: Index, weight: u32) {
         self.end_alone(entity);
-        let (old, seat) = (entity.weight, entity.seat(index));
-        entity.weight = weight;
+        let old = std::mem::replace(&mut entity.weight, weight);
         if entity.standing == Standing::Out {
             return;
         }
+        self.unseat(entity, index);
         self.weight = self.weight + u64::from(weight) - u64::from(old);
         let vtime = self.vtime;
         let scale = |time: u64| {
@@ -307,15 +308,15 @@ impl Tree {
         };
         entity.start = scale(entity.start);
         entity.finish = scale(entity.finish);
-        self.settle(entity, seat, entity.is_active());
+        self.settle(entity, index, entity.is_active());
     }
 
     /// Who is to be served: of those that have had no more than is due to them (S <= V) the one
     /// whose slot ends first.
     #[inline(always)]
-    pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Index> {
+    pub(super) fn next(&mut self, entities: &mut [Entity]) -> Option<Kind> {
         match entities.get_mut(self.only as usize) {
-            Some(only) if only.standing == Standing::Alone => Some(self.only),
+            Some(only) if only.standing == Standing::Alone => Some(only.kind),
             Some(only) => self.next_only(only),
             None => self.next_among(entities),
         }
@@ -323,30 +324,29 @@ impl Tree {
 
     /// The only member, if it has work.
     #[inline(never)]
-    fn next_only(&mut self, only: &mut Entity) -> Option<Index> {
+    fn next_only(&mut self, only: &mut Entity) -> Option<Kind> {
         if only.standing == Standing::Waiting {
             if is_after(only.start, self.vtime) {
                 self.vtime = only.start;
             }
             only.standing = Standing::Eligible;
         }
-        (only.standing == Standing::Eligible).then_some(self.only)
+        (only.standing == Standing::Eligible).then_some(only.kind)
     }
 
     /// One of several.
     #[inline(never)]
-    fn next_among(&mut self, entities: &mut [Entity]) -> Option<Index> {
+    fn next_among(&mut self, entities: &mut [Entity]) -> Option<Kind> {
         self.admit(entities);
         match self.first(Standing::Eligible) {
-            Some(first) => Some(first.index),
+            Some(first) => Some(entities[first.index as usize].kind),
             None => self.catch_up(entities),
         }
     }
 
-    /// If all of several members are ahead of V, it moves to the least of them that has work, which
-    /// is served; `None` if none has.
+    /// Moves V, which all of several members are ahead of, to the least one with work: it is next.
     #[inline(never)]
-    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<Index> {
+    fn catch_up(&mut self, entities: &mut [Entity]) -> Option<Kind> {
         self.vtime = self.first(Standing::Waiting)?.time;
         self.drop_idle(entities);
         // That may have left only one.
@@ -354,7 +354,7 @@ impl Tree {
             return self.next_only(only);
         }
         self.admit(entities);
-        self.first(Standing::Eligible).map(|key| key.index)
+        self.first(Standing::Eligible).map(|key| entities[key.index as usize].kind)
     }
 
     /// Whether the entity would be served next if it had work now.

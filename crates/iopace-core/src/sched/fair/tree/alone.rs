@@ -118,7 +118,7 @@ mod tests {
                 let ahead = (what == 1).then_some(300_000);
                 match is_active {
                     false if what > 5 => _ = tree.enter(entities, index, slot),
-                    _ => tree.serve(entities, index, Charge { cost, slot, ahead }, what == 2),
+                    _ => tree.serve(entities, index, &Charge { cost, slot, ahead }, what == 2),
                 }
             }
             let [left, right] = &mut sets;

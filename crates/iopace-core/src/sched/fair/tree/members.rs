@@ -56,8 +56,7 @@ impl Tree {
     /// Takes one that has work out of sight of [`Tree::next`], its share untouched.
     pub(in crate::sched::fair) fn hide(&mut self, entity: &mut Entity, index: Index) {
         self.end_alone(entity);
-        let (standing, key) = entity.seat(index);
-        self.take(standing, key);
+        self.unseat(entity, index);
     }
 
     /// Puts it back.
@@ -119,34 +118,32 @@ impl Tree {
         self.only = left.map_or(NOBODY, |key| key.index);
     }
 
-    /// Puts a member that had that seat where its times and its work say: out, if V has reached it
+    /// Takes a member out of its set, if it is in one, before its times change.
+    #[inline(always)]
+    pub(super) fn unseat(&mut self, entity: &Entity, index: Index) {
+        let (standing, key) = entity.seat(index);
+        self.take(standing, key);
+    }
+
+    /// Puts a member that is in no set where its times and its work say: out, if V has reached it
     /// and it has no work.
     #[inline(always)]
-    pub(super) fn settle(&mut self, entity: &mut Entity, old: (Standing, Key), has_work: bool) {
+    pub(super) fn settle(&mut self, entity: &mut Entity, index: Index, has_work: bool) {
         entity.standing = match (has_work, is_after(entity.start, self.vtime)) {
             (true, true) => Standing::Waiting,
             (true, false) => Standing::Eligible,
             (false, true) => Standing::Idle,
             (false, false) => Standing::Out,
         };
-        if self.only != old.1.index
-            && let Some(members) = &mut self.members
-        {
-            if let Some(set) = members.get_mut(old.0 as usize) {
-                set.take(old.1);
-            }
-            let (new, key) = entity.seat(old.1.index);
-            if let Some(set) = members.get_mut(new as usize) {
-                set.insert(key);
-            }
-        }
         if entity.standing == Standing::Out {
-            self.part(entity.weight);
+            return self.part(entity.weight);
         }
+        let (standing, key) = entity.seat(index);
+        self.put(standing, key);
     }
 
-    /// Takes a member out of its set.
-    pub(super) fn take(&mut self, standing: Standing, key: Key) {
+    #[inline(always)]
+    fn take(&mut self, standing: Standing, key: Key) {
         if self.only == key.index {
             self.only = NOBODY;
         } else if let Some(members) = &mut self.members
@@ -157,6 +154,7 @@ impl Tree {
     }
 
     /// Puts a member into its set.
+    #[inline(always)]
     fn put(&mut self, standing: Standing, key: Key) {
         if self.count == 1 {
             self.only = key.index;
