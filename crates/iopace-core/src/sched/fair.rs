@@ -113,7 +113,7 @@ use forest::Forest;
 use goes::Goes;
 use guarantee::Guarantees;
 use passing::Passing;
-use queue::Links;
+use rows::{Row, Rows};
 use sides::Sides;
 use std::collections::VecDeque;
 use tasks::{Task, Tasks};
@@ -129,6 +129,7 @@ mod goes;
 mod guarantee;
 mod passing;
 mod queue;
+mod rows;
 mod sides;
 mod tasks;
 mod tree;
@@ -178,7 +179,7 @@ type Turn = Result<Option<Choice>, Pop>;
 pub struct Fair {
     config: Config,
     forest: Forest,
-    links: Links,
+    rows: Rows,
     tasks: Tasks,
     /// Requests that a guarantee pays for, with their tasks.
     reserved: VecDeque<(RequestId, u32)>,
@@ -248,6 +249,7 @@ impl Scheduler for Fair {
         if !line.is_listed && (side == Side::Few || !is_of_others) {
             self.passing.push(&mut self.tasks, task);
         }
+        self.rows.enter(id, task, bytes, request.arrived(), self.model.has_head());
         let Task { node, line, .. } = &mut self.tasks[task];
         let is_unused = line.is_unused();
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
@@ -257,7 +259,7 @@ impl Scheduler for Fair {
             self.reserved.push_back((id, task));
         } else {
             let is_first = line.is_empty();
-            self.links.push(line, id, table, self.model.has_head());
+            line.push(id, &mut self.rows, table);
             if is_first {
                 let (node, slot) = (*node, self.slot());
                 let behind = self.forest.activate(now, node, slot);
@@ -295,21 +297,22 @@ impl Scheduler for Fair {
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
-        let Some(landed) = self.flight.land(now, done) else { return };
-        let Landed { task, kind, bytes, busy, amends, ratio, .. } = landed;
-        let in_flight = u32::try_from(self.flight.count).unwrap_or(u32::MAX);
-        self.model.done(kind, busy, in_flight, done.ok);
+        let Some(row) = self.rows.land(done.id) else { return };
+        let &Row { task, bytes, right, .. } = row;
+        let Landed { busy, amends, ratio } = self.flight.land(now, row, done.ok);
+        let in_flight = self.flight.count;
+        self.model.done(row.kind, busy, in_flight, done.ok);
         if in_flight == 0 {
             self.flushes.are_alone(now);
         }
-        match landed.right {
+        self.sides.done(now, row);
+        match right {
             _ if amends == 0 => {}
             Right::Go => self.correct_go(task, amends),
             Right::Light | Right::Other => self.correct(task, amends),
         }
-        self.forest.unload(done.group, bytes);
-        self.sides.done(now, &landed);
-        let line = &mut self.tasks[task].line;
+        let Task { group, line, .. } = &mut self.tasks[task];
+        self.forest.unload(*group, bytes);
         line.load.remove(bytes);
         line.in_flight -= 1;
         if let Some(ratio) = ratio {

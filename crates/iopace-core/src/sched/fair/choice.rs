@@ -1,7 +1,7 @@
 //! The choice of the next request, and what is booked for it.
 
 use super::bound::Side;
-use super::flight::{Flying, Right};
+use super::flight::Right;
 use super::forest::Sight;
 use super::tasks::Task;
 use super::tree::{Charge, Index};
@@ -9,6 +9,7 @@ use super::{Choice, Fair, Turn};
 use crate::request::{GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
+use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
 
 /// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
@@ -50,7 +51,7 @@ impl Fair {
         right: Option<Right>,
     ) {
         let request = &table[id];
-        let bytes = request.service_bytes();
+        let bytes = self.rows[id.slot].bytes;
         let kind = self.model.starts(request, bytes);
         let Task { group, node, line } = &mut self.tasks[task];
         let (node, leaves) = (*node, line.is_empty());
@@ -67,7 +68,7 @@ impl Fair {
             // A guarantee serves whoever owes: a price would be a debt without end.
             let is_priced = self.model.has_head() && !is_guaranteed;
             let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
-            pays = self.flushes.wrote(now, bytes, wait);
+            pays = self.flushes.wrote(now, Bytes(bytes), wait);
         }
         self.sides.start(side, sight.weight);
         self.mean = self.mean - self.mean / 16 + cost;
@@ -79,10 +80,11 @@ impl Fair {
         self.forest.start(now, node, &charge, leaves);
         let is_of_go = self.goes.start(task, charge.cost, bytes);
         let own = if is_of_go { Right::Go } else { Right::Other };
-        let (number, right) = (id.sequence() + 1, right.unwrap_or(own));
-        let (bytes, arrived, go) = (bytes.get(), request.arrived(), self.flight.go());
-        let flying = Flying { number, task, kind, cost, right, side, bytes, arrived, go };
-        self.flight.start(now, id, &flying);
+        let right = right.unwrap_or(own);
+        let row = &mut self.rows[id.slot];
+        (row.kind, row.cost, row.side, row.right) = (kind, cost, side, right);
+        (row.is_at_device, row.go) = (true, self.flight.go());
+        self.flight.start(now, right, cost);
         self.len -= 1;
         if pays > Nanos::ZERO {
             self.correct_go(task, pays.0.cast_signed());
@@ -238,7 +240,7 @@ impl Fair {
     #[inline(never)]
     fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
         let line = &mut self.tasks[task].line;
-        self.links.pop(line, now, self.config.expire, table)
+        line.pop(now, self.config.expire, &mut self.rows, table)
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
@@ -284,7 +286,7 @@ impl Fair {
             self.goes.end();
         }
         let line = &mut self.tasks[task].line;
-        let next = self.links.pop(line, now, self.config.expire, table);
+        let next = line.pop(now, self.config.expire, &mut self.rows, table);
         Ok(next.map(|id| (task, id)))
     }
 
@@ -325,7 +327,7 @@ impl Fair {
         let waits_in_goes = side == Side::Many && in_goes;
         let is_for_flush = is_flushing && !waits_in_goes && rank >= self.flushes.rank();
         let line = &self.tasks[task].line;
-        let writes = || self.links.first(line).is_some_and(|next| table[next].op().is_write());
+        let writes = || line.first(&self.rows).is_some_and(|next| table[next].op().is_write());
         is_full || (is_for_flush && writes() && line.is_of_others(now))
     }
 

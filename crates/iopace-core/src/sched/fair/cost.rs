@@ -147,7 +147,7 @@ impl Model {
     }
 
     /// What kind a request is that goes to the device now and counts for so many bytes.
-    pub(super) fn starts(&mut self, request: &Request, bytes: Bytes) -> Kind {
+    pub(super) fn starts(&mut self, request: &Request, bytes: u64) -> Kind {
         let extent = request.extent();
         let is_next = self.head == Some(extent.offset());
         if request.op() != Op::Flush {
@@ -156,7 +156,7 @@ impl Model {
         Kind {
             is_write: request.op().is_write(),
             is_random: !is_next,
-            bytes: bytes.get().min(BYTES_MAX) as u32,
+            bytes: bytes.min(BYTES_MAX) as u32,
         }
     }
 
@@ -177,7 +177,7 @@ impl Model {
     /// A request is done; the device was busy for `busy` since the completion before, and holds
     /// `in_flight` more.
     #[inline(always)]
-    pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: u32, ok: bool) {
+    pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: usize, ok: bool) {
         let counts = &mut self.counts[usize::from(kind.is_write)];
         counts[usize::from(kind.is_random)] += 1;
         counts[SLOPE] += u64::from(kind.bytes);
@@ -185,7 +185,7 @@ impl Model {
         self.completions += 1;
         self.is_spoilt |= !ok || busy > BUSY_MAX;
         let is_short = !self.has_head && self.busy < INTERVAL.0;
-        let is_open = self.completions < 2 * in_flight || is_short;
+        let is_open = (self.completions as usize) < 2 * in_flight || is_short;
         if in_flight > 0 && is_open {
             return;
         }

@@ -1,13 +1,12 @@
-//! The requests at the device: whose each is, since when, and its charge.
+//! The requests at the device: how many there are, by what right, and what they take in all.
 //!
 //! On a disk with a head goes are numbered. Requests of a light task that interrupts a go, and
 //! those of the goes before it if its task or the last one has few requests, are *others* while
 //! they are at the device: nothing of the go joins them, or a disk that orders what it holds by
 //! place (NCQ) would pass the few over for as long as it likes.
 
-use super::bound::Side;
-use super::cost::{BUSY_MAX, Kind};
-use crate::request::{Done, RequestId};
+use super::cost::BUSY_MAX;
+use super::rows::Row;
 use crate::time::{Instant, Nanos};
 
 /// By what right a request goes to the device.
@@ -22,35 +21,9 @@ pub(super) enum Right {
     Go,
 }
 
-/// A request at the device, by its slot in the engine's table; the last one of the slot if there
-/// is none now.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub(super) struct Flying {
-    /// Its arrival number, and one more.
-    pub(super) number: u64,
-    pub(super) task: u32,
-    pub(super) kind: Kind,
-    /// Its charge, in ns.
-    pub(super) cost: u64,
-    pub(super) right: Right,
-    pub(super) side: Side,
-    /// What it counts for in the load of its task.
-    pub(super) bytes: u64,
-    pub(super) arrived: Instant,
-    /// The go in which it went there.
-    pub(super) go: u64,
-}
-
-/// A request that has come back.
+/// What is known when a request has come back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landed {
-    pub(super) task: u32,
-    pub(super) kind: Kind,
-    pub(super) side: Side,
-    pub(super) bytes: u64,
-    pub(super) arrived: Instant,
-    pub(super) right: Right,
     /// How long the device was busy since the completion before.
     pub(super) busy: Nanos,
     /// By how much its task was charged too little (negative: too much), now that it is known.
@@ -71,8 +44,6 @@ struct Period {
 /// All that is at the device.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    /// By slot of the engine's table.
-    slots: Vec<Flying>,
     pub(super) count: usize,
     /// The sum of the charges of those that belong to goes, in ns.
     pub(super) cost_of_goes: u64,
@@ -107,10 +78,10 @@ impl Flight {
         self.go
     }
 
-    /// A request goes to the device.
-    #[inline]
-    pub(super) fn start(&mut self, now: Instant, id: RequestId, flying: &Flying) {
-        let Flying { right, cost, go, .. } = *flying;
+    /// A request goes to the device by that right, and is charged so much.
+    #[inline(always)]
+    pub(super) fn start(&mut self, now: Instant, right: Right, cost: u64) {
+        let go = self.go;
         if self.count == 0 {
             self.period = Some(Period { since: now, go, right, cost });
             self.busy_since = now;
@@ -121,37 +92,29 @@ impl Flight {
                 self.period = None;
             }
         }
-        let at = id.slot as usize;
-        if at >= self.slots.len() {
-            self.slots.resize(at + 1, Flying::default());
-        }
-        self.slots[at] = *flying;
         self.count += 1;
         self.cost_of_goes += if right == Right::Go { cost } else { 0 };
         self.others += usize::from(right == Right::Light);
     }
 
-    /// A request is done, if it went there.
-    pub(super) fn land(&mut self, now: Instant, done: &Done) -> Option<Landed> {
-        let flying = self.slots.get_mut(done.id.slot as usize)?;
-        if flying.number != done.id.sequence() + 1 {
-            return None;
-        }
-        flying.number = 0;
-        let Flying { task, kind, cost, right, side, bytes, arrived, go, .. } = *flying;
+    /// A request is done.
+    #[inline(always)]
+    pub(super) fn land(&mut self, now: Instant, row: &Row, ok: bool) -> Landed {
+        let Row { cost, right, go, .. } = *row;
         self.count -= 1;
         self.cost_of_goes -= if right == Right::Go { cost } else { 0 };
         self.others -= usize::from(go < self.fence || right == Right::Light);
         let busy = now.since(self.busy_since);
         self.busy_since = now;
-        if !done.ok || busy > BUSY_MAX {
+        if !ok || busy > BUSY_MAX {
             self.period = None;
         }
-        let period = self.period.take_if(|_| self.count == 0);
-        let truth = period.map(|period| now.since(period.since).0);
-        let charged = period.map_or(0, |period| period.cost);
-        let amends = truth.map_or(0, |truth| truth.cast_signed() - charged.cast_signed());
-        let ratio = truth.filter(|_| right == Right::Go).map(|truth| truth * 256 / charged.max(1));
-        Some(Landed { task, kind, side, bytes, arrived, right, busy, amends, ratio })
+        let (mut amends, mut ratio) = (0, None);
+        if let Some(period) = self.period.take_if(|_| self.count == 0) {
+            let truth = now.since(period.since).0;
+            amends = truth.cast_signed() - period.cost.cast_signed();
+            ratio = (right == Right::Go).then(|| truth * 256 / period.cost.max(1));
+        }
+        Landed { busy, amends, ratio }
     }
 }

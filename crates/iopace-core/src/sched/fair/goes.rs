@@ -82,11 +82,11 @@ impl Goes {
 
     /// A request of a task goes to the device; whether it belongs to the go.
     #[inline]
-    pub(super) fn start(&mut self, task: u32, cost: i64, bytes: Bytes) -> bool {
+    pub(super) fn start(&mut self, task: u32, cost: i64, bytes: u64) -> bool {
         let service = self.service.as_mut().filter(|service| service.task == task);
         if let Some(service) = service {
             service.used += cost;
-            service.bytes += bytes;
+            service.bytes += Bytes(bytes);
             return true;
         }
         false

@@ -1,21 +1,18 @@
 //! The queued requests, by task: in order of arrival, on a disk with a head by position.
 //!
-//! A task's requests form a doubly linked list in order of arrival, through a column beside the
-//! engine's table: it has the neighbours of the request in each slot. Those that come while the
-//! disk is known to have a head are also in their task's index by position (C-LOOK: upwards from
-//! the end of the task's last request, then from the lowest).
+//! A task's requests form a doubly linked list in order of arrival, through [`Rows`]. Those that
+//! come while the disk is known to have a head are also in their task's index by position (C-LOOK:
+//! upwards from the end of the task's last request, then from the lowest).
 
 use super::bound::{FEW, Load, RECENT};
 use super::cost::Model;
+use super::rows::{NONE, Row, Rows};
 use crate::request::RequestId;
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-
-/// No slot.
-const NONE: u32 = u32::MAX;
 
 /// The age of a task's requests is looked at again after this long at the soonest, as serving by
 /// age costs a seek each (as in `rr`).
@@ -31,24 +28,6 @@ const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 /// Bounds of [`Line::ratio`]: a fourth, as NCQ with 31 gains less than three times, and twice.
 const RATIO_MIN: u64 = 64;
 const RATIO_MAX: u64 = 512;
-
-/// The request in a slot, and the slots of its neighbours by arrival.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Link {
-    id: RequestId,
-    before: u32,
-    after: u32,
-    is_indexed: bool,
-}
-
-/// What a link is before it is used.
-const UNUSED: Link = Link {
-    id: RequestId { slot: NONE, sequence: 0 },
-    before: NONE,
-    after: NONE,
-    is_indexed: false,
-};
 
 /// The requests of one task.
 #[derive(Debug)]
@@ -182,54 +161,49 @@ impl Line {
     }
 }
 
-/// All queued requests, by slot of the engine's table.
-#[derive(Debug, Default)]
-pub(super) struct Links(Vec<Link>);
-
-impl Links {
-    /// Takes a request in at the end of its task's line.
-    pub(super) fn push(&mut self, line: &mut Line, id: RequestId, table: &Table, is_indexed: bool) {
-        let at = id.slot as usize;
-        if at >= self.0.len() {
-            self.0.resize(at + 1, UNUSED);
+impl Line {
+    /// Takes a request in at the end.
+    #[inline(always)]
+    pub(super) fn push(&mut self, id: RequestId, rows: &mut Rows, table: &Table) {
+        let row = &mut rows[id.slot];
+        (row.before, row.after) = (self.last, NONE);
+        let is_indexed = row.is_indexed;
+        match self.last {
+            NONE => self.first = id.slot,
+            last => rows[last].after = id.slot,
         }
-        self.0[at] = Link { id, before: line.last, after: NONE, is_indexed };
-        match line.last {
-            NONE => line.first = id.slot,
-            last => self.0[last as usize].after = id.slot,
-        }
-        line.last = id.slot;
-        line.count += 1;
+        self.last = id.slot;
+        self.count += 1;
         if is_indexed {
-            line.index().push(id, table);
+            self.index().push(id, table);
         }
     }
 
-    /// The first request of the line to have come.
-    pub(super) fn first(&self, line: &Line) -> Option<RequestId> {
-        self.0.get(line.first as usize).map(|link| link.id)
+    /// The first request to have come.
+    pub(super) fn first(&self, rows: &Rows) -> Option<RequestId> {
+        rows.get(self.first).map(|row| row.id(self.first))
     }
 
-    /// The task's next request: the nearest upwards, or the first to come if there is no index or
-    /// others have gone before it for `expire`.
+    /// The next request: the nearest upwards, or the first to come if there is no index or others
+    /// have gone before it for `expire`.
     #[inline(always)]
     pub(super) fn pop(
         &mut self,
-        line: &mut Line,
         now: Instant,
         expire: Nanos,
+        rows: &mut Rows,
         table: &Table,
     ) -> Option<RequestId> {
-        let first = self.0.get(line.first as usize)?;
+        let first = rows.get(self.first)?;
         if first.is_indexed {
-            return self.pop_nearest(line, now, expire, table);
+            return self.pop_nearest(now, expire, rows, table);
         }
-        let Link { id, after, .. } = *first;
-        line.count -= 1;
-        line.first = after;
-        match after {
-            NONE => line.last = NONE,
-            after => self.0[after as usize].before = NONE,
+        let id = first.id(self.first);
+        self.count -= 1;
+        self.first = first.after;
+        match self.first {
+            NONE => self.last = NONE,
+            after => rows[after].before = NONE,
         }
         Some(id)
     }
@@ -237,39 +211,39 @@ impl Links {
     #[inline(never)]
     fn pop_nearest(
         &mut self,
-        line: &mut Line,
         now: Instant,
         expire: Nanos,
+        rows: &mut Rows,
         table: &Table,
     ) -> Option<RequestId> {
-        let first = self.0.get(line.first as usize)?;
-        let is_nearest = !is_due(table[first.id].arrived(), line, now, expire);
-        let nearest = if is_nearest { line.index().pop(table) } else { None };
-        let id = nearest.unwrap_or(first.id);
-        let Link { before, after, is_indexed, .. } = self.0[id.slot as usize];
-        line.count -= 1;
+        let first = rows.get(self.first)?.id(self.first);
+        let is_nearest = !self.is_due(table[first].arrived(), now, expire);
+        let nearest = if is_nearest { self.index().pop(table) } else { None };
+        let id = nearest.unwrap_or(first);
+        let Row { before, after, is_indexed, .. } = rows[id.slot];
+        self.count -= 1;
         match before {
-            NONE => line.first = after,
-            before => self.0[before as usize].after = after,
+            NONE => self.first = after,
+            before => rows[before].after = after,
         }
         match after {
-            NONE => line.last = before,
-            after => self.0[after as usize].before = before,
+            NONE => self.last = before,
+            after => rows[after].before = before,
         }
         if nearest.is_none() && is_indexed {
-            line.index().take(id, table);
+            self.index().take(id, table);
         }
         Some(id)
     }
-}
 
-/// Whether the first of the line, which came at `arrived`, has been passed over for `expire`; at
-/// most once a second.
-fn is_due(arrived: Instant, line: &mut Line, now: Instant, expire: Nanos) -> bool {
-    if now < line.ages_at {
-        return false;
+    /// Whether the first one, which came at `arrived`, has been passed over for `expire`; at most
+    /// once a second.
+    fn is_due(&mut self, arrived: Instant, now: Instant, expire: Nanos) -> bool {
+        if now < self.ages_at {
+            return false;
+        }
+        let due = arrived + expire;
+        self.ages_at = due.max(now + AGES_AGAIN);
+        due <= now
     }
-    let due = arrived + expire;
-    line.ages_at = due.max(now + AGES_AGAIN);
-    due <= now
 }

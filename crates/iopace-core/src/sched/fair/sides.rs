@@ -1,8 +1,8 @@
 //! Who has few requests, who has many, and who is of class idle: at the disk they are kept apart.
 
 use super::bound::{Bound, Side};
-use super::flight::Landed;
 use super::forest::Sight;
+use super::rows::Row;
 use crate::time::{Instant, Nanos};
 
 /// Most requests of class idle at the disk while others come and go: whoever comes then stands
@@ -46,11 +46,11 @@ impl Sides {
 
     /// A request is done.
     #[inline(always)]
-    pub(super) fn done(&mut self, now: Instant, landed: &Landed) {
-        match landed.side {
+    pub(super) fn done(&mut self, now: Instant, row: &Row) {
+        match row.side {
             Side::Idle => self.idle_in_flight -= 1,
-            Side::Many => self.bound.many_done(now, landed.bytes),
-            Side::Few => self.bound.few_done(now, landed.arrived),
+            Side::Many => self.bound.many_done(now, row.bytes),
+            Side::Few => self.bound.few_done(now, row.arrived),
         }
     }
 

@@ -1,0 +1,105 @@
+//! What is known of each request, by its slot in the engine's table, from its arrival to its end.
+
+use super::bound::Side;
+use super::cost::Kind;
+use super::flight::Right;
+use crate::request::RequestId;
+use crate::time::Instant;
+use core::ops::{Index, IndexMut};
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A request, in one line of the processor's cache; of a slot without one, the last that it had.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Row {
+    /// Its arrival number.
+    sequence: u64,
+    pub(super) arrived: Instant,
+    /// What it counts for in the load of its task and group.
+    pub(super) bytes: u64,
+    pub(super) task: u32,
+    /// The slots of its neighbours by arrival in the queue of its task.
+    pub(super) before: u32,
+    pub(super) after: u32,
+    /// Whether the queue has it by position as well.
+    pub(super) is_indexed: bool,
+    /// Whether it is at the device, to which what follows belongs.
+    pub(super) is_at_device: bool,
+    pub(super) right: Right,
+    pub(super) side: Side,
+    pub(super) kind: Kind,
+    /// Its charge, in ns.
+    pub(super) cost: u64,
+    /// The go in which it went there.
+    pub(super) go: u64,
+}
+
+const _: () = assert!(size_of::<Row>() == 64);
+
+impl Row {
+    /// The name of the request, which is in that slot.
+    #[inline]
+    pub(super) fn id(&self, slot: u32) -> RequestId {
+        RequestId { slot, sequence: self.sequence }
+    }
+}
+
+/// All rows.
+#[derive(Debug, Default)]
+pub(super) struct Rows(Vec<Row>);
+
+impl Rows {
+    /// A request of a task comes, of so many bytes. `is_indexed`: its queue is to have it by
+    /// position as well.
+    #[inline(always)]
+    pub(super) fn enter(
+        &mut self,
+        id: RequestId,
+        task: u32,
+        bytes: u64,
+        arrived: Instant,
+        is_indexed: bool,
+    ) {
+        let at = id.slot as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, Row::default());
+        }
+        let row = &mut self.0[at];
+        (row.sequence, row.arrived) = (id.sequence, arrived);
+        (row.bytes, row.task) = (bytes, task);
+        (row.is_indexed, row.is_at_device) = (is_indexed, false);
+    }
+
+    /// What is in the slot, if that was ever used.
+    #[inline]
+    pub(super) fn get(&self, slot: u32) -> Option<&Row> {
+        self.0.get(slot as usize)
+    }
+
+    /// A request that is done, if it was at the device: it is not there any more.
+    #[inline(always)]
+    pub(super) fn land(&mut self, id: RequestId) -> Option<&Row> {
+        let row = self.0.get_mut(id.slot as usize)?;
+        let is_there = row.is_at_device && row.sequence == id.sequence;
+        row.is_at_device &= !is_there;
+        is_there.then_some(&*row)
+    }
+}
+
+impl Index<u32> for Rows {
+    type Output = Row;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &Row {
+        &self.0[slot as usize]
+    }
+}
+
+impl IndexMut<u32> for Rows {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Row {
+        &mut self.0[slot as usize]
+    }
+}
