@@ -103,11 +103,11 @@ use crate::request::{Done, GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Pop;
 use bound::Side;
 use config::{Config, PARAMS};
-use cost::Model;
-use flight::{Flight, Landed, Right};
+use cost::{BUSY_MAX, Model};
+use flight::{Flight, Right};
 use flushes::{Flushes, HOLD_MAX};
 use forest::Forest;
 use goes::Goes;
@@ -117,6 +117,7 @@ use rows::{Row, Rows};
 use sides::Sides;
 use std::collections::VecDeque;
 use tasks::{Task, Tasks};
+use tree::Charge;
 
 mod bound;
 mod choice;
@@ -168,8 +169,14 @@ pub static ALGORITHM: Algorithm = Algorithm {
 /// A longer seek counts as this long (gsched_rr).
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
 
-/// A request that goes to the device, with its task.
-type Choice = (u32, RequestId);
+/// A request that goes to the device.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    task: u32,
+    id: RequestId,
+    /// Why it goes before others, if it does.
+    right: Option<Right>,
+}
 
 /// A choice, or none as nothing is queued; or why the disk is kept although something is.
 type Turn = Result<Option<Choice>, Pop>;
@@ -181,16 +188,14 @@ pub struct Fair {
     forest: Forest,
     rows: Rows,
     tasks: Tasks,
-    /// Requests that a guarantee pays for, with their tasks.
-    reserved: VecDeque<(RequestId, u32)>,
+    /// Requests that a guarantee pays for.
+    reserved: VecDeque<RequestId>,
     guarantees: Guarantees,
     flight: Flight,
     goes: Goes,
     sides: Sides,
     flushes: Flushes,
     passing: Passing,
-    /// The next request goes past somebody who is held back.
-    is_past: bool,
     model: Model,
     /// Sixteen times the mean cost of a request, in ns.
     mean: u64,
@@ -207,27 +212,50 @@ impl Fair {
         Fair { config, forest, model, ..Fair::default() }
     }
 
-    /// A request that goes first, and why: a guarantee pays for it, or it interrupts a go.
-    #[inline]
-    fn preferred(&mut self, now: Instant, table: &Table) -> Option<(Choice, Right)> {
-        if self.reserved.is_empty() && self.guarantees.is_empty() && self.goes.task().is_none() {
-            return None;
-        }
-        let guaranteed = self.serve_guaranteed(now, table).map(|next| (next, Right::Other));
-        guaranteed.or_else(|| self.interrupt(now, table).map(|next| (next, Right::Light)))
+    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
+    fn slot(&self) -> u64 {
+        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
     }
 
-    /// A request that a guarantee pays for, or that is owed.
+    /// Charges a task for more, or less, than was thought.
+    fn correct(&mut self, task: u32, cost: i64) {
+        let charge = Charge { cost, slot: self.slot(), ahead: None };
+        self.forest.correct(self.tasks[task].node, &charge);
+    }
+
+    /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
+    fn correct_go(&mut self, task: u32, cost: i64) {
+        self.correct(task, cost);
+        self.goes.correct(self.tasks[task].group, cost);
+    }
+
+    /// A request that goes first: a guarantee pays for it, or it interrupts a go.
+    fn preferred(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let guaranteed = match self.reserved.pop_front() {
+            Some(id) => {
+                let task = self.rows[id.slot].task;
+                self.tasks[task].line.reserved -= 1;
+                Some(Choice { task, id, right: None })
+            }
+            None => self.serve_owed(now, table),
+        };
+        let Some(first) = guaranteed else { return self.interrupt(now, table) };
+        self.reserved_count += 1;
+        Some(Choice { right: Some(Right::Other), ..first })
+    }
+
+    /// A request is done, and with it perhaps all that the device had to do for a task alone.
     #[inline(never)]
-    fn serve_guaranteed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        let reserved = self.reserved.pop_front();
-        if let Some((_, task)) = reserved {
-            self.tasks[task].line.reserved -= 1;
+    fn end_period(&mut self, now: Instant, task: u32, right: Right, is_spoilt: bool) {
+        let Some(truth) = self.flight.end_period(now, right, is_spoilt) else { return };
+        match right {
+            _ if truth.amends == 0 => {}
+            Right::Go => self.correct_go(task, truth.amends),
+            Right::Light | Right::Other => self.correct(task, truth.amends),
         }
-        let first = reserved.map(|(id, task)| (task, id));
-        let first = first.or_else(|| self.serve_owed(now, table));
-        self.reserved_count += u64::from(first.is_some());
-        first
+        if let Some(ratio) = truth.ratio {
+            self.tasks[task].line.learn(ratio);
+        }
     }
 }
 
@@ -236,9 +264,8 @@ impl Scheduler for Fair {
         let request = &table[id];
         let key = (request.group(), request.task());
         let task = self.tasks.enter(&mut self.forest, now, key);
-        let think_max = self.config.wait.times(2);
         let Task { group, line, .. } = &mut self.tasks[task];
-        let bytes = request.service_bytes().get();
+        let (bytes, is_unused) = (request.service_bytes().get(), line.is_unused());
         line.load.add(bytes);
         let sight = self.forest.load(*group, bytes);
         let (side, is_of_others) = (sight.side(&line.load), line.is_of_others(now));
@@ -251,12 +278,12 @@ impl Scheduler for Fair {
         }
         self.rows.enter(id, task, bytes, request.arrived(), self.model.has_head());
         let Task { node, line, .. } = &mut self.tasks[task];
-        let is_unused = line.is_unused();
+        let think_max = self.config.think_max;
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
         if request.is_reserved() {
             line.reserved += 1;
-            self.reserved.push_back((id, task));
+            self.reserved.push_back(id);
         } else {
             let is_first = line.is_empty();
             line.push(id, &mut self.rows, table);
@@ -273,51 +300,36 @@ impl Scheduler for Fair {
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
-        if self.len == 0 {
-            return Pop::Empty;
-        }
-        if self.model.has_head()
-            && let Some(until) = self.flushes.hold(now)
-        {
-            return Pop::At(until, Reason::Turn);
-        }
-        let (next, mut right) = match self.preferred(now, table) {
-            Some((next, right)) => (next, Some(right)),
+        let choice = match self.by_share(now, table) {
+            Some(choice) => choice,
             None => match self.serve(now, table) {
-                Ok(Some(next)) => (next, None),
+                Ok(Some(choice)) => choice,
                 Ok(None) => return Pop::Empty,
                 Err(hold) => return hold,
             },
         };
-        if std::mem::take(&mut self.is_past) && self.model.has_head() {
-            right = Some(Right::Light);
-        }
-        self.starts(now, next, table, right);
-        Pop::Ready(next.1)
+        self.starts(now, choice, table);
+        Pop::Ready(choice.id)
     }
 
     fn on_done(&mut self, now: Instant, done: &Done) {
         let Some(row) = self.rows.land(done.id) else { return };
         let &Row { task, bytes, right, .. } = row;
-        let Landed { busy, amends, ratio } = self.flight.land(now, row, done.ok);
-        let in_flight = self.flight.count;
-        self.model.done(row.kind, busy, in_flight, done.ok);
+        let busy = self.flight.land(now, row);
+        let (kind, in_flight) = (row.kind, self.flight.count);
+        let is_spoilt = !done.ok || busy > BUSY_MAX;
+        self.model.done(kind, busy, in_flight, is_spoilt);
         if in_flight == 0 {
             self.flushes.are_alone(now);
         }
         self.sides.done(now, row);
-        match right {
-            _ if amends == 0 => {}
-            Right::Go => self.correct_go(task, amends),
-            Right::Light | Right::Other => self.correct(task, amends),
+        if self.flight.has_period() {
+            self.end_period(now, task, right, is_spoilt);
         }
         let Task { group, line, .. } = &mut self.tasks[task];
         self.forest.unload(*group, bytes);
         line.load.remove(bytes);
         line.in_flight -= 1;
-        if let Some(ratio) = ratio {
-            line.learn(ratio);
-        }
         line.stats.done(now);
         if line.is_unused() {
             self.awaits(now, task);

@@ -103,6 +103,10 @@ impl Load {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
+    pub(super) fn requests(&self) -> u32 {
+        self.requests
+    }
+
     pub(super) fn is_few(&self) -> bool {
         self.requests <= FEW && self.bytes <= FEW_BYTES
     }

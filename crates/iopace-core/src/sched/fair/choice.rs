@@ -6,7 +6,7 @@ use super::forest::Sight;
 use super::tasks::Task;
 use super::tree::{Charge, Index};
 use super::{Choice, Fair, Turn};
-use crate::request::{GroupId, RequestId};
+use crate::request::GroupId;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -16,6 +16,9 @@ use crate::verdict::{Pop, Reason};
 /// than the share would otherwise leave a debt without end. Four quanta of the largest size.
 const AHEAD_MAX: Nanos = Nanos::from_secs(2);
 
+/// Nothing goes before something at the device is done.
+const UNTIL_DONE: Pop = Pop::At(Instant::NEVER, Reason::Turn);
+
 /// Most tasks that are held back and passed over in one choice.
 const ASIDE_MAX: usize = 4;
 
@@ -24,53 +27,27 @@ const PASS_STEPS: usize = 16;
 
 // What a request is charged when it goes to the device, and what is put right afterwards.
 impl Fair {
-    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
-    pub(super) fn slot(&self) -> u64 {
-        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
-    }
-
-    /// Charges a task for more, or less, than was thought.
-    pub(super) fn correct(&mut self, task: u32, cost: i64) {
-        let charge = Charge { cost, slot: self.slot(), ahead: None };
-        self.forest.correct(self.tasks[task].node, &charge);
-    }
-
-    /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
-    pub(super) fn correct_go(&mut self, task: u32, cost: i64) {
-        self.correct(task, cost);
-        self.goes.correct(self.tasks[task].group, cost);
-    }
-
-    /// Books a request that goes to the device. `right`: why it goes before others, if it does.
-    #[inline]
-    pub(super) fn starts(
-        &mut self,
-        now: Instant,
-        (task, id): Choice,
-        table: &Table,
-        right: Option<Right>,
-    ) {
-        let request = &table[id];
-        let bytes = self.rows[id.slot].bytes;
-        let kind = self.model.starts(request, bytes);
+    /// Books a request that goes to the device.
+    #[inline(always)]
+    pub(super) fn starts(&mut self, now: Instant, choice: Choice, table: &Table) {
+        let Choice { task, id, right } = choice;
+        let (request, row) = (&table[id], &mut self.rows[id.slot]);
         let Task { group, node, line } = &mut self.tasks[task];
-        let (node, leaves) = (*node, line.is_empty());
+        let kind = self.model.starts(request, row.bytes);
         let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
+        let sight = self.forest.sight(*group);
+        let side = sight.side(&line.load);
+        self.sides.start(side, sight.weight);
+        let own = if self.goes.start(task, cost, row.bytes) { Right::Go } else { Right::Other };
+        self.flight.start(now, row, right.unwrap_or(own), (kind, side, cost));
         line.in_flight += 1;
         if !request.is_reserved() {
             line.set_position(request.extent().end());
         }
-        let sight = self.forest.sight(*group);
-        let side = sight.side(&line.load);
         let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
-        let mut pays = Nanos::ZERO;
-        if side != Side::Few && request.op().is_write() && line.is_of_others(now) {
-            // A guarantee serves whoever owes: a price would be a debt without end.
-            let is_priced = self.model.has_head() && !is_guaranteed;
-            let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
-            pays = self.flushes.wrote(now, Bytes(bytes), wait);
-        }
-        self.sides.start(side, sight.weight);
+        let (node, leaves) = (*node, line.is_empty());
+        let is_priced = side != Side::Few && request.op().is_write();
+        self.len -= 1;
         self.mean = self.mean - self.mean / 16 + cost;
         if !self.guarantees.is_empty() {
             self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
@@ -78,16 +55,22 @@ impl Fair {
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
         self.forest.start(now, node, &charge, leaves);
-        let is_of_go = self.goes.start(task, charge.cost, bytes);
-        let own = if is_of_go { Right::Go } else { Right::Other };
-        let right = right.unwrap_or(own);
-        let row = &mut self.rows[id.slot];
-        (row.kind, row.cost, row.side, row.right) = (kind, cost, side, right);
-        (row.is_at_device, row.go) = (true, self.flight.go());
-        self.flight.start(now, right, cost);
-        self.len -= 1;
-        if pays > Nanos::ZERO {
-            self.correct_go(task, pays.0.cast_signed());
+        if is_priced {
+            self.writes(now, choice, is_guaranteed);
+        }
+    }
+
+    /// One with many requests writes: it pays for what that adds to the next flush of another.
+    #[inline(never)]
+    fn writes(&mut self, now: Instant, Choice { task, id, .. }: Choice, is_guaranteed: bool) {
+        // A guarantee serves whoever owes: a price would be a debt without end.
+        let is_priced = self.model.has_head() && !is_guaranteed;
+        let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
+        if self.tasks[task].line.is_of_others(now) {
+            let pays = self.flushes.wrote(now, Bytes(self.rows[id.slot].bytes), wait);
+            if pays > Nanos::ZERO {
+                self.correct_go(task, pays.0.cast_signed());
+            }
         }
     }
 
@@ -122,7 +105,7 @@ impl Fair {
             self.wait_miss_count += 1;
             self.correct_go(task, until.since(since).0.cast_signed());
         } else if self.tasks[task].line.refills(now, self.config.wait, &self.model) {
-            return Some(Pop::At(Instant::NEVER, Reason::Turn));
+            return Some(UNTIL_DONE);
         }
         self.goes.end();
         None
@@ -159,6 +142,7 @@ impl Fair {
 
     /// The next request of a light task, which interrupts the go for it. It pays for the way back
     /// as well, which costs about as much as the way there.
+    #[inline(never)]
     pub(super) fn interrupt(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         let serviced = self.goes.task()?;
         while let Some(task) = self.goes.pop_light() {
@@ -166,22 +150,19 @@ impl Fair {
                 continue;
             }
             let next = self.next_of(task, now, table)?;
-            let way_back = self.model.cost_at_random(&table[next]).cast_signed();
+            let way_back = self.model.cost_at_random(&table[next.id]).cast_signed();
             self.correct(task, way_back);
             self.correct_go(serviced, -way_back);
-            return Some((task, next));
+            return Some(Choice { right: Some(Right::Light), ..next });
         }
         None
     }
 
-    /// Why nothing of this go joins what the device has: something of others is there, or as much
-    /// of it as may be.
-    fn stands_back(&self, now: Instant) -> Result<(), Pop> {
+    /// Whether nothing of this go joins what the device has: something of others is there, or as
+    /// much of it as may be.
+    fn stands_back(&self, now: Instant) -> bool {
         let (there, more) = (self.flight.cost_of_goes, self.mean / 16);
-        match self.flight.has_others() || self.goes.is_full(now, &self.config, there, more) {
-            true => Err(Pop::At(Instant::NEVER, Reason::Turn)),
-            false => Ok(()),
-        }
+        self.flight.has_others() || self.goes.is_full(now, &self.config, there, more)
     }
 
     /// The go is continued with another task of the group, if both ask for single places.
@@ -195,32 +176,30 @@ impl Fair {
             return None;
         }
         self.goes.join(&mut self.tasks, next);
-        self.next_of(next, now, table).map(|id| (next, id))
+        self.next_of(next, now, table)
     }
 
-    /// The next request while a task has a go: of it, if that may go on.
-    #[inline(never)]
-    fn go_on(&mut self, now: Instant, task: u32, table: &Table) -> Turn {
+    /// The next request while a task has a go: of it, if that may go on; `None` if another one has
+    /// its turn.
+    fn go_on(&mut self, now: Instant, task: u32, table: &Table) -> Option<Turn> {
         let is_over = self.goes.is_used_up(&self.config) || !self.model.has_head();
         if is_over && !self.goes_on(now, task) {
             self.goes.end();
         } else if !self.forest.is_overruled(now, self.tasks[task].node, self.idle_starve(now)) {
             if self.is_held_back(now, task, table) {
                 self.goes.end();
-                return self.choose(now, table);
+                return None;
             }
-            self.stands_back(now)?;
-            if let Some(next) = self.next_of(task, now, table) {
-                return Ok(Some((task, next)));
+            if self.stands_back(now) {
+                return Some(Err(UNTIL_DONE));
             }
-            if let Some(next) = self.join(now, table) {
-                return Ok(Some(next));
+            let next = self.next_of(task, now, table).or_else(|| self.join(now, table));
+            if next.is_some() {
+                return Some(Ok(next));
             }
-            if let Some(hold) = self.hold(now, task) {
-                return Err(hold);
-            }
+            return self.hold(now, task).map(Err);
         }
-        self.choose(now, table)
+        None
     }
 
     /// After how long class idle goes before others: never while the disk has its most of it.
@@ -236,42 +215,71 @@ impl Fair {
         self.forest.next(group, now, starve)
     }
 
-    /// The next request of a task.
+    /// The next request of a task, by its own right.
     #[inline(never)]
-    fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<RequestId> {
+    fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<Choice> {
         let line = &mut self.tasks[task].line;
-        line.pop(now, self.config.expire, &mut self.rows, table)
+        let id = line.pop(now, self.config.expire, &mut self.rows, table)?;
+        Some(Choice { task, id, right: None })
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
     pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        for id in self.guarantees.owed(now) {
-            let Some((task, _)) = self.next_task(now, id) else {
+        for group in self.guarantees.owed(now) {
+            let Some((task, _)) = self.next_task(now, group) else {
                 continue;
             };
             let next = self.next_of(task, now, table)?;
-            self.guarantees.redeem(now, id, &table[next]);
-            return Some((task, next));
+            self.guarantees.redeem(now, group, &table[next.id]);
+            return Some(next);
         }
         None
     }
 
-    /// The next request: of the go, or of who gets the next one. Or why the disk is kept although
-    /// there are some.
-    #[inline]
-    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Turn {
-        match self.goes.task() {
-            Some(task) => self.go_on(now, task, table),
-            None => self.choose(now, table),
+    /// The next request if nothing but shares decides on it, which is the most usual case: see
+    /// [`Fair::serve`] for all others.
+    #[inline(always)]
+    pub(super) fn by_share(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let is_plain = !self.model.has_head() && self.goes.task().is_none() && self.len > 0;
+        let is_first = !self.reserved.is_empty() || !self.guarantees.is_empty();
+        let [is_flushing, is_bound, is_idle_full] = self.what_is_full(now);
+        if !is_plain || is_first || is_flushing || is_bound || is_idle_full {
+            return None;
+        }
+        match self.forest.descend(GroupId::ROOT, now, self.config.idle_starve)? {
+            (task, false) => {
+                let line = &mut self.tasks[task].line;
+                let id = line.pop(now, self.config.expire, &mut self.rows, table)?;
+                Some(Choice { task, id, right: None })
+            }
+            (_, true) => None,
         }
     }
 
+    /// The next request: one that goes first, of the go, or of who gets the next one. Or why the
+    /// disk is kept although there are some.
+    #[inline(never)]
+    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Turn {
+        if self.len == 0 {
+            return Ok(None);
+        }
+        if self.model.has_head()
+            && let Some(until) = self.flushes.hold(now)
+        {
+            return Err(Pop::At(until, Reason::Turn));
+        }
+        if let Some(first) = self.preferred(now, table) {
+            return Ok(Some(first));
+        }
+        let going = self.goes.task().and_then(|task| self.go_on(now, task, table));
+        going.unwrap_or_else(|| self.choose(now, table))
+    }
+
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.
-    #[inline(always)]
     fn choose(&mut self, now: Instant, table: &Table) -> Turn {
-        let starve = self.idle_starve(now);
-        let next = self.forest.descend(GroupId::ROOT, now, starve);
-        let Some((task, is_starved)) = next else { return Ok(None) };
+        let Some((task, is_starved)) = self.next_task(now, GroupId::ROOT) else {
+            return Ok(None);
+        };
         if self.is_held_back(now, task, table) {
             return self.choose_another(now, task, table);
         }
@@ -281,13 +289,13 @@ impl Fair {
             if let Some(is_alone) = self.goes.begin(&mut self.tasks, task) {
                 self.flight.next_go(is_alone);
             }
-            self.stands_back(now)?;
+            if self.stands_back(now) {
+                return Err(UNTIL_DONE);
+            }
         } else {
             self.goes.end();
         }
-        let line = &mut self.tasks[task].line;
-        let next = line.pop(now, self.config.expire, &mut self.rows, table);
-        Ok(next.map(|id| (task, id)))
+        Ok(self.next_of(task, now, table))
     }
 
     // Who is held back.
@@ -300,22 +308,19 @@ impl Fair {
         (sight.side(&line.load), sight)
     }
 
-    /// Whether nothing of the task may join what the disk has of its side. Nobody is held back for
-    /// a lower class.
+    /// Whether the disk has as much as it may of writes beside flushes, of the many, and of class
+    /// idle.
     #[inline(always)]
-    fn is_held_back(&self, now: Instant, task: u32, table: &Table) -> bool {
+    fn what_is_full(&self, now: Instant) -> [bool; 3] {
         let is_flushing = self.flushes.hold_writes(now).is_some();
-        let is_bound = self.sides.is_bound(now) && !self.model.has_head();
-        let is_idle_full = self.sides.is_idle_full(now);
-        if !(is_flushing || is_bound || is_idle_full) {
-            return false;
-        }
-        self.is_kept(now, task, table, [is_flushing, is_bound, is_idle_full])
+        let is_bound = !self.model.has_head() && self.sides.is_bound(now);
+        [is_flushing, is_bound, self.sides.is_idle_full(now)]
     }
 
-    #[inline(never)]
-    fn is_kept(&self, now: Instant, task: u32, table: &Table, full: [bool; 3]) -> bool {
-        let [is_flushing, is_bound, is_idle_full] = full;
+    /// Whether nothing of the task may join what the disk has of its side. Nobody is held back for
+    /// a lower class.
+    fn is_held_back(&self, now: Instant, task: u32, table: &Table) -> bool {
+        let [is_flushing, is_bound, is_idle_full] = self.what_is_full(now);
         let (side, &Sight { rank, .. }) = self.side_of(task);
         let is_full = match side {
             Side::Few => return false,
@@ -337,33 +342,24 @@ impl Fair {
     #[cold]
     fn choose_another(&mut self, now: Instant, first: u32, table: &Table) -> Turn {
         let rank = self.side_of(first).1.rank;
-        let mut aside = [first; ASIDE_MAX];
-        let mut found = None;
-        let mut count = 0;
-        while count < ASIDE_MAX {
+        let (mut aside, mut count) = ([first; ASIDE_MAX], 0);
+        let found = loop {
             self.forest.hide(self.tasks[aside[count]].node);
             count += 1;
             match self.next_task(now, GroupId::ROOT) {
-                Some((task, _)) if self.is_held_back(now, task, table) => {
-                    if count < ASIDE_MAX {
-                        aside[count] = task;
-                    }
-                }
-                Some((task, _)) => {
-                    found = Some(task);
-                    break;
-                }
-                None => break,
+                Some((task, _)) if !self.is_held_back(now, task, table) => break Some(task),
+                Some((task, _)) if count < ASIDE_MAX => aside[count] = task,
+                _ => break None,
             }
-        }
+        };
         for task in aside[..count].iter().rev() {
             self.forest.show(self.tasks[*task].node);
         }
-        let next = found.and_then(|task| self.next_of(task, now, table).map(|next| (task, next)));
+        let next = found.and_then(|task| self.next_of(task, now, table));
         match next.or_else(|| self.pass(now, rank, table)) {
             Some(next) => {
-                self.is_past = true;
-                Ok(Some(next))
+                let right = self.model.has_head().then_some(Right::Light);
+                Ok(Some(Choice { right, ..next }))
             }
             None => {
                 let until = self.flushes.hold_writes(now).unwrap_or(Instant::NEVER);
@@ -372,28 +368,28 @@ impl Fair {
         }
     }
 
-    /// Whether a task may go past those that are held back: it has few requests, or a flush of its
-    /// own is what they are held back for.
-    fn may_pass(&self, now: Instant, task: u32) -> bool {
-        self.side_of(task).0 == Side::Few || !self.tasks[task].line.is_of_others(now)
-    }
-
-    /// The next request of a task that may go past those that are held back, if it is of no lower
-    /// class than `rank`.
+    /// The next request of a task that may go past those that are held back: it has few requests,
+    /// or a flush of its own is what they are held back for, and it is of no lower class than
+    /// `rank`.
     fn pass(&mut self, now: Instant, rank: u8, table: &Table) -> Option<Choice> {
         for _ in 0..self.passing.len().min(PASS_STEPS) {
             let task = self.passing.pop(&mut self.tasks)?;
             // A task that is not known any more has no request; its group may be gone.
-            if self.tasks[task].line.is_empty() || !self.may_pass(now, task) {
+            let line = &self.tasks[task].line;
+            if line.is_empty() {
                 continue;
             }
-            let is_lower = self.side_of(task).1.rank > rank;
+            let (side, sight) = self.side_of(task);
+            if side != Side::Few && line.is_of_others(now) {
+                continue;
+            }
+            let is_lower = sight.rank > rank;
             let next = if is_lower { None } else { self.next_of(task, now, table) };
             if !self.tasks[task].line.is_empty() {
                 self.passing.push(&mut self.tasks, task);
             }
-            if let Some(next) = next {
-                return Some((task, next));
+            if next.is_some() {
+                return next;
             }
         }
         None

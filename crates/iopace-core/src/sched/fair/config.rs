@@ -47,6 +47,8 @@ pub(super) struct Config {
     pub(super) quantum: Nanos,
     pub(super) quantum_bytes: Bytes,
     pub(super) wait: Nanos,
+    /// A longer think time counts as this long.
+    pub(super) think_max: Nanos,
     pub(super) idle_starve: Nanos,
     pub(super) expire: Nanos,
 }
@@ -57,6 +59,7 @@ impl Config {
             quantum: Nanos::from_millis(params.get(0)),
             quantum_bytes: Bytes::from_kib(params.get(1)),
             wait: Nanos::from_millis(params.get(2)),
+            think_max: Nanos::from_millis(params.get(2)).times(2),
             idle_starve: Nanos::from_millis(params.get(3)),
             expire: Nanos::from_millis(params.get(4)),
         }

@@ -103,7 +103,7 @@ pub(super) struct Kind {
 /// The learned model of one device.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    /// In 1/256 ns, slopes per KiB.
+    /// In 1/256 ns, slopes per KiB; all positive.
     coefficients: [[i64; 3]; 2],
     /// Completions of each kind, saturating.
     seen: [[u32; 2]; 2],
@@ -170,20 +170,20 @@ impl Model {
     /// What a request of this kind costs, in ns.
     pub(super) fn cost(&self, kind: Kind) -> u64 {
         let coefficients = &self.coefficients[usize::from(kind.is_write)];
-        let slope = (coefficients[SLOPE].unsigned_abs() * u64::from(kind.bytes)) >> 10;
-        (coefficients[usize::from(kind.is_random)].unsigned_abs() + slope) >> FRACTION
+        let slope = (coefficients[SLOPE].cast_unsigned() * u64::from(kind.bytes)) >> 10;
+        (coefficients[usize::from(kind.is_random)].cast_unsigned() + slope) >> FRACTION
     }
 
     /// A request is done; the device was busy for `busy` since the completion before, and holds
-    /// `in_flight` more.
+    /// `in_flight` more. `is_spoilt`: that time is no cost, as something failed.
     #[inline(always)]
-    pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: usize, ok: bool) {
+    pub(super) fn done(&mut self, kind: Kind, busy: Nanos, in_flight: usize, is_spoilt: bool) {
         let counts = &mut self.counts[usize::from(kind.is_write)];
         counts[usize::from(kind.is_random)] += 1;
         counts[SLOPE] += u64::from(kind.bytes);
         self.busy += busy.0;
         self.completions += 1;
-        self.is_spoilt |= !ok || busy > BUSY_MAX;
+        self.is_spoilt |= is_spoilt;
         let is_short = !self.has_head && self.busy < INTERVAL.0;
         let is_open = (self.completions as usize) < 2 * in_flight || is_short;
         if in_flight > 0 && is_open {

@@ -5,7 +5,8 @@
 //! they are at the device: nothing of the go joins them, or a disk that orders what it holds by
 //! place (NCQ) would pass the few over for as long as it likes.
 
-use super::cost::BUSY_MAX;
+use super::bound::Side;
+use super::cost::Kind;
 use super::rows::Row;
 use crate::time::{Instant, Nanos};
 
@@ -21,14 +22,12 @@ pub(super) enum Right {
     Go,
 }
 
-/// What is known when a request has come back.
+/// What is known when all of a period have come back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Landed {
-    /// How long the device was busy since the completion before.
-    pub(super) busy: Nanos,
-    /// By how much its task was charged too little (negative: too much), now that it is known.
+pub(super) struct Truth {
+    /// By how much the task was charged too little (negative: too much), now that it is known.
     pub(super) amends: i64,
-    /// The true time of its go over what was charged, in 256ths, if the device did nothing else.
+    /// The true time of its go over what was charged, in 256ths.
     pub(super) ratio: Option<u64>,
 }
 
@@ -72,16 +71,18 @@ impl Flight {
         self.others > 0
     }
 
-    /// The number of this go.
-    #[inline]
-    pub(super) fn go(&self) -> u64 {
-        self.go
-    }
-
-    /// A request goes to the device by that right, and is charged so much.
+    /// A request goes to the device by that right. `told`: its kind, its side and its charge.
     #[inline(always)]
-    pub(super) fn start(&mut self, now: Instant, right: Right, cost: u64) {
-        let go = self.go;
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        row: &mut Row,
+        right: Right,
+        told: (Kind, Side, u64),
+    ) {
+        let (go, (.., cost)) = (self.go, told);
+        (row.kind, row.side, row.cost) = told;
+        (row.right, row.go, row.is_at_device) = (right, go, true);
         if self.count == 0 {
             self.period = Some(Period { since: now, go, right, cost });
             self.busy_since = now;
@@ -93,28 +94,47 @@ impl Flight {
             }
         }
         self.count += 1;
-        self.cost_of_goes += if right == Right::Go { cost } else { 0 };
-        self.others += usize::from(right == Right::Light);
+        match right {
+            Right::Other => {}
+            Right::Light => self.others += 1,
+            Right::Go => self.cost_of_goes += cost,
+        }
     }
 
-    /// A request is done.
+    /// A request is done. How long the device was busy since the completion before.
     #[inline(always)]
-    pub(super) fn land(&mut self, now: Instant, row: &Row, ok: bool) -> Landed {
-        let Row { cost, right, go, .. } = *row;
+    pub(super) fn land(&mut self, now: Instant, row: &Row) -> Nanos {
         self.count -= 1;
-        self.cost_of_goes -= if right == Right::Go { cost } else { 0 };
-        self.others -= usize::from(go < self.fence || right == Right::Light);
+        if row.right == Right::Go {
+            self.cost_of_goes -= row.cost;
+        }
+        if row.right == Right::Light || row.go < self.fence {
+            self.others -= 1;
+        }
         let busy = now.since(self.busy_since);
         self.busy_since = now;
-        if !ok || busy > BUSY_MAX {
+        busy
+    }
+
+    /// Whether the device does what is known to be of one task.
+    pub(super) fn has_period(&self) -> bool {
+        self.period.is_some()
+    }
+
+    /// A request of a period is done, by that right: what is known of it if it was the last one.
+    pub(super) fn end_period(
+        &mut self,
+        now: Instant,
+        right: Right,
+        is_spoilt: bool,
+    ) -> Option<Truth> {
+        if is_spoilt {
             self.period = None;
         }
-        let (mut amends, mut ratio) = (0, None);
-        if let Some(period) = self.period.take_if(|_| self.count == 0) {
-            let truth = now.since(period.since).0;
-            amends = truth.cast_signed() - period.cost.cast_signed();
-            ratio = (right == Right::Go).then(|| truth * 256 / period.cost.max(1));
-        }
-        Landed { busy, amends, ratio }
+        let period = self.period.take_if(|_| self.count == 0)?;
+        let truth = now.since(period.since).0;
+        let amends = truth.cast_signed() - period.cost.cast_signed();
+        let ratio = (right == Right::Go).then(|| truth * 256 / period.cost.max(1));
+        Some(Truth { amends, ratio })
     }
 }

@@ -82,10 +82,10 @@ impl Goes {
 
     /// A request of a task goes to the device; whether it belongs to the go.
     #[inline]
-    pub(super) fn start(&mut self, task: u32, cost: i64, bytes: u64) -> bool {
+    pub(super) fn start(&mut self, task: u32, cost: u64, bytes: u64) -> bool {
         let service = self.service.as_mut().filter(|service| service.task == task);
         if let Some(service) = service {
-            service.used += cost;
+            service.used += cost.cast_signed();
             service.bytes += Bytes(bytes);
             return true;
         }
@@ -109,7 +109,7 @@ impl Goes {
     /// A task has the disk for a go. Whether the disk is to have nothing of others when it begins.
     pub(super) fn begin(&mut self, tasks: &mut Tasks, task: u32) -> Option<bool> {
         self.count += 1;
-        let has_few = tasks[task].line.count <= FEW;
+        let has_few = tasks[task].line.count() <= FEW;
         let is_alone = has_few || self.had_few;
         let is_other = !self.is_of_last(tasks, task);
         self.had_few = has_few;

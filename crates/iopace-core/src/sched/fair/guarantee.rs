@@ -68,6 +68,7 @@ impl Guarantees {
     }
 
     /// Charges a request that is served in a group; `parent` is the group above a group.
+    #[inline(never)]
     pub(super) fn serve(
         &mut self,
         now: Instant,

@@ -35,8 +35,6 @@ const RATIO_MAX: u64 = 512;
 pub(super) struct Line {
     first: u32,
     last: u32,
-    /// Requests that are queued here.
-    pub(super) count: u32,
     /// Requests at the device.
     pub(super) in_flight: u32,
     /// Requests that a guarantee pays for, which wait elsewhere.
@@ -44,6 +42,8 @@ pub(super) struct Line {
     /// The true cost of its requests over that of the model, in 256ths: a disk that has many of
     /// them at once and orders them itself (NCQ) does each sooner than those of a task with one.
     pub(super) ratio: u32,
+    /// Whether it is among those who may pass others.
+    pub(super) is_listed: bool,
     /// All that it has, wherever that is.
     pub(super) load: Load,
     /// Where the task's last request ended, while there is no index.
@@ -53,8 +53,6 @@ pub(super) struct Line {
     pub(super) stats: TaskStats,
     /// When it last flushed.
     pub(super) flushed: Option<Instant>,
-    /// Whether it is among those who may pass others.
-    pub(super) is_listed: bool,
     /// Before then none can have been passed over for too long.
     ages_at: Instant,
 }
@@ -64,16 +62,15 @@ impl Default for Line {
         Line {
             first: NONE,
             last: NONE,
-            count: 0,
             in_flight: 0,
             reserved: 0,
             ratio: 256,
+            is_listed: false,
             load: Load::default(),
             position: Bytes::ZERO,
             sorted: None,
             stats: TaskStats::default(),
             flushed: None,
-            is_listed: false,
             ages_at: Instant::ZERO,
         }
     }
@@ -129,7 +126,7 @@ impl Line {
     /// Whether the task asks for one place after the other: several such tasks lose nothing to each
     /// other in one go, and a disk that orders what it holds serves them all sooner.
     pub(super) fn is_single(&self) -> bool {
-        self.in_flight <= 1 && self.count <= 1 && !self.is_sequential()
+        self.in_flight <= 1 && self.count() <= 1 && !self.is_sequential()
     }
 
     /// How long the task's next request is worth waiting for, `wait` at most: only on a disk with a
@@ -155,9 +152,14 @@ impl Line {
         self.in_flight > 0 && (may_be_quick || self.is_sequential() || pays())
     }
 
+    /// How many requests are queued here.
+    pub(super) fn count(&self) -> u32 {
+        self.load.requests() - self.in_flight - self.reserved
+    }
+
     /// Whether nothing of the task is queued or at the device.
     pub(super) fn is_unused(&self) -> bool {
-        self.is_empty() && self.in_flight == 0 && self.reserved == 0
+        self.load.requests() == 0
     }
 }
 
@@ -173,7 +175,6 @@ impl Line {
             last => rows[last].after = id.slot,
         }
         self.last = id.slot;
-        self.count += 1;
         if is_indexed {
             self.index().push(id, table);
         }
@@ -199,7 +200,6 @@ impl Line {
             return self.pop_nearest(now, expire, rows, table);
         }
         let id = first.id(self.first);
-        self.count -= 1;
         self.first = first.after;
         match self.first {
             NONE => self.last = NONE,
@@ -221,7 +221,6 @@ impl Line {
         let nearest = if is_nearest { self.index().pop(table) } else { None };
         let id = nearest.unwrap_or(first);
         let Row { before, after, is_indexed, .. } = rows[id.slot];
-        self.count -= 1;
         match before {
             NONE => self.first = after,
             before => rows[before].after = after,

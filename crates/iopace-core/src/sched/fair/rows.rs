@@ -64,12 +64,19 @@ impl Rows {
     ) {
         let at = id.slot as usize;
         if at >= self.0.len() {
-            self.0.resize(at + 1, Row::default());
+            self.grow(at);
         }
         let row = &mut self.0[at];
         (row.sequence, row.arrived) = (id.sequence, arrived);
         (row.bytes, row.task) = (bytes, task);
         (row.is_indexed, row.is_at_device) = (is_indexed, false);
+    }
+
+    /// There is a row for that slot.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, at: usize) {
+        self.0.resize(at + 1, Row::default());
     }
 
     /// What is in the slot, if that was ever used.

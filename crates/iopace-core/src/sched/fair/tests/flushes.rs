@@ -3,6 +3,7 @@
 use super::bench::{Bench, Disk, client};
 use super::*;
 use crate::request::{Extent, Op, Submit, Tag, TaskId};
+use crate::verdict::Reason;
 
 const MILLI: u64 = 1_000_000;
 
