@@ -56,8 +56,8 @@ pub(super) struct Tasks {
 impl Tasks {
     /// The number of a task that has a request, made if there is none.
     ///
-    /// Each call looks at one task and forgets it if it is idle, which keeps up with any number of
-    /// new ones.
+    /// Each call looks at one task, if any can be old enough, and forgets it if it is idle, which
+    /// keeps up with any number of new ones.
     #[inline]
     pub(super) fn enter(&mut self, forest: &mut Forest, now: Instant, key: Key) -> u32 {
         self.turn_hand();
