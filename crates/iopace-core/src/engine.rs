@@ -139,7 +139,7 @@ impl Engine {
             self.advance(now);
         }
         // The short ways: a finish; or nothing to hand out, and nothing may start.
-        if self.cx.outputs.is_finish() {
+        if self.cx.outputs.is_end() {
             return self.finish();
         }
         if !self.cx.outputs.is_empty() || self.has_to_look() {
@@ -153,11 +153,11 @@ impl Engine {
         Output::Wait(self.look_at, reason)
     }
 
-    /// The next thing to do, which is a finish: copied once, to where the caller reads it.
+    /// The next thing to do, which is a finish.
     #[inline(never)]
     fn finish(&mut self) -> Output {
-        match self.cx.outputs.take_finish() {
-            Some(finish) => Output::Finish(*finish),
+        match self.queue.take_finish(&mut self.cx) {
+            Some(finish) => Output::Finish(finish),
             None => self.go_on(),
         }
     }
@@ -166,13 +166,14 @@ impl Engine {
     #[inline(never)]
     fn go_on(&mut self) -> Output {
         loop {
-            while let Some(output) = self.cx.outputs.take() {
-                match output {
+            while !self.cx.outputs.is_empty() {
+                match self.cx.outputs.take() {
+                    None => return self.finish(),
                     // Some of it is dirty again.
-                    Output::Cleaned(area) if !self.is_clean(area) => {
+                    Some(Output::Cleaned(area)) if !self.is_clean(area) => {
                         self.memory.tell_clean_pages(&mut self.cx, area);
                     }
-                    output => return output,
+                    Some(output) => return output,
                 }
             }
             if self.has_to_look() {

@@ -10,7 +10,7 @@ use core::fmt;
 
 mod times;
 
-pub(crate) use times::{Queued, Spent};
+pub(crate) use times::Queued;
 pub use times::{Stage, StageTimes};
 
 /// What limits tell apart.

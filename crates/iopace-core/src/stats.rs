@@ -1,6 +1,7 @@
 //! Counts of what a device did. Whole numbers; nothing here decides anything.
 
-use crate::request::{Done, Op, Outcome, Spent, Stage, StageTimes};
+use crate::request::{Op, Outcome, Stage, StageTimes, Submit};
+use crate::table::Entry;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -15,11 +16,8 @@ pub(crate) use tasks::{TaskPlace, Tasks};
 /// A request that has ended, as it is counted: what several accounts need of it, found out once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished<'a> {
-    op: Op,
-    size: Bytes,
+    pub(crate) submit: &'a Submit,
     is_done: bool,
-    /// Whether a task waited for it.
-    pub(crate) sync: bool,
     times: &'a StageTimes,
     admit: Placed,
     sched: Placed,
@@ -29,17 +27,16 @@ pub(crate) struct Finished<'a> {
 }
 
 impl<'a> Finished<'a> {
-    /// What has ended, how, and where its time went; `count` is told of each stage that took time.
+    /// What has ended, how, and after how much time; `count` is told of each stage that took time.
     #[inline(always)]
     pub(crate) fn new(
-        done: &Done,
+        entry: &'a Entry,
         outcome: Outcome,
-        spent: &'a Spent,
+        total: Nanos,
         mut count: impl FnMut(Stage, Placed),
     ) -> Finished<'a> {
-        let Done { op, extent, sync, .. } = *done;
-        let (size, is_done) = (extent.len(), outcome == Outcome::Ok);
-        let Spent { times, admit, sched, total } = spent;
+        let (submit, times, is_done) =
+            (&entry.request.submit, &entry.times, outcome == Outcome::Ok);
         let mut place = |stage, time: Nanos| {
             if time == Nanos::ZERO {
                 return Placed::ZERO;
@@ -48,10 +45,11 @@ impl<'a> Finished<'a> {
             count(stage, placed);
             placed
         };
-        let (admit, sched) = (place(Stage::Admit, *admit), place(Stage::Sched, *sched));
+        let admit = place(Stage::Admit, times.slot.with(times.budget));
+        let sched = place(Stage::Sched, times.turn.with(times.anticipation));
         let window = place(Stage::Window, times.window);
-        let (disk, total) = (place(Stage::Disk, times.disk), Placed::new(*total));
-        Finished { op, size, is_done, sync, times, admit, sched, window, disk, total }
+        let (disk, total) = (place(Stage::Disk, times.disk), Placed::new(total));
+        Finished { submit, is_done, times, admit, sched, window, disk, total }
     }
 }
 
@@ -158,7 +156,7 @@ impl OpCounts {
     /// Counts one finished request.
     #[inline(always)]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>) {
-        let (ios, bytes) = match finished.op {
+        let (ios, bytes) = match finished.submit.op {
             Op::Read | Op::Cache => (&mut self.reads_count, &mut self.read),
             Op::Write | Op::WriteZeroes => (&mut self.writes_count, &mut self.written),
             Op::Trim => (&mut self.discards_count, &mut self.discarded),
@@ -166,12 +164,12 @@ impl OpCounts {
         };
         *ios += 1;
         if finished.is_done {
-            *bytes += finished.size;
+            *bytes += finished.submit.extent.len();
         } else {
             self.failed_count += 1;
         }
         self.stages.add_behind_pace(finished.times, finished.total.time);
-        if !finished.sync {
+        if !finished.submit.sync {
             self.finish_unawaited(finished.times, finished.total.time);
         }
     }
@@ -286,12 +284,13 @@ impl DeviceCounts {
     /// Counts one finished request, whose times by stage are counted already.
     #[inline(always)]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>) {
-        let kind = match finished.op {
+        let Submit { op, sync, .. } = *finished.submit;
+        let kind = match op {
             Op::Read | Op::Cache => 0,
             Op::Write | Op::Trim | Op::WriteZeroes => 1,
             Op::Flush => 2,
         };
-        self.latencies[kind][usize::from(!finished.sync)].record_placed(finished.total);
+        self.latencies[kind][usize::from(!sync)].record_placed(finished.total);
         if !finished.is_done {
             self.failed_counts[kind] += 1;
         }

@@ -5,14 +5,15 @@
 //! loses, invents or takes down with it in a panic, the requests are recovered from here, in the
 //! order of their arrival.
 //!
-//! A slot is three cache lines: the first, [`Request`], has what every stage reads, the others
-//! what is needed once per request or for few of them.
+//! A slot is four cache lines: the first, [`Request`], has what every stage reads, the others
+//! what is needed once per request or for few of them. Where the time of a request went is filled
+//! in as it goes, and read when its end is told; only then the slot is used again.
 //!
 //! The conservation law, checked after every step in debug builds:
 //! `submitted = waiting + queued + held + in flight + finished`.
 
 use crate::flush::Run;
-use crate::request::{Op, Queued, RequestId, Spent, StageTimes, Submit};
+use crate::request::{Area, Op, Queued, RequestId, Space, StageTimes, Submit};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use core::ops::Index;
@@ -39,11 +40,11 @@ pub(crate) enum State {
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub(crate) request: Request,
-    pub(crate) admitted: Instant,
+    /// Where its time went until it came to where it stands; none of it in stage pace.
+    pub(crate) times: StageTimes,
+    /// When it was admitted, then when it started.
     pub(crate) started: Instant,
-    /// How much of the time until admission was for a limit.
-    pub(crate) budget: Nanos,
-    /// Readings of the clocks of queued time at admission, then what has passed on them at start.
+    /// Readings of the clocks of queued time at admission.
     pub(crate) queued: Queued,
     /// Which scheduler popped it.
     pub(crate) epoch: u64,
@@ -64,10 +65,10 @@ impl Entry {
         let (sequence, state, reserved) = (VACANT, State::Waiting, false);
         let (arrived, account) = (Instant::ZERO, TaskPlace::NONE);
         let request = Request { sequence, submit, arrived, account, state, reserved };
-        let (admitted, started, queued) = (arrived, arrived, Queued::default());
-        let (budget, run, written) = (Nanos::ZERO, None, (Nanos::ZERO, false));
+        let (times, started, queued) = (StageTimes::default(), arrived, Queued::default());
+        let (run, written) = (None, (Nanos::ZERO, false));
         let (epoch, followed, beside) = (0, 0, 0);
-        Entry { request, admitted, started, budget, queued, epoch, run, written, followed, beside }
+        Entry { request, times, started, queued, epoch, run, written, followed, beside }
     }
 
     /// A request arrives here. What is known of it later, from its admission and its start on, is
@@ -82,12 +83,41 @@ impl Entry {
         self.followed = 0;
     }
 
-    /// It has its slot and stands there from now on: whether a guarantee pays for it, and how much
-    /// of its wait was for a limit.
+    /// It has its slot: whether a guarantee pays for it, and how much of its wait was for a limit.
+    pub(crate) fn admit(&mut self, now: Instant, reserved: bool, budget: Nanos) {
+        let admit = now.behind(self.request.arrived);
+        let budget = budget.min(admit);
+        (self.times.slot, self.times.budget) = (admit.without(budget), budget);
+        (self.request.reserved, self.started) = (reserved, now);
+    }
+
+    /// The same when it arrives; it goes into the scheduler.
     #[inline(always)]
-    pub(crate) fn admit(&mut self, to: State, now: Instant, (reserved, budget): (bool, Nanos)) {
-        (self.request.state, self.request.reserved) = (to, reserved);
-        (self.admitted, self.budget) = (now, budget);
+    pub(crate) fn pass(&mut self, now: Instant) {
+        (self.times.slot, self.times.budget) = (Nanos::ZERO, Nanos::ZERO);
+        (self.request.state, self.started) = (State::Queued, now);
+    }
+
+    /// It starts; the clocks of queued time stand there. The parts sum to the time that it was
+    /// queued exactly, as none is longer than what it is of.
+    #[inline(always)]
+    pub(crate) fn start(&mut self, now: Instant, clocks: Queued) {
+        let (queued, mark) = (now.behind(self.started), self.queued);
+        let (full, own) = (clocks.full.without(mark.full), clocks.own.without(mark.own));
+        let window = own.min(full).min(queued);
+        let sched = queued.without(window);
+        let anticipation = clocks.anticipation.without(mark.anticipation).min(sched);
+        self.times.turn = sched.without(anticipation);
+        (self.times.anticipation, self.times.window) = (anticipation, window);
+        self.started = now;
+    }
+
+    /// It is done: its time in all.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, now: Instant) -> Nanos {
+        // Waiting for write-back is waiting for the disk.
+        self.times.disk = now.behind(self.started).with(self.written.0);
+        now.behind(self.request.arrived).with(self.written.0)
     }
 
     /// Where it stands.
@@ -101,35 +131,20 @@ impl Entry {
         if self.request.submit.op == Op::Flush { State::Held } else { State::Queued }
     }
 
+    /// What the device is given: a piece of the disk, or of the file whose pages it writes back.
+    #[inline(always)]
+    pub(crate) fn area(&self) -> Area {
+        match &self.run {
+            Some(run) if run.area.space != Space::DISK => run.area,
+            _ => self.request.submit.extent.into(),
+        }
+    }
+
     /// Whether it moves no bytes and is no flush: an operation that only limits count.
     #[inline]
     pub(crate) fn is_nothing_for_the_disk(&self) -> bool {
         let Submit { op, extent, .. } = self.request.submit;
         extent.is_empty() && op != Op::Flush && self.run.is_none()
-    }
-
-    /// Where its time went if it finishes at `now`; the parts sum to the total exactly. It arrived,
-    /// was admitted and started one after the other, and no part is longer than what it is of.
-    #[inline(always)]
-    pub(crate) fn spent(&self, now: Instant) -> Spent {
-        let queued = self.started.behind(self.admitted);
-        let window = self.queued.own.min(self.queued.full).min(queued);
-        let sched = queued.without(window);
-        let anticipation = self.queued.anticipation.min(sched);
-        let admit = self.admitted.behind(self.request.arrived);
-        let budget = self.budget.min(admit);
-        let times = StageTimes {
-            slot: admit.without(budget),
-            budget,
-            turn: sched.without(anticipation),
-            anticipation,
-            window,
-            // Waiting for write-back is waiting for the disk.
-            disk: now.behind(self.started).with(self.written.0),
-            ..StageTimes::default()
-        };
-        let total = now.behind(self.request.arrived).with(self.written.0);
-        Spent { times, admit, sched, total }
     }
 }
 
@@ -143,7 +158,9 @@ const CHECKED_EVERY: u64 = 64;
 #[derive(Debug, Default)]
 pub struct Table {
     entries: Vec<Entry>,
+    /// As many places as there are slots: first those of free ones, the one to use next the last.
     free: Vec<u32>,
+    free_count: usize,
     submitted_count: u64,
     finished_count: u64,
     /// How many stand where, by `State as usize`.
@@ -162,6 +179,7 @@ impl Table {
     /// Ends a request that was put in by [`Table::queue`].
     pub fn end(&mut self, id: RequestId) {
         self.leave(id, State::Queued);
+        self.free(id.slot);
     }
 
     /// How many requests are in the scheduler.
@@ -181,7 +199,11 @@ impl Table {
         let sequence = self.submitted_count;
         self.submitted_count += 1;
         self.counts[State::Waiting as usize] += 1;
-        let slot = self.free.pop().unwrap_or_else(|| self.grow(submit));
+        if self.free_count == 0 {
+            self.grow(submit);
+        }
+        self.free_count -= 1;
+        let slot = self.free[self.free_count];
         let entry = &mut self.entries[slot as usize];
         entry.begin(sequence, now, submit);
         (RequestId { slot, sequence }, entry)
@@ -190,9 +212,11 @@ impl Table {
     /// One more slot.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, submit: &Submit) -> u32 {
+    fn grow(&mut self, submit: &Submit) {
+        let slot = u32::try_from(self.entries.len()).expect("bounded by DEVICE_REQUESTS_MAX");
         self.entries.push(Entry::new(*submit));
-        u32::try_from(self.entries.len() - 1).expect("bounded by DEVICE_REQUESTS_MAX")
+        self.free.push(slot);
+        (self.free[0], self.free_count) = (slot, 1);
     }
 
     /// Whether the request waits for a slot of stage admit.
@@ -258,22 +282,26 @@ impl Table {
         &mut self.entries[id.slot as usize]
     }
 
-    /// Takes a finished request out of where it stands. Its entry can be read until the next one
-    /// enters.
+    /// Takes a finished request out of where it stands. Its entry stays until it is freed.
     #[inline]
-    pub(crate) fn leave(&mut self, id: RequestId, from: State) -> &Entry {
+    pub(crate) fn leave(&mut self, id: RequestId, from: State) -> &mut Entry {
         let is_there = |request: &Request| request.sequence == id.sequence && request.state == from;
         let entry = self.entries.get_mut(id.slot as usize);
-        let entry = entry.filter(|entry| is_there(&entry.request));
-        let entry = entry.unwrap_or_else(|| match from {
-            State::InFlight => panic!("completed {id:?}, which is not in flight"),
-            _ => panic!("ended {id:?}, which is not {from:?}"),
-        });
+        let Some(entry) = entry.filter(|entry| is_there(&entry.request)) else {
+            panic_elsewhere(id, from)
+        };
         self.counts[from as usize] -= 1;
         self.finished_count += 1;
         entry.request.sequence = VACANT;
-        self.free.push(id.slot);
         entry
+    }
+
+    /// The slot of a request that has left may be used again; its entry can be read until it is.
+    #[inline]
+    pub(crate) fn free(&mut self, slot: u32) -> &Entry {
+        self.free[self.free_count] = slot;
+        self.free_count += 1;
+        &self.entries[slot as usize]
     }
 
     /// All that is in the scheduler, in the order of arrival.
@@ -312,8 +340,8 @@ impl Table {
         (self.submitted_count, self.finished_count)
     }
 
-    /// Looks at the conservation law: after every step in debug builds, now and then in others, as
-    /// once broken it stays broken.
+    /// Looks at the conservation law, once all ends were told: after every step in debug builds,
+    /// now and then in others, as once broken it stays broken.
     #[inline]
     pub(crate) fn check_conserved(&self) {
         if cfg!(debug_assertions) || self.finished_count.is_multiple_of(CHECKED_EVERY) {
@@ -329,7 +357,17 @@ impl Table {
             standing + self.finished_count,
             "conservation law: submitted = waiting + queued + held + in flight + finished"
         );
-        assert_eq!(standing as usize, self.entries.len() - self.free.len());
+        assert_eq!(standing as usize, self.entries.len() - self.free_count);
+    }
+}
+
+/// The caller ends a request that does not stand there.
+#[cold]
+#[inline(never)]
+fn panic_elsewhere(id: RequestId, from: State) -> ! {
+    match from {
+        State::InFlight => panic!("completed {id:?}, which is not in flight"),
+        _ => panic!("ended {id:?}, which is not {from:?}"),
     }
 }
 

@@ -6,8 +6,9 @@ use super::observers::Observers;
 use super::outputs::Outputs;
 use crate::group::accounts::Accounts;
 use crate::group::latency::Targets;
-use crate::request::{Done, GroupId, Outcome, Spent, StageTimes, Submit, TaskId};
+use crate::request::{GroupId, Outcome, StageTimes, Submit, TaskId};
 use crate::stats::{DeviceCounts, Finished, TaskPlace, Tasks};
+use crate::table::Entry;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
@@ -67,34 +68,30 @@ impl Context {
         if self.is_accounting { self.tasks.own(place) } else { Nanos::ZERO }
     }
 
-    /// A request has ended: counts it for its group, its task and the device.
+    /// A request has ended after so much time: counts it for its group, its task and the device.
     #[inline(always)]
-    pub(super) fn finished(
-        &mut self,
-        done: &Done,
-        place: TaskPlace,
-        outcome: Outcome,
-        spent: &Spent,
-    ) {
+    pub(super) fn finished(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
+        let Submit { group, .. } = entry.request.submit;
         if self.is_accounting {
             let by_stage = &mut self.stats.told.by_stage;
             let count = |stage, spent| by_stage.add(stage, spent);
-            let finished = Finished::new(done, outcome, spent, count);
+            let finished = Finished::new(entry, outcome, total, count);
             self.stats.finish(&finished);
-            self.tasks.finished(self.now, place, &finished);
-            self.groups.finished(self.now, done.group, &finished, true);
+            self.tasks.finished(self.now, entry.request.account, &finished);
+            self.groups.finished(self.now, group, finished, true);
         } else {
-            self.finished_uncounted(done, &Finished::new(done, outcome, spent, |_, _| {}));
+            self.finished_uncounted(entry, outcome, total);
         }
-        self.left(done.group);
+        self.left(group);
     }
 
     /// The same without accounts of tasks and histograms by stage.
     #[inline(never)]
-    fn finished_uncounted(&mut self, done: &Done, finished: &Finished<'_>) {
-        self.stats.finish(finished);
-        self.tasks.forgotten.finish(finished);
-        self.groups.finished(self.now, done.group, finished, false);
+    fn finished_uncounted(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
+        let finished = Finished::new(entry, outcome, total, |_, _| {});
+        self.stats.finish(&finished);
+        self.tasks.forgotten.finish(&finished);
+        self.groups.finished(self.now, entry.request.group(), finished, false);
     }
 
     /// A portion of a buffered write is in memory.

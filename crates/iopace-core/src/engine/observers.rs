@@ -6,7 +6,7 @@ use super::{Control, Engine};
 use crate::flush::Run;
 use crate::group::Settings;
 use crate::group::table::Groups;
-use crate::request::{Area, Cover, GroupId, Op, StageTimes, Submit};
+use crate::request::{Area, Cover, GroupId, Op, Submit};
 use crate::shadow::{Ended, Item, Plan, Recorded, RecordedKind, Recording, Served, Shadow};
 use crate::table::Entry;
 use crate::time::{Instant, Nanos};
@@ -156,16 +156,16 @@ impl Observers {
 
     /// A request has ended.
     #[inline]
-    pub(super) fn ended(&mut self, now: Instant, entry: &Entry, times: &StageTimes) {
+    pub(super) fn ended(&mut self, now: Instant, entry: &Entry) {
         if self.shadow.is_some() || self.recording.is_some() {
-            self.request_ended(now, entry, times);
+            self.request_ended(now, entry);
         }
     }
 
     #[inline(never)]
-    fn request_ended(&mut self, now: Instant, entry: &Entry, times: &StageTimes) {
+    fn request_ended(&mut self, now: Instant, entry: &Entry) {
         if let Some(recording) = &mut self.recording {
-            recording.add(recorded(now, entry, times));
+            recording.add(recorded(now, entry));
         }
         let Some(shadow) = &mut self.shadow else { return };
         let (op, mut size) = (entry.request.submit.op, entry.request.submit.extent.len());
@@ -179,7 +179,7 @@ impl Observers {
             served = measured.done(now, entry.started, (op, size), entry.run.is_some());
             served.beside = entry.beside;
         }
-        let ended = Ended { times: *times, served, place: 0 };
+        let ended = Ended { times: entry.times, served, place: 0 };
         shadow.ended(entry.followed, &entry.request.submit, ended);
     }
 
@@ -236,7 +236,7 @@ impl Observers {
 }
 
 /// The record of a request that has ended.
-fn recorded(now: Instant, entry: &Entry, times: &StageTimes) -> Recorded {
+fn recorded(now: Instant, entry: &Entry) -> Recorded {
     let mut submit = entry.request.submit;
     let kind = match (&entry.run, submit.op) {
         (Some(run), _) => {
@@ -253,7 +253,7 @@ fn recorded(now: Instant, entry: &Entry, times: &StageTimes) -> Recorded {
         arrived: entry.request.arrived() - entry.written.0,
         started: entry.started,
         ended: now,
-        times: *times,
+        times: entry.times,
         written: entry.written.0,
         beside: entry.beside,
         cover: Cover::All,

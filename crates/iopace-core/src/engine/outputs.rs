@@ -1,14 +1,17 @@
 //! Outputs of an engine in the order in which they arose, until the caller has taken them.
 
 use super::{Finish, Output, Resume};
-use crate::request::Area;
+use crate::request::{Area, Outcome};
 use crate::trace::Event;
 use std::collections::VecDeque;
 
-/// An output that waits. It is copied once, to where the caller reads it.
+/// An output that waits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Waiting {
+    /// The request that has left this slot of the table, which has the rest of its finish.
+    Ended(u32, Outcome),
+    /// That of one that has no slot: it was refused.
     Finish(Finish),
     Resume(Resume),
     Cleaned(Area),
@@ -41,6 +44,10 @@ impl Outputs {
     }
 
     #[inline(always)]
+    pub(super) fn ended(&mut self, slot: u32, outcome: Outcome) {
+        self.push(Waiting::Ended(slot, outcome));
+    }
+
     pub(super) fn finish(&mut self, finish: Finish) {
         self.push(Waiting::Finish(finish));
     }
@@ -58,25 +65,26 @@ impl Outputs {
         self.events.push_back(Box::new(event));
     }
 
-    /// Whether the next one is a finish.
+    /// Whether the next one is that of a request of the table that has ended.
     #[inline(always)]
-    pub(super) fn is_finish(&self) -> bool {
-        matches!(self.waiting.get(self.taken_count), Some(Waiting::Finish(_)))
+    pub(super) fn is_end(&self) -> bool {
+        matches!(self.waiting.get(self.taken_count), Some(Waiting::Ended(..)))
     }
 
-    /// The next one, if it is a finish.
+    /// Its slot, and how it ended.
     #[inline(always)]
-    pub(super) fn take_finish(&mut self) -> Option<&Finish> {
-        let Some(Waiting::Finish(finish)) = self.waiting.get(self.taken_count) else {
+    pub(super) fn take_ended(&mut self) -> Option<(u32, Outcome)> {
+        let Some(&Waiting::Ended(slot, outcome)) = self.waiting.get(self.taken_count) else {
             return None;
         };
         self.taken_count += 1;
-        Some(finish)
+        Some((slot, outcome))
     }
 
-    /// The next one.
+    /// The next one, if it is another.
     pub(super) fn take(&mut self) -> Option<Output> {
         let output = match *self.waiting.get(self.taken_count)? {
+            Waiting::Ended(..) => return None,
             Waiting::Finish(finish) => Output::Finish(finish),
             Waiting::Resume(resume) => Output::Resume(resume),
             Waiting::Cleaned(area) => Output::Cleaned(area),

@@ -21,7 +21,7 @@ use super::{Config, Finish, Start};
 use crate::admit::{self, Admit, Ask, Total};
 use crate::flush::Run;
 use crate::limits::SCHEDULER_FORGETS;
-use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Space, Submit};
+use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, StageTimes, Submit};
 use crate::sched::guard::Guard;
 use crate::table::{Entry, State, Table};
 use crate::time::{Instant, Nanos};
@@ -125,7 +125,7 @@ impl Queue {
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
             entry.queued = self.clocks.queued(own);
-            entry.admit(State::Queued, cx.now, (false, Nanos::ZERO));
+            entry.pass(cx.now);
             self.table.count_moved(State::Waiting, State::Queued);
             self.push(cx, id);
         }
@@ -176,7 +176,7 @@ impl Queue {
         }
         let stand = entry.stand();
         let entry = self.table.advance(id, stand);
-        entry.admit(stand, cx.now, (reserved, budget));
+        entry.admit(cx.now, reserved, budget);
         entry.queued = self.clocks.queued(cx.own(entry.request.account));
         match stand {
             State::Held => self.barriers.push_back(id),
@@ -196,17 +196,17 @@ impl Queue {
     #[cold]
     fn end_admitted(&mut self, cx: &mut Context, id: RequestId, budget: Nanos) {
         let now = cx.now;
-        let entry = self.table.advance(id, State::Waiting);
-        (entry.admitted, entry.started, entry.budget) = (now, now, budget);
-        let entry = *self.table.leave(id, State::Waiting);
-        let spent = entry.spent(now);
-        let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
+        let entry = self.table.leave(id, State::Waiting);
+        entry.admit(now, false, budget);
+        let StageTimes { slot, budget, .. } = entry.times;
+        entry.times = StageTimes { slot, budget, ..StageTimes::default() };
+        let total = entry.end(now);
+        let Submit { group, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync, &cx.groups.table);
-        let outcome = Outcome::Ok;
         cx.groups.started(now, group, sync);
-        cx.finished(&entry.request.done(id, now, true), entry.request.account, outcome, &spent);
-        cx.observers.ended(now, &entry, &spent.times);
-        cx.outputs.finish(Finish { tag, task, op, extent, outcome, times: spent.times });
+        cx.finished(entry, Outcome::Ok, total);
+        cx.observers.ended(now, entry);
+        cx.outputs.ended(id.slot, Outcome::Ok);
     }
 
     // Stages 3 and 4: sched and window.
@@ -244,14 +244,13 @@ impl Queue {
         if let Some(id) = self.barriers.pop_front() {
             return self.dispatch_flush(cx, id);
         }
-        let popped = self.sched.pop(cx.now, &self.table);
-        let (id, after_done) = match popped {
+        let (id, after_done) = match self.sched.pop(cx.now, &self.table) {
             Ok(Pop::Ready(id)) => (id, None),
             Ok(Pop::Last(id, reason)) => (id, Some(reason)),
-            _ => return self.nothing_goes(cx, popped),
+            other => return self.nothing_goes(cx, other),
         };
         if !self.table.start(id, State::Queued) {
-            return self.nothing_goes(cx, popped);
+            return self.nothing_goes(cx, Ok(Pop::Ready(id)));
         }
         self.after_done = after_done;
         Some(Dispatch::Start(id))
@@ -299,22 +298,19 @@ impl Queue {
         let now = cx.now;
         let entry = self.table.at_device(id);
         self.held_since = None;
-        entry.started = now;
-        self.clocks.started(cx, entry);
+        entry.start(now, self.clocks.started(cx, entry.request.account));
         entry.epoch = self.epoch;
-        let write_back = entry.run.is_some();
-        let Submit { tag, task, group, op, extent, fua, sync } = entry.request.submit;
-        let (mut space, mut extent) = (Space::DISK, extent);
-        if let Some(Run { area, .. }) = &entry.run
-            && area.space != Space::DISK
-        {
-            Area { space, extent } = *area;
-        }
+        let Submit { group, op, sync, .. } = entry.request.submit;
         let class = cx.groups.started(now, group, sync);
-        self.window.on_start(now, &window::Started { op, size: extent.len(), sync });
+        if let Some(window) = self.window.learning() {
+            let size = entry.area().extent.len();
+            window.on_start(now, &window::Started { op, size, sync });
+        }
         if sync && op != Op::Flush {
             self.read_at = Some(now);
         }
+        let (Area { space, extent }, write_back) = (entry.area(), entry.run.is_some());
+        let Submit { tag, task, op, fua, .. } = entry.request.submit;
         Start { id, tag, task, op, extent, space, fua, class, write_back }
     }
 
@@ -330,31 +326,42 @@ impl Queue {
         let now = cx.now;
         self.after_done = None;
         let entry = self.table.leave(id, State::InFlight);
-        let spent = entry.spent(now);
+        let total = entry.end(now);
         // A flush whose write-back failed has not made everything durable.
         let lost = entry.written.1 && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
-        let ok = outcome == Outcome::Ok;
-        let done = entry.request.done(id, entry.started, ok);
-        let (epoch, run) = (entry.epoch, entry.run.map(|run| (run, ok)));
-        let Submit { tag, task, group, op, extent, sync, .. } = entry.request.submit;
+        let Submit { group, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync, &cx.groups.table);
-        cx.finished(&done, entry.request.account, outcome, &spent);
-        cx.observers.ended(now, entry, &spent.times);
+        cx.finished(entry, outcome, total);
+        cx.observers.ended(now, entry);
         if sync && !cx.targets.is_empty() {
-            cx.targets.finished(&cx.groups.table, group, spent.total);
+            cx.targets.finished(&cx.groups.table, group, total);
             cx.is_changed = true;
         }
-        self.window.on_done(now, &done);
-        if run.is_none() {
-            cx.outputs.finish(Finish { tag, task, op, extent, outcome, times: spent.times });
+        let ok = outcome == Outcome::Ok;
+        let done = || entry.request.done(id, entry.started, ok);
+        if let Some(window) = self.window.learning() {
+            window.on_done(now, &done());
         }
-        if epoch == self.epoch
-            && let Err(fault) = self.sched.on_done(now, &done)
-        {
+        let told = if entry.epoch == self.epoch { self.sched.on_done(now, done) } else { Ok(()) };
+        let run = entry.run.map(|run| (run, ok));
+        match run {
+            Some(_) => _ = self.table.free(id.slot),
+            None => cx.outputs.ended(id.slot, outcome),
+        }
+        if let Err(fault) = told {
             self.fail_over(cx, fault);
         }
         run
+    }
+
+    /// The finish that is told next, if one is: the slot of the request is free then.
+    #[inline(always)]
+    pub(super) fn take_finish(&mut self, cx: &mut Context) -> Option<Finish> {
+        let (slot, outcome) = cx.outputs.take_ended()?;
+        let Entry { request, times, .. } = self.table.free(slot);
+        let Submit { tag, task, op, extent, .. } = request.submit;
+        Some(Finish { tag, task, op, extent, outcome, times: *times })
     }
 
     // The drive contract.

@@ -60,7 +60,7 @@ impl Account {
     fn finished(&mut self, finished: &Finished<'_>, by_stage: bool) {
         self.below_count -= 1;
         self.counts.finish(finished);
-        if finished.sync {
+        if finished.submit.sync {
             let latency = self.latency.get_or_insert_with(Histogram::empty);
             latency.record_placed(finished.total);
         }
@@ -171,18 +171,26 @@ impl Accounts {
     }
 
     /// A request has ended; `by_stage` as above.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finished(
         &mut self,
         now: Instant,
         id: GroupId,
-        finished: &Finished<'_>,
+        finished: Finished<'_>,
         by_stage: bool,
     ) {
-        self.up(id, |account| account.finished(finished, by_stage));
-        if finished.sync {
+        if id != GroupId::ROOT {
+            self.finished_below_root(id, finished, by_stage);
+        }
+        if finished.submit.sync {
             self.press(now, id, Change::FINISHED);
         }
+    }
+
+    /// Takes a copy, which is made only here.
+    #[inline(never)]
+    fn finished_below_root(&mut self, id: GroupId, finished: Finished<'_>, by_stage: bool) {
+        self.up(id, |account| account.finished(&finished, by_stage));
     }
 
     /// Requests of the group and of all below it that are not finished.

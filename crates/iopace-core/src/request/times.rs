@@ -185,20 +185,7 @@ impl StageTimes {
     }
 }
 
-/// Where the time of a request for the disk went: none of it in stage pace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spent {
-    /// By reason.
-    pub(crate) times: StageTimes,
-    /// In stage admit.
-    pub(crate) admit: Nanos,
-    /// In stage sched.
-    pub(crate) sched: Nanos,
-    /// In all.
-    pub(crate) total: Nanos,
-}
-
-/// Readings of the engine's clocks of queued time, or what has passed on them.
+/// Readings of the engine's clocks of queued time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Queued {
     /// The window was full.

@@ -57,11 +57,16 @@ impl Guard {
     }
 
     /// A request or a flush is done.
-    pub(crate) fn on_done(&mut self, now: Instant, done: &Done) -> Result<(), Fault> {
-        let is_flush = done.op == Op::Flush;
-        self.fenced(|scheduler| match is_flush {
-            false => scheduler.on_done(now, done),
-            true => scheduler.on_flushed(now, done),
+    #[inline(always)]
+    pub(crate) fn on_done(
+        &mut self,
+        now: Instant,
+        done: impl FnOnce() -> Done,
+    ) -> Result<(), Fault> {
+        let done = done();
+        self.fenced(|scheduler| match done.op {
+            Op::Flush => scheduler.on_flushed(now, &done),
+            _ => scheduler.on_done(now, &done),
         })
     }
 

@@ -219,7 +219,7 @@ impl Tasks {
     pub(crate) fn finished(&mut self, now: Instant, place: TaskPlace, finished: &Finished<'_>) {
         let account = &mut self.slot(place.0).account;
         account.counts.finish(finished);
-        if finished.sync {
+        if finished.submit.sync {
             account.latency.record_placed(finished.total);
         }
         account.last = now;

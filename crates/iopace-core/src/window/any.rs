@@ -1,13 +1,11 @@
 //! A window policy at work, whichever it is.
 
+use super::Window;
 use super::fixed::Fixed;
-use super::{Started, Window};
-use crate::request::Done;
-use crate::time::Instant;
 use core::ops::{Deref, DerefMut};
 
 /// A policy at work. Three calls are made for every request, of which the fixed one has no use for
-/// two: they cost nothing there.
+/// two: what they are told is not put together there.
 #[derive(Debug)]
 pub enum AnyWindow {
     /// The default.
@@ -26,19 +24,12 @@ impl AnyWindow {
         }
     }
 
-    /// As [`Window::on_start`].
+    /// The policy, if it is one that is told of starts and completions.
     #[inline(always)]
-    pub fn on_start(&mut self, now: Instant, started: &Started) {
-        if let AnyWindow::Other(window) = self {
-            window.on_start(now, started);
-        }
-    }
-
-    /// As [`Window::on_done`].
-    #[inline(always)]
-    pub fn on_done(&mut self, now: Instant, done: &Done) {
-        if let AnyWindow::Other(window) = self {
-            window.on_done(now, done);
+    pub fn learning(&mut self) -> Option<&mut (dyn Window + 'static)> {
+        match self {
+            AnyWindow::Fixed(_) => None,
+            AnyWindow::Other(window) => Some(&mut **window),
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::engine::context::Context;
 use crate::request::Queued;
-use crate::table::Entry;
+use crate::stats::TaskPlace;
 use crate::time::Nanos;
 use crate::verdict::Reason;
 
@@ -43,18 +43,12 @@ impl Clocks {
         Queued { full: self.full, own, anticipation: self.anticipation }
     }
 
-    /// A request starts: what has passed on the clocks.
+    /// A request of the task starts: the readings of the clocks.
     #[inline(always)]
-    pub(super) fn started(&mut self, cx: &mut Context, entry: &mut Entry) {
+    pub(super) fn started(&mut self, cx: &mut Context, place: TaskPlace) -> Queued {
         let since_last = self.full.without(self.last_start);
         self.last_start = self.full;
-        let place = entry.request.account;
         let own = if cx.is_accounting { cx.tasks.started(place, since_last) } else { self.full };
-        let mark = entry.queued;
-        entry.queued = Queued {
-            full: self.full.without(mark.full),
-            own: own.without(mark.own),
-            anticipation: self.anticipation.without(mark.anticipation),
-        };
+        self.queued(own)
     }
 }

@@ -138,7 +138,7 @@ impl Queue {
     pub(super) fn audit(&mut self, cx: &mut Context) -> bool {
         self.audit_at = cx.now + AUDIT_AFTER;
         let is_old = |entry: &Entry| {
-            entry.state() == State::Queued && cx.now.since(entry.admitted) >= SCHEDULER_FORGETS
+            entry.state() == State::Queued && cx.now.since(entry.started) >= SCHEDULER_FORGETS
         };
         if !self.table.entries().any(is_old) {
             return false;

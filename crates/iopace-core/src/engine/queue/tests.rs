@@ -90,7 +90,7 @@ fn a_request_goes_through_and_its_times_sum_to_its_total() {
     let second = world.start().expect("there is room");
     world.cx.now = Instant(100);
     world.complete(second.id);
-    let times = std::iter::from_fn(|| world.cx.outputs.take_finish().copied())
+    let times = std::iter::from_fn(|| world.queue.take_finish(&mut world.cx))
         .map(|finish| (finish.times.window.0, finish.times.total().0));
     assert_eq!(times.collect::<Vec<_>>(), [(0, 70), (70, 100)]);
     assert_eq!((world.queue.live_count(), world.reason()), (0, Reason::Idle));
@@ -149,7 +149,7 @@ fn an_operation_of_no_bytes_ends_with_its_slot() {
     let mut world = World::new(1);
     let extent = Extent::new(Bytes(0), Bytes(0)).expect("empty");
     world.enter(&Submit { extent, ..submit(GroupId::ROOT, Op::Write, 0) });
-    assert!(world.cx.outputs.take_finish().is_some());
+    assert!(world.queue.take_finish(&mut world.cx).is_some());
     assert_eq!((world.queue.live_count(), world.start().is_none()), (0, true));
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::request::{Done, Extent, Op, Outcome, RequestId, Spent};
+use crate::request::{Extent, Op, Outcome, Submit, Tag};
+use crate::table::Table;
 use std::collections::{BTreeMap, VecDeque};
 
 const LITTLE: StageTimes = StageTimes {
@@ -15,18 +16,14 @@ const LITTLE: StageTimes = StageTimes {
 };
 
 fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
-    let done = Done {
-        id: RequestId::forge(0),
-        task: TaskId(0),
-        group: GroupId::ROOT,
-        op: Op::Read,
-        extent: Extent::new(Bytes(0), Bytes(1)).expect("small"),
-        started: Instant(now),
-        sync: true,
-        ok: true,
-    };
-    let spent = Spent { times: LITTLE, admit: Nanos::ZERO, sched: Nanos::ZERO, total: LITTLE.disk };
-    let finished = Finished::new(&done, Outcome::Ok, &spent, |_, _| {});
+    let extent = Extent::new(Bytes(0), Bytes(1)).expect("small");
+    let (tag, task, group) = (Tag(0), TaskId(0), GroupId::ROOT);
+    let submit = Submit { tag, task, group, op: Op::Read, extent, fua: false, sync: true };
+    let mut table = Table::default();
+    let id = table.queue(Instant(now), submit);
+    let entry = table.at_device(id);
+    entry.times = LITTLE;
+    let finished = Finished::new(entry, Outcome::Ok, LITTLE.disk, |_, _| {});
     tasks.finished(Instant(now), place, &finished);
 }
 
