@@ -187,6 +187,10 @@ impl Scheduler for Deadline {
         next.map_or(Pop::Empty, Pop::Ready)
     }
 
+    fn learns(&self) -> bool {
+        false
+    }
+
     fn configure(&mut self, params: &Params, _table: &Table) {
         self.set(params);
     }

@@ -65,6 +65,10 @@ impl Scheduler for Elevator {
     fn pop(&mut self, _now: Instant, table: &Table) -> Pop {
         self.0.pop(table).map_or(Pop::Empty, Pop::Ready)
     }
+
+    fn learns(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

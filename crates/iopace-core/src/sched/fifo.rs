@@ -52,6 +52,10 @@ impl Scheduler for Fifo {
     fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
         self.0.pop_front().map_or(Pop::Empty, Pop::Ready)
     }
+
+    fn learns(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(crate) struct Guard {
     pub(crate) params: Params,
     /// Whether the disk has a head, where it is known.
     pub(crate) rotational: Option<bool>,
+    /// As [`Scheduler::learns`].
+    learns: bool,
     scheduler: Box<dyn Scheduler>,
 }
 
@@ -36,7 +38,8 @@ impl Guard {
         if let Some(is_rotational) = rotational {
             scheduler.set_rotational(is_rotational);
         }
-        Guard { algorithm, params, rotational, scheduler }
+        let learns = scheduler.learns();
+        Guard { algorithm, params, rotational, learns, scheduler }
     }
 
     pub(crate) fn push(&mut self, now: Instant, id: RequestId, table: &Table) -> Result<(), Fault> {
@@ -63,6 +66,9 @@ impl Guard {
         now: Instant,
         done: impl FnOnce() -> Done,
     ) -> Result<(), Fault> {
+        if !self.learns {
+            return Ok(());
+        }
         let done = done();
         self.fenced(|scheduler| match done.op {
             Op::Flush => scheduler.on_flushed(now, &done),

@@ -69,6 +69,11 @@ pub trait Scheduler: fmt::Debug + Send {
     /// covers.
     fn on_flush(&mut self, _now: Instant, _id: RequestId, _table: &Table) {}
 
+    /// Whether it is to be told of what is done; asked once, when it is made.
+    fn learns(&self) -> bool {
+        true
+    }
+
     /// A request that it popped is done.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
 
