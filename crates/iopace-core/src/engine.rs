@@ -98,8 +98,6 @@ pub struct Engine {
     config: Config,
     /// Whether all outputs of the last input were taken.
     drained: bool,
-    /// If nothing has changed: when a stage in front of the scheduler has to look by time alone.
-    look_at: Instant,
 }
 
 impl Engine {
@@ -110,7 +108,6 @@ impl Engine {
             memory: Memory::new(&config),
             cx: Context::new(config.accounting),
             drained: true,
-            look_at: Instant::ZERO,
             config,
         }
     }
@@ -150,7 +147,7 @@ impl Engine {
             return self.go_on();
         }
         self.drained = true;
-        Output::Wait(self.look_at, reason)
+        Output::Wait(self.cx.look_at, reason)
     }
 
     /// The next thing to do, which is a finish.
@@ -212,7 +209,7 @@ impl Engine {
     /// Whether something in front of the scheduler has to be looked at.
     #[inline]
     fn has_to_look(&self) -> bool {
-        self.cx.is_changed || self.cx.now >= self.look_at
+        self.cx.now >= self.cx.look_at
     }
 
     /// Lets all that is in front of the scheduler go on as far as it may. With nothing dirty and
@@ -231,8 +228,8 @@ impl Engine {
         memory.wake_writes(queue, cx);
         memory.write_back(queue, cx);
         queue.admit_waiting(cx, &mut |admitted| memory.admitted(now, admitted));
-        cx.is_changed = !memory.is_quiet(now) || queue.has_waiting();
-        self.look_at = self.next_look();
+        let is_over = memory.is_quiet(now) && !queue.has_waiting();
+        self.cx.look_at = if is_over { self.next_look() } else { Instant::ZERO };
         self.forget_ended_groups();
     }
 
@@ -250,11 +247,10 @@ impl Engine {
         if !self.queue.rests(&mut self.cx, reason) {
             return None;
         }
-        if self.cx.is_changed {
-            self.look_at = self.next_look();
-            at = at.min(self.queue.next());
-        }
-        at = at.min(self.look_at);
+        at = at.min(match self.cx.look_at {
+            Instant::ZERO => self.queue.next().min(self.next_look()),
+            look_at => look_at,
+        });
         // Something passed over may go on by now: stages have learned on the way.
         if at <= self.cx.now {
             return None;
@@ -292,7 +288,7 @@ impl Engine {
         let Engine { queue, memory, cx, .. } = self;
         let followed = cx.observers.arrived(cx.now, submit);
         if matches!(submit.op, Op::Trim | Op::WriteZeroes) {
-            cx.is_changed = true;
+            cx.look();
             memory.discard(queue, cx, submit.extent.into());
         }
         queue.enter(cx, submit, |entry| entry.followed = followed);
@@ -305,7 +301,7 @@ impl Engine {
             return self.queue.refuse(&mut self.cx, submit);
         }
         let Engine { queue, memory, cx, .. } = self;
-        cx.is_changed = true;
+        cx.look();
         cx.observers.flush_arrived(cx.now, submit, cover);
         if let Some(has_failed) = memory.sync(cx, submit, cover) {
             queue.enter(cx, submit, |entry| entry.written.1 = has_failed);
@@ -318,10 +314,10 @@ impl Engine {
         self.advance(now);
         let Engine { queue, memory, cx, .. } = self;
         if let Some(ended) = queue.complete(cx, id, outcome) {
-            cx.is_changed = true;
+            cx.look();
             memory.written_back(queue, cx, ended);
         } else if memory.ask(cx.now) {
-            cx.is_changed = true;
+            cx.look();
         }
     }
 
@@ -334,7 +330,7 @@ impl Engine {
             return self.flush_comes(submit, cover);
         }
         let Engine { queue, memory, cx, .. } = self;
-        cx.is_changed = true;
+        cx.look();
         match input {
             Input::Dirtied { tag, task, group, area } => {
                 let (op, extent, fua, sync) = (Op::Write, area.extent, false, true);

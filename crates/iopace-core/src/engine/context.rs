@@ -17,8 +17,9 @@ use crate::units::Bytes;
 pub(super) struct Context {
     /// Latest time the engine was told; never goes back.
     pub(super) now: Instant,
-    /// Whether something has happened that pace, write-back, targets or admission have to look at.
-    pub(super) is_changed: bool,
+    /// When pace, write-back, targets or admission have to look again: by time alone, or at once
+    /// ([`Instant::ZERO`]) as something has happened.
+    pub(super) look_at: Instant,
     pub(super) outputs: Outputs,
     pub(super) groups: Accounts,
     pub(super) targets: Targets,
@@ -35,7 +36,7 @@ impl Context {
     pub(super) fn new(is_accounting: bool) -> Context {
         Context {
             now: Instant::ZERO,
-            is_changed: true,
+            look_at: Instant::ZERO,
             outputs: Outputs::default(),
             groups: Accounts::default(),
             targets: Targets::default(),
@@ -45,6 +46,12 @@ impl Context {
             is_accounting,
             observers: Observers::default(),
         }
+    }
+
+    /// Something has happened that stages in front of the scheduler have to look at.
+    #[inline(always)]
+    pub(super) fn look(&mut self) {
+        self.look_at = Instant::ZERO;
     }
 
     /// A request or a buffered write comes; `sync`: a task waits for it. Where its task is counted,
@@ -121,7 +128,7 @@ impl Context {
     pub(super) fn left(&mut self, group: GroupId) {
         if self.groups.is_dead(group) {
             self.ended_groups.push(group);
-            self.is_changed = true;
+            self.look();
         }
     }
 

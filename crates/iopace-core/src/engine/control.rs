@@ -23,7 +23,7 @@ impl Engine {
     /// See [`ControlError`]; nothing is changed then.
     pub fn control(&mut self, now: Instant, control: Control) -> Result<(), ControlError> {
         self.advance(now);
-        self.cx.is_changed = true;
+        self.cx.look();
         let Engine { queue, memory, cx, config, .. } = self;
         match control {
             Control::Insert(algorithm, params) => queue.insert(cx, algorithm, params)?,
@@ -142,7 +142,7 @@ impl Engine {
             if !self.cx.groups.is_dead(id) || self.memory.flusher().has_dirty(id) {
                 continue;
             }
-            self.cx.is_changed = true;
+            self.cx.look();
             self.cx.groups.forget(id);
             self.cx.targets.remove(id);
             self.memory.remove_group(id);

@@ -120,7 +120,7 @@ impl Queue {
             let lane = if entry.run.is_some() { Lane::WriteBack } else { Lane::of(submit.op) };
             let ask = Ask { lane, ..Ask::new(id, submit) };
             self.admit.enqueue(cx.now, ask, &cx.groups.table);
-            cx.is_changed = true;
+            cx.look();
         } else if submit.op == Op::Flush || submit.extent.is_empty() {
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
@@ -336,7 +336,7 @@ impl Queue {
         cx.observers.ended(now, entry);
         if sync && !cx.targets.is_empty() {
             cx.targets.finished(&cx.groups.table, group, total);
-            cx.is_changed = true;
+            cx.look();
         }
         let ok = outcome == Outcome::Ok;
         let done = || entry.request.done(id, entry.started, ok);
