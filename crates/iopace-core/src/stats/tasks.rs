@@ -61,7 +61,8 @@ struct Slot {
     own: Nanos,
     /// The next one in the chain.
     chain: u32,
-    /// Neighbours among the idle ones.
+    /// Neighbours among the idle ones. The others, which are never idle, stand between the latest
+    /// and the one idle for longest: so the ends of the line are places like all.
     before: u32,
     after: u32,
 }
@@ -71,7 +72,7 @@ impl Slot {
         let (counts, latency) = (OpCounts::default(), SmallHistogram::default());
         let (since, last) = (now, now);
         let account = TaskAccount { task, group, since, last, live_count: 0, counts, latency };
-        Slot { account, own: Nanos::ZERO, chain, before: NONE, after: NONE }
+        Slot { account, own: Nanos::ZERO, chain, before: OTHERS, after: OTHERS }
     }
 
     /// One more of the task comes. True if it had nothing here.
@@ -85,14 +86,22 @@ impl Slot {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
-    chains: Vec<u32>,
-    /// The one idle for longest, and the latest.
-    idle: Option<(u32, u32)>,
+    chains: Box<[u32; TASK_ACCOUNTS_MAX]>,
     /// Counts of tasks that were forgotten, and of all while there are no accounts.
     pub(crate) forgotten: OpCounts,
+}
+
+impl Default for Tasks {
+    fn default() -> Tasks {
+        Tasks {
+            slots: Vec::new(),
+            chains: Box::new([NONE; TASK_ACCOUNTS_MAX]),
+            forgotten: OpCounts::default(),
+        }
+    }
 }
 
 impl Tasks {
@@ -112,7 +121,7 @@ impl Tasks {
         task: TaskId,
         group: GroupId,
     ) -> (TaskPlace, Nanos) {
-        let mut place = self.chains.get(Self::chain(task)).copied().unwrap_or(NONE);
+        let mut place = self.chains[Self::chain(task)];
         // No place is out of bounds, and ends the chain.
         while let Some(slot) = self.slots.get_mut(place as usize) {
             if slot.account.task == Some(task) {
@@ -125,9 +134,7 @@ impl Tasks {
             place = slot.chain;
         }
         let place = self.make(now, task, group);
-        if self.slot(place).enter(now, group) && place != OTHERS {
-            self.leave_idle(place);
-        }
+        self.slot(place).enter(now, group);
         (TaskPlace(place), self.slot(place).own)
     }
 
@@ -136,18 +143,11 @@ impl Tasks {
     #[inline(never)]
     fn make(&mut self, now: Instant, task: TaskId, group: GroupId) -> u32 {
         if self.slots.is_empty() {
-            self.chains = vec![NONE; TASK_ACCOUNTS_MAX];
             self.slots.push(Slot::new(now, None, group, NONE));
         }
-        let place = match self.idle {
-            _ if self.slots.len() <= TASK_ACCOUNTS_MAX => self.slots.len() as u32,
-            Some((oldest, _)) => {
-                self.leave_idle(oldest);
-                self.leave_chain(oldest);
-                oldest
-            }
-            None => return OTHERS,
-        };
+        let has_room = self.slots.len() <= TASK_ACCOUNTS_MAX;
+        let place = if has_room { Some(self.slots.len() as u32) } else { self.take_idle() };
+        let Some(place) = place else { return OTHERS };
         let head = std::mem::replace(&mut self.chains[Self::chain(task)], place);
         let slot = Slot::new(now, Some(task), group, head);
         match self.slots.get_mut(place as usize) {
@@ -157,8 +157,33 @@ impl Tasks {
             }
             None => self.slots.push(slot),
         }
-        self.enter_idle(place);
         place
+    }
+
+    /// Takes the one idle for longest out of its chain.
+    fn take_idle(&mut self) -> Option<u32> {
+        let oldest = self.slot(OTHERS).after;
+        if oldest == OTHERS {
+            return None;
+        }
+        self.leave_idle(oldest);
+        self.leave_chain(oldest);
+        Some(oldest)
+    }
+
+    #[inline(never)]
+    fn enter_idle(&mut self, place: u32) {
+        let latest = std::mem::replace(&mut self.slot(OTHERS).before, place);
+        self.slot(latest).after = place;
+        let slot = self.slot(place);
+        (slot.before, slot.after) = (latest, OTHERS);
+    }
+
+    #[inline(never)]
+    fn leave_idle(&mut self, place: u32) {
+        let Slot { before, after, .. } = *self.slot(place);
+        self.slot(before).after = after;
+        self.slot(after).before = before;
     }
 
     fn leave_chain(&mut self, place: u32) {
@@ -173,32 +198,6 @@ impl Tasks {
             at = self.slot(at).chain;
         }
         self.slot(at).chain = next;
-    }
-
-    #[inline(never)]
-    fn enter_idle(&mut self, place: u32) {
-        let (oldest, latest) = self.idle.unwrap_or((place, NONE));
-        let slot = self.slot(place);
-        (slot.before, slot.after) = (latest, NONE);
-        if latest != NONE {
-            self.slot(latest).after = place;
-        }
-        self.idle = Some((oldest, place));
-    }
-
-    #[inline(never)]
-    fn leave_idle(&mut self, place: u32) {
-        let (before, after) = (self.slot(place).before, self.slot(place).after);
-        let (mut oldest, mut latest) = self.idle.expect("it is idle");
-        match before {
-            NONE => oldest = after,
-            _ => self.slot(before).after = after,
-        }
-        match after {
-            NONE => latest = before,
-            _ => self.slot(after).before = before,
-        }
-        self.idle = (oldest != NONE).then_some((oldest, latest));
     }
 
     /// Its clock of time with the window full that ended with a start of its own.
@@ -224,8 +223,8 @@ impl Tasks {
         }
         account.last = now;
         account.live_count -= 1;
-        if account.live_count == 0 {
-            self.rest(place);
+        if account.live_count == 0 && place.0 != OTHERS {
+            self.enter_idle(place.0);
         }
     }
 
@@ -242,16 +241,8 @@ impl Tasks {
         account.counts.paced(waited);
         account.last = now;
         account.live_count -= 1;
-        if account.live_count == 0 {
-            self.rest(place);
-        }
-    }
-
-    /// Nothing of the task is left.
-    #[inline(never)]
-    fn rest(&mut self, TaskPlace(place): TaskPlace) {
-        if place != OTHERS {
-            self.enter_idle(place);
+        if account.live_count == 0 && place.0 != OTHERS {
+            self.enter_idle(place.0);
         }
     }
 
