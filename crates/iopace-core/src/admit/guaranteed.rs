@@ -64,8 +64,7 @@ mod tree;
 #[derive(Debug)]
 pub struct GuaranteedSlots {
     nr_requests: u32,
-    /// Slots taken, and when the device last came to have one after it had none.
-    taken: u32,
+    /// When the device last came to have a slot after it had none.
     short_until: Instant,
     rows: Column<Row>,
     /// Of groups of which, or below which, something waits, or something is metered.
@@ -82,7 +81,6 @@ impl GuaranteedSlots {
     pub fn new(nr_requests: u32) -> GuaranteedSlots {
         GuaranteedSlots {
             nr_requests: nr_requests.clamp(NR_REQUESTS_MIN, NR_REQUESTS_MAX),
-            taken: 0,
             short_until: Instant::ZERO,
             rows: Column::default(),
             nodes: Column::default(),
@@ -90,6 +88,11 @@ impl GuaranteedSlots {
             waiting_count: 0,
             totals_count: 0,
         }
+    }
+
+    /// Slots taken: those of the root and of all below it.
+    fn taken(&self) -> u32 {
+        self.rows[GroupId::ROOT].taken
     }
 
     /// Puts what follows from the settings and limits of a group into its row.
@@ -107,22 +110,22 @@ impl GuaranteedSlots {
 impl Admission for GuaranteedSlots {
     #[inline(always)]
     fn pass(&mut self, group: GroupId, bytes: Bytes, groups: &Groups) -> bool {
-        if self.taken >= self.nr_requests || self.waiting_count > 0 {
+        if self.waiting_count > 0 {
             return false;
         }
-        let mut id = group;
-        loop {
-            let row = &self.rows[id];
-            if row.taken >= row.free_cap {
-                return false;
-            }
+        let (mut id, mut row) = (group, &mut self.rows[group]);
+        while row.taken < row.free_cap {
             if id == GroupId::ROOT {
-                break;
+                let is_free = row.taken < self.nr_requests;
+                if is_free {
+                    self.charge(bytes, group, groups);
+                }
+                return is_free;
             }
             id = groups.parent(id);
+            row = &mut self.rows[id];
         }
-        self.charge(bytes, group, groups);
-        true
+        false
     }
 
     fn enqueue(&mut self, now: Instant, ask: Ask, groups: &Groups) {
@@ -139,7 +142,7 @@ impl Admission for GuaranteedSlots {
             return Admit::Empty;
         }
         self.wake(now, groups);
-        if self.taken < self.nr_requests
+        if self.taken() < self.nr_requests
             && let Some((group, lane)) = self.next()
         {
             return self.take(now, group, lane, groups);
@@ -199,17 +202,16 @@ impl Admission for GuaranteedSlots {
             id = groups.parent(id);
             row = &mut self.rows[id];
         }
-        if self.taken >= self.nr_requests {
+        if row.taken + 1 >= self.nr_requests {
             self.short_until = now;
         }
-        self.taken -= 1;
         if self.waiting_count > 0 {
             self.refresh_up(now, group, groups);
         }
     }
 
     fn slots(&self) -> (u32, u32) {
-        (self.nr_requests, self.taken)
+        (self.nr_requests, self.taken())
     }
 
     fn set_slots(&mut self, nr_requests: u32) {

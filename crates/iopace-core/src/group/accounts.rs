@@ -95,28 +95,25 @@ impl Accounts {
     /// Fewer or more of a group wait or are at the disk. The groups above are told only if it was
     /// the first or the last one.
     #[inline(always)]
-    fn press(&mut self, now: Instant, mut id: GroupId, mut by: Change) {
-        while let Some(above) = self.accounts[id].pressure.change(now, by)
+    fn press(&mut self, now: Instant, mut id: GroupId, by: Change) {
+        let mut above = self.accounts[id].pressure.change(now, by);
+        while let Some(by) = above
             && id != GroupId::ROOT
         {
-            (id, by) = (self.table.parent(id), above);
+            id = self.table.parent(id);
+            above = self.accounts[id].pressure.change(now, by);
         }
     }
 
     /// A request or a buffered write comes; `sync`: a task waits for it.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
-        let account = &mut self.accounts[id];
-        let above = if sync { account.pressure.change(now, Change::ARRIVED) } else { None };
-        if id == GroupId::ROOT {
-            return;
+        if sync {
+            self.press(now, id, Change::ARRIVED);
         }
-        account.below_count += 1;
-        self.table.enter(id);
-        let parent = self.table.parent(id);
-        self.up(parent, |account| account.below_count += 1);
-        if let Some(above) = above {
-            self.press(now, parent, above);
+        if id != GroupId::ROOT {
+            self.table.enter(id);
+            self.up(id, |account| account.below_count += 1);
         }
     }
 

@@ -78,11 +78,9 @@ impl Pressure {
     /// waits now, or none any more, and the same of those at the disk.
     #[inline(always)]
     pub(super) fn change(&mut self, now: Instant, by: Change) -> Option<Change> {
-        let above = Change {
-            waiting: count(&mut self.waiting_count, by.waiting),
-            flying: count(&mut self.flying_count, by.flying),
-        };
-        if above.waiting | above.flying == 0 {
+        let is_waiting_told = count(&mut self.waiting_count, by.waiting);
+        let is_flying_told = count(&mut self.flying_count, by.flying);
+        if !is_waiting_told && !is_flying_told {
             return None;
         }
         let some = self.waiting_count > 0;
@@ -90,7 +88,10 @@ impl Pressure {
         if [some, full] != self.holds {
             self.turn(now, [some, full]);
         }
-        Some(above)
+        Some(Change {
+            waiting: if is_waiting_told { by.waiting } else { 0 },
+            flying: if is_flying_told { by.flying } else { 0 },
+        })
     }
 
     /// Takes over the state that holds from `now` on.
@@ -144,12 +145,12 @@ impl Pressure {
     }
 }
 
-/// Counts one more, one less or neither: `by`, if there is now the first one or none, else 0.
+/// Counts one more, one less or neither. True if there is now the first one, or none any more.
 #[inline(always)]
-fn count(count: &mut u32, by: i32) -> i32 {
+fn count(count: &mut u32, by: i32) -> bool {
     *count = count.wrapping_add_signed(by);
     debug_assert!(*count <= u32::MAX >> 1, "one was taken away that had not come");
-    if *count == u32::from(by > 0) { by } else { 0 }
+    by != 0 && *count == u32::from(by > 0)
 }
 
 impl fmt::Display for Pressure {

@@ -121,19 +121,21 @@ impl StageTimes {
     }
 
     /// Adds those of a request that spent nothing in stage pace, as all that are for the disk, and
-    /// `total` in all. Most waited for their turn, the window and the disk only. Sums end at 2^63
-    /// ns, some 292 years: so no addition of two wraps around, and one look at the highest bits
-    /// says whether there is room.
+    /// `total` in all. Most waited in stages sched and window and for the disk only. Sums end at
+    /// 2^63 ns, some 292 years: so no addition of two wraps around, and one look at the highest
+    /// bits says whether there is room.
     #[inline]
     pub(crate) fn add_behind_pace(&mut self, other: &StageTimes, total: Nanos) {
         let turn = self.turn.0.wrapping_add(other.turn.0);
+        let anticipation = self.anticipation.0.wrapping_add(other.anticipation.0);
         let window = self.window.0.wrapping_add(other.window.0);
         let disk = self.disk.0.wrapping_add(other.disk.0);
-        let others = other.slot.0 | other.budget.0 | other.anticipation.0;
-        if others > 0 || (turn | window | disk | total.0) > SUM_MAX {
+        let is_full = (turn | anticipation | window | disk | total.0) > SUM_MAX;
+        if other.slot.0 | other.budget.0 > 0 || is_full {
             return self.add_all(other);
         }
-        (self.turn, self.window, self.disk) = (Nanos(turn), Nanos(window), Nanos(disk));
+        (self.turn, self.anticipation) = (Nanos(turn), Nanos(anticipation));
+        (self.window, self.disk) = (Nanos(window), Nanos(disk));
     }
 
     /// The same whatever it waited for, and whether or not there is room.

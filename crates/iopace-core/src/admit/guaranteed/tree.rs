@@ -34,7 +34,6 @@ impl GuaranteedSlots {
             row.floor = floor;
         }
         row.taken += 1;
-        self.taken += 1;
     }
 
     /// Looks again at everybody whose time has come.
