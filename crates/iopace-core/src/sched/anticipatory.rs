@@ -261,7 +261,7 @@ impl Scheduler for Anticipatory {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         self.tasks.forget(now, None);
         let request = &table[id];
-        let task = self.tasks.enter(id, table);
+        let task = self.tasks.enter(id, request.task());
         let known = &mut self.tasks[task];
         let (is_alone, think_max) = (known.is_idle(), self.config.antic.times(2));
         known.stats.submits(now, request.extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
@@ -271,7 +271,7 @@ impl Scheduler for Anticipatory {
             self.wait_hit_count += u64::from(was_waited_for);
         }
         self.fifo.push(id, (), table);
-        self.sorted.push(id, table);
+        self.sorted.insert(id, request.extent().offset());
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {

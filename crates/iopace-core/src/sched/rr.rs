@@ -216,6 +216,9 @@ impl RoundRobin {
     fn serve(&mut self, now: Instant, table: &Table) -> Option<Pop> {
         let slice = self.active.as_mut()?;
         let task = &mut self.tasks[slice.task];
+        if task.queued == 0 {
+            return None;
+        }
         let id = task.queue.next(now, table)?;
         task.queued -= 1;
         task.in_flight += 1;
@@ -233,7 +236,7 @@ impl RoundRobin {
     fn pass(&mut self, table: &Table) -> Pop {
         let Some(id) = self.through.pop_front() else { return Pop::Empty };
         // What waits in `through` is not seen as the task's: it may have been forgotten.
-        let task = self.tasks.enter(id, table);
+        let task = self.tasks.enter(id, table[id].task());
         self.tasks[task].in_flight += 1;
         self.len -= 1;
         self.in_flight += 1;
@@ -263,12 +266,12 @@ impl RoundRobin {
 
     /// Puts a request of a task in its place.
     #[inline(always)]
-    fn queue(&mut self, task: u32, id: RequestId, table: &Table) {
+    fn queue(&mut self, task: u32, id: RequestId, offset: Bytes) {
         if self.config.bypass {
             return self.through.push_back(id);
         }
         let known = &mut self.tasks[task];
-        known.queue.sorted.push(id, table);
+        known.queue.sorted.insert(id, offset);
         known.queued += 1;
         match &mut self.active {
             Some(slice) if slice.task == task => {
@@ -299,12 +302,13 @@ impl Scheduler for RoundRobin {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         let active = self.active.as_ref().map(|slice| slice.task);
         self.tasks.forget(now, active);
-        let task = self.tasks.enter(id, table);
+        let (caller, extent) = (table[id].task(), table[id].extent());
+        let task = self.tasks.enter(id, caller);
         let known = &mut self.tasks[task];
         let (is_alone, think_max) = (known.is_idle(), self.config.wait.times(2));
-        known.stats.submits(now, table[id].extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
+        known.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
-        self.queue(task, id, table);
+        self.queue(task, id, extent.offset());
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
@@ -345,8 +349,8 @@ impl Scheduler for RoundRobin {
         self.set_depth();
         if self.config.bypass != was_bypass {
             for id in self.take_all() {
-                let task = self.tasks.enter(id, table);
-                self.queue(task, id, table);
+                let task = self.tasks.enter(id, table[id].task());
+                self.queue(task, id, table[id].extent().offset());
             }
         }
     }

@@ -44,9 +44,14 @@ fn name((_, sequence, slot): Item) -> RequestId {
 
 impl Sorted {
     /// Takes a request in.
-    #[inline]
     pub fn push(&mut self, id: RequestId, table: &Table) {
-        let item = item(id, table);
+        self.insert(id, table[id].extent().offset());
+    }
+
+    /// The same of one whose offset is at hand.
+    #[inline]
+    pub(super) fn insert(&mut self, id: RequestId, offset: Bytes) {
+        let item = (offset, id.sequence, id.slot);
         self.sets[self.set_of(item)].insert(item);
     }
 

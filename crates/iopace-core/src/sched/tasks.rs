@@ -7,7 +7,6 @@
 use super::roster::Roster;
 use crate::limits::TASKS_MAX;
 use crate::request::{Extent, RequestId, TaskId};
-use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use core::ops::{Deref, DerefMut};
@@ -142,19 +141,22 @@ pub(super) struct Tasks<Q> {
 }
 
 impl<Q: Default> Tasks<Q> {
-    /// The number of the task that a request is of, which is known from then on.
+    /// The number of the task of a request, which is known from then on.
     #[inline(always)]
-    pub(super) fn enter(&mut self, id: RequestId, table: &Table) -> u32 {
-        let request = &table[id];
-        let key = request.task();
+    pub(super) fn enter(&mut self, id: RequestId, key: TaskId) -> u32 {
         let known = self.roster.find(key);
         let task = known.unwrap_or_else(|| self.roster.insert(key, |_| Task::default()));
-        let slot = id.slot as usize;
-        if slot >= self.by_slot.len() {
-            self.by_slot.resize(slot + 1, u32::MAX);
+        match self.by_slot.get_mut(id.slot as usize) {
+            Some(place) => *place = task,
+            None => self.grow(id.slot as usize, task),
         }
-        self.by_slot[slot] = task;
         task
+    }
+
+    #[cold]
+    fn grow(&mut self, slot: usize, task: u32) {
+        self.by_slot.resize(slot, u32::MAX);
+        self.by_slot.push(task);
     }
 
     /// The number of the task of a request that has come by [`Tasks::enter`].
