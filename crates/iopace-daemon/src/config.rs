@@ -86,8 +86,11 @@ pub struct DeviceConfig {
     /// A scheduler to insert at the start, with settings by name. `None`, or
     /// [`iopace_core::sched::AUTO`] without settings: the recommended one is the device's own.
     pub scheduler: Option<(String, Vec<(String, u64)>)>,
-    /// Slots of the device; `None`: 128.
+    /// Slots of the device; `None`: [`iopace_core::limits::NR_REQUESTS_DEFAULT`].
     pub nr_requests: Option<u32>,
+    /// Most slots of each group below the root that has no `io.nr_group_requests` of its own for
+    /// this device; `None`: as many as the device.
+    pub nr_group_requests: Option<u32>,
     /// Most requests at the disk; `None`: 32 for files and block devices, the model's own depth for
     /// emulated disks.
     pub window_depth: Option<u32>,
@@ -123,6 +126,7 @@ impl DeviceConfig {
             direct: false,
             scheduler: None,
             nr_requests: None,
+            nr_group_requests: None,
             window_depth: None,
             window: window::find(WINDOW_DEFAULT).expect("one of the registry"),
             pace: pace::find(PACE_DEFAULT).expect("one of the registry"),

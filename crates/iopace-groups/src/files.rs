@@ -6,6 +6,9 @@
 //! `DEVICE default` takes the line of a device away. In files of `key=value` pairs, keys that a
 //! line does not name keep their value; the first line for a device starts from the default.
 //!
+//! What a device gives every group below the root that has no value of its own is a setting of the
+//! device: `nr_group_requests`, for slots ([`Tree::with_group_requests`]).
+//!
 //! A write is all or nothing, and what [`Tree::read`] gives may be written back, to this group or
 //! to a new one. Nothing is inherited: a limit or a guarantee of a group above holds because the
 //! engine counts a request in all of its groups. So that what is written is what can be had, a
@@ -143,6 +146,8 @@ pub enum Source {
     Device,
     /// The group's default.
     Group,
+    /// What the device gives every group (`nr_group_requests`).
+    DeviceDefault,
     /// Nobody set it.
     BuiltIn,
 }
@@ -166,6 +171,7 @@ impl fmt::Display for Explained {
         match self.source {
             Source::Device => write!(f, "set for {})", self.device),
             Source::Group => f.write_str("default of the group)"),
+            Source::DeviceDefault => write!(f, "default of {})", self.device),
             Source::BuiltIn => f.write_str("built in)"),
         }
     }
@@ -188,13 +194,14 @@ macro_rules! by_file {
 
 impl Tree {
     /// What holds for a group on a device: the line of the device if there is one, else the
-    /// group's default, else what is built in. Groups above are not looked at.
+    /// group's default, else what the device gives every group, else what is built in. Groups above
+    /// are not looked at.
     pub fn effective(&self, id: GroupId, device: &str) -> Settings {
         let own = self.own(id);
         Settings {
             weight: own.weight.effective(Some(device)),
             class: own.class.effective(Some(device)),
-            slots: own.slots.effective(Some(device)),
+            slots: own.slots.held(self, id, Some(device)),
             max: own.max.effective(Some(device)),
             min: own.min.effective(Some(device)),
             latency: own.latency.effective(Some(device)).0,
@@ -248,8 +255,9 @@ impl Tree {
 
     fn explain_value<T: Value>(&self, id: GroupId, device: &str) -> Explained {
         let table = T::table(self.own(id));
-        let value = table.effective(Some(device)).print(T::default());
-        Explained { file: T::FILE, device: device.into(), value, source: table.source(device) }
+        let value = table.held(self, id, Some(device)).print(T::default());
+        let source = table.source(self, id, device);
+        Explained { file: T::FILE, device: device.into(), value, source }
     }
 
     fn set<T: Value>(
@@ -279,7 +287,8 @@ impl Tree {
             let line = places.get(&device.as_deref()).or_else(|| places.get(&None));
             fail(line.copied(), (FileProblem::Nesting, problem))
         })?;
-        let differs = |device: &&&str| old.effective(Some(device)) != new.effective(Some(device));
+        let held = |table: &Table<T>, device: &str| table.held(self, id, Some(device));
+        let differs = |device: &&&str| held(old, device) != held(&new, device);
         let devices = devices.iter().filter(differs).map(|device| (*device).into()).collect();
         *T::table_mut(self.own_mut(id)) = new;
         Ok(Changed { group: id, file: T::FILE, devices })

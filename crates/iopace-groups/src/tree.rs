@@ -73,6 +73,8 @@ pub struct Tree {
     free: BTreeSet<u32>,
     /// Removed groups in the order of their removal: children before parents.
     dying: Vec<GroupId>,
+    /// By device: most slots of each group below the root that has no value of its own there.
+    group_requests: BTreeMap<String, u32>,
 }
 
 impl Default for Tree {
@@ -85,7 +87,20 @@ impl Tree {
     /// The root and nothing else.
     pub fn new() -> Tree {
         let nodes = vec![Node::new(String::new(), GroupId::ROOT)];
-        Tree { nodes, free: BTreeSet::new(), dying: Vec::new() }
+        let group_requests = BTreeMap::new();
+        Tree { nodes, free: BTreeSet::new(), dying: Vec::new(), group_requests }
+    }
+
+    /// The root, and what devices give each group below it that has no value of its own: most slots
+    /// (`nr_group_requests` of a device), by name.
+    pub fn with_group_requests(devices: impl IntoIterator<Item = (String, u32)>) -> Tree {
+        Tree { group_requests: devices.into_iter().collect(), ..Tree::new() }
+    }
+
+    /// The most slots that a device gives a group that has no value of its own.
+    pub(crate) fn group_requests(&self, id: GroupId, device: Option<&str>) -> Option<u32> {
+        let device = device.filter(|_| id != GroupId::ROOT)?;
+        self.group_requests.get(device).copied()
     }
 
     /// The group of this path.

@@ -267,6 +267,7 @@ fn effective_report(Explained { device, value, source, .. }: Explained) -> Effec
     let source = match source {
         Source::Device => "device",
         Source::Group => "group",
+        Source::DeviceDefault => "device default",
         Source::BuiltIn => "built in",
     };
     EffectiveReport { device, value, source: source.into() }

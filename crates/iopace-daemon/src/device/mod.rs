@@ -59,6 +59,8 @@ pub struct DeviceInfo {
     pub base: &'static str,
     /// Smallest and best size of a request in bytes.
     pub block_bytes: (u32, u32),
+    /// Most slots of each group without a value of its own.
+    pub nr_group_requests: Option<u32>,
     /// Bytes per second that it never gives more than, if that is known: of an emulated disk, from
     /// its model.
     pub bytes_s_max: Option<u64>,
@@ -82,6 +84,7 @@ impl DeviceInfo {
             io_engine: "",
             base: sched::recommended().name,
             block_bytes: (block, 4096),
+            nr_group_requests: config.nr_group_requests,
             bytes_s_max: None,
             below: None,
         }

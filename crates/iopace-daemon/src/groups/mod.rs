@@ -26,7 +26,7 @@ pub use members::ConnectionInfo;
 pub(crate) use named::Named;
 pub use processes::ProcessInfo;
 pub(crate) use processes::{Callers, Newcomer, Seen};
-pub use setup::{Misconfigured, configured};
+pub use setup::{DeviceSlots, Misconfigured, configured};
 pub use stat::GroupOnDevice;
 pub use warnings::Warning;
 
@@ -99,7 +99,10 @@ impl Groups {
         devices: Vec<Arc<dyn Device>>,
     ) -> Result<Groups, StartError> {
         let names: Vec<String> = devices.iter().map(|device| device.info().name.clone()).collect();
-        let mut tree = configured(groups, &names)
+        let given = devices.iter().map(|device| device.info());
+        let given: Vec<DeviceSlots> =
+            given.map(|info| (info.name.clone(), info.nr_group_requests)).collect();
+        let mut tree = configured(groups, &given)
             .map_err(|wrong| StartError::Group(wrong.error.to_string()))?;
         let mut all = Vec::new();
         for ExportConfig { name, group, .. } in exports {

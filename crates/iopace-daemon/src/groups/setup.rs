@@ -15,13 +15,18 @@ pub struct Misconfigured {
     pub error: GroupError,
 }
 
-/// The tree of a configuration: all groups, then what is set for them, parents first.
+/// A device's name, and its `nr_group_requests`.
+pub type DeviceSlots = (String, Option<u32>);
+
+/// The tree of a configuration: all groups, then what is set for them, parents first. Devices are
+/// named with the most slots that they give each group, if they do.
 ///
 /// # Errors
 /// See [`Misconfigured`].
-pub fn configured(groups: &[GroupConfig], devices: &[String]) -> Result<Tree, Misconfigured> {
-    let mut tree = Tree::new();
-    let names: Vec<&str> = devices.iter().map(String::as_str).collect();
+pub fn configured(groups: &[GroupConfig], devices: &[DeviceSlots]) -> Result<Tree, Misconfigured> {
+    let given = devices.iter().filter_map(|(name, requests)| Some((name.clone(), (*requests)?)));
+    let mut tree = Tree::with_group_requests(given);
+    let names: Vec<&str> = devices.iter().map(|(name, _)| name.as_str()).collect();
     let wrong = |group, file, error| Misconfigured { group, file, error };
     let mut order = Vec::new();
     for (at, group) in groups.iter().enumerate() {

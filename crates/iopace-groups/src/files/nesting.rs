@@ -20,7 +20,7 @@ pub(super) fn check<T: Value>(
     devices: &[&str],
 ) -> Result<(), Disagreement> {
     for device in concerned(tree, id, new, devices) {
-        let (old, new) = (T::table(tree.own(id)).effective(device), new.effective(device));
+        let (old, new) = (of::<T>(tree, id, device), new.held(tree, id, device));
         if old == new {
             continue;
         }
@@ -81,7 +81,8 @@ fn check_ceilings<T: Value>(
         return Ok(());
     }
     for below in tree.subtree(id).skip(1) {
-        let theirs = of::<T>(tree, below, device).ceilings();
+        // What a device gives every group is nobody's wish: it gives way to the groups above.
+        let theirs = T::table(tree.own(below)).effective(device).ceilings();
         for (index, limit) in figures(ceilings) {
             if let Some(figure) = theirs[index]
                 && figure > limit
@@ -149,9 +150,9 @@ fn on(device: Option<&str>) -> String {
     device.map_or(String::new(), |device| format!(" on {device}"))
 }
 
-/// What is set for a group on a device.
+/// What holds for a group on a device.
 fn of<T: Value>(tree: &Tree, id: GroupId, device: Option<&str>) -> T {
-    T::table(tree.own(id)).effective(device)
+    T::table(tree.own(id)).held(tree, id, device)
 }
 
 /// The figures that there are, with their places.

@@ -2,7 +2,9 @@
 
 use super::Source;
 use super::plain::Latency;
+use crate::tree::Tree;
 use iopace_core::group::{Class, Limits, Rates, Slots, Weight};
+use iopace_core::request::GroupId;
 use std::collections::BTreeMap;
 
 /// A rate or number for each key that a group above bounds: those of [`Rates`] in their order, or
@@ -34,6 +36,12 @@ pub(crate) trait Value: Kept + Copy + Default + PartialEq + 'static {
 
     /// As words that [`Value::parse`] makes this value of, starting from `base`.
     fn print(self, base: Self) -> String;
+
+    /// What holds for a group on a device (`None`: on those without a line) for which it has no
+    /// value: what the device gives every group, if it gives something.
+    fn of_device(_tree: &Tree, _id: GroupId, _device: Option<&str>) -> Option<Self> {
+        None
+    }
 
     /// What bounds the groups below, each by itself.
     fn ceilings(self) -> Figures {
@@ -69,16 +77,30 @@ impl<T> Default for Table<T> {
 impl<T: Value> Table<T> {
     /// What holds on a device, or on one without a line (`None`).
     pub(crate) fn effective(&self, device: Option<&str>) -> T {
-        let line = device.and_then(|device| self.lines.get(device));
-        line.copied().or(self.default).unwrap_or_default()
+        self.own(device).unwrap_or_default()
     }
 
-    /// Where [`Table::effective`] has it from.
-    pub(crate) fn source(&self, device: &str) -> Source {
+    /// The same, if the group has a value of its own.
+    pub(crate) fn own(&self, device: Option<&str>) -> Option<T> {
+        let line = device.and_then(|device| self.lines.get(device));
+        line.copied().or(self.default)
+    }
+
+    /// The same with what the device gives every group.
+    pub(crate) fn held(&self, tree: &Tree, id: GroupId, device: Option<&str>) -> T {
+        let own = self.own(device).or_else(|| T::of_device(tree, id, device));
+        own.unwrap_or_default()
+    }
+
+    /// Where [`Table::held`] has it from.
+    pub(crate) fn source(&self, tree: &Tree, id: GroupId, device: &str) -> Source {
         match (self.lines.get(device), self.default) {
             (Some(_), _) => Source::Device,
             (None, Some(_)) => Source::Group,
-            (None, None) => Source::BuiltIn,
+            (None, None) => match T::of_device(tree, id, Some(device)) {
+                Some(_) => Source::DeviceDefault,
+                None => Source::BuiltIn,
+            },
         }
     }
 

@@ -3,9 +3,11 @@
 use super::own::{Figures, Value};
 use super::words;
 use crate::limits::LATENCY_TARGET_MAX;
+use crate::tree::Tree;
 use crate::tree::error::quoted;
 use iopace_core::group::{Class, Slots, Weight};
 use iopace_core::limits::{GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN, NR_REQUESTS_MAX};
+use iopace_core::request::GroupId;
 use iopace_core::time::Nanos;
 
 /// The only word of a value.
@@ -141,6 +143,11 @@ impl Value for Slots {
             return max;
         }
         format!("{max} guaranteed={}", self.guaranteed)
+    }
+
+    fn of_device(tree: &Tree, id: GroupId, device: Option<&str>) -> Option<Slots> {
+        let max = Some(tree.group_requests(id, device)?);
+        Some(Slots { max, guaranteed: 0 })
     }
 
     fn ceilings(self) -> Figures {

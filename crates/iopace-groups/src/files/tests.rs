@@ -347,3 +347,46 @@ fn a_removed_group_takes_its_settings_with_it() {
     assert_eq!(tree.create("/vms/web"), Ok(web));
     assert_eq!(tree.effective(web, "disk"), Settings::default());
 }
+
+#[test]
+fn a_device_gives_every_group_so_many_slots_unless_it_has_its_own() {
+    let mut tree = Tree::with_group_requests([("disk".to_string(), 100)]);
+    for path in ["/vms/web", "/vms/db", "/backup"] {
+        tree.create_all(path).expect("legal");
+    }
+    let slots = |tree: &Tree, path, device| effective(tree, path, device).slots.max;
+    assert_eq!(slots(&tree, "/", "disk"), None, "the root has what the device has");
+    assert_eq!(slots(&tree, "/vms", "disk"), Some(100));
+    assert_eq!(slots(&tree, "/vms/web", "disk"), Some(100));
+    assert_eq!(slots(&tree, "/vms/web", "ssd"), None, "another device");
+    let told = |tree: &Tree, path: &str| {
+        let id = tree.find(path).expect("there");
+        tree.explain(id, "io.nr_group_requests", "disk").expect("a setting").to_string()
+    };
+    assert_eq!(told(&tree, "/backup"), "100 (default of disk)");
+
+    // A line for the device, and a default of the group, take its place.
+    assert_eq!(set(&mut tree, "/backup", "io.nr_group_requests", "disk 400"), ["disk"]);
+    assert_eq!(told(&tree, "/backup"), "400 (set for disk)");
+    assert_eq!(set(&mut tree, "/backup", "io.nr_group_requests", "disk default"), ["disk"]);
+    assert_eq!(set(&mut tree, "/backup", "io.nr_group_requests", "30"), ["disk", "ssd"]);
+    assert_eq!(told(&tree, "/backup"), "30 (default of the group)");
+    set(&mut tree, "/backup", "io.nr_group_requests", "disk max");
+    assert_eq!(slots(&tree, "/backup", "disk"), None);
+}
+
+#[test]
+fn a_child_has_no_more_slots_than_what_the_device_gives_its_parent() {
+    let mut tree = Tree::with_group_requests([("disk".to_string(), 100)]);
+    tree.create_all("/vms/web").expect("legal");
+    let file = "io.nr_group_requests";
+    let text = refused(&mut tree, "/vms/web", file, "disk 200");
+    assert!(text.contains("200 slots on disk is above the 100 slots of /vms"), "{text}");
+    // What only the device gives a child gives way to a value of its parent.
+    set(&mut tree, "/vms", file, "disk 50");
+    // The parent is raised first; it cannot be taken back below its child.
+    set(&mut tree, "/vms", file, "disk 300");
+    set(&mut tree, "/vms/web", file, "disk 200");
+    let text = refused(&mut tree, "/vms", file, "disk default");
+    assert!(text.contains("100 slots on disk is below the 200 slots of /vms/web"), "{text}");
+}

@@ -34,6 +34,7 @@ pub(super) fn resolve(
     let disk = table.get_ref();
     bounds(&disk.depth, 1, WINDOW_DEPTH_MAX, "the depth")?;
     bounds(&disk.nr_requests, NR_REQUESTS_MIN, NR_REQUESTS_MAX, "nr_requests")?;
+    bounds(&disk.nr_group_requests, 1, NR_REQUESTS_MAX, "nr_group_requests")?;
     let none = Given::new();
     let set = disk.set.as_ref().unwrap_or(&none);
     let (name, model) = match (&disk.preset, &disk.kind, &disk.model) {

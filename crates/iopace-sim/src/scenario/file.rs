@@ -109,7 +109,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
     let (base, scheduler) = resolve_scheduler(file.scheduler)?;
     let slots = groups::slots(file_disk.slots.as_ref())?;
     let (window, pace) = disk::policies(file_disk)?;
-    let groups = groups::resolve(&file.group)?;
+    let groups = groups::resolve(&file.group, file_disk)?;
     let mut tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups)?;
     let steps = steps::resolve(&file.step, duration, &mut tasks, &groups, memory)?;
     let checks =

@@ -12,7 +12,7 @@
 
 use super::DEVICE;
 use super::file::Mistake;
-use super::shape::{Lines, TaskTable};
+use super::shape::{DiskTable, Lines, TaskTable};
 use crate::task::Task;
 use iopace_core::admit::Mode;
 use iopace_core::request::GroupId;
@@ -24,8 +24,9 @@ use toml::Spanned;
 pub(super) type GroupTables = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Lines>>>;
 
 /// Makes the tree: groups in the order of their paths, so that parents come first.
-pub(super) fn resolve(tables: &GroupTables) -> Result<Tree, Mistake> {
-    let mut tree = Tree::new();
+pub(super) fn resolve(tables: &GroupTables, disk: &DiskTable) -> Result<Tree, Mistake> {
+    let given = disk.nr_group_requests.as_ref().map(|n| (DEVICE.to_string(), *n.get_ref()));
+    let mut tree = Tree::with_group_requests(given);
     for (path, files) in tables {
         let id = tree.create_all(path.get_ref());
         let id = id.map_err(|error| (path.span(), error.to_string()))?;

@@ -114,8 +114,14 @@ pub static DISK: &[Key] = &[
     key(
         "nr_requests",
         Whole(NR_REQUESTS_MIN as u64, NR_REQUESTS_MAX as u64),
-        "128",
+        "16384",
         "request slots of the device",
+    ),
+    key(
+        "nr_group_requests",
+        Whole(1, NR_REQUESTS_MAX as u64),
+        "as many as the device",
+        "most slots of each group below the root without a value of its own",
     ),
     key("slots", Words(&["guaranteed", "plain"]), "guaranteed", "how slots are given"),
     key("pace", Of(Registry::Paces), "none", "how fast tasks may dirty memory"),

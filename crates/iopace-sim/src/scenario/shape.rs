@@ -47,6 +47,7 @@ pub(super) struct DiskTable {
     pub(super) set: Option<Given>,
     pub(super) depth: Option<Spanned<u32>>,
     pub(super) nr_requests: Option<Spanned<u32>>,
+    pub(super) nr_group_requests: Option<Spanned<u32>>,
     pub(super) slots: Option<Spanned<String>>,
     pub(super) pace: Option<Spanned<String>>,
     pub(super) window: Option<Spanned<String>>,

@@ -99,7 +99,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "NAME=VALUE", requires = "sched", value_parser = units::parse_setting)]
     pub set: Vec<(String, u64)>,
 
-    /// Request slots of the device [default: 128]
+    /// Request slots of the device [default: 16384]
     #[arg(long, value_name = "COUNT", value_parser = slots())]
     pub nr_requests: Option<u32>,
 

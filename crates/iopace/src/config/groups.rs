@@ -112,8 +112,8 @@ pub(super) fn resolve(
         places.push((path.span(), file_places));
         groups.push(GroupConfig { path: path.into_inner(), files });
     }
-    let names: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
-    match configured(&groups, &names) {
+    let named = devices.iter().map(|device| (device.name.clone(), device.nr_group_requests));
+    match configured(&groups, &named.collect::<Vec<_>>()) {
         Ok(tree) => Ok((groups, tree)),
         Err(wrong) => Err(mistake(&wrong, &places)),
     }

@@ -122,6 +122,7 @@ struct DeviceTable {
     #[serde(default)]
     set: BTreeMap<Spanned<String>, Spanned<u64>>,
     nr_requests: Option<Spanned<u32>>,
+    nr_group_requests: Option<Spanned<u32>>,
     window: Option<Spanned<u32>>,
     recommend: Option<Spanned<RecommendTable>>,
 }

@@ -38,6 +38,7 @@ pub(super) struct MountTable {
     #[serde(default)]
     set: BTreeMap<Spanned<String>, Spanned<u64>>,
     nr_requests: Option<Spanned<u32>>,
+    nr_group_requests: Option<Spanned<u32>>,
     window: Option<Spanned<u32>>,
 }
 
@@ -87,6 +88,7 @@ pub(super) fn resolve(
             sched: table.sched,
             set: table.set,
             nr_requests: table.nr_requests,
+            nr_group_requests: table.nr_group_requests,
             window: table.window,
             ..DeviceTable::default()
         };
@@ -103,9 +105,8 @@ pub(super) fn resolve(
         let name = &mount.device.name;
         let others = devices.iter().chain(mounts.iter().map(|mount| &mount.device));
         if others.map(|other| &other.name).any(|other| other == name) {
-            let message =
-                format!("two devices are named '{name}': give one of them another `name`");
-            return Err((span, message));
+            let text = format!("two devices are named '{name}': give one of them another `name`");
+            return Err((span, text));
         }
         mounts.push(mount);
     }

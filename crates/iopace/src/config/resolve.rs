@@ -130,6 +130,7 @@ pub(super) fn resolve_device(
         direct: table.direct,
         scheduler: resolve_scheduler(table.sched, table.set)?,
         nr_requests: bounded(table.nr_requests, NR_REQUESTS_MIN..=NR_REQUESTS_MAX)?,
+        nr_group_requests: bounded(table.nr_group_requests, 1..=NR_REQUESTS_MAX)?,
         window_depth: bounded(table.window, 1..=WINDOW_DEPTH_MAX)?,
         ..device
     })

@@ -63,6 +63,7 @@ fn the_words_are_those_of_the_command_line() {
         sched = "rr"
         set = { wait_ms = 5 }
         nr-requests = 64
+        nr-group-requests = 16
         window = 8
         [[device]]
         emulate = "hdd-sata-250g"
@@ -91,6 +92,7 @@ fn the_words_are_those_of_the_command_line() {
     assert!(disk.read_only && !disk.direct);
     assert_eq!(disk.scheduler, Some(("rr".into(), vec![("wait_ms".into(), 5)])));
     assert_eq!((disk.nr_requests, disk.window_depth), (Some(64), Some(8)));
+    assert_eq!((disk.nr_group_requests, slow.nr_group_requests), (Some(16), None));
     assert_eq!((&*slow.name, &slow.scheduler), ("hdd-sata-250g", &None));
     let Backend::Emulated { store: None, size, cache, .. } = &slow.backend else {
         panic!("emulated: {slow:?}")
@@ -140,6 +142,24 @@ fn a_wrong_word_is_pointed_at() {
          4 | set = { wait_ms = 31 }\n\
          \u{20} |                   ^^"
     );
+}
+
+#[test]
+fn slots_for_every_group_are_bounded_and_bound_those_below() {
+    let cases = [
+        ("[[device]]\nfile = \"d\"\nnr-group-requests = 0\n", "3:21", "it is 1 to 32768"),
+        (
+            "[[device]]\nfile = \"d\"\nnr-group-requests = 4\n[group.\"/a/b\"]\n\
+             \"io.nr_group_requests\" = \"d 5\"\n",
+            "5:26",
+            "5 slots on d is above the 4 slots of /a",
+        ),
+    ];
+    for (text, place, right) in cases {
+        let message = mistake(text);
+        assert!(message.contains(&format!(":{place}: ")), "{place} {message}");
+        assert!(message.contains(right), "{right}: {message}");
+    }
 }
 
 #[test]

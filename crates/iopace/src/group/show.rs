@@ -157,6 +157,7 @@ fn source(effective: &EffectiveReport) -> &'static str {
     match &*effective.source {
         "device" => "line of the device",
         "group" => "default of the group",
+        "device default" => "default of the device",
         _ => "built in",
     }
 }

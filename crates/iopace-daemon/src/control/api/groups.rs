@@ -67,7 +67,8 @@ pub struct EffectiveReport {
     pub device: String,
     /// The value as it stands behind the device in the file.
     pub value: String,
-    /// `device` (a line for it), `group` (the group's default) or `built in`.
+    /// `device` (a line for it), `group` (the group's default), `device default` (what the device
+    /// gives every group) or `built in`.
     pub source: String,
 }
 

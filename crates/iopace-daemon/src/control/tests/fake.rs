@@ -24,7 +24,8 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    /// A device; one named `direct` bypasses the page cache.
+    /// A device; one named `direct` bypasses the page cache, one named `capped` gives each group
+    /// four slots.
     pub(super) fn device(name: &str) -> Arc<dyn Device> {
         let info = DeviceInfo {
             name: name.into(),
@@ -38,6 +39,7 @@ impl Fake {
             io_engine: "model",
             base: "fifo",
             block_bytes: (1, 4096),
+            nr_group_requests: (name == "capped").then_some(4),
             bytes_s_max: Some(100_000_000),
             below: None,
         };

@@ -57,6 +57,27 @@ fn groups_are_made_set_read_and_removed() {
 }
 
 #[test]
+fn a_device_may_give_each_group_so_many_slots() {
+    let bench = Bench::new(&["capped", "disk"]);
+    let client = bench.client();
+    client.create_group("/vms/web", true).expect("made");
+    let file = "io.nr_group_requests";
+    let told = |group: &str| -> Vec<(String, String)> {
+        let files = client.group_files(group, Some(file), None).expect("read");
+        let all = files[0].effective.iter();
+        all.map(|one| (one.value.clone(), one.source.clone())).collect()
+    };
+    let of = |value: &str, source: &str| (value.to_string(), source.to_string());
+    assert_eq!(told("/vms/web"), [of("4", "device default"), of("max", "built in")]);
+    assert_eq!(told("/"), [of("max", "built in"), of("max", "built in")]);
+    let (_, text) = refused(client.write_group(&write("/vms/web", file, "capped 5")));
+    assert!(text.contains("5 slots on capped is above the 4 slots of /vms"), "{text}");
+    client.write_group(&write("/vms", file, "capped 8")).expect("above what devices give");
+    client.write_group(&write("/vms/web", file, "capped 5")).expect("below its parent");
+    assert_eq!(told("/vms/web"), [of("5", "device"), of("max", "built in")]);
+}
+
+#[test]
 fn what_is_refused_says_why_and_changes_nothing() {
     let bench = Bench::new(&["disk"]);
     let client = bench.client();
