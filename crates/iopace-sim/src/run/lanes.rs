@@ -32,7 +32,7 @@ impl World<'_> {
                 self.drain();
             }
             let program = self.blocking.get_mut(&task).expect("one of its keys");
-            for (lane, end) in program.reap() {
+            if let Some((lane, end)) = program.reap() {
                 self.book(lane, &end);
             }
         }

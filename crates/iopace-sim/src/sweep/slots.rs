@@ -1,14 +1,15 @@
 //! How many slots does a group need? The fio job of the table `slots` over `nr_group_requests`.
 //!
-//! Both groups have the same cap. Rise, share of `g2` and the throughput of both over that of fifo
-//! without caps, in both ways to give slots. The mail of 2009 expects 25 to 30 to be enough for
-//! fairness; the curves answer.
+//! Both groups have the same cap. First completion and share of `g2`, and the throughput of both
+//! over that of fifo without caps, for both ways to give slots and both programs. The mail of 2009
+//! expects 25 to 30 to be enough for fairness; the curves answer.
 
 use super::{Area, Drawn, finish_svg, write_files};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::run::run;
 use crate::tables::slots::{NR_REQUESTS, Outcome, VARIANTS, outcome, scenario};
+use iopace_core::admit::Mode;
 use plotters::prelude::*;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ const SIZE: (u32, u32) = (960, 360);
 /// One cap under one variant and what came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// `plain` or `guaranteed`.
+    /// Its name.
     pub variant: &'static str,
     /// `nr_group_requests` of both groups.
     pub cap: u32,
@@ -35,13 +36,14 @@ pub struct Point {
 /// All points, by variant and cap.
 pub fn group_requests(seed: u64) -> Vec<Point> {
     let mut jobs = Vec::new();
-    for (_, mode) in VARIANTS {
-        jobs.extend(CAPS.map(|cap| scenario((cap, cap), "BE", mode, "fair", seed)));
-        jobs.push(scenario((NR_REQUESTS, NR_REQUESTS), "BE", mode, "fifo", seed));
+    for variant in &VARIANTS {
+        jobs.extend(CAPS.map(|cap| scenario((cap, cap), "BE", variant, "fair", seed)));
+        jobs.push(scenario((NR_REQUESTS, NR_REQUESTS), "BE", variant, "fifo", seed));
     }
     let outcomes = parallel::map(&jobs, |scenario| outcome(&run(scenario)));
     let mut points = Vec::new();
-    for ((variant, _), outcomes) in VARIANTS.into_iter().zip(outcomes.chunks(CAPS.len() + 1)) {
+    for (variant, outcomes) in VARIANTS.iter().zip(outcomes.chunks(CAPS.len() + 1)) {
+        let variant = variant.name;
         let total = |outcome: &Outcome| u128::from(outcome.total_kib_s.0.unsigned_abs());
         let (fifo, outcomes) = outcomes.split_last().expect("fifo is the last of each variant");
         for (cap, outcome) in CAPS.into_iter().zip(outcomes) {
@@ -54,11 +56,13 @@ pub fn group_requests(seed: u64) -> Vec<Point> {
 
 /// The points as comma-separated values with a header line.
 pub fn csv(points: &[Point]) -> String {
-    let mut text = String::from("variant,nr_group_requests,g2_rise_ms,g2_share,total_vs_fifo\n");
+    let mut text =
+        String::from("variant,nr_group_requests,g2_first_ms,g2_rise_ms,g2_share,total_vs_fifo\n");
     for Point { variant, cap, outcome, total_vs_fifo } in points {
-        let rise = outcome.g2_rise_ms.map_or(String::new(), |rise| rise.to_string());
+        let time = |time: Option<Milli>| time.map_or(String::new(), |time| time.to_string());
+        let (first, rise) = (time(outcome.g2_first_ms), time(outcome.g2_rise_ms));
         let share = outcome.g2_share;
-        let _ = writeln!(text, "{variant},{cap},{rise},{share},{total_vs_fifo}");
+        let _ = writeln!(text, "{variant},{cap},{first},{rise},{share},{total_vs_fifo}");
     }
     text
 }
@@ -75,8 +79,8 @@ fn draw(root: &Area<'_>, points: &[Point]) -> Drawn {
     let title = "two groups with fio, depth 500: the cap on each (nr_group_requests)";
     let root = root.titled(title, ("sans-serif", 16))?;
     let panels: [(&str, i32, Value); 3] = [
-        ("rise of the newcomer, s", 4_000, |point| {
-            point.outcome.g2_rise_ms.map(|rise| Milli(rise.0 / 1_000))
+        ("newcomer's first completion, s", 2_000, |point| {
+            point.outcome.g2_first_ms.map(|first| Milli(first.0 / 1_000))
         }),
         ("share of the newcomer", 1_000, |point| Some(point.outcome.g2_share)),
         ("throughput over fifo's", 1_300, |point| Some(point.total_vs_fifo)),
@@ -113,17 +117,22 @@ fn draw_panel(
         })
         .y_label_formatter(&|milli| format!("{:.1}", Milli(i64::from(*milli))))
         .draw()?;
-    // Colours that stay apart for colour-blind eyes (Okabe and Ito 2008).
-    let colours = [RGBColor(213, 94, 0), RGBColor(0, 114, 178)];
-    for ((variant, _), colour) in VARIANTS.into_iter().zip(colours) {
-        let of_variant = points.iter().filter(|point| point.variant == variant);
+    for variant in VARIANTS {
+        let of_variant = points.iter().filter(|point| point.variant == variant.name);
         let line = of_variant.enumerate().filter_map(|(index, point)| {
             Some((index as i32, i32::try_from(value(point)?.0).ok()?.min(top_milli)))
         });
-        let style = colour.stroke_width(2);
+        // One colour for each way to give slots, apart for colour-blind eyes too (Okabe and Ito
+        // 2008); the program that sleeps has the thick line.
+        let colour = match variant.mode {
+            Mode::Plain => RGBColor(213, 94, 0),
+            Mode::Guaranteed => RGBColor(0, 114, 178),
+        };
+        let (width, size) = if variant.blocking { (3, 4) } else { (1, 2) };
+        let style = colour.stroke_width(width);
         chart
-            .draw_series(LineSeries::new(line, style).point_size(3))?
-            .label(variant)
+            .draw_series(LineSeries::new(line, style).point_size(size))?
+            .label(variant.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], style));
     }
     chart

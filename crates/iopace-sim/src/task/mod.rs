@@ -180,8 +180,9 @@ pub struct Task {
     pub wave: u32,
     /// Who pays for it.
     pub group: GroupId,
-    /// It sleeps until its request has a slot, and takes completions only when all its requests are
-    /// out, as fio with libaio on a kernel of 2009. It must be alone in its group.
+    /// It sleeps until its request has a slot, and takes a completion only when all its requests
+    /// are out, one for each submission, as fio with libaio on a kernel of 2009. It must be alone
+    /// in its group.
     pub blocking: bool,
 }
 
