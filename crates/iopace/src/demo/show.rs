@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Length of the simulated runs beside the live ones.
 const SIMULATED: Nanos = Nanos::from_secs(30);
 
+/// A larger share of alone cannot be: the programs are closed loops on one disk. A tenth above 1 is
+/// for the luck of eight seconds.
+const SHARE_MAX: Milli = Milli(1_100);
+
 /// Bars of rising height.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -36,7 +40,7 @@ pub fn progress_done() {
 /// Prints the results.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Standard output cannot be written; or the figures are void, which the message says.
 pub fn results(args: &Args, mixes: &[Mix]) -> Result<(), String> {
     let parts = match args.format {
         Format::Json => vec![json(args, mixes)],
@@ -45,7 +49,29 @@ pub fn results(args: &Args, mixes: &[Mix]) -> Result<(), String> {
             [table(args, mixes)].into_iter().chain(charts).chain([verdict(args, mixes)]).collect()
         }
     };
-    print(&(parts.join("\n") + "\n")).map_err(|failure| failure.message)
+    print(&(parts.join("\n") + "\n")).map_err(|failure| failure.message)?;
+    match mixes.iter().find_map(|mix| void(args, mix)) {
+        Some(why) => Err(why),
+        None => Ok(()),
+    }
+}
+
+/// Why the figures of a mix are void, if they are: a program cannot have more in the mix than
+/// alone, so something else disturbed one of the measurements.
+fn void(args: &Args, mix: &Mix) -> Option<String> {
+    for (variant, figures) in [(geom::NONE, mix.none), (args.sched.as_str(), mix.with)] {
+        let (dd, cvs, _) = shares(figures, mix.alone);
+        for (program, share) in [("dd", dd), ("cvs", cvs)] {
+            if share > SHARE_MAX {
+                return Some(format!(
+                    "void: in {}, {variant}, {program} has {share:.2} of what it had alone, so \
+                     this machine was busy with something else; run it again on a quieter machine",
+                    mix.row
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// One figure of a mix everywhere it is known.
@@ -162,16 +188,22 @@ fn chart(args: &Args, mix: &Mix) -> String {
 fn verdict(args: &Args, mixes: &[Mix]) -> String {
     let mut text = String::from("\nFigures to meet, live:");
     for mix in mixes {
+        let void = void(args, mix);
         for (index, variant) in [geom::NONE, args.sched.as_str()].into_iter().enumerate() {
             for line in lines_live(mix, index) {
                 let Some(bound) = geom::bound(mix.row, variant, line.0) else { continue };
-                let met = bound.holds(line.1, Milli(0));
-                let (row, word) = (mix.row, if met { "holds" } else { "falls short" });
+                let word = match (&void, bound.holds(line.1, Milli(0))) {
+                    (Some(_), _) => "void",
+                    (None, true) => "holds",
+                    (None, false) => "falls short",
+                };
+                let row = mix.row;
                 let value = format!("{:.2}", line.1);
                 let figure = format!("{row}, {variant}: {}", line.0);
                 text += &format!("\n  {figure:<36} {value:>8}   {:<12} {word}", bound.text());
             }
         }
+        text.extend(void.map(|why| format!("\n  {why}")));
     }
     text + "\n\nNext: iopace serve disk.img    then, under load: iopace sched insert -a rr disk"
 }
@@ -193,9 +225,11 @@ fn lines_live(mix: &Mix, index: usize) -> Vec<(&'static str, Milli)> {
 fn json(args: &Args, mixes: &[Mix]) -> String {
     let mut objects = Vec::new();
     for mix in mixes {
+        let void = void(args, mix);
         for line in lines(args, mix) {
             for (index, variant) in [geom::NONE, args.sched.as_str()].into_iter().enumerate() {
                 let bound = geom::bound(mix.row, variant, line.figure);
+                let judged = bound.filter(|_| void.is_none());
                 objects.push(json!({
                     "table": "demo",
                     "row": mix.row,
@@ -206,10 +240,78 @@ fn json(args: &Args, mixes: &[Mix]) -> String {
                     "simulated": line.simulated[index],
                     "value": line.live[index],
                     "bound": bound.map(|bound| bound.text()),
-                    "holds": bound.map(|bound| bound.holds(line.live[index], Milli(0))),
+                    "holds": judged.map(|bound| bound.holds(line.live[index], Milli(0))),
+                    "void": void,
                 }));
             }
         }
     }
     serde_json::to_string_pretty(&objects).expect("plain values")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::Row;
+
+    fn args() -> Args {
+        Args {
+            dashboard: false,
+            http: 0,
+            row: Row::Reader,
+            sched: "rr".into(),
+            seconds: 8,
+            format: Format::Table,
+        }
+    }
+
+    /// A mix in which cvs has so many requests a second with the scheduler, of 100 alone.
+    fn mix(cvs_ops_s: i64) -> Mix {
+        let figures = |dd: i64, cvs: i64| Figures {
+            dd_mb_s: Milli(dd * 1_000),
+            cvs_ops_s: Milli(cvs * 1_000),
+            cvs_p99_ms: Milli(20_000),
+        };
+        Mix {
+            row: "dd-read+cvs",
+            alone: figures(72, 100),
+            none: figures(6, 40),
+            with: figures(35, cvs_ops_s),
+            ticks: vec![(1, 1)],
+            inserted_at: 0,
+        }
+    }
+
+    #[test]
+    fn a_share_above_alone_makes_the_figures_void() {
+        let text = verdict(&args(), &[mix(167)]);
+        assert!(!text.contains("holds") && !text.contains("falls short"), "{text}");
+        assert!(text.contains("void: in dd-read+cvs, rr, cvs has 1.67 of what"), "{text}");
+        assert!(text.contains("run it again on a quieter machine"), "{text}");
+        assert!(results(&args(), &[mix(167)]).is_err_and(|why| why.starts_with("void: ")));
+    }
+
+    #[test]
+    fn shares_up_to_a_tenth_above_alone_are_judged() {
+        for ops_s in [48, 110] {
+            let text = verdict(&args(), &[mix(ops_s)]);
+            assert!(text.contains("holds") && !text.contains("void"), "{ops_s}: {text}");
+            assert_eq!(void(&args(), &mix(ops_s)), None);
+        }
+    }
+
+    #[test]
+    fn json_judges_nothing_that_is_void() {
+        let value = |ops_s| -> serde_json::Value {
+            serde_json::from_str(&json(&args(), &[mix(ops_s)])).expect("JSON")
+        };
+        for entry in value(167).as_array().expect("an array") {
+            assert!(entry["holds"].is_null(), "{entry}");
+            assert!(entry["void"].as_str().is_some_and(|why| why.contains("quieter")), "{entry}");
+        }
+        let good = value(48);
+        let entries = good.as_array().expect("an array");
+        assert!(entries.iter().all(|entry| entry["void"].is_null()));
+        assert!(entries.iter().any(|entry| entry["holds"] == true));
+    }
 }
