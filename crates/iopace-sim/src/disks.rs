@@ -3,6 +3,7 @@
 use crate::milli::Milli;
 use crate::report::DiskReport;
 use crate::scenario::{Change, Memory, Scenario, Step};
+use crate::spelling;
 use iopace_core::engine::Config;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::pace::Thresholds;
@@ -23,7 +24,7 @@ use std::fs;
 pub(crate) fn preset(name: &str) -> Result<&'static Preset, String> {
     presets::find(name).ok_or_else(|| {
         let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
-        format!("no disk '{name}'; there are: {}", names.join(", "))
+        spelling::unknown("disk", name, &names)
     })
 }
 

@@ -34,6 +34,7 @@ pub mod report;
 pub mod score;
 pub mod trace;
 
+pub mod spelling;
 pub mod starters;
 pub mod stories;
 pub mod study;

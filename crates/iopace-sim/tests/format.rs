@@ -61,8 +61,13 @@ fn a_scenario_without_why_is_refused() {
 #[test]
 fn an_unknown_field_is_named_with_its_place() {
     let message = mistake("warmup =", "warm_up =");
-    assert!(message.starts_with("story.toml:4:1: unknown field `warm_up`"), "{message}");
+    assert!(
+        message.starts_with("story.toml:4:1: there is no `warm_up`: did you mean `warmup`?"),
+        "{message}"
+    );
     assert!(message.ends_with("4 | warm_up = \"2s\"\n  | ^^^^^^^"), "{message}");
+    let message = mistake("block =", "blok =");
+    assert!(message.contains("there is no `blok`: did you mean `block`?"), "{message}");
 }
 
 #[test]
@@ -98,6 +103,7 @@ fn names_that_do_not_exist_list_those_that_do() {
     }
     let message = mistake("[memory]", "[scheduler]\nname = \"rrr\"\n\n[memory]");
     assert!(message.contains("no scheduler 'rrr'; there are: fifo"), "{message}");
+    assert!(message.contains("; did you mean 'rr'?"), "{message}");
 }
 
 #[test]

@@ -109,7 +109,9 @@ fn a_wrong_key_or_value_is_named() {
     let error = |axis: &str| points("a.toml", SWEPT, &axes(&[axis]), "a").expect_err("wrong");
     assert_eq!(error("disk.depth=0"), "a.toml with disk.depth=0: the depth is 1 to 1024");
     assert!(error("task.x.block=4KiB").contains("no task 'x'; there are: r"));
-    assert!(error("disk.dpeth=1").contains("disk.dpeth=1: unknown field `dpeth`"));
+    assert!(
+        error("disk.dpeth=1").contains("disk.dpeth=1: there is no `dpeth`: did you mean `depth`?")
+    );
     assert!(error("task.r.think=5").starts_with("a.toml with task.r.think=5: "));
 }
 

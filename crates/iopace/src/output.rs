@@ -3,6 +3,8 @@
 //! All that a command says goes through here, and nothing of it commands a terminal: names that
 //! others have chosen are shown as they are in [`printable`].
 
+pub use iopace_sim::spelling::nearest;
+
 use crate::units::shell_word;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
@@ -157,42 +159,4 @@ pub fn finish(table: &Table, indent: usize) -> String {
         text.push('\n');
     }
     text
-}
-
-/// The one of `known` that `asked` was probably meant to be: at most two letters are wrong, or a
-/// third of them.
-pub fn nearest<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (asked.chars().count() / 3).max(2);
-    let distances = known.into_iter().map(|name| (distance(asked, name), name));
-    distances.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
-}
-
-/// Letters to insert, delete or replace to turn one text into the other (Levenshtein 1965).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slip_of_the_pen_is_recognised() {
-        let known = ["read-only", "direct", "sched"];
-        assert_eq!(nearest("read_only", known), Some("read-only"));
-        assert_eq!(nearest("shced", known), Some("sched"));
-        assert_eq!(nearest("completely else", known), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
-    }
 }

@@ -13,6 +13,7 @@
 use super::file::Mistake;
 use super::shape::{DiskTable, FaultsTable};
 use crate::disks;
+use crate::spelling;
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
 use iopace_core::pace;
 use iopace_core::time::Nanos;
@@ -85,7 +86,7 @@ fn bounds(value: &Option<Spanned<u32>>, min: u32, max: u32, what: &str) -> Resul
 }
 
 fn unknown(what: &str, name: &Spanned<String>, known: &[&str]) -> Mistake {
-    let message = format!("no {what} '{}'; there are: {}", name.get_ref(), known.join(", "));
+    let message = spelling::unknown(what, name.get_ref(), known);
     (name.span(), message)
 }
 

@@ -46,6 +46,7 @@ use super::{Check, Chosen, Memory, Scenario, ScenarioError};
 use super::{DURATION_MAX, plain_elevator};
 use super::{disk, groups, steps, tasks};
 use crate::figure::Figure;
+use crate::spelling;
 use crate::task::Task;
 use crate::units::Size;
 use core::ops::Range;
@@ -66,20 +67,19 @@ impl Scenario {
     /// The first mistake, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let fail = |(span, message)| ScenarioError::at(file, text, span, message);
-        let parsed: File = toml::from_str(text).map_err(|error| {
-            fail((error.span().unwrap_or(0..0), explain(error.message()).into()))
-        })?;
+        let parsed: File = toml::from_str(text)
+            .map_err(|error| fail((error.span().unwrap_or(0..0), explain(error.message()))))?;
         resolve(file, parsed).map_err(fail)
     }
 }
 
 /// Says what would be right where the parser only says what is missing.
-fn explain(message: &str) -> &str {
+fn explain(message: &str) -> String {
     match message {
         "missing field `why`" => {
-            "missing field `why`: a scenario says in one sentence which question it answers"
+            "missing field `why`: a scenario says in one sentence which question it answers".into()
         }
-        other => other,
+        other => spelling::explain(other),
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn check_memory(memory: &Memory) -> Result<(), String> {
 fn find_algorithm(name: &Spanned<String>) -> Result<&'static Algorithm, Mistake> {
     sched::find(name.get_ref()).ok_or_else(|| {
         let names: Vec<&str> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
-        let message = format!("no scheduler '{}'; there are: {}", name.get_ref(), names.join(", "));
+        let message = spelling::unknown("scheduler", name.get_ref(), &names);
         (name.span(), message)
     })
 }
@@ -227,7 +227,7 @@ fn check_owner(
         }
         (Some(name), None) if !tasks.iter().any(|task| task.name == *name.get_ref()) => {
             let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
-            let message = format!("no task '{}'; there are: {}", name.get_ref(), names.join(", "));
+            let message = spelling::unknown("task", name.get_ref(), &names);
             Err((name.span(), message))
         }
         (None, Some(path)) if !figure.is_of_a_group() => {
@@ -252,7 +252,7 @@ fn resolve_check(
     let word = given.figure.get_ref();
     let Some(figure) = Figure::find(word) else {
         let names: Vec<&str> = Figure::ALL.iter().map(|(_, name, _)| *name).collect();
-        let message = format!("no figure '{word}'; there are: {}", names.join(", "));
+        let message = spelling::unknown("figure", word, &names);
         return Err((given.figure.span(), message));
     };
     check_owner(given, figure, tasks, groups)?;

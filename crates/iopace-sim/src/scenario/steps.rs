@@ -22,6 +22,7 @@ use super::file::{Mistake, check_memory, choose};
 use super::groups;
 use super::shape::StepTable;
 use super::{Change, DEVICE, Memory, Step};
+use crate::spelling;
 use crate::task::Task;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::pace::Thresholds;
@@ -193,7 +194,7 @@ impl Scene<'_> {
         let found = self.tasks.iter().position(|task| task.name == *name.get_ref());
         let Some(index) = found else {
             let names: Vec<&str> = self.tasks.iter().map(|task| task.name.as_str()).collect();
-            let message = format!("no task '{}'; there are: {}", name.get_ref(), names.join(", "));
+            let message = spelling::unknown("task", name.get_ref(), &names);
             return Err((name.span(), message));
         };
         if self.tasks[index].blocking {

@@ -18,6 +18,7 @@ use super::groups;
 use super::shape::TaskTable;
 use super::{FILES_MAX, TASK_DEPTH_MAX, TASKS_MAX};
 use super::{arrivals, database};
+use crate::spelling;
 use crate::task::{Kind, Task};
 use core::ops::Range;
 use iopace_core::request::Extent;
@@ -71,7 +72,7 @@ fn resolve_table(
     let word = given.kind.get_ref();
     let Some((kind, ..)) = Kind::ALL.iter().find(|(_, name, _)| name == word) else {
         let names: Vec<&str> = Kind::ALL.iter().map(|(_, name, _)| *name).collect();
-        let message = format!("no kind of task '{word}'; there are: {}", names.join(", "));
+        let message = spelling::unknown("kind of task", word, &names);
         return Err((given.kind.span(), message));
     };
     let offset = given.offset.map_or(Bytes::ZERO, |size| size.0);

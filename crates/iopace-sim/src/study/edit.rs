@@ -4,6 +4,7 @@
 //! by their place from 0: `task.dd.block`, `step.0.at`. Names with dots in them are found as they
 //! stand: `group./vms/web.io.weight`.
 
+use crate::spelling;
 use toml::{Table, Value};
 
 /// What the value at hand is, as far as new keys depend on it.
@@ -86,7 +87,10 @@ fn set_in_array(all: &mut [Value], key: &str, parts: &[&str], value: &str) -> Re
     let names: Vec<String> = all.iter().filter_map(name_of).collect();
     Err(match names.is_empty() {
         true => format!("`{key}` goes by place: {key}.0 to {key}.{}", all.len().max(1) - 1),
-        false => format!("no {key} '{}'; there are: {}", parts[0], names.join(", ")),
+        false => {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            spelling::unknown(key, parts[0], &names)
+        }
     })
 }
 

@@ -14,11 +14,11 @@ pub use error::ConfigError;
 pub use resolve::{AUTO_HAS_NO_SETTINGS, NamedScheduler, names, valid_name};
 
 use crate::cli::LogFormat;
-use crate::output::nearest;
 use groups::GroupTable;
 use iopace_core::units::Bytes;
 use iopace_daemon::config::{DeviceConfig, ExportConfig, GroupConfig, IoEngineChoice, MountConfig};
 use iopace_daemon::control::api::ClientsWord;
+use iopace_sim::spelling::explain;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -166,21 +166,6 @@ pub fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
         .map_err(|error| fail((error.span().unwrap_or(0..0), explain(error.message()))))?;
     let base = path.parent().unwrap_or(Path::new(""));
     resolve::resolve(parsed, base, text.len()).map_err(fail)
-}
-
-/// Says what would be right where the parser says what is wrong.
-fn explain(message: &str) -> String {
-    let Some(rest) = message.strip_prefix("unknown field `") else {
-        return message.to_owned();
-    };
-    // As serde writes it: unknown field `x`, expected one of `a`, `b`
-    let mut words = rest.split('`').step_by(2);
-    let asked = words.next().unwrap_or_default();
-    let known: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    match nearest(asked, known.iter().copied()) {
-        Some(meant) => format!("there is no `{asked}`: did you mean `{meant}`?"),
-        None => format!("there is no `{asked}`; there are: {}", known.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn every_mistake_says_what_would_be_right() {
         ("[[device]]\nfile = \"a/d.x\"\n[[device]]\nfile = \"b/d.y\"\n", "3:1", "another `name`"),
         ("io-engine = \"posix\"\n", "2:1", "add a [[device]] table"),
         ("io-engine = \"posix\"\n[[device]]\nfile = \"d\"\n", "1:13", "auto, uring, threads"),
-        ("[[device]]\nfile = \"d\"\n[[export]]\nname = \"e\"\ndevice = \"c\"\n", "5:10", "'d'?"),
+        ("[[device]]\nfile = \"my\"\n[[export]]\nname = \"e\"\ndevice = \"me\"\n", "5:10", "'my'?"),
         ("listen = [\"localhost\"]\n[[device]]\nfile = \"d\"\n", "1:11", "127.0.0.1:10809"),
         ("memory = \"1MiB\"\n[[device]]\nfile = \"d\"\n", "1:10", "at least 64 MiB"),
         ("control = \"a\"\nno-control = true\n[[device]]\nfile = \"d\"\n", "1:11", "exclude"),
