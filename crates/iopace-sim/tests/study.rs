@@ -79,6 +79,18 @@ fn seeds_are_summed_up() {
     assert_eq!(both.mb_s_max, one.mb_s.max(two.mb_s));
     assert_eq!(both.max_ms, one.max_ms.max(two.max_ms));
     assert!((2 * both.mb_s.0 - one.mb_s.0 - two.mb_s.0).abs() <= 1);
+    assert!((2 * both.p99_ms.0 - one.p99_ms.0 - two.p99_ms.0).abs() <= 1);
+    // Two values: 12.706 * |a - b| / 2.
+    let half = both.ci95.as_ref().expect("two seeds").mb_s.0;
+    let wanted = 12_706 * (one.mb_s.0 - two.mb_s.0).abs() / 2_000;
+    assert!((half - wanted).abs() <= 2, "{half} {wanted}");
+    assert!(one.ci95.is_none() && ones[0][1].summary.by_seed.is_empty());
+    let by_seed = &all[1].summary.by_seed;
+    let seeds: Vec<u64> = by_seed.iter().map(|rows| rows.seed).collect();
+    assert_eq!(seeds, [1, 2]);
+    for (rows, alone) in by_seed.iter().zip(&ones) {
+        assert_eq!(rows.tasks, alone[1].summary.tasks, "a seed's rows are those of its own run");
+    }
     assert_ne!(one.ops, two.ops, "two seeds are two runs");
 }
 
@@ -91,7 +103,8 @@ fn axes(texts: &[&str]) -> Vec<Axis> {
 
 #[test]
 fn points_are_the_product_of_the_values() {
-    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,4", "task.r.block=4KiB..8KiB*2"]), "a");
+    let all =
+        points("a.toml", SWEPT, &axes(&["disk.depth=1,4", "task.r.block=4KiB..8KiB*2"]), 1, "a");
     let all = all.expect("sound");
     let names: Vec<&str> = all.iter().map(|point| point.variant.name.as_str()).collect();
     assert_eq!(names[0], "disk.depth=1, task.r.block=4KiB");
@@ -99,14 +112,14 @@ fn points_are_the_product_of_the_values() {
     assert_eq!(all[3].variant.scenarios[0].window_depth, Some(4));
     let keys: std::collections::BTreeSet<&String> = all.iter().map(|point| &point.key).collect();
     assert_eq!(keys.len(), 4);
-    let other = points("a.toml", SWEPT, &axes(&["disk.depth=1,4"]), "b").expect("sound");
-    let same = points("a.toml", SWEPT, &axes(&["disk.depth=1,4"]), "a").expect("sound");
+    let other = points("a.toml", SWEPT, &axes(&["disk.depth=1,4"]), 1, "b").expect("sound");
+    let same = points("a.toml", SWEPT, &axes(&["disk.depth=1,4"]), 1, "a").expect("sound");
     assert_ne!(other[0].key, same[0].key, "another build knows nothing of this one's points");
 }
 
 #[test]
 fn a_wrong_key_or_value_is_named() {
-    let error = |axis: &str| points("a.toml", SWEPT, &axes(&[axis]), "a").expect_err("wrong");
+    let error = |axis: &str| points("a.toml", SWEPT, &axes(&[axis]), 1, "a").expect_err("wrong");
     assert_eq!(error("disk.depth=0"), "a.toml with disk.depth=0: the depth is 1 to 1024");
     assert!(error("task.x.block=4KiB").contains("no task 'x'; there are: r"));
     assert!(
@@ -120,7 +133,7 @@ fn a_torn_file_is_gone_on_with() {
     let folder = std::env::temp_dir().join(format!("iopace-sweep-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("made");
     let path = folder.join("points.jsonl");
-    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,2"]), "a").expect("sound");
+    let all = points("a.toml", SWEPT, &axes(&["disk.depth=1,2"]), 1, "a").expect("sound");
     let variants: Vec<Variant> = all.iter().map(|point| point.variant.clone()).collect();
     let made = outcomes(&variants, &|_, _| ());
     let (mut store, known) = Store::open(&path).expect("opened");
@@ -166,4 +179,36 @@ fn a_parquet_file_has_the_cells_of_the_csv() {
             assert_eq!(column.cells.text(place), text, "{name}");
         }
     }
+}
+
+#[test]
+fn means_have_their_intervals_and_seeds_in_every_form() {
+    let scenario = story("geom-dd-read-cvs-rr");
+    let outcomes = outcomes(&variants(&scenario, &choices(&[1, 2, 3])), &|_, _| ());
+    let all = summaries(&outcomes);
+    let row = all[1].task("cvs").expect("cvs");
+    let half = row.ci95.as_ref().expect("three seeds").mb_s;
+    let text = print::table(&all);
+    assert!(text.contains(&format!("{:.2}", row.mb_s)) && text.contains(&format!(" ±{half:.2}")));
+    let each = text.split("\neach seed:\n").nth(1).expect("rows of seeds");
+    assert_eq!(each.lines().filter(|line| line.starts_with("rr ")).count(), 3 * 3, "{text}");
+    let json: Vec<Summary> = serde_json::from_str(&print::json(&all)).expect("JSON");
+    assert_eq!(json, all, "what is written can be read");
+    let columns = columns(&all);
+    let of = |name: &str| &columns.iter().find(|one| one.name == name).expect("there").cells;
+    assert_eq!(of("seed").len(), 3 * 3 * (1 + 3));
+    let rows = 0..of("seed").len();
+    assert!(
+        rows.clone().all(|at| of("seed").text(at).is_none() == of("mb_s_ci95").text(at).is_some())
+    );
+    assert_eq!(rows.filter(|at| of("seeds").text(*at).as_deref() == Some("3")).count(), 3 * 3);
+    let picture = iopace_sim::study::plot::svg("seeds", &all);
+    // The same means without intervals: an error bar has three lines, and there are six at least.
+    let mut bare = all.clone();
+    bare.iter_mut().flat_map(|one| &mut one.tasks).for_each(|task| task.ci95 = None);
+    let lines = |svg: &str| svg.matches("<line").count();
+    let without = lines(&iopace_sim::study::plot::svg("seeds", &bare));
+    assert!(lines(&picture) >= without + 3 * 6, "{} lines, {without}", lines(&picture));
+    let page = html::page("a", &scenario, &outcomes, &["scheduler".into()]);
+    assert!(page.contains("<summary>Each seed</summary>") && page.contains("±"), "the report");
 }

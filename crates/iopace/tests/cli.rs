@@ -290,6 +290,23 @@ fn a_sweep_goes_on_where_it_was_ended() {
     assert_eq!(String::from_utf8_lossy(&ran.stderr), "", "no point of the first build is used");
     assert_eq!(ran.stdout, whole.out.as_bytes());
 
+    // Of a disk that takes one request at a time the depth changes nothing, and that is said.
+    let words = "sim sweep my.toml --set disk.depth=1..4*2 --seeds 2 --format csv";
+    let ran = place.run(&words.split(' ').collect::<Vec<&str>>());
+    assert!(ran.error.starts_with("warning: disk.depth changed nothing: its 3 values"), "{ran:?}");
+    let header = ran.out.lines().next().expect("a header");
+    let column = |name: &str| header.split(',').position(|cell| cell == name).expect("a column");
+    let (seed, interval) = (column("seed"), column("mb_s_ci95"));
+    let rows: Vec<Vec<&str>> = ran.out.lines().skip(1).map(|l| l.split(',').collect()).collect();
+    assert_eq!(rows.len(), 3 * 3 * 3, "two tasks and the whole; the mean and two seeds");
+    assert!(rows.iter().all(|row| row[seed].is_empty() != row[interval].is_empty()), "{ran:?}");
+    let words = "sim sweep my.toml --set disk.depth=1,2 --set seed=1,2 --seeds 2";
+    let both = place.run(&words.split(' ').collect::<Vec<&str>>());
+    assert!(both.status == Some(2) && both.error.contains("not both"), "{both:?}");
+    let words = "sim sweep my.toml --set task.service.thnk=1ms..4ms*2";
+    let slip = place.run(&words.split(' ').collect::<Vec<&str>>());
+    assert!(slip.status == Some(2) && slip.error.contains("did you mean `think`?"), "{slip:?}");
+
     let wrong = place.run(&["sim", "sweep", "my.toml", "--set", "disk.depth=0..2"]);
     assert_eq!(wrong.status, Some(2));
     assert!(wrong.error.contains("my.toml with disk.depth=0: the depth is 1 to 1024"), "{wrong:?}");

@@ -19,7 +19,10 @@ pub mod view;
 
 mod axis;
 mod edit;
+mod idle;
+mod interval;
 mod page;
+mod scale;
 mod words;
 
 use crate::judge::{check_all, set_shares};
@@ -64,6 +67,12 @@ impl Variant {
     fn has_shares(&self) -> bool {
         self.scenarios.iter().any(|one| one.needs_alone() || one.tasks.len() <= ALONE_MAX)
     }
+}
+
+/// A scenario once for each of `count` seeds, from `first` on.
+pub fn seeded(scenario: &Scenario, first: u64, count: u64) -> Vec<Scenario> {
+    let with = |n| Scenario { seed: first.wrapping_add(n), ..scenario.clone() };
+    (0..count).map(with).collect()
 }
 
 /// What came out of a variant; can be written to a file and read again.

@@ -2,7 +2,8 @@
 
 use super::html::escaped;
 use super::print::{FIGURES, Mark, Marked, WHOLE, mark, mark_among};
-use super::summary::{ReplayRow, Summary, TaskRow};
+use super::print::{checks, interval, meaning, percent, seeds};
+use super::summary::{ReplayRow, Summary, TaskRow, WholeRow};
 use crate::milli::Milli;
 use std::fmt::Write as _;
 
@@ -36,7 +37,7 @@ pub(super) fn table(all: &[Summary], who: &str) -> String {
         }
         match &summary.whole.replay {
             Some(replay) => text.push_str(&replay_row(all, summary, replay, &figures)),
-            None => text.push_str(&whole_row(summary)),
+            None => text.push_str(&whole_row(&summary.variant, "", &summary.whole)),
         }
     }
     text.push_str("</tbody>\n</table>\n</div>\n");
@@ -44,6 +45,7 @@ pub(super) fn table(all: &[Summary], who: &str) -> String {
         let _ =
             writeln!(text, "<p class=\"dim\">+ best, - worst of all variants for this {who}.</p>");
     }
+    text.push_str(&each_seed(all, who));
     let left_out = all.iter().map(|one| one.tasks.len().saturating_sub(STREAMS_MAX)).max();
     if let (true, Some(count @ 1..)) = (is_replay, left_out) {
         let _ = writeln!(
@@ -57,14 +59,13 @@ pub(super) fn table(all: &[Summary], who: &str) -> String {
 
 fn cells(text: &mut String, figures: &[&Marked], row: &TaskRow, mark: impl Fn(&Marked) -> Mark) {
     for figure in figures {
-        let value = (figure.value)(row);
-        let value = value.map_or(String::new(), |v| format!("{v:.*}", figure.decimals));
+        let (value, interval) = figure.text(row).unwrap_or_default();
         let (class, sign) = match mark(figure) {
             Mark::Best => (" class=\"best\"", "+"),
             Mark::Worst => (" class=\"worst\"", "-"),
             Mark::Between => ("", " "),
         };
-        let _ = write!(text, "<td{class}>{value}<i>{sign}</i></td>");
+        let _ = write!(text, "<td{class}>{value}<i>{sign}</i>{interval}</td>");
     }
 }
 
@@ -81,7 +82,7 @@ fn replay_row(
     let wholes: Vec<TaskRow> = all.iter().filter_map(whole).collect();
     let rows: Vec<&TaskRow> = wholes.iter().collect();
     cells(&mut text, figures, &replay.all, |figure| mark_among(&rows, figure, &replay.all));
-    let busy = format!("{:.1} %", Milli(summary.whole.disk_busy.0.saturating_mul(100)));
+    let busy = percent(&summary.whole);
     let took = Milli(replay.elapsed_ms.0 / 1_000);
     let late = match replay.late {
         0 => String::new(),
@@ -91,20 +92,61 @@ fn replay_row(
     text
 }
 
-fn whole_row(summary: &Summary) -> String {
-    let whole = &summary.whole;
-    let efficiency = whole.efficiency.map_or(String::new(), |sum| format!("{sum:.2}"));
-    let busy = format!("{:.1} %", Milli(whole.disk_busy.0.saturating_mul(100)));
-    let checks = match whole.checks {
-        0 => String::new(),
-        all => format!("{} of {all} hold", whole.checks_held),
-    };
+fn whole_row(name: &str, seed: &str, whole: &WholeRow) -> String {
+    let ci95 = whole.ci95.as_ref();
+    let of = |half: Option<Milli>| interval(half, 2);
+    let efficiency = whole.efficiency.map_or(String::new(), |sum| {
+        format!("{sum:.2}<i> </i>{}", of(ci95.and_then(|ci95| ci95.efficiency)))
+    });
     format!(
-        "<tr class=\"whole\"><td>{}</td><td>{WHOLE}</td><td>{:.2}<i> </i></td><td></td><td></td>\
-         <td></td><td></td><td>{efficiency}<i> </i></td><td>{busy}</td><td>{checks}</td></tr>\n",
-        escaped(&summary.variant),
-        whole.mb_s
+        "<tr class=\"whole\"><td>{}</td><td>{WHOLE}</td>{seed}<td>{:.2}<i> </i>{}</td><td></td>\
+         <td></td><td></td><td></td><td>{efficiency}</td><td>{}</td><td>{}</td></tr>\n",
+        escaped(name),
+        whole.mb_s,
+        of(ci95.map(|ci95| ci95.mb_s)),
+        percent(whole),
+        checks(whole),
     )
+}
+
+/// The figures of every seed, folded up; nothing if there is one.
+fn each_seed(all: &[Summary], who: &str) -> String {
+    let Some(seeds) = seeds(all) else { return String::new() };
+    let mut text = format!(
+        "<p class=\"dim\">{}.</p>\n<details><summary>Each seed</summary>\n<div class=\"scroll\" \
+         tabindex=\"0\" role=\"region\" aria-label=\"Figures of each seed\">\n<table>\n<thead><tr>",
+        escaped(&capital(&meaning(seeds)))
+    );
+    let headings = FIGURES.iter().map(|figure| figure.heading);
+    for heading in ["variant", who, "seed"].into_iter().chain(headings) {
+        let _ = write!(text, "<th scope=\"col\">{heading}</th>");
+    }
+    text.push_str("<th scope=\"col\">disk busy</th><th scope=\"col\">checks</th></tr></thead>\n");
+    text.push_str("<tbody>\n");
+    for summary in all {
+        for (place, task) in summary.tasks.iter().enumerate() {
+            for one in &summary.by_seed {
+                let (variant, task) = (escaped(&summary.variant), escaped(&task.task));
+                let _ = write!(text, "<tr><td>{variant}</td><td>{task}</td><td>{}</td>", one.seed);
+                let figures: Vec<&Marked> = FIGURES.iter().collect();
+                cells(&mut text, &figures, &one.tasks[place], |_| Mark::Between);
+                text.push_str("<td></td><td></td></tr>\n");
+            }
+        }
+        for one in &summary.by_seed {
+            let seed = format!("<td>{}</td>", one.seed);
+            text.push_str(&whole_row(&summary.variant, &seed, &one.whole));
+        }
+    }
+    text.push_str("</tbody>\n</table>\n</div>\n</details>\n");
+    text
+}
+
+/// A sentence begins with a capital.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// What the words of every report mean.

@@ -3,7 +3,8 @@
 //! All coordinates come from whole numbers by additions and multiplications, so that the bytes are
 //! the same on every machine.
 
-use super::summary::{Summary, TaskRow};
+use super::scale::Scale;
+use super::summary::{Summary, TaskInterval, TaskRow};
 use crate::milli::Milli;
 use crate::sweep::{Area, Drawn, finish_svg};
 use plotters::prelude::*;
@@ -18,6 +19,9 @@ pub const TASKS_MAX: usize = COLOURS.len();
 const LABELS_MAX: usize = 10;
 const LABEL_CHARS: usize = 28;
 
+/// Width of the ends of an error bar in pixels.
+const BAR: u32 = 10;
+
 /// Colours that stay apart for colour-blind eyes (Okabe and Ito 2008).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
@@ -29,19 +33,52 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// A figure of a task: what the panel is called, and where it is found.
-type Figure = (&'static str, fn(&TaskRow) -> Option<Milli>);
+/// A figure of a task: what its panel is called, where it and its interval are found, and whether
+/// equal factors make sense of it.
+struct Figure {
+    caption: &'static str,
+    value: fn(&TaskRow) -> Option<Milli>,
+    half: fn(&TaskInterval) -> Option<Milli>,
+    may_be_log: bool,
+}
 
 const FIGURES: [Figure; 3] = [
-    ("throughput, MB/s", |task| Some(task.mb_s)),
-    ("share of what it gets alone", |task| task.share),
-    ("99 % of the requests were done within, ms", |task| Some(task.p99_ms)),
+    Figure {
+        caption: "throughput, MB/s",
+        value: |task| Some(task.mb_s),
+        half: |ci95| Some(ci95.mb_s),
+        may_be_log: false,
+    },
+    Figure {
+        caption: "share of what it gets alone",
+        value: |task| task.share,
+        half: |ci95| ci95.share,
+        may_be_log: false,
+    },
+    Figure {
+        caption: "99 % of the requests were done within, ms",
+        value: |task| Some(task.p99_ms),
+        half: |ci95| Some(ci95.p99_ms),
+        may_be_log: true,
+    },
 ];
+
+impl Figure {
+    /// The least, the mean and the most of a task's interval in a variant; three times the value
+    /// where there is no interval.
+    fn of(&self, one: &Summary, name: &str) -> Option<[i64; 3]> {
+        let task = one.tasks.iter().find(|task| task.task == name)?;
+        let value = (self.value)(task)?.0.max(0);
+        let half = task.ci95.as_ref().and_then(self.half).unwrap_or_default().0;
+        Some([value.saturating_sub(half).max(0), value, value.saturating_add(half)])
+    }
+}
 
 /// The picture of a study, as SVG.
 pub fn svg(title: &str, all: &[Summary]) -> String {
-    let is_known =
-        |figure: &&Figure| all.iter().flat_map(|one| &one.tasks).any(|t| figure.1(t).is_some());
+    let is_known = |figure: &&Figure| {
+        all.iter().flat_map(|one| &one.tasks).any(|t| (figure.value)(t).is_some())
+    };
     let figures: Vec<&Figure> = FIGURES.iter().filter(is_known).collect();
     let count = u32::try_from(figures.len().max(1)).expect("three at most");
     finish_svg((PANEL.0, PANEL.1 * count + 30), |root| draw(root, title, all, &figures))
@@ -57,8 +94,9 @@ fn draw(root: &Area<'_>, title: &str, all: &[Summary], figures: &[&Figure]) -> D
     Ok(())
 }
 
-/// One figure: a line for each task over the variants, in their order.
-fn draw_panel(panel: &Area<'_>, all: &[Summary], (caption, of): &Figure) -> Drawn {
+/// One figure: a line for each task over the variants, in their order, with the intervals of its
+/// means.
+fn draw_panel(panel: &Area<'_>, all: &[Summary], figure: &Figure) -> Drawn {
     let names: Vec<&str> = all
         .first()
         .map_or(&[][..], |one| &one.tasks)
@@ -66,20 +104,18 @@ fn draw_panel(panel: &Area<'_>, all: &[Summary], (caption, of): &Figure) -> Draw
         .take(TASKS_MAX)
         .map(|task| &*task.task)
         .collect();
-    let value = |one: &Summary, name: &str| {
-        let task = one.tasks.iter().find(|task| task.task == name)?;
-        of(task).map(|figure| figure.0.max(0))
-    };
-    let values = all.iter().flat_map(|one| names.iter().filter_map(|name| value(one, name)));
-    let highest = values.max().unwrap_or(0);
+    let values = all.iter().flat_map(|one| names.iter().filter_map(|name| figure.of(one, name)));
+    let means_and_most: Vec<i64> = values.flat_map(|[_, mean, most]| [mean, most]).collect();
+    let scale = Scale::of(&means_and_most, figure.may_be_log);
+    let steps = if scale.is_log { ", in equal factors" } else { "" };
     let last = i32::try_from(all.len()).unwrap_or(i32::MAX).saturating_sub(1);
     let mut chart = ChartBuilder::on(panel)
-        .caption(caption, ("sans-serif", 13))
+        .caption(format!("{}{steps}", figure.caption), ("sans-serif", 13))
         .margin(6)
         .margin_right(16)
         .x_label_area_size(24)
         .y_label_area_size(64)
-        .build_cartesian_2d(0..last.max(1), 0..(highest + highest / 10).max(1))?;
+        .build_cartesian_2d(0..last.max(1), scale)?;
     chart
         .configure_mesh()
         .max_light_lines(1)
@@ -88,13 +124,18 @@ fn draw_panel(panel: &Area<'_>, all: &[Summary], (caption, of): &Figure) -> Draw
         .y_label_formatter(&|figure| Milli(*figure).to_string())
         .draw()?;
     for (name, colour) in names.iter().zip(COLOURS) {
-        let points = all.iter().zip(0..).filter_map(|(one, at)| Some((at, value(one, name)?)));
-        let points: Vec<(i32, i64)> = points.collect();
+        let points = all.iter().zip(0..).filter_map(|(one, at)| Some((at, figure.of(one, name)?)));
+        let points: Vec<(i32, [i64; 3])> = points.collect();
+        let means = points.iter().map(|(at, [_, mean, _])| (*at, *mean));
         chart
-            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
+            .draw_series(LineSeries::new(means.clone(), colour.stroke_width(2)))?
             .label(*name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], colour.stroke_width(2)));
-        chart.draw_series(points.into_iter().map(|at| Circle::new(at, 3, colour.filled())))?;
+        chart.draw_series(means.map(|at| Circle::new(at, 3, colour.filled())))?;
+        let bars = points.into_iter().filter(|(_, [least, _, most])| least < most);
+        chart.draw_series(bars.map(|(at, [least, mean, most])| {
+            ErrorBar::new_vertical(at, least, mean, most, colour.filled(), BAR)
+        }))?;
     }
     chart
         .configure_series_labels()

@@ -1,7 +1,10 @@
 //! A study for people and for programs: table, CSV, JSON.
 
+pub use super::idle::warnings;
+
 use super::columns::Column;
-use super::summary::{Summary, TaskRow};
+use super::interval::are_apart;
+use super::summary::{Summary, TaskInterval, TaskRow, WholeRow};
 use crate::milli::Milli;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
@@ -9,23 +12,78 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 /// The word for the whole run where a task's name stands.
 pub const WHOLE: &str = "(all)";
 
-/// A figure of a task that variants are marked for: its heading, its value, decimals, and whether
-/// more is better.
+/// A figure of a task that variants are marked for: its heading, its value, half the width of its
+/// interval, decimals, and whether more is better.
 pub(super) struct Marked {
     pub(super) heading: &'static str,
     pub(super) value: fn(&TaskRow) -> Option<Milli>,
+    half: fn(&TaskInterval) -> Option<Milli>,
     pub(super) decimals: usize,
     pub(super) more_is_better: bool,
 }
 
+impl Marked {
+    /// Half the width of the interval of the figure in a row that is a mean.
+    pub(super) fn half(&self, row: &TaskRow) -> Option<Milli> {
+        row.ci95.as_ref().and_then(self.half)
+    }
+
+    /// The figure as it is printed, and after it its interval.
+    pub(super) fn text(&self, row: &TaskRow) -> Option<(String, String)> {
+        let value = (self.value)(row)?;
+        Some((format!("{value:.*}", self.decimals), interval(self.half(row), self.decimals)))
+    }
+}
+
+/// ` ±0.12`, or nothing.
+pub(super) fn interval(half: Option<Milli>, decimals: usize) -> String {
+    half.map_or(String::new(), |half| format!(" ±{half:.decimals$}"))
+}
+
 /// The figures of the table.
 pub(super) const FIGURES: [Marked; 6] = [
-    Marked { heading: "MB/s", value: |t| Some(t.mb_s), decimals: 2, more_is_better: true },
-    Marked { heading: "ops/s", value: |t| Some(t.ops_s), decimals: 1, more_is_better: true },
-    Marked { heading: "p50 ms", value: |t| Some(t.p50_ms), decimals: 2, more_is_better: false },
-    Marked { heading: "p99 ms", value: |t| Some(t.p99_ms), decimals: 2, more_is_better: false },
-    Marked { heading: "max ms", value: |t| Some(t.max_ms), decimals: 1, more_is_better: false },
-    Marked { heading: "share", value: |t| t.share, decimals: 2, more_is_better: true },
+    Marked {
+        heading: "MB/s",
+        value: |t| Some(t.mb_s),
+        half: |t| Some(t.mb_s),
+        decimals: 2,
+        more_is_better: true,
+    },
+    Marked {
+        heading: "ops/s",
+        value: |t| Some(t.ops_s),
+        half: |t| Some(t.ops_s),
+        decimals: 1,
+        more_is_better: true,
+    },
+    Marked {
+        heading: "p50 ms",
+        value: |t| Some(t.p50_ms),
+        half: |t| Some(t.p50_ms),
+        decimals: 2,
+        more_is_better: false,
+    },
+    Marked {
+        heading: "p99 ms",
+        value: |t| Some(t.p99_ms),
+        half: |t| Some(t.p99_ms),
+        decimals: 2,
+        more_is_better: false,
+    },
+    Marked {
+        heading: "max ms",
+        value: |t| Some(t.max_ms),
+        half: |_| None,
+        decimals: 1,
+        more_is_better: false,
+    },
+    Marked {
+        heading: "share",
+        value: |t| t.share,
+        half: |t| t.share,
+        decimals: 2,
+        more_is_better: true,
+    },
 ];
 
 /// How a value stands among those of the other variants.
@@ -36,7 +94,8 @@ pub(super) enum Mark {
     Between,
 }
 
-/// The mark of a figure of a task in one variant; no mark if all variants agree as far as printed.
+/// The mark of a figure of a task in one variant; no mark if all variants agree as far as printed,
+/// or if the seeds do not tell the best from the worst.
 pub(super) fn mark(all: &[Summary], figure: &Marked, row: &TaskRow) -> Mark {
     let rows: Vec<&TaskRow> = all.iter().filter_map(|summary| summary.task(&row.task)).collect();
     mark_among(&rows, figure, row)
@@ -45,77 +104,152 @@ pub(super) fn mark(all: &[Summary], figure: &Marked, row: &TaskRow) -> Mark {
 /// The mark of a figure of a row among those of all variants.
 pub(super) fn mark_among(rows: &[&TaskRow], figure: &Marked, row: &TaskRow) -> Mark {
     let rounded = |value: Milli| format!("{value:.*}", figure.decimals);
-    let values: Vec<Milli> = rows.iter().filter_map(|row| (figure.value)(row)).collect();
-    let (Some(least), Some(most)) = (values.iter().min(), values.iter().max()) else {
-        return Mark::Between;
-    };
-    let (Some(value), true) = ((figure.value)(row), rounded(*least) != rounded(*most)) else {
+    let known = |row: &&TaskRow| Some(((figure.value)(row)?, figure.half(row)));
+    let values: Vec<(Milli, Option<Milli>)> = rows.iter().filter_map(known).collect();
+    let least = values.iter().min_by_key(|(value, _)| *value);
+    let most = values.iter().max_by_key(|(value, _)| *value);
+    let (Some(least), Some(most)) = (least, most) else { return Mark::Between };
+    let is_told = rounded(least.0) != rounded(most.0) && are_apart(*least, *most);
+    let (Some(value), true) = ((figure.value)(row), is_told) else {
         return Mark::Between;
     };
     let (best, worst) = if figure.more_is_better { (most, least) } else { (least, most) };
     match rounded(value) {
-        text if text == rounded(*best) => Mark::Best,
-        text if text == rounded(*worst) => Mark::Worst,
+        text if text == rounded(best.0) => Mark::Best,
+        text if text == rounded(worst.0) => Mark::Worst,
         _ => Mark::Between,
     }
 }
 
-/// The table: a row for each variant and task, and one for each whole run.
+/// The table: a row for each variant and task, and one for each whole run. With several seeds their
+/// means with intervals, and below them the same of each seed.
 pub fn table(all: &[Summary]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let headings = FIGURES.iter().map(|figure| figure.heading);
-    table
-        .set_header(["variant", "task"].into_iter().chain(headings).chain(["disk busy", "checks"]));
+    let mut means = plain_table(["variant", "task"].into_iter());
     for summary in all {
         for row in &summary.tasks {
             let cells = FIGURES.iter().map(|figure| {
-                let text = (figure.value)(row).map_or(String::new(), |value| {
-                    let sign = match mark(all, figure, row) {
-                        Mark::Best => "+",
-                        Mark::Worst => "-",
-                        Mark::Between => " ",
-                    };
-                    format!("{value:.*}{sign}", figure.decimals)
+                let text = figure.text(row).map_or(String::new(), |(value, interval)| {
+                    format!("{value}{}{interval}", sign(mark(all, figure, row)))
                 });
                 Cell::new(text).set_alignment(CellAlignment::Right)
             });
             let names = [Cell::new(&summary.variant), Cell::new(&row.task)];
-            table.add_row(names.into_iter().chain(cells));
+            means.add_row(names.into_iter().chain(cells));
         }
-        table.add_row(whole_cells(summary));
+        let names = [Cell::new(&summary.variant), Cell::new(WHOLE)];
+        means.add_row(names.into_iter().chain(whole_cells(&summary.whole)));
     }
+    let mut text = lines(&means);
+    if all.len() > 1 {
+        text.push_str("\n+ best, - worst of all variants for this task\n");
+    }
+    if let Some(seeds) = seeds(all) {
+        text.push_str(&format!("\n{}\n\neach seed:\n{}", meaning(seeds), each_seed(all)));
+    }
+    for warning in warnings(all) {
+        text.push_str(&format!("\nwarning: {warning}\n"));
+    }
+    text
+}
+
+/// How many seeds the means of a study are of, if there are several.
+pub(super) fn seeds(all: &[Summary]) -> Option<u64> {
+    all.iter().map(|summary| summary.seeds).find(|seeds| *seeds > 1)
+}
+
+/// What a figure with an interval means.
+pub(super) fn meaning(seeds: u64) -> String {
+    format!(
+        "means of {seeds} seeds, ± half the width of their 95 % confidence interval (Student's t); \
+         max ms is the longest of all seeds; no mark where the intervals of best and worst meet"
+    )
+}
+
+/// The figures of every seed.
+fn each_seed(all: &[Summary]) -> String {
+    let mut table = plain_table(["variant", "task", "seed"].into_iter());
+    for summary in all {
+        let tasks = summary.tasks.iter().enumerate();
+        for (place, task) in tasks {
+            for one in &summary.by_seed {
+                let cells = FIGURES.iter().map(|figure| {
+                    let text = figure.text(&one.tasks[place]).map_or(String::new(), |text| text.0);
+                    right(format!("{text} "))
+                });
+                let names = [Cell::new(&summary.variant), Cell::new(&task.task), right(one.seed)];
+                table.add_row(names.into_iter().chain(cells));
+            }
+        }
+        for one in &summary.by_seed {
+            let names = [Cell::new(&summary.variant), Cell::new(WHOLE), right(one.seed)];
+            table.add_row(names.into_iter().chain(whole_cells(&one.whole)));
+        }
+    }
+    lines(&table)
+}
+
+fn plain_table(names: impl Iterator<Item = &'static str>) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let headings = FIGURES.iter().map(|figure| figure.heading);
+    table.set_header(names.chain(headings).chain(["disk busy", "checks"]));
+    table
+}
+
+/// A table's lines, without the margin that the style gives it.
+fn lines(table: &Table) -> String {
     let mut text = String::new();
     for line in table.to_string().lines() {
         text.push_str(line.strip_prefix(' ').unwrap_or(line).trim_end());
         text.push('\n');
     }
-    if all.len() > 1 {
-        text.push_str("\n+ best, - worst of all variants for this task\n");
-    }
     text
 }
 
-fn whole_cells(summary: &Summary) -> Vec<Cell> {
-    let whole = &summary.whole;
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+fn sign(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Best => "+",
+        Mark::Worst => "-",
+        Mark::Between => " ",
+    }
+}
+
+fn right(text: impl ToString) -> Cell {
+    Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
+}
+
+fn whole_cells(whole: &WholeRow) -> Vec<Cell> {
     let empty = || Cell::new("");
-    let checks = match whole.checks {
+    let of = |half: Option<Milli>| interval(half, 2);
+    let ci95 = whole.ci95.as_ref();
+    let efficiency = whole.efficiency.map_or(String::new(), |sum| {
+        format!("{sum:.2} {}", of(ci95.and_then(|ci95| ci95.efficiency)))
+    });
+    vec![
+        right(format!("{:.2} {}", whole.mb_s, of(ci95.map(|ci95| ci95.mb_s)))),
+        empty(),
+        empty(),
+        empty(),
+        empty(),
+        right(efficiency),
+        right(percent(whole)),
+        right(checks(whole)),
+    ]
+}
+
+/// Which part of the time the disk was busy, with its interval.
+pub(super) fn percent(whole: &WholeRow) -> String {
+    let percent = |part: Milli| Milli(part.0.saturating_mul(100));
+    let half = whole.ci95.as_ref().map(|ci95| percent(ci95.disk_busy));
+    format!("{:.1} %{}", percent(whole.disk_busy), interval(half, 1))
+}
+
+/// How many checks hold.
+pub(super) fn checks(whole: &WholeRow) -> String {
+    match whole.checks {
         0 => String::new(),
         all => format!("{} of {all} hold", whole.checks_held),
-    };
-    vec![
-        Cell::new(&summary.variant),
-        Cell::new(WHOLE),
-        right(format!("{:.2} ", whole.mb_s)),
-        empty(),
-        empty(),
-        empty(),
-        empty(),
-        right(whole.efficiency.map_or(String::new(), |sum| format!("{sum:.2} "))),
-        right(format!("{:.1} %", Milli(whole.disk_busy.0.saturating_mul(100)))),
-        right(checks),
-    ]
+    }
 }
 
 /// The study as JSON: an array of variants.

@@ -41,6 +41,7 @@ fn summary(report: &ReplayReport, recording: &Recording) -> Summary {
         variant: report.scheduler.clone(),
         settings: vec![Setting { key: "scheduler".into(), value: report.scheduler.clone() }],
         seeds: 1,
+        by_seed: Vec::new(),
         tasks,
         whole: WholeRow {
             mb_s: report.all.mb_s,
@@ -51,6 +52,7 @@ fn summary(report: &ReplayReport, recording: &Recording) -> Summary {
             checks: 0,
             unfinished: report.unfinished,
             failed_over: report.failed_over,
+            ci95: None,
             replay: Some(ReplayRow {
                 all,
                 elapsed_ms: report.elapsed_ms,
@@ -79,6 +81,7 @@ fn row(name: &str, group: &str, of: &TaskReport, latency: &Histogram) -> TaskRow
         share: None,
         ops: of.ops,
         failed: of.failed,
+        ci95: None,
     }
 }
 
@@ -304,6 +307,7 @@ mod tests {
             variant: variant.into(),
             settings: Vec::new(),
             seeds: 1,
+            by_seed: Vec::new(),
             tasks: vec![
                 row("fio 1", Milli(p99_us)),
                 row("fio 2", Milli(5)),

@@ -1,12 +1,14 @@
-//! The figures of a variant, over all its seeds.
+//! The figures of a variant: of each of its seeds, and their means with confidence intervals.
 
-use super::{Runs, Variant};
+use super::interval::half_width;
+use super::{Run, Runs, Variant};
 use crate::milli::Milli;
+use crate::record::TaskRecord;
+use crate::report::RunReport;
 use crate::tally::ms;
-use iopace_core::stats::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The figures of one task.
+/// The figures of one task: those of a run, or their means over several seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
     /// Its name.
@@ -15,15 +17,15 @@ pub struct TaskRow {
     pub group: String,
     /// Its kind.
     pub kind: String,
-    /// Throughput in MB/s (10^6 bytes), the mean over the seeds.
+    /// Throughput in MB/s (10^6 bytes).
     pub mb_s: Milli,
     /// The least of any seed.
     pub mb_s_min: Milli,
     /// The most of any seed.
     pub mb_s_max: Milli,
-    /// Requests per second, the mean over the seeds.
+    /// Requests per second.
     pub ops_s: Milli,
-    /// Mean latency, over all seeds as all that follow.
+    /// Mean latency.
     pub mean_ms: Milli,
     /// Median latency.
     pub p50_ms: Milli,
@@ -33,26 +35,50 @@ pub struct TaskRow {
     pub p99_ms: Milli,
     /// 99.9th percentile.
     pub p999_ms: Milli,
-    /// Longest latency.
+    /// Longest latency of any seed.
     pub max_ms: Milli,
-    /// Throughput over that of the same task alone, the mean over the seeds.
+    /// Throughput over that of the same task alone.
     pub share: Option<Milli>,
     /// Requests finished, over all seeds.
     pub ops: u64,
     /// Requests that ended with an error, over all seeds.
     pub failed: u64,
+    /// How far the means can be trusted; none of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<TaskInterval>,
 }
 
-/// The figures of the whole run.
+/// Half the width of the 95 % confidence interval of each mean of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskInterval {
+    /// Of the throughput.
+    pub mb_s: Milli,
+    /// Of the requests per second.
+    pub ops_s: Milli,
+    /// Of the mean latency.
+    pub mean_ms: Milli,
+    /// Of the median latency.
+    pub p50_ms: Milli,
+    /// Of the 90th percentile.
+    pub p90_ms: Milli,
+    /// Of the 99th percentile.
+    pub p99_ms: Milli,
+    /// Of the 99.9th percentile.
+    pub p999_ms: Milli,
+    /// Of the share of alone.
+    pub share: Option<Milli>,
+}
+
+/// The figures of the whole run: means over the seeds where there are several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeRow {
-    /// Throughput of all tasks in MB/s (10^6 bytes), the mean over the seeds.
+    /// Throughput of all tasks in MB/s (10^6 bytes).
     pub mb_s: Milli,
-    /// What went to and from the disk in MB/s, the mean over the seeds.
+    /// What went to and from the disk in MB/s.
     pub disk_mb_s: Milli,
-    /// Share of the time that the disk was busy, the mean over the seeds.
+    /// Share of the time that the disk was busy.
     pub disk_busy: Milli,
-    /// Sum of the tasks' shares, the mean over the seeds.
+    /// Sum of the tasks' shares.
     pub efficiency: Option<Milli>,
     /// Checks that hold, over all seeds.
     pub checks_held: u64,
@@ -62,9 +88,25 @@ pub struct WholeRow {
     pub unfinished: u64,
     /// Schedulers that failed and were replaced, over all seeds.
     pub failed_over: u64,
+    /// How far the means can be trusted; none of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<WholeInterval>,
     /// What only a replay has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRow>,
+}
+
+/// Half the width of the 95 % confidence interval of each mean of the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeInterval {
+    /// Of the throughput of all tasks.
+    pub mb_s: Milli,
+    /// Of what went to and from the disk.
+    pub disk_mb_s: Milli,
+    /// Of the share of the time that the disk was busy.
+    pub disk_busy: Milli,
+    /// Of the sum of the shares.
+    pub efficiency: Option<Milli>,
 }
 
 /// All requests of a replay together.
@@ -102,25 +144,47 @@ pub struct Summary {
     pub tasks: Vec<TaskRow>,
     /// All of it.
     pub whole: WholeRow,
+    /// The same of each seed, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_seed: Vec<SeedRows>,
+}
+
+/// The figures of one seed of a variant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedRows {
+    /// The seed.
+    pub seed: u64,
+    /// Each task, in the order of the scenario.
+    pub tasks: Vec<TaskRow>,
+    /// All of it.
+    pub whole: WholeRow,
 }
 
 /// The mean, rounded to the nearest thousandth; zero of nothing.
-fn mean(values: impl Iterator<Item = Milli>) -> Milli {
-    let (sum, count) = values.fold((0i64, 0i64), |(sum, n), value| (sum + value.0, n + 1));
-    Milli((sum + count / 2).checked_div(count).unwrap_or(0))
+fn mean(values: &[Milli]) -> Milli {
+    let sum: i128 = values.iter().map(|value| i128::from(value.0)).sum();
+    let count = values.len() as i128;
+    let mean = (sum + count / 2).checked_div(count).unwrap_or(0);
+    Milli(i64::try_from(mean).expect("between the least and the most"))
 }
 
-/// The mean, if every one is known.
-fn mean_of_known(values: impl Iterator<Item = Option<Milli>>) -> Option<Milli> {
-    let known: Option<Vec<Milli>> = values.collect();
-    known.map(|known| mean(known.into_iter()))
+/// All values, if every one is known.
+fn known<T>(rows: &[T], value: impl Fn(&T) -> Option<Milli>) -> Option<Vec<Milli>> {
+    rows.iter().map(value).collect()
 }
 
 impl Summary {
     /// The figures of a variant's runs.
     pub fn of(variant: &Variant, runs: &Runs) -> Summary {
-        let names = runs.first().map_or(&[][..], |(_, recording)| &recording.tasks);
-        let tasks = (0..names.len()).map(|place| task_row(runs, place));
+        let rows = variant.scenarios.iter().zip(runs);
+        let rows = rows.map(|(scenario, run)| SeedRows::of(scenario.seed, run));
+        let rows: Vec<SeedRows> = rows.collect();
+        let tasks = rows.first().map_or(0, |one| one.tasks.len());
+        let tasks = (0..tasks).map(|place| {
+            let of_task: Vec<&TaskRow> = rows.iter().map(|one| &one.tasks[place]).collect();
+            mean_task(&of_task)
+        });
+        let wholes: Vec<&WholeRow> = rows.iter().map(|one| &one.whole).collect();
         let settings = variant.settings.iter();
         let settings =
             settings.map(|(key, value)| Setting { key: key.clone(), value: value.clone() });
@@ -129,7 +193,8 @@ impl Summary {
             settings: settings.collect(),
             seeds: runs.len() as u64,
             tasks: tasks.collect(),
-            whole: whole_row(runs),
+            whole: mean_whole(&wholes),
+            by_seed: if rows.len() > 1 { rows } else { Vec::new() },
         }
     }
 
@@ -139,49 +204,120 @@ impl Summary {
     }
 }
 
-fn task_row(runs: &Runs, place: usize) -> TaskRow {
-    let record = &runs[0].1.tasks[place];
-    let reports = || runs.iter().map(|(report, _)| &report.tasks[&record.name]);
-    let mut latency = Histogram::default();
-    for (_, recording) in runs {
-        latency.merge(&recording.tasks[place].latency);
+impl SeedRows {
+    fn of(seed: u64, run: &Run) -> SeedRows {
+        let tasks = run.1.tasks.iter().map(|record| task_row(run, record));
+        SeedRows { seed, tasks: tasks.collect(), whole: whole_row(&run.0) }
     }
-    let quantile = |permille| ms(latency.quantile(permille));
+}
+
+/// The figures of a task in one run.
+fn task_row((report, _): &Run, record: &TaskRecord) -> TaskRow {
+    let task = &report.tasks[&record.name];
+    let quantile = |permille| ms(record.latency.quantile(permille));
     TaskRow {
         task: record.name.clone(),
         group: record.group.clone(),
-        kind: reports().next().map_or("", |task| task.kind).into(),
-        mb_s: mean(reports().map(|task| task.mb_s)),
-        mb_s_min: reports().map(|task| task.mb_s).min().unwrap_or_default(),
-        mb_s_max: reports().map(|task| task.mb_s).max().unwrap_or_default(),
-        ops_s: mean(reports().map(|task| task.ops_s)),
-        mean_ms: ms(latency.mean()),
+        kind: task.kind.into(),
+        mb_s: task.mb_s,
+        mb_s_min: task.mb_s,
+        mb_s_max: task.mb_s,
+        ops_s: task.ops_s,
+        mean_ms: ms(record.latency.mean()),
         p50_ms: quantile(500),
         p90_ms: quantile(900),
         p99_ms: quantile(990),
         p999_ms: quantile(999),
-        max_ms: ms(latency.max()),
-        share: mean_of_known(reports().map(|task| task.share)),
-        ops: reports().map(|task| task.ops).sum(),
-        failed: reports().map(|task| task.failed).sum(),
+        max_ms: ms(record.latency.max()),
+        share: task.share,
+        ops: task.ops,
+        failed: task.failed,
+        ci95: None,
     }
 }
 
-fn whole_row(runs: &Runs) -> WholeRow {
-    let reports = || runs.iter().map(|(report, _)| report);
-    let total = |report: &crate::report::RunReport| {
-        Milli(report.tasks.values().map(|task| task.mb_s.0).sum())
-    };
-    let checks = || reports().flat_map(|report| &report.checks);
+/// The figures of one run as a whole.
+fn whole_row(report: &RunReport) -> WholeRow {
     WholeRow {
-        mb_s: mean(reports().map(total)),
-        disk_mb_s: mean(reports().map(|report| report.disk_use.mb_s)),
-        disk_busy: mean(reports().map(|report| report.disk_use.busy)),
-        efficiency: mean_of_known(reports().map(|report| report.efficiency)),
-        checks_held: checks().filter(|check| check.holds).count() as u64,
-        checks: checks().count() as u64,
-        unfinished: reports().map(|report| report.unfinished).sum(),
-        failed_over: reports().map(|report| report.failed_over).sum(),
+        mb_s: Milli(report.tasks.values().map(|task| task.mb_s.0).sum()),
+        disk_mb_s: report.disk_use.mb_s,
+        disk_busy: report.disk_use.busy,
+        efficiency: report.efficiency,
+        checks_held: report.checks.iter().filter(|check| check.holds).count() as u64,
+        checks: report.checks.len() as u64,
+        unfinished: report.unfinished,
+        failed_over: report.failed_over,
+        ci95: None,
+        replay: None,
+    }
+}
+
+/// The rows of a task in several runs as one.
+fn mean_task(rows: &[&TaskRow]) -> TaskRow {
+    let all = |figure: fn(&TaskRow) -> Milli| -> Vec<Milli> {
+        rows.iter().map(|row| figure(row)).collect()
+    };
+    let of = |figure| mean(&all(figure));
+    let half = |figure| half_width(&all(figure));
+    let shares = known(rows, |row| row.share);
+    let ci95 = half(|row| row.mb_s).zip(half(|row| row.ops_s)).map(|(mb_s, ops_s)| {
+        let half = |figure| half(figure).unwrap_or_default();
+        TaskInterval {
+            mb_s,
+            ops_s,
+            mean_ms: half(|row| row.mean_ms),
+            p50_ms: half(|row| row.p50_ms),
+            p90_ms: half(|row| row.p90_ms),
+            p99_ms: half(|row| row.p99_ms),
+            p999_ms: half(|row| row.p999_ms),
+            share: shares.as_deref().and_then(half_width),
+        }
+    });
+    TaskRow {
+        mb_s: of(|row| row.mb_s),
+        mb_s_min: rows.iter().map(|row| row.mb_s_min).min().unwrap_or_default(),
+        mb_s_max: rows.iter().map(|row| row.mb_s_max).max().unwrap_or_default(),
+        ops_s: of(|row| row.ops_s),
+        mean_ms: of(|row| row.mean_ms),
+        p50_ms: of(|row| row.p50_ms),
+        p90_ms: of(|row| row.p90_ms),
+        p99_ms: of(|row| row.p99_ms),
+        p999_ms: of(|row| row.p999_ms),
+        max_ms: rows.iter().map(|row| row.max_ms).max().unwrap_or_default(),
+        share: shares.map(|shares| mean(&shares)),
+        ops: rows.iter().map(|row| row.ops).sum(),
+        failed: rows.iter().map(|row| row.failed).sum(),
+        ci95,
+        ..rows[0].clone()
+    }
+}
+
+/// The rows of several runs as one.
+fn mean_whole(rows: &[&WholeRow]) -> WholeRow {
+    let all = |figure: fn(&WholeRow) -> Milli| -> Vec<Milli> {
+        rows.iter().map(|row| figure(row)).collect()
+    };
+    let sum = |count: fn(&WholeRow) -> u64| rows.iter().map(|row| count(row)).sum();
+    let rates = (all(|row| row.mb_s), all(|row| row.disk_mb_s), all(|row| row.disk_busy));
+    let sums = known(rows, |row| row.efficiency);
+    let halves = (half_width(&rates.0), half_width(&rates.1), half_width(&rates.2));
+    let ci95 = match halves {
+        (Some(mb_s), Some(disk_mb_s), Some(disk_busy)) => {
+            let efficiency = sums.as_deref().and_then(half_width);
+            Some(WholeInterval { mb_s, disk_mb_s, disk_busy, efficiency })
+        }
+        _ => None,
+    };
+    WholeRow {
+        mb_s: mean(&rates.0),
+        disk_mb_s: mean(&rates.1),
+        disk_busy: mean(&rates.2),
+        efficiency: sums.map(|sums| mean(&sums)),
+        checks_held: sum(|row| row.checks_held),
+        checks: sum(|row| row.checks),
+        unfinished: sum(|row| row.unfinished),
+        failed_over: sum(|row| row.failed_over),
+        ci95,
         replay: None,
     }
 }

@@ -3,7 +3,7 @@
 pub use super::axis::Axis;
 
 use super::edit;
-use super::{Outcome, Variant};
+use super::{Outcome, Variant, seeded};
 use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,6 +14,9 @@ use toml::Table;
 
 /// Most values of one key.
 pub const VALUES_MAX: usize = 1_000;
+
+/// The key of the seed.
+pub const SEED: &str = "seed";
 
 /// Most points of a sweep: with short runs, minutes on one processor.
 pub const POINTS_MAX: usize = 4_096;
@@ -28,12 +31,22 @@ pub struct Point {
     pub variant: Variant,
 }
 
-/// All combinations of the values; the last key changes fastest. `build` is what runs them, see
-/// [`hash`]: what another build has made of a point says nothing about this one.
+/// All combinations of the values; the last key changes fastest. Each is run with `seeds` seeds,
+/// from that of the scenario on. `build` is what runs them, see [`hash`]: what another build has
+/// made of a point says nothing about this one.
 ///
 /// # Errors
 /// A key or a value that the scenario does not take, named; or too many points.
-pub fn points(file: &str, text: &str, axes: &[Axis], build: &str) -> Result<Vec<Point>, String> {
+pub fn points(
+    file: &str,
+    text: &str,
+    axes: &[Axis],
+    seeds: u64,
+    build: &str,
+) -> Result<Vec<Point>, String> {
+    if seeds > 1 && axes.iter().any(|axis| axis.path == SEED && axis.values.len() > 1) {
+        return Err("the seed is swept already: say --seeds, or --set seed=..., not both".into());
+    }
     let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > POINTS_MAX) {
         return Err(format!("at most {POINTS_MAX} points are run: sweep over fewer values"));
@@ -50,14 +63,15 @@ pub fn points(file: &str, text: &str, axes: &[Axis], build: &str) -> Result<Vec<
         });
         combinations = longer.collect();
     }
-    combinations.into_iter().map(|settings| point(file, &document, settings, build)).collect()
+    let point = |settings| point(file, &document, settings, (seeds, build));
+    combinations.into_iter().map(point).collect()
 }
 
 fn point(
     file: &str,
     document: &Table,
     settings: Vec<(String, String)>,
-    build: &str,
+    (seeds, build): (u64, &str),
 ) -> Result<Point, String> {
     let mut document = document.clone();
     for (path, value) in &settings {
@@ -71,8 +85,8 @@ fn point(
     let scenario = Scenario::parse(file, &text)
         .map_err(|error| format!("{file} with {name}: {}", error.message.trim_end()))?;
     // As resolved: what the text only names (a model file) may have changed.
-    let key = hash(format!("{build}\n{name}\n{text}\n{scenario:?}").as_bytes());
-    let scenarios = vec![scenario];
+    let key = hash(format!("{build}\n{name}\n{seeds} seeds\n{text}\n{scenario:?}").as_bytes());
+    let scenarios = seeded(&scenario, scenario.seed, seeds);
     Ok(Point { key, variant: Variant { name, settings, footing: scenarios.clone(), scenarios } })
 }
 

@@ -1,5 +1,8 @@
 //! What came out, in sentences.
 
+use super::idle::warnings;
+use super::interval::are_apart;
+use super::print::interval;
 use super::replay;
 use super::summary::{Summary, TaskRow};
 use crate::milli::Milli;
@@ -30,6 +33,7 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
     found.sort_by_key(|(difference, _)| -difference);
     let mut sentences: Vec<String> = found.into_iter().map(|(_, sentence)| sentence).collect();
     sentences.truncate(SENTENCES_MAX);
+    sentences.extend(warnings(all).into_iter().map(|warning| format!("Warning: {warning}.")));
     sentences.extend(efficiency(all));
     if all.len() <= SENTENCES_MAX {
         sentences.extend(all.iter().filter_map(checks));
@@ -52,50 +56,80 @@ pub(super) fn family(task: &str) -> &str {
 
 /// The finding about the only run.
 fn alone(row: &TaskRow) -> String {
-    let share = row.share.map_or(String::new(), |s| format!(", {s:.2} of what it gets alone"));
+    let of = |half: Option<Milli>| interval(half, 2);
+    let ci95 = row.ci95.as_ref();
+    let share = row.share.map_or(String::new(), |share| {
+        let half = of(ci95.and_then(|ci95| ci95.share));
+        format!(", {share:.2}{half} of what it gets alone")
+    });
     format!(
-        "{} gets {:.2} MB/s{share}; half of its requests take {:.2} ms or less, 99 % {:.2} ms or \
-         less.",
-        row.task, row.mb_s, row.p50_ms, row.p99_ms
+        "{} gets {:.2}{} MB/s{share}; half of its requests take {:.2}{} ms or less, 99 % {:.2}{} \
+         ms or less.",
+        row.task,
+        row.mb_s,
+        of(ci95.map(|ci95| ci95.mb_s)),
+        row.p50_ms,
+        of(ci95.map(|ci95| ci95.p50_ms)),
+        row.p99_ms,
+        of(ci95.map(|ci95| ci95.p99_ms)),
     )
 }
+
+/// A figure of a variant with half the width of its interval.
+type Known<'a> = (&'a Summary, (Milli, Option<Milli>));
 
 /// The finding about a task in several variants, with the size of the difference.
 fn beside(all: &[Summary], task: &str) -> (i64, String) {
     let rows = all.iter().filter_map(|summary| Some((summary, summary.task(task)?)));
-    let shares: Option<Vec<(&Summary, Milli)>> =
-        rows.clone().map(|(summary, row)| Some((summary, row.share?))).collect();
+    let of_share =
+        |row: &TaskRow| Some((row.share?, row.ci95.as_ref().and_then(|ci95| ci95.share)));
+    let of_rate = |row: &TaskRow| (row.mb_s, row.ci95.as_ref().map(|ci95| ci95.mb_s));
+    let shares: Option<Vec<Known<'_>>> =
+        rows.clone().map(|(summary, row)| Some((summary, of_share(row)?))).collect();
     let is_share = shares.is_some();
-    let values = shares.unwrap_or_else(|| rows.map(|(s, row)| (s, row.mb_s)).collect());
-    let best = values.iter().max_by_key(|(_, value)| *value).expect("there are several");
-    let worst = values.iter().min_by_key(|(_, value)| *value).expect("there are several");
-    let (least, most) = (worst.1, best.1);
+    let values = shares.unwrap_or_else(|| rows.map(|(s, row)| (s, of_rate(row))).collect());
+    let best = values.iter().max_by_key(|(_, value)| value.0).expect("there are several");
+    let worst = values.iter().min_by_key(|(_, value)| value.0).expect("there are several");
+    let text = |(value, half): (Milli, Option<Milli>)| format!("{value:.2}{}", interval(half, 2));
+    let (least, most) = (text(worst.1), text(best.1));
     let (high, low) = (&best.0.variant, &worst.0.variant);
-    let difference = least.over(most).map_or(0, |ratio| 1_000 - ratio.0);
+    let difference = worst.1.0.over(best.1.0).map_or(0, |ratio| 1_000 - ratio.0);
     let unit = if is_share { "of what it gets alone" } else { "MB/s" };
     if difference <= ALIKE {
-        let text = format!("{task}: {least:.2} to {most:.2} {unit}, whichever it is.");
+        let text = format!("{task}: {least} to {most} {unit}, whichever it is.");
         return (difference, text);
     }
+    if !are_apart(best.1, worst.1) {
+        let text = format!(
+            "{task}: {least} to {most} {unit}; these seeds do not tell the variants apart."
+        );
+        return (0, text);
+    }
     let sentence = match is_share {
-        true => format!("{high} keeps {task} at {most:.2} {unit}; {low} at {least:.2}."),
-        false => format!("{task} gets {most:.2} {unit} under {high}; {least:.2} under {low}."),
+        true => format!("{high} keeps {task} at {most} {unit}; {low} at {least}."),
+        false => format!("{task} gets {most} {unit} under {high}; {least} under {low}."),
     };
     (difference, sentence)
 }
 
 /// What all get together.
 fn efficiency(all: &[Summary]) -> Option<String> {
-    let sums: Option<Vec<(&Summary, Milli)>> =
-        all.iter().map(|summary| Some((summary, summary.whole.efficiency?))).collect();
-    let sums = sums?;
-    let (best, most) = sums.iter().max_by_key(|(_, sum)| *sum)?;
-    let (worst, least) = sums.iter().min_by_key(|(_, sum)| *sum)?;
+    let mut sums: Vec<Known<'_>> = Vec::new();
+    for summary in all {
+        let half = summary.whole.ci95.as_ref().and_then(|ci95| ci95.efficiency);
+        sums.push((summary, (summary.whole.efficiency?, half)));
+    }
+    let (best, most) = sums.iter().max_by_key(|(_, sum)| sum.0)?;
+    let (worst, least) = sums.iter().min_by_key(|(_, sum)| sum.0)?;
+    let text = |(value, half): (Milli, Option<Milli>)| format!("{value:.2}{}", interval(half, 2));
     Some(match all.len() {
-        1 => format!("The shares of all tasks sum to {most:.2}."),
+        1 => format!("The shares of all tasks sum to {}.", text(*most)),
         _ => format!(
-            "The shares of all tasks sum to {most:.2} with {}, to {least:.2} with {}.",
-            best.variant, worst.variant
+            "The shares of all tasks sum to {} with {}, to {} with {}.",
+            text(*most),
+            best.variant,
+            text(*least),
+            worst.variant
         ),
     })
 }

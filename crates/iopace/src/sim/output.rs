@@ -2,7 +2,7 @@
 //! standard error, if that is a terminal.
 
 use crate::cli::{OutputArgs, TableFormat};
-use crate::output::{Failure, note_over, print};
+use crate::output::{Failure, note, note_over, print};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::columns::{Column, columns as study_columns};
 use iopace_sim::study::parquet::parquet;
@@ -210,6 +210,12 @@ pub(crate) fn put(study: &Study<'_>, all: &[Outcome], output: &OutputArgs) -> Re
         let picture = picture();
         write(&path("svg"), &picture)?;
         write(&path("png"), pixels(&picture)?)?;
+    }
+    if output.format != TableFormat::Table {
+        // The table has them itself.
+        for warning in forms::warnings(&summaries) {
+            note(format_args!("warning: {warning}"));
+        }
     }
     print(&match output.format {
         TableFormat::Table => forms::table(&summaries),

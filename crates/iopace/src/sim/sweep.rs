@@ -5,7 +5,7 @@ use super::scenario_text;
 use crate::cli::SweepArgs;
 use crate::output::{Failure, note, print};
 use iopace_sim::scenario::Scenario;
-use iopace_sim::study::sweep::{Axis, Point, Store, hash, points};
+use iopace_sim::study::sweep::{Axis, Point, SEED, Store, hash, points};
 use iopace_sim::study::{Outcome, Variant, carry_out};
 use iopace_sim::sweep;
 use iopace_sim::tables::slots;
@@ -34,14 +34,14 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
     let axes = args.set.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<Axis>, String>>();
     let mut axes = axes.map_err(Failure::usage)?;
     if let Some(seed) = args.seed {
-        axes.insert(0, Axis { path: "seed".into(), values: vec![seed.to_string()] });
+        axes.insert(0, Axis { path: SEED.into(), values: vec![seed.to_string()] });
     }
     let (file, text) = scenario_text(&args.file)?;
     let build = match &args.output.out {
         Some(_) => build()?,
         None => String::new(),
     };
-    let points = points(&file, &text, &axes, &build).map_err(Failure::usage)?;
+    let points = points(&file, &text, &axes, args.seeds, &build).map_err(Failure::usage)?;
     let scenario = Scenario::parse(&file, &text).map_err(Failure::usage)?;
     prepare("sweep", args.output.out.as_deref(), args.output.files(), &[&args.file])?;
     let path = args.output.out.as_ref().map(|directory| directory.join(STORE));

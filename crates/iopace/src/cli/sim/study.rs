@@ -82,7 +82,7 @@ pub struct CompareArgs {
     /// What the randomness is drawn from [default: as the scenario says]
     #[arg(long, value_name = "N", value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: Option<u64>,
-    /// Run every variant with so many seeds, and print the means
+    /// Run every variant with so many seeds, and print the means with 95 % confidence intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = units::whole::<u64>(1..=1_000))]
     pub seeds: u64,
@@ -106,6 +106,10 @@ pub struct SweepArgs {
     /// What the randomness is drawn from [default: as the scenario says]
     #[arg(long, value_name = "N", value_parser = units::whole::<u64>(0..=u64::MAX))]
     pub seed: Option<u64>,
+    /// Run every point with so many seeds, and print the means with 95 % confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = units::whole::<u64>(1..=1_000))]
+    pub seeds: u64,
     /// Where it goes; with --out, points that an earlier run has finished are not run again
     #[command(flatten)]
     pub output: OutputArgs,
