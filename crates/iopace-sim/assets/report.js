@@ -2,18 +2,37 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  // Colours that stay apart for colour-blind eyes (Okabe and Ito 2008), lighter ones on dark ground.
-  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b87f00", "#3a9bd6", "#6b5b00", "#666666"];
-  const DARK = ["#56b4e9", "#ff8a47", "#2fc59b", "#e39ac4", "#e6b43c", "#8fb4ff", "#f0e442", "#bbbbbb"];
+  // One colour means one thing through the whole report: tasks and groups have those of SERIES in
+  // their order, stages of a request and what belongs to them have their own. The first eight are
+  // after Okabe and Ito (2008); each further one is as far as can be from all before it, also as
+  // colour-blind eyes see them. Lighter ones on dark ground.
+  const SERIES = {
+    light: ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b87f00", "#3a9bd6", "#6b5b00", "#666666",
+      "#110077", "#550000", "#5577ff", "#552266", "#bb0099", "#004433", "#668844", "#991144",
+      "#dd33ff", "#ff00cc", "#554466", "#9922ff", "#554422", "#4433dd", "#000044", "#000022"],
+    dark: ["#56b4e9", "#ff8a47", "#2fc59b", "#e39ac4", "#e6b43c", "#8fb4ff", "#f0e442", "#bbbbbb",
+      "#9922ff", "#dd0000", "#667755", "#ccff88", "#bbffdd", "#ee33ff", "#00dd77", "#ff44cc",
+      "#4488ff", "#447799", "#ddff00", "#559988", "#ddffff", "#7777bb", "#667722", "#999900"],
+  };
+  const THINGS = {
+    light: { pace: "#ee3344", admit: "#7711aa", sched: "#003399", window: "#330011", disk: "#0000ff",
+      memory: "#663300", all: "#1b1f24" },
+    dark: { pace: "#ee1155", admit: "#bb3388", sched: "#7755cc", window: "#ffffbb", disk: "#33eeff",
+      memory: "#aa9977", all: "#e6e9ed" },
+  };
   const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [14, 6], [5, 2, 2, 2, 2, 2]];
-  const STAGES = [
-    ["pace", "dirty memory (pace)", "#d55e00", "#fff"],
-    ["admit", "slot or limit (admit)", "#cc79a7", "#000"],
-    ["sched", "turn or anticipation (sched)", "#e69f00", "#000"],
-    ["window", "window full", "#f0e442", "#000"],
-    ["disk", "at the disk", "#56b4e9", "#000"],
-  ];
-  const colour = n => (dark.matches ? DARK : LIGHT)[n % LIGHT.length];
+  const STAGES = [["pace", "dirty memory (pace)"], ["admit", "slot or limit (admit)"],
+    ["sched", "turn or anticipation (sched)"], ["window", "window full"], ["disk", "at the disk"]];
+  const ground = () => dark.matches ? "dark" : "light";
+  // Places in SERIES by name; a family of tasks ("dd (20)") is a thing of its own.
+  const places = new Map();
+  const placeOf = key => {
+    if (!places.has(key)) places.set(key, places.size);
+    return places.get(key);
+  };
+  for (const what of ["tasks", "groups"])
+    for (const variant of data.variants) variant.view[what].forEach(one => placeOf(what + " " + one.name));
+  const colour = key => THINGS[ground()][key] ?? SERIES[ground()][placeOf(key) % SERIES.light.length];
   const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const make = (tag, props = {}, children = []) => {
     const node = Object.assign(document.createElement(tag), props);
@@ -51,36 +70,38 @@
       return some.length ? some.reduce((a, b) => a + b, 0) / some.length : null;
     });
   };
-  const line = (name, values, place, more = {}) => ({ name, values, place, ...more });
+  // `key` says what it is: a stage, `memory`, `all`, or a task or group by name.
+  const line = (name, values, key, more = {}) => ({ name, values, key, ...more });
+  const task = t => "tasks " + t.name;
 
   // Every plot: what it shows of a variant, or null if there is nothing to show.
   const CHARTS = [
     { title: `Bandwidth of each ${data.who}`, unit: "MB/s", cut: true, smooth: true, lines: v =>
-      v.tasks.map((t, i) => line(t.name, mean(thousandths(t.kb_s), v), i)) },
+      v.tasks.map(t => line(t.name, mean(thousandths(t.kb_s), v), task(t))) },
     { title: "Bandwidth of each group", unit: "MB/s", cut: true, smooth: true, lines: v =>
-      v.groups.map((g, i) => line(g.name, mean(thousandths(g.kb_s), v), i)) },
+      v.groups.map(g => line(g.name, mean(thousandths(g.kb_s), v), "groups " + g.name)) },
     { title: "Latency: so many per cent of the requests were done within", unit: "ms", log: true,
       x: () => data.permille.map(nines), percent: true, lines: v =>
-      v.tasks.filter(t => t.latency_us.length).map((t, i) =>
-        line(t.name, t.latency_us.map(us => Math.max(us, 1) / 1000), v.tasks.indexOf(t))) },
+      v.tasks.filter(t => t.latency_us.length).map(t =>
+        line(t.name, t.latency_us.map(us => Math.max(us, 1) / 1000), task(t))) },
     { title: "Requests in line and at the disk", unit: "requests", lines: v => [
-      line("in line", v.queued, 1), line("at the disk", v.in_flight, 0),
-      line("window", v.window, 2, { dash: [6, 4] }),
-      ...(some(v.paced) ? [line("paced writes", v.paced, 3)] : [])] },
+      line("in line", v.queued, "sched"), line("at the disk", v.in_flight, "disk"),
+      line("window", v.window, "window", { dash: [6, 4] }),
+      ...(some(v.paced) ? [line("paced writes", v.paced, "pace")] : [])] },
     { title: "Dirty memory", unit: "MiB", lines: v => !some(v.dirty_kib) ? [] : [
-      line("dirty", mib(v.dirty_kib), 0),
-      ...(some(v.limit_kib) ? [line("limit", mib(v.limit_kib), 1, { dash: [8, 4] })] : []),
-      ...(some(v.setpoint_kib) ? [line("set point", mib(v.setpoint_kib), 2, { dash: [8, 4] })] : []),
-      ...(some(v.freerun_kib) ? [line("free run", mib(v.freerun_kib), 3, { dash: [8, 4] })] : [])] },
+      line("dirty", mib(v.dirty_kib), "memory"),
+      ...(some(v.limit_kib) ? [line("limit", mib(v.limit_kib), "memory", { dash: [10, 3] })] : []),
+      ...(some(v.setpoint_kib) ? [line("set point", mib(v.setpoint_kib), "memory", { dash: [5, 4] })] : []),
+      ...(some(v.freerun_kib) ? [line("free run", mib(v.freerun_kib), "memory", { dash: [2, 4] })] : [])] },
     { title: "Pauses of writers", unit: "ms", log: true, dots: true,
       x: v => v.pauses.map(p => p[0] / 1e6),
       lines: v => v.tasks.map((t, i) => line(t.name,
-        v.pauses.map(p => p[1] === i ? Math.max(p[2], 1) / 1000 : null), i))
+        v.pauses.map(p => p[1] === i ? Math.max(p[2], 1) / 1000 : null), task(t)))
         .filter(l => l.values.some(x => x != null)),
       note: v => v.pauses_count > v.pauses.length
         ? `${v.pauses.length} of ${v.pauses_count} pauses, spread over the run` : "" },
     { title: "The disk was busy", unit: "% of the time", top: 100, smooth: true, lines: v =>
-      [line("busy", [...mean(v.busy_permille.map(p => p / 10), v), null], 0)] },
+      [line("busy", [...mean(v.busy_permille.map(p => p / 10), v), null], "disk")] },
   ];
 
   let plots = [];
@@ -100,22 +121,51 @@
   }
 
   function xText(chart, ticks) {
-    if (chart.percent) return (_, v) => v == null ? "--" : (100 - 100 * 10 ** -v).toFixed(1) + " %";
-    if (ticks) return (_, v) => v == null ? "--" : ticks[v];
-    return (_, v) => v == null ? "--" : v.toFixed(2) + " s";
+    if (chart.percent) return (_, v) => v == null ? "" : (100 - 100 * 10 ** -v).toFixed(1) + " %";
+    if (ticks) return (_, v) => v == null ? "" : ticks[v];
+    return (_, v) => v == null ? "" : v.toFixed(2) + " s";
+  }
+
+  // Error bars: half the width of the 95 % interval up and down from each mean.
+  function whiskers(u, line) {
+    const { ctx } = u, end = 4 * devicePixelRatio;
+    ctx.save();
+    Object.assign(ctx, { strokeStyle: colour(line.key), lineWidth: 1.5 * devicePixelRatio });
+    ctx.beginPath();
+    line.values.forEach((value, at) => {
+      const half = line.halves[at];
+      if (value == null || !half) return;
+      const x = u.valToPos(at, "x", true), floor = u.scales.y.min;
+      const [low, high] = [Math.max(value - half, floor), value + half].map(v => u.valToPos(v, "y", true));
+      ctx.moveTo(x, low);
+      ctx.lineTo(x, high);
+      for (const y of [low, high]) {
+        ctx.moveTo(x - end, y);
+        ctx.lineTo(x + end, y);
+      }
+    });
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  // The interval of a mean, for its legend.
+  function within(line, value) {
+    const half = line.halves?.[line.values.indexOf(value)];
+    return half ? " ±" + round(half) : "";
   }
 
   // A plot that the keyboard reaches: arrows move the cursor, Escape shows all again.
   function plot(caption, chart, xs, lines, range, ticks) {
-    const place = make("div");
+    // Its legend has values while a cursor is on it, and names only before.
+    const place = make("div", { className: "idle" });
     const figure = make("figure", {}, [make("figcaption", { textContent: caption }), place]);
     figure.tabIndex = 0;
     figure.setAttribute("role", "group");
     figure.setAttribute("aria-label", `${chart.title}, ${caption}; arrow keys move the cursor`);
     const series = lines.map(l => ({
-      label: l.name, stroke: colour(l.place), width: l.dash ? 1.5 : 2, dash: l.dash,
-      value: (_, v) => v == null ? "--" : round(v) + " " + (l.unit ?? chart.unit), spanGaps: false,
-      ...(chart.dots ? { paths: () => null, points: { show: true, size: 4, fill: colour(l.place) } }
+      label: l.name, stroke: colour(l.key), width: l.dash ? 1.5 : 2, dash: l.dash,
+      value: (_, v) => v == null ? "" : round(v) + " " + (l.unit ?? chart.unit) + within(l, v), spanGaps: false,
+      ...(chart.dots ? { paths: () => null, points: { show: true, size: 4, fill: colour(l.key) } }
         : { points: { show: !!ticks, size: 6 } }),
     }));
     const options = {
@@ -125,6 +175,10 @@
       scales: { x: { time: false, ...(chart.range ? { range: () => chart.range } : {}) },
         y: { distr: chart.log ? 3 : 1, ...(range ? { range: () => range } : {}) } },
       cursor: chart.percent || ticks ? { drag: { x: false } } : { sync: { key: sync.key } },
+      hooks: {
+        setCursor: [u => place.classList.toggle("idle", u.cursor.idx == null)],
+        draw: [u => lines.forEach((l, n) => l.halves && u.series[n + 1].show && whiskers(u, l))],
+      },
     };
     return { figure, begin() {
       const u = new uPlot(options, [xs, ...lines.map(l => l.values)], place);
@@ -148,7 +202,9 @@
 
   // The same scale for all panels of a row, or they could not be compared.
   function rangeOf(chart, all) {
-    const values = all.flatMap(lines => lines.flatMap(l => l.values)).filter(v => v != null);
+    const tops = l => l.values.map((v, at) => v == null ? v : v + (l.halves?.[at] ?? 0));
+    const values = all.flatMap(lines => lines.flatMap(l => [...l.values, ...(l.halves ? tops(l) : [])]))
+      .filter(v => v != null);
     if (!values.length) return null;
     const [least, most] = values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, 0]);
     if (!chart.log) {
@@ -165,11 +221,12 @@
     const figure = make("figure", {}, [make("figcaption", { textContent: variant.name })]);
     for (const task of variant.view.tasks) {
       const sum = task.waits_us.reduce((a, b) => a + b, 0);
-      const segments = STAGES.map(([, name, back, text], i) => {
+      const segments = STAGES.map(([stage, name], i) => {
         const share = sum ? 100 * task.waits_us[i] / sum : 0;
         const segment = make("b", { title: `${name}: ${share.toFixed(1)} %`,
           textContent: share >= 13 ? share.toFixed(0) + " %" : "" });
-        Object.assign(segment.style, { width: share + "%", background: back, color: text });
+        Object.assign(segment.style, { width: share + "%", background: colour(stage),
+          color: dark.matches && ["window", "disk"].includes(stage) ? "#000" : "#fff" });
         return segment;
       });
       const bar = make("div", {}, segments);
@@ -187,9 +244,9 @@
 
   function waits(into, chosen) {
     into.append(make("h3", { textContent: "Where the time of the requests went" }));
-    const keys = STAGES.map(([, name, back]) => {
+    const keys = STAGES.map(([stage, name]) => {
       const swatch = make("i");
-      swatch.style.background = back;
+      swatch.style.background = colour(stage);
       return make("span", {}, [swatch, name]);
     });
     into.append(make("div", { className: "keys" }, keys));
@@ -222,8 +279,7 @@
         const at = chart.x ? x(chosen[0].view) : Array.from({ length: count }, (_, i) => i * step / 1e6);
         const padded = values => [...values, ...Array(Math.max(0, at.length - values.length)).fill(null)];
         const lines = all.flatMap((lines, n) => lines.map(l => ({
-          ...l, values: chart.x ? l.values : padded(onto(l.values, chosen[n].view.step_us, step)), name: `${l.name}: ${chosen[n].name}`, dash: DASHES[n % DASHES.length],
-          ...(lines.length === 1 ? { place: n, dash: [] } : {}) })));
+          ...l, values: chart.x ? l.values : padded(onto(l.values, chosen[n].view.step_us, step)), name: `${l.name}: ${chosen[n].name}`, dash: DASHES[n % DASHES.length] })));
         panels.push(plot("all variants; each has its own kind of line", chart, at, lines, range));
       } else {
         chosen.forEach((c, n) => all[n].length && panels.push(plot(
@@ -255,13 +311,16 @@
     into.append(row);
     const shown = ticks.length > 16 ? ticks.map((t, i) => i % Math.ceil(ticks.length / 12) ? "" : t) : ticks;
     const chart = (figure, title, unit, log, value) => {
-      const lines = others.flatMap((other, n) => (value ? ["all"] : tasks).map((task, place) => {
-        const values = ticks.map(tick => {
+      const lines = others.flatMap((other, n) => (value ? ["all"] : tasks).map(name => {
+        const rows = ticks.map(tick => {
           const point = data.points.find(p => of(p, over) === tick && rest(p) === other);
-          return (value ? value(point) : point?.tasks.find(t => t.task === task)?.[figure]) ?? null;
-        }).map(v => log && v === 0 ? null : v);
-        return line(other ? `${task}: ${other}` : task, values, value ? n : place,
-          { dash: DASHES[value ? 0 : n % DASHES.length] });
+          return value ? point?.whole : point?.tasks.find(t => t.task === name);
+        });
+        const values = rows.map(row => (value ? value(row) : row?.[figure]) ?? null)
+          .map(v => log && v === 0 ? null : v);
+        const halves = rows.map(row => (value ? value(row?.ci95) : row?.ci95?.[figure]) ?? 0);
+        return line(other ? `${name}: ${other}` : name, values, value ? "all" : "tasks " + name,
+          { dash: DASHES[n % DASHES.length], ...(halves.some(half => half > 0) ? { halves } : {}) });
       }));
       if (!lines.some(l => l.values.some(v => v != null))) return;
       const spec = { title, unit, log, over, range: [-0.3, ticks.length - 0.7] };
@@ -271,9 +330,9 @@
       made.begin();
     };
     FIGURES.forEach(([figure, title, unit, log]) => chart(figure, title, unit, log));
-    chart("", "Throughput of all tasks", "MB/s", false, p => p?.whole.mb_s);
-    chart("", "Sum of all shares", "", false, p => p?.whole.efficiency);
-    chart("", "The disk was busy", "% of the time", false, p => p && p.whole.disk_busy * 100);
+    chart("", "Throughput of all tasks", "MB/s", false, row => row?.mb_s);
+    chart("", "Sum of all shares", "", false, row => row?.efficiency);
+    chart("", "The disk was busy", "% of the time", false, row => row && row.disk_busy * 100);
   }
 
   const each = make("input", { type: "checkbox", id: "each" });
