@@ -14,6 +14,7 @@
 //! found. A file is measured as the disk that it seems to be: its size is the stroke of the arm.
 
 mod fit;
+mod fitness;
 mod measure;
 mod modelled;
 mod plan;
@@ -22,6 +23,7 @@ mod plan;
 mod tests;
 
 pub use fit::{Fit, Fitted, Model, Nature, Row, compare, fit, mean_error};
+pub use fitness::{Fitness, MEAN_ERROR_MAX, WORST_ERROR_MAX};
 pub use measure::{Figure, Limits, Trouble, measure};
 pub use modelled::Modelled;
 pub use plan::{Kind, Step, Unit, plan};

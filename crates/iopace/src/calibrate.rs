@@ -11,7 +11,7 @@ use iopace_core::time::Nanos;
 use iopace_daemon::below::Below;
 use iopace_daemon::measured::RealDisk;
 use iopace_disk::calibrate::{
-    self, Figure, Fit, Fitted, Limits, Measured, Row, SIZE_MIN, Step, Trouble,
+    self, Figure, Fit, Fitness, Fitted, Limits, Measured, Row, SIZE_MIN, Step, Trouble,
 };
 use iopace_disk::model_file::{ModelFigure, ModelFile};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,7 +20,7 @@ use std::io::{ErrorKind, IsTerminal, Write as _};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 
 /// Shortest measurement: 29 to 37 steps of some 50 ms.
 const TIME_MIN: Nanos = Nanos::from_secs(1);
@@ -31,20 +31,35 @@ const MODEL_LEN_MAX: u64 = 1 << 20;
 /// Most requests of a step: beyond it a mean does not change, and their times take memory.
 const REQUESTS_MAX: u64 = 1_000_000;
 
+/// Exit status of a measurement that was stopped, as a shell has it of a program that SIGINT ended.
+const STOPPED: u8 = 130;
+
 /// What was found.
 #[derive(Debug)]
 struct Found {
     file: ModelFile,
     nature: calibrate::Nature,
     rows: Vec<Row>,
+    fitness: Fitness,
     /// What a reader of the figures must know.
     notes: Vec<String>,
+    /// Steps that were not measured, because it was stopped.
+    missing: Vec<Step>,
+}
+
+/// What was measured, step by step.
+#[derive(Debug, Default)]
+struct Measurement {
+    figures: Vec<Figure>,
+    /// Steps that were stopped or not begun.
+    missing: Vec<Step>,
 }
 
 /// Carries out the command.
 ///
 /// # Errors
-/// What cannot be opened or must not be written, or too little was measured.
+/// What cannot be opened or must not be written, or too little was measured. A measurement that was
+/// stopped is one, although its model is printed and written.
 pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     if args.time < TIME_MIN {
         return Err(Failure::usage(format!("--time {}: it is at least {TIME_MIN}", args.time)));
@@ -61,30 +76,46 @@ pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     let mut disk = open(args, &stop)?;
     let mut notes = notes(args, &disk);
-    let figures = measure_all(args, &mut disk, &mut notes)?;
-    if stop.load(Relaxed) {
-        notes.push(format!("stopped: {} steps were measured", figures.len()));
-    }
+    let measured = measure_all(args, &mut disk, &mut notes)?;
+    let stopped = stopped(&measured);
     say("fitting a model");
     let says = Below::of(&args.path).and_then(|below| below.is_rotational());
-    let capacity = disk.capacity();
-    let fit = Fit { capacity, figures: &figures, kernel_says_rotational: says };
-    let fitted = calibrate::fit(&fit).map_err(Failure::new)?;
+    let figures = &measured.figures[..];
+    let fit = Fit { capacity: disk.capacity(), figures, kernel_says_rotational: says };
+    let fitted = calibrate::fit(&fit).map_err(|error| match &stopped {
+        Some(stopped) => Failure { message: format!("{stopped}: {error}"), status: STOPPED },
+        None => Failure::new(error),
+    })?;
     let is_rotational = fitted.nature == calibrate::Nature::Rotational;
     if says.is_some_and(|says| says != is_rotational) {
         let (kernel, curve) = if is_rotational { ("no", "a") } else { ("a", "no") };
         notes.push(format!("the kernel says {kernel} head, the times of seeks say {curve} head"));
     }
-    let rows = calibrate::compare(&fitted.model, &figures);
-    let found =
-        Found { file: model_file(args, &fitted, &rows), nature: fitted.nature, rows, notes };
+    let rows = calibrate::compare(&fitted.model, figures);
+    let fitness = Fitness::of(&rows);
+    let (file, nature) = (model_file(args, &fitted, &rows, &measured), fitted.nature);
+    let found = Found { file, nature, rows, fitness, notes, missing: measured.missing };
     if let Some(out) = &args.out {
         save(out, Some(&found.file))?;
     }
     match args.format.format {
-        Format::Json => print_json(&show::json(&found)),
-        Format::Table => print(&show::text(&found, args.out.as_deref())),
+        Format::Json => print_json(&show::json(&found))?,
+        Format::Table => print(&show::text(&found, args.out.as_deref()))?,
     }
+    match stopped {
+        Some(stopped) => {
+            let message = format!("{stopped}: the model is of these alone");
+            Err(Failure { message, status: STOPPED })
+        }
+        None => Ok(()),
+    }
+}
+
+/// How far it came, if it was stopped.
+fn stopped(measured: &Measurement) -> Option<String> {
+    let (done, missing) = (measured.figures.len(), measured.missing.len());
+    let all = done + missing;
+    (missing > 0).then(|| format!("stopped: {done} of {all} steps were measured"))
 }
 
 /// Opens what is to be measured, if it may be.
@@ -155,22 +186,27 @@ fn notes(args: &CalibrateArgs, disk: &RealDisk) -> Vec<String> {
     notes
 }
 
-/// Measures step by step, each for its share of the time.
+/// Measures step by step, each for its share of the time. A step that is stopped does not count: it
+/// has a part of its requests.
 fn measure_all(
     args: &CalibrateArgs,
     disk: &mut RealDisk,
     notes: &mut Vec<String>,
-) -> Result<Vec<Figure>, Failure> {
+) -> Result<Measurement, Failure> {
     let steps = calibrate::plan(args.write);
     let weights: u64 = steps.iter().map(Step::weight).sum();
-    let mut figures = Vec::new();
+    let mut measured = Measurement::default();
     for (at, step) in steps.iter().enumerate() {
+        if disk.is_stopped() {
+            measured.missing.push(*step);
+            continue;
+        }
         say(&format!("{} of {}: {step}", at + 1, steps.len()));
         let time = Nanos(args.time.0 / weights * step.weight());
         let limits = Limits { time, requests_count: REQUESTS_MAX };
         match calibrate::measure(disk, *step, limits) {
-            Ok(figure) => figures.push(figure),
-            Err(Trouble::Stopped) => {}
+            Ok(figure) if !disk.is_stopped() => measured.figures.push(figure),
+            Ok(_) | Err(Trouble::Stopped) => measured.missing.push(*step),
             Err(Trouble::Failed(Op::Flush, error)) => {
                 notes.push(format!("{step}: a flush failed: {error:?}"));
             }
@@ -179,11 +215,8 @@ fn measure_all(
                 return Err(Failure::new(format!("{name}: {step} failed: {error:?}")));
             }
         }
-        if disk.is_stopped() {
-            break;
-        }
     }
-    Ok(figures)
+    Ok(measured)
 }
 
 /// Says where it is, on a terminal, in one line that is written over.
@@ -194,13 +227,22 @@ fn say(text: &str) {
 }
 
 /// Nothing in it tells which machine it was, unless the maker's name is asked for.
-fn model_file(args: &CalibrateArgs, fitted: &Fitted, rows: &[Row]) -> ModelFile {
+fn model_file(
+    args: &CalibrateArgs,
+    fitted: &Fitted,
+    rows: &[Row],
+    measured: &Measurement,
+) -> ModelFile {
     let name = Below::of(&args.path).filter(|_| args.device_name).and_then(|below| below.model());
     let error = calibrate::mean_error(rows);
     let (steps, whole, tenth) = (rows.len(), error / 10, error % 10);
     let what = if args.write { "reads and writes" } else { "reads" };
+    let fitness = Fitness::of(rows);
+    let fit = if fitness.is_fit() { "fit" } else { "not fit" };
+    let stopped = stopped(measured).map_or(String::new(), |stopped| format!("; {stopped}"));
     let summary = format!(
-        "fitted by iopace calibrate to {what}: {steps} figures, mean error {whole}.{tenth} %"
+        "fitted by iopace calibrate to {what}: {steps} figures, mean error {whole}.{tenth} %, \
+         {fit} for prediction{stopped}"
     );
     let figures = rows.iter().map(|row| {
         let figure = ModelFigure {

@@ -124,6 +124,10 @@ impl fmt::Display for Step {
 /// Distances at which seeks are timed, in thousandths of the capacity.
 pub(super) const DISTANCES: [u64; 7] = [0, 10, 50, 150, 333, 660, 980];
 
+/// The nearest and the farthest of them.
+const NEAR: u64 = DISTANCES[0];
+const FAR: u64 = DISTANCES[DISTANCES.len() - 1];
+
 /// Depths of the sweep.
 pub(super) const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -135,25 +139,34 @@ const KIB64: u64 = 64 << 10;
 const KIB128: u64 = 128 << 10;
 const MIB: u64 = 1 << 20;
 
-/// All steps, reads first; those that write only if that is allowed.
+/// All steps, reads first; those that write only if that is allowed. The first two are those
+/// without which there is no model, the next two tell whether the disk has a head: whoever stops
+/// early has a model of what was measured.
 pub fn plan(may_write: bool) -> Vec<Step> {
     let step = |kind, block_bytes, depth| Step { kind, block_bytes, depth };
     let read = |at_permille| Kind::Sequential { op: Op::Read, at_permille };
+    let random = Kind::Random { read_percent: 100 };
+    let distance = |permille| step(Kind::Distance { permille }, KIB4, 1);
     let mut steps = vec![
+        step(read(0), MIB, 1),
+        step(random, KIB4, 1),
+        distance(NEAR),
+        distance(FAR),
         step(read(0), KIB4, 1),
         step(read(0), KIB64, 1),
-        step(read(0), MIB, 1),
         step(read(0), MIB, 8),
         step(read(500), MIB, 1),
         step(read(970), MIB, 1),
         step(Kind::Again, KIB4, 1),
         step(Kind::Again, KIB128, 1),
     ];
-    for block in [KIB4, KIB64] {
-        let random = Kind::Random { read_percent: 100 };
-        steps.extend(DEPTHS.map(|depth| step(random, block, depth)));
+    let sweep = [KIB4, KIB64].into_iter().flat_map(|block| DEPTHS.map(|depth| (block, depth)));
+    let others = sweep.map(|(block, depth)| step(random, block, depth));
+    for other in others.chain(DISTANCES.map(distance)) {
+        if !steps.contains(&other) {
+            steps.push(other);
+        }
     }
-    steps.extend(DISTANCES.map(|permille| step(Kind::Distance { permille }, KIB4, 1)));
     if may_write {
         let write = Kind::Sequential { op: Op::Write, at_permille: 0 };
         steps.push(step(Kind::Random { read_percent: 0 }, KIB4, 1));

@@ -3,7 +3,7 @@
 use super::Found;
 use crate::output::{finish, right, table};
 use crate::units;
-use iopace_disk::calibrate::{Nature, Row, Unit, mean_error};
+use iopace_disk::calibrate::{MEAN_ERROR_MAX, Nature, Row, Step, Unit, WORST_ERROR_MAX};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,9 +21,9 @@ pub(super) fn text(found: &Found, out: Option<&Path>) -> String {
         ]);
     }
     text.push_str(&finish(&figures, 0));
-    let error = i64::try_from(mean_error(&found.rows)).unwrap_or(i64::MAX);
-    let _ =
-        writeln!(text, "mean error {}, without signs\n", percent(error).trim_start_matches('+'));
+    let error = i64::try_from(found.fitness.mean_permille).unwrap_or(i64::MAX);
+    let _ = writeln!(text, "mean error {}, without signs", percent(error).trim_start_matches('+'));
+    let _ = writeln!(text, "{}\n", found.fitness);
     let _ = writeln!(text, "model {} ({})", found.file.model.kind().name, nature(found.nature));
     let mut parameters = table(["parameter", "value", "source"]);
     let specs = found.file.model.kind().specs.iter();
@@ -35,10 +35,26 @@ pub(super) fn text(found: &Found, out: Option<&Path>) -> String {
     for note in &found.notes {
         let _ = writeln!(text, "note: {note}");
     }
+    if !found.missing.is_empty() {
+        let _ = writeln!(text, "not measured: {}", names(&found.missing).join(", "));
+    }
     if let Some(out) = out {
-        let _ = writeln!(text, "written: {0}\nnext: iopace serve --emulate {0}", out.display());
+        let out = out.display();
+        let _ = writeln!(text, "written: {out}");
+        let _ = match found.fitness.is_fit() {
+            true => writeln!(text, "next: iopace serve --emulate {out}"),
+            false => writeln!(
+                text,
+                "next: measure longer (--time) on a quiet machine; 'iopace serve --emulate {out}' \
+                 shows policies at work, and predicts nothing of the real disk"
+            ),
+        };
     }
     text
+}
+
+fn names(steps: &[Step]) -> Vec<String> {
+    steps.iter().map(Step::to_string).collect()
 }
 
 fn nature(nature: Nature) -> &'static str {
@@ -90,7 +106,13 @@ pub(super) fn json(found: &Found) -> Value {
     json!({
         "model": found.file.model.kind().name,
         "rotational": found.nature == Nature::Rotational,
-        "mean_error_permille": mean_error(&found.rows),
+        "mean_error_permille": found.fitness.mean_permille,
+        "mean_error_permille_max": MEAN_ERROR_MAX,
+        "worst_error_permille_max": WORST_ERROR_MAX,
+        "fit_for_prediction": found.fitness.is_fit(),
+        "fitness": found.fitness.to_string(),
+        "stopped": !found.missing.is_empty(),
+        "missing": names(&found.missing),
         "parameters": parameters,
         "figures": figures,
         "notes": found.notes,

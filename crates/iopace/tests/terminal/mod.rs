@@ -1,6 +1,7 @@
 //! A terminal with a program in it: a pseudo terminal, and what is to be seen on it.
 
 #![allow(missing_docs, reason = "for the tests")]
+#![allow(dead_code, reason = "shared by the tests; each uses a part")]
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
