@@ -8,7 +8,8 @@ use crate::cli::{FitArg, ReplayArgs};
 use crate::output::{Failure, note, print};
 use crate::sim::output::{ProgressLine, all_schedulers, prepare, spelt_out};
 use iopace_core::sched::{self, Algorithm};
-use iopace_core::window;
+use iopace_core::{pace, window};
+use iopace_daemon::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use iopace_sim::inputs::place::Fit;
 use iopace_sim::inputs::{Format, InputError, fio};
 use iopace_sim::replay::{HEAD_BYTES, Loop, Open, Recording, Replay, Settings};
@@ -161,10 +162,10 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Fai
         Loop::Closed { keeps_pauses: true, .. } => "In their order, with the pauses".into(),
         Loop::Closed { keeps_pauses: false, .. } => "In their order".into(),
     };
-    setup.push(format!("{turn}, on disk {}, window {}.", args.disk, args.window));
+    setup.push(format!("{turn}, on disk {}, window {}{}.", args.disk, args.window, live(args)));
     let setup = setup.join(". ");
     let mut replay = Replay::of(&args.disk, recordings, settings);
-    replay.scenario.window = window::find(&args.window).expect("one of the registry");
+    set_policies(&mut replay.scenario, args);
     Ok((replay, setup))
 }
 
@@ -221,6 +222,18 @@ fn describe(
     Ok(text)
 }
 
+/// Sets what a device of a daemon has: the window as asked for, and its pace, which a job file that
+/// writes through the page cache notices.
+fn set_policies(scenario: &mut Scenario, args: &ReplayArgs) {
+    scenario.window = window::find(&args.window).expect("one of the registry");
+    scenario.pace = pace::find(PACE_DEFAULT).expect("one of the registry");
+}
+
+/// ` (as live)`, if the window is the one that a daemon has.
+fn live(args: &ReplayArgs) -> &'static str {
+    if args.window == WINDOW_DEFAULT { " (as live)" } else { "" }
+}
+
 /// The replay of a job file, and in words what is done; `None` if it is to be printed only.
 fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     let [file] = &args.files[..] else {
@@ -257,13 +270,14 @@ fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     }
     let scenario = Scenario::parse(&format!("{name} as a scenario"), &job.toml);
     let mut scenario = scenario.map_err(Failure::usage)?;
-    scenario.window = window::find(&args.window).expect("one of the registry");
+    set_policies(&mut scenario, args);
     let (recordings, settings) = (Vec::new(), Settings::default());
     let setup = format!(
-        "{name}: a fio job file, {} tasks, on disk {}, window {}.",
+        "{name}: a fio job file, {} tasks, on disk {}, window {}{}.",
         scenario.tasks.len(),
         args.disk,
-        args.window
+        args.window,
+        live(args)
     );
     Ok(Some((Replay { scenario, recordings, settings }, setup)))
 }

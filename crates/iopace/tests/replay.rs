@@ -28,6 +28,12 @@ fn a_trace_is_replayed_under_each_scheduler() {
     assert!(lines[1].starts_with("rr,(all),3,0,69632,") && lines[4].starts_with("none,(all),3,"));
     let again = place.run(&[&words[..], &["csv", "--sched", "rr", "--sched", "none"]].concat());
     assert_eq!(csv.out, again.out);
+    // By default as a daemon without any flag: its scheduler is there, and its window.
+    assert!(reports.iter().all(|one| one["window"] == "latency"), "{reports:?}");
+    let table = place.run(&words[..words.len() - 1]);
+    assert!(table.out.contains("window latency\nthe row fair is what 'iopace serve'"), "{table:?}");
+    let table = place.run(&[&words[..words.len() - 1], &["--window", "fixed"]].concat());
+    assert!(table.out.contains("no row is what 'iopace serve' and 'mount' do"), "{table:?}");
     let table = place.run(&["sim", "replay", "a.log", "--sched", "fair", "--closed"]);
     assert!(table.error.contains("closed loop, 1 outstanding"), "{table:?}");
     assert!(table.out.contains("fair"), "{table:?}");

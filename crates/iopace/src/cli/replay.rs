@@ -6,6 +6,7 @@ use super::{DiskParser, window_policies};
 use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
+use iopace_daemon::config::WINDOW_DEFAULT;
 use iopace_sim::inputs::Format;
 use iopace_sim::inputs::place::{OUTSTANDING_MAX, Speed};
 use std::path::PathBuf;
@@ -18,11 +19,13 @@ pub struct ReplayArgs {
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     /// Schedulers, separated by commas; 'none' is the plain elevator, 'all' is all of them
-    /// [default: all, or for more than 200000 requests none, deadline and fair]
+    /// [default: all, or for more than 200000 requests none, deadline and fair; fair is what a
+    /// daemon has]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = schedulers())]
     pub sched: Vec<String>,
-    /// How many requests the disk holds
-    #[arg(long, value_name = "NAME", default_value = "fixed", value_parser = window_policies())]
+    /// How many requests the disk holds; by default the policy that a daemon has
+    #[arg(long, value_name = "NAME", default_value = WINDOW_DEFAULT)]
+    #[arg(value_parser = window_policies())]
     pub window: String,
     /// The disk: a preset (see 'iopace models') or a model file (*.toml)
     #[arg(long, value_name = "MODEL", default_value = "hdd-sata-250g", value_parser = DiskParser)]

@@ -3,6 +3,8 @@
 use crate::cli::TableFormat;
 use crate::output::{finish, right, table};
 use comfy_table::Cell;
+use iopace_core::sched;
+use iopace_daemon::config::WINDOW_DEFAULT;
 use iopace_sim::report::{ReplayReport, TaskReport};
 use iopace_sim::study::replay::{self as study, largest};
 
@@ -34,10 +36,26 @@ fn figures(report: &TaskReport) -> [String; 7] {
     ]
 }
 
+/// Which of the rows is what a daemon does by itself, in a sentence.
+fn live(reports: &[ReplayReport]) -> String {
+    let scheduler = sched::recommended().name;
+    let is_there = reports.iter().any(|report| report.scheduler == scheduler);
+    let has_window = reports.iter().all(|report| report.window == WINDOW_DEFAULT);
+    match (is_there, has_window) {
+        (true, true) => format!(
+            "the row {scheduler} is what 'iopace serve' and 'mount' do if nothing else is said"
+        ),
+        _ => format!(
+            "no row is what 'iopace serve' and 'mount' do if nothing else is said: that is \
+             scheduler {scheduler}, window {WINDOW_DEFAULT}"
+        ),
+    }
+}
+
 fn for_people(reports: &[ReplayReport]) -> String {
     let mut text = String::new();
     if let Some(first) = reports.first() {
-        text += &format!("disk {}, window {}\n\n", first.disk, first.window);
+        text += &format!("disk {}, window {}\n{}\n\n", first.disk, first.window, live(reports));
     }
     let mut all = table([
         "scheduler",
