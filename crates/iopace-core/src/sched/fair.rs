@@ -63,33 +63,31 @@
 //! 5. Nothing is held back but on a disk with a head: for anticipation, at most `wait_ms` at a
 //!    time, for a task that thinks briefly; while its request before is at the disk; and while the
 //!    disk has what must not be passed over. On flash only the many beside the few, and class idle
-//!    beyond two requests within 200 ms of one of another class; something is at the disk then.
-//!    Among tasks with many requests a deep window is kept full.
+//!    beyond two requests within 200 ms of one of another class, or beside a flush of one for
+//!    `HOLD_MAX`; something is at the disk then. Among many a deep window is kept full.
 //! 6. Requests that a guarantee pays for go first, in order of arrival, and are charged, and a
 //!    group that is behind its guaranteed rate (`io.min`) goes before what weights say. This
 //!    puts a group at most two seconds of service behind the others.
 //! 7. A group that was idle has no credit from it, and is served within one quantum of each other.
-//! 8. Memory is bounded: a task is forgotten 10 s after its last request, or sooner when there are
-//!    `TASKS_MAX`; a group when it is removed.
+//! 8. Memory is bounded: a task is forgotten 10 s after its last request, a group when removed.
 //! 9. Within a task no request is passed over for more than `expire_ms`, then the oldest goes
 //!    first, one a second.
 //! 10. Any number of changes of weight leaves shares as the weights say.
 //!
 //! # When it does not know
-//! The cost model starts as a SATA flash of a data sheet; 16 random requests say whether there is a
-//! head. A task is not waited for before its think time is known (four requests).
+//! The cost model starts as a data sheet's SATA flash; 16 random requests say if there is a head. A
+//! task is not waited for before its think time is known (four requests).
 //!
 //! # Limits
 //! A client with one request at a time can only be given what it asks for: on flash it is not
 //! waited for, so beside others it may get less than its weight. Where one request of another takes
 //! as long as ten of its own (a write into a full cache), that is what it waits for, however few
-//! there are. On a disk with a head a random
-//! reader waits for a whole go of the other; shorter goes cost both more seeks. Many programs in
-//! one group get 0.6 of what the disk makes of them alone in the same time, as a go holds few of
-//! them at a time. The cost of requests that are
-//! always mixed in the same way cannot be told apart: data-sheet proportions stand. On a device
-//! that works on sixteen at once, 4 KiB beside 1 MiB requests get up to a quarter less than due.
-//! The bound of 4 counts while the parent is served: idle below a waiting group waits with it.
+//! there are. On a disk with a head a random reader waits for a whole go of the other; shorter goes
+//! cost both more seeks. Many programs in one group get 0.6 of what the disk makes of them alone in
+//! the same time, as a go holds few of them at a time. Costs of requests that are always mixed in
+//! the same way cannot be told apart. On a device that works on sixteen at once, 4 KiB beside 1 MiB
+//! requests get up to a quarter less than due. The bound of 4 counts while the parent is served:
+//! idle below a waiting group waits with it.
 //!
 //! # Sources
 //! BFQ, block/bfq-wf2q.c: B-WF2Q+, idle tree, 200 ms for class idle; Bennett and Zhang, "WF2Q" and
@@ -337,12 +335,14 @@ impl Scheduler for Fair {
     }
 
     fn on_flush(&mut self, now: Instant, id: RequestId, table: &Table) {
-        let request = &table[id];
-        if let Some(task) = self.tasks.number((request.group(), request.task())) {
+        let key = (table[id].group(), table[id].task());
+        let mut is_of_idle = false;
+        if let Some(task) = self.tasks.number(key) {
             self.tasks[task].line.flushed = Some(now);
-            self.flushes.set_rank(self.side_of(task).1.rank);
+            let (side, sight) = self.side_of(task);
+            (self.flushes.rank, is_of_idle) = (sight.rank, side == Side::Idle);
         }
-        self.flushes.start(now);
+        self.flushes.start(now, is_of_idle);
         if self.flight.count == 0 {
             self.flushes.are_alone(now);
         }

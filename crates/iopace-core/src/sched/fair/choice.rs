@@ -314,7 +314,8 @@ impl Fair {
     fn what_is_full(&self, now: Instant) -> [bool; 3] {
         let is_flushing = self.flushes.hold_writes(now).is_some();
         let is_bound = !self.model.has_head() && self.sides.is_bound(now);
-        [is_flushing, is_bound, self.sides.is_idle_full(now)]
+        let is_idle_full = self.sides.is_idle_full(now) || self.flushes.holds_idle(now);
+        [is_flushing, is_bound, is_idle_full]
     }
 
     /// Whether nothing of the task may join what the disk has of its side. Nobody is held back for

@@ -7,7 +7,8 @@
 //! and beside an endless stream of them it may not begin at all. So nothing joins it there, and
 //! the time that the disk has for it alone is charged to its task. On flash only those with many
 //! requests, and class idle, write nothing meanwhile: the disk is busy with what they have
-//! written before.
+//! written before. And class idle reads nothing: a flush of a file system is several requests, one
+//! after the other, and would wait behind two of class idle with each.
 //!
 //! *Between two.* What others have written into the disk's cache is written with the next flush.
 //! With a pause `g` and the flush of one's own `a`, a cycle in which others write what takes `w`
@@ -90,8 +91,9 @@ pub(super) struct Flushes {
     allowance: u64,
     /// Series of flushes that have ended.
     cycle: u32,
-    /// The class of who flushes.
-    rank: u8,
+    /// The class of the group that flushes, and whether all flushes are of class idle.
+    pub(super) rank: u8,
+    is_of_idle: bool,
 }
 
 impl Default for Flushes {
@@ -114,6 +116,7 @@ impl Default for Flushes {
             allowance: ALLOWANCE[1],
             cycle: 0,
             rank: 0,
+            is_of_idle: false,
         }
     }
 }
@@ -143,9 +146,10 @@ impl Flushes {
         self.rank
     }
 
-    /// Who flushes is of that class.
-    pub(super) fn set_rank(&mut self, rank: u8) {
-        self.rank = rank;
+    /// Whether class idle waits for the flush at the disk.
+    #[inline]
+    pub(super) fn holds_idle(&self, now: Instant) -> bool {
+        !self.is_of_idle && self.hold(now).is_some()
     }
 
     /// Whether none is at the disk.
@@ -202,8 +206,9 @@ impl Flushes {
         took.saturating_sub(paid)
     }
 
-    /// A flush goes to the disk.
-    pub(super) fn start(&mut self, now: Instant) {
+    /// A flush goes to the disk, of class idle or not.
+    pub(super) fn start(&mut self, now: Instant, is_of_idle: bool) {
+        self.is_of_idle = is_of_idle && (self.count == 0 || self.is_of_idle);
         self.count += 1;
         match self.count {
             1 => self.begin(now),

@@ -1,7 +1,8 @@
 //! Commits first: who waits for a flush at the disk, and for the next.
 
-use super::bench::{Bench, Disk, client};
+use super::bench::{Bench, Disk, client, settings};
 use super::*;
+use crate::group::Class;
 use crate::request::{Extent, Op, Submit, Tag, TaskId};
 use crate::verdict::Reason;
 
@@ -89,6 +90,41 @@ fn on_flash_only_those_with_many_write_nothing_beside_a_flush() {
     assert_eq!(writes, 1, "{popped:?}");
     flushed(&mut bench, first);
     assert!(matches!(pop(&mut bench), Pop::Ready(id) if bench.table[id].op().is_write()));
+}
+
+#[test]
+fn class_idle_does_not_join_a_flush_of_others() {
+    let mut bench = Bench::new(Disk::Flash, 8, &[]);
+    bench.fair.set_rotational(false);
+    bench.group(3, 0, &settings(100, Class::Idle));
+    let first = flush(&mut bench, 0, 1);
+    bench.push(3, 3, false);
+    let other = bench.push(0, 2, false);
+    assert!(matches!(pop(&mut bench), Pop::Ready(id) if id.sequence() == other));
+    let until = 100 * MILLI;
+    assert!(matches!(pop(&mut bench), Pop::At(Instant(at), Reason::Turn) if at == until));
+    flushed(&mut bench, first);
+    assert!(matches!(pop(&mut bench), Pop::Ready(_)));
+    // A flush that does not end holds it up no longer than that, and its own not at all.
+    flush(&mut bench, 0, 1);
+    bench.push(3, 3, false);
+    assert!(matches!(pop(&mut bench), Pop::At(Instant(at), _) if at == until));
+    bench.now = Instant(until);
+    assert!(matches!(pop(&mut bench), Pop::Ready(_)));
+    let mut bench = Bench::new(Disk::Flash, 8, &[]);
+    bench.fair.set_rotational(false);
+    bench.group(3, 0, &settings(100, Class::Idle));
+    bench.push(3, 3, false);
+    bench.push(3, 3, false);
+    assert!(matches!(pop(&mut bench), Pop::Ready(_)));
+    let idle = flush(&mut bench, 3, 3);
+    assert!(matches!(pop(&mut bench), Pop::Ready(_)));
+    flushed(&mut bench, idle);
+    // Nor does it join one of others because a flush of its own came after that.
+    bench.push(3, 3, false);
+    flush(&mut bench, 0, 1);
+    flush(&mut bench, 3, 3);
+    assert!(matches!(pop(&mut bench), Pop::At(Instant(at), _) if at == until));
 }
 
 #[test]

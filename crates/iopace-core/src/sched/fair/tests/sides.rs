@@ -106,6 +106,18 @@ fn nobody_stands_behind_more_than_two_requests_of_class_idle() {
 }
 
 #[test]
+fn class_idle_is_bounded_at_the_disk_in_whatever_group_it_is() {
+    let mut bench = Bench::new(Disk::Shared, 32, &[]);
+    bench.group(1, 0, &settings(100, Class::BestEffort));
+    bench.group(2, 1, &settings(100, Class::Idle));
+    bench.group(3, 0, &settings(100, Class::BestEffort));
+    let mut clients = [client(2, 2).depth(64), client(3, 3).think_us(20_000)];
+    bench.run(&mut clients, Instant(SECOND));
+    assert_eq!(looks(&mut bench, &mut clients, 5_000, 0, 3), 5_000);
+    assert!(bench.served(2) > 0);
+}
+
+#[test]
 fn nobody_waits_behind_those_who_are_held_back() {
     // Below one of two groups only class idle has work, below the other there is a lot to do, and
     // somebody comes and goes, so that the idle ones are held back.
