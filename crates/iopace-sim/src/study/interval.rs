@@ -8,8 +8,9 @@
 //!
 //! # Properties
 //! 1. Whole numbers only: the same seeds give the same interval on every machine.
-//! 2. Rounded up: an interval is never narrower than the formula says, by one thousandth at most
-//!    wider (but where squares leave 128 bits, then by a few thousandths of itself).
+//! 2. Rounded up: an interval is never narrower than the formula says. Up to 31 runs it is wider by
+//!    one thousandth of the unit at most; beyond that by up to 1.1 % of itself, as the quantile of
+//!    fewer runs is used, and where squares leave 128 bits by a few thousandths of itself.
 //!
 //! # When it does not know
 //! One run has no interval, and nothing is said.
