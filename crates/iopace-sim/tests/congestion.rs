@@ -10,6 +10,8 @@ use iopace_sim::tables::congestion::{DURATION, losses, results, rows};
 use iopace_sim::tables::format;
 use std::path::Path;
 
+mod targets;
+
 /// The scenario of the source, and some of each kind of reader, disk and number of writers.
 fn some() -> Vec<Case> {
     let all = cases();
@@ -24,13 +26,15 @@ fn the_short_table_is_as_reviewed_and_readers_keep_their_rate() {
         assert!(kept >= Milli(900), "{:?}: {kept} of alone", result.case);
         assert!(kept > result.reads_kept("none"), "{:?}: better than nothing", result.case);
     }
-    let text = format::table(&rows(&results, &losses(DURATION, 1)));
+    let rows = rows(&results, &losses(DURATION, 1));
+    let text = format::table(&rows);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../snapshots/congestion-short.txt");
     if std::env::var_os("IOPACE_BLESS").is_some() {
         std::fs::write(&path, &text).expect("the folder snapshots/ of the project");
     }
     let reviewed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(text == reviewed, "the table differs (IOPACE_BLESS=1 accepts it):\n{text}");
+    targets::names_the_same("congestion", &rows);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use iopace_core::time::Nanos;
 use iopace_sim::tables::{Row, format, geom};
 use std::path::Path;
 
+mod targets;
+
 #[test]
 fn the_table_is_as_reviewed_and_all_bounds_hold() {
     let rows = geom::geom(1, geom::DURATION);
@@ -29,6 +31,7 @@ fn the_table_is_as_reviewed_and_all_bounds_hold() {
         text == reviewed,
         "the table differs from snapshots/geom.txt (IOPACE_BLESS=1 accepts it):\n{text}"
     );
+    targets::is_current("geom", &rows);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use iopace_sim::tables::pace::{ROWS, VARIANTS, figures, pace, setups};
 use iopace_sim::tables::{Row, format};
 use std::path::Path;
 
+mod targets;
+
 #[test]
 fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
     let rows = pace(1);
@@ -26,6 +28,7 @@ fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
     let broken: Vec<&Row> = rows.iter().filter(|row| row.holds == Some(false)).collect();
     let names: Vec<_> = broken.iter().map(|row| (row.row, row.figure)).collect();
     assert_eq!(names, [("rsync", "empty_s")]);
+    targets::is_current("pace", &rows);
 }
 
 #[test]

@@ -11,6 +11,8 @@ use iopace_sim::tables::slots::{FIGURES, ROWS, VARIANTS, crowds, slots};
 use iopace_sim::tables::{Row, format};
 use std::path::Path;
 
+mod targets;
+
 #[test]
 fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
     let rows = slots(1);
@@ -36,6 +38,7 @@ fn the_table_is_as_reviewed_and_what_is_promised_of_it_holds() {
         text == reviewed,
         "the table differs from snapshots/slots.txt (IOPACE_BLESS=1 accepts it):\n{text}"
     );
+    targets::is_current("slots", &rows);
 }
 
 #[test]

@@ -186,6 +186,22 @@ fn entry(
     }
 }
 
+/// Why a figure is not that of the source, or does not meet its bound.
+pub fn reason(variant: &str, figure: &str) -> Option<&'static str> {
+    match (variant, figure) {
+        ("cca-2006", "worse_of") => Some(
+            "reads gain where a dd that sleeps leaves them their pages; elsewhere memory is at its \
+             dirty limit whether or not dd sleeps, and they change by some percent either way",
+        ),
+        ("cca-2006", "best_gain") => Some(
+            "without the control one dd pushes out a pool that fits into memory, with it the pool \
+             stays; with larger pools the most is 17 %",
+        ),
+        (_, "scenarios") => Some("a part of the scenarios was run"),
+        _ => None,
+    }
+}
+
 /// The figures of some scenarios, that of the source first.
 pub fn rows(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row> {
     let mut rows = uncontrolled(results, losses);

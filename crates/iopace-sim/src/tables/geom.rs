@@ -168,6 +168,11 @@ fn bound_of_turns(row: &str, figure: &str) -> Option<Bound> {
     Some(bound)
 }
 
+/// What the source says in words where it gives no figure.
+pub fn words(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
+    source(row, variant).cvs.filter(|_| figure == "cvs_share")
+}
+
 /// `none` and every scheduler, in the order of the table.
 pub fn variants() -> Vec<&'static str> {
     let names = REGISTRY.iter().map(|algorithm| algorithm.name);

@@ -10,6 +10,7 @@ pub mod page;
 pub mod quantum;
 pub mod rivals;
 pub mod slots;
+pub mod targets;
 pub mod weights;
 
 use crate::milli::Milli;

@@ -240,6 +240,40 @@ pub fn source(row: &str, figure: &str) -> Option<Milli> {
     }
 }
 
+/// What the source states where that is a range.
+pub fn words(row: &str, figure: &str) -> Option<&'static str> {
+    match (row, figure) {
+        ("condition-1", "g2_rise_ms") => Some("1000 to 1200"),
+        ("condition-2", "g2_rise_ms") => Some("1800 to 2000"),
+        ("condition-4", "g2_rise_ms") => Some("500 to 700"),
+        _ => None,
+    }
+}
+
+/// Why a figure is not that of the source, or does not meet its bound.
+pub fn reason(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
+    Some(match (variant, row, figure) {
+        ("plain-blocking", "condition-2", "g2_first_ms") => {
+            "the bound is the mail's words, which its own log contradicts: 500 requests with 100 \
+             slots are out when 400 of them are done, at half of the disk"
+        }
+        ("plain-blocking", "condition-3", "g2_rise_ms") => {
+            "the source's kernel gave its slots in batches, and its disk had no NCQ"
+        }
+        ("plain-nonblocking", _, "g2_first_ms" | "g2_rise_ms") => {
+            "the program does not sleep until its requests have slots, as fio of 2009 did"
+        }
+        ("guaranteed-blocking", "condition-4", "g2_first_ms" | "g2_rise_ms") => {
+            "guaranteed slots lend a newcomer none beyond its own; the pool of 2009 lent it half \
+             as many again"
+        }
+        ("plain-blocking" | "plain-nonblocking", "condition-1", "total_vs_fifo") => {
+            "with the slots of 2009 `fair` has a little less than fifo has, with either program"
+        }
+        _ => return None,
+    })
+}
+
 /// The bound of a figure of the fio job. The first completion of the program of 2009 on the slots
 /// of 2009 is bound by the mail's words; that of the daemon's clients by what a user notices.
 pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 const SIM_EXAMPLES: &str = "\
 Examples:
   iopace sim tables --html tables.html       all outcome tables, and what of them holds
+  iopace sim tables targets                  every figure of the sources: ours, and if it holds
   iopace sim tables geom                     dd and cvs under every scheduler, beside the source
   iopace sim tables slots                    request slots per group: how soon a newcomer is served
   iopace sim tables pace                     buffered writers, paced by rate and as before 2011
@@ -32,7 +33,7 @@ Examples:
                                              policies beside each other
   iopace sim new my.toml                     a scenario of your own to begin with
   iopace sim schema > scenario.schema.json   completion and checks in editors
-  iopace sim sweep my.toml --set disk.depth=1..64*2 --out depth
+  iopace sim sweep my.toml --set group./service.io.weight=50..400*2 --seeds 5 --out weights
                                              a parameter; can be ended and gone on with
   iopace sim replay trace.blk --disk ssd-sata  a recorded load under every scheduler
   iopace sim sweep geom --out figures        published trade-off curves as CSV and SVG

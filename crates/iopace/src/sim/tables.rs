@@ -3,13 +3,19 @@
 use super::output::write;
 use crate::cli::{TableFormat, TablesArgs};
 use crate::output::{Failure, print};
-use iopace_sim::tables::{all, format, geom, page};
+use iopace_sim::tables::{all, format, geom, page, targets};
 
 /// Carries out the command.
 ///
 /// # Errors
 /// Standard output or the page cannot be written.
 pub(super) fn run(args: &TablesArgs) -> Result<(), Failure> {
+    if args.table == targets::TABLE {
+        return of_sources(args);
+    }
+    if args.page.is_some() {
+        return Err(Failure::usage("--page is the page of 'iopace sim tables targets'"));
+    }
     let is_one = args.table != all::ALL;
     let names = all::TABLES.into_iter().filter(|name| !is_one || *name == args.table);
     let mut rows = Vec::new();
@@ -33,6 +39,27 @@ pub(super) fn run(args: &TablesArgs) -> Result<(), Failure> {
         TableFormat::Json => print(&format::json(&rows)),
         TableFormat::Csv => print(&format::csv(&rows)),
     }
+}
+
+/// Every figure that a source states, beside ours.
+fn of_sources(args: &TablesArgs) -> Result<(), Failure> {
+    if args.html.is_some() {
+        return Err(Failure::usage("--html is for the tables: 'targets' has --page"));
+    }
+    let mut rows = Vec::new();
+    for (table, _) in targets::SOURCES {
+        let made = all::rows(table, args.seed, args.duration.unwrap_or(geom::DURATION));
+        rows.extend(made.ok_or_else(|| Failure::usage(format!("no table '{table}'")))?);
+    }
+    if let Some(path) = &args.page {
+        write(path, targets::page(&rows))?;
+    }
+    let entries = targets::entries(&rows);
+    print(&match args.format {
+        TableFormat::Table => targets::text(&entries),
+        TableFormat::Json => targets::json(&entries),
+        TableFormat::Csv => targets::csv(&entries),
+    })
 }
 
 fn heading(name: &str) -> String {

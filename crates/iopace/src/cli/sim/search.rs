@@ -8,11 +8,12 @@ use clap::{Args, ValueHint};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
 use iopace_sim::tables::all::{ALL, TABLES};
+use iopace_sim::tables::targets;
 use std::path::PathBuf;
 
-/// The names of the tables, and the word for all of them.
+/// The names of the tables, the word for all of them, and that for what the sources state of them.
 fn tables() -> PossibleValuesParser {
-    PossibleValuesParser::new([ALL].into_iter().chain(TABLES))
+    PossibleValuesParser::new([ALL, targets::TABLE].into_iter().chain(TABLES))
 }
 
 /// `iopace sim tables`
@@ -33,6 +34,9 @@ pub struct TablesArgs {
     /// Write a report, one file that needs nothing else
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// With 'targets': write the page docs/targets.md
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub page: Option<PathBuf>,
 }
 
 /// `iopace sim score`
