@@ -8,7 +8,7 @@
 //! ```
 //! Nothing but the count decides. What is dirty, how fast the disk writes and who reads do not
 //! enter into it, which is why it failed: a fixed count is too small for a fast disk and too large
-//! for a slow one, and a writer asleep gives no memory back to a reader.
+//! for a slow one, and memory stays at its dirty limit unless it happens to stop a writer enough.
 //!
 //! # Properties
 //! 1. A task may write `X` times in an interval without waiting.
