@@ -14,13 +14,11 @@ pub const DESCRIPTORS_OWN: u64 = 256;
 /// Stack of a connection's thread: the deepest path needs under 64 KiB.
 pub const CONNECTION_STACK_BYTES: usize = 256 * 1024;
 
-/// Default for the bytes of requests and replies held for all clients together, and the process
-/// itself.
+/// Default for the bytes of requests and replies of all clients, and of the process itself.
 pub const MEMORY_DEFAULT: Bytes = Bytes::from_mib(256);
 
-/// Bytes of requests and replies that every connection may hold whatever the others do: small
-/// requests of a good client flow even when others have taken all shared memory. What there is for
-/// all is less by this for each connection.
+/// Bytes of requests and replies that every connection may hold whatever the others do: so small
+/// requests of a good client flow. What all share is less by this for each connection.
 pub const CONNECTION_OWN_BYTES: u64 = 64 << 10;
 
 /// The block of requests past the page cache: no disk has a larger logical one, and the kernel
@@ -53,8 +51,7 @@ pub const CONNECTION_BYTES_MAX: u64 = 128 << 20;
 /// gets a third of it, and however many of them there are, something is left.
 pub const FREE_PART: u64 = 2;
 
-/// Data of a write that a client has announced comes at this rate at least, after
-/// [`STUCK_CLIENT`], if others wait for memory: some 8 Mbit/s.
+/// Announced data of a write comes so quickly at least, after [`STUCK_CLIENT`], if memory is short.
 pub const PAYLOAD_BYTES_S_MIN: u64 = 1 << 20;
 
 /// Buffered writes of one connection that stage pace holds up may hold as much as
@@ -72,6 +69,9 @@ pub const REPLY_BATCH_BYTES: usize = 192 * 1024;
 
 /// A handshake that is not finished by then is closed.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between two looks of a sending thread whether its client is stuck (see [`STUCK_CLIENT`]).
+pub const SEND_LOOK: Duration = Duration::from_millis(500);
 
 /// A client that takes none of its replies for this long, while others wait for memory, is closed.
 pub const STUCK_CLIENT: Duration = Duration::from_secs(5);

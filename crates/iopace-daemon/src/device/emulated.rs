@@ -2,7 +2,8 @@
 //! daemon's clock, with real data in memory or in a sparse file.
 //!
 //! The machine decides *when* a request is done; the data is moved at that moment, just before the
-//! reply. So what was acknowledged is readable at once, and durable in the store after a flush.
+//! reply, or with it: a large read of a store in memory is sent from there. So a write that was
+//! acknowledged is readable at once, and durable in the store after a flush.
 
 mod store;
 
@@ -12,14 +13,15 @@ use crate::clock;
 use crate::config::{Backend, DeviceConfig};
 use crate::daemon::StartError;
 use crate::io::pool::Pool;
-use crate::job::{Job, disk_error};
+use crate::job::{Job, Ticket, disk_error};
 use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
+use crate::nbd::SEND_FILE_BYTES;
 use crate::nbd::reply::Touched;
 use crate::runtime_files::read_config;
 use crate::timer::Timers;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
-use iopace_core::request::{Cover, DiskError, Op, Outcome, Tag};
+use iopace_core::request::{Cover, DiskError, Extent, Op, Outcome, Tag};
 use iopace_core::units::Bytes;
 use iopace_disk::model::Model;
 use iopace_disk::model_file::ModelFile;
@@ -31,6 +33,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
+use store::MappedStore;
 
 impl Asked for Job {
     fn io(&self) -> Io {
@@ -47,6 +50,8 @@ impl Asked for Job {
 /// The device.
 pub struct EmulatedDevice {
     shell: Shell<Modelled<Job>>,
+    /// The store, if it is in memory.
+    memory: Option<MappedStore>,
     /// For data of files, which may have to wait for a real disk: the timers must not.
     movers: OnceLock<Pool<(Job, End)>>,
 }
@@ -93,8 +98,11 @@ impl EmulatedDevice {
             bytes_s_max: bytes_s_max(&model_of_it),
             ..DeviceInfo::new(config, "emulated", &store_file)
         };
+        let mapped = || MappedStore::new(store_file.std(), store_file.size_bytes());
+        let in_memory = store.is_none().then(mapped).flatten();
         let shell = Shell::new((info, Arc::new(store_file)), pump, memory, timers);
-        Ok(registered(Arc::new(EmulatedDevice { shell, movers: OnceLock::new() })))
+        let movers = OnceLock::new();
+        Ok(registered(Arc::new(EmulatedDevice { shell, memory: in_memory, movers })))
     }
 
     /// A directory whose files are on an emulated disk: every request names its file and is placed
@@ -117,6 +125,18 @@ impl EmulatedDevice {
         let movers = Pool::start("move", MOVE_THREADS, work).map_err(StartError::Threads)?;
         let _ = device.movers.set(movers);
         Ok(device)
+    }
+
+    /// Whether the data of a read is sent from memory without a copy: by the thread of its client
+    /// only, as that thread has to wait until the client takes it. A hole is not sent so: before
+    /// version 5.18 the kernel takes memory for a hole that is sent.
+    fn is_sent_from_store(&self, job: &Job) -> bool {
+        let (offset, len) = (job.extent.offset().get(), job.extent.len().get());
+        job.op == Op::Read
+            && len >= SEND_FILE_BYTES as u64
+            && job.target.is_none()
+            && matches!(&job.ticket, Ticket::Nbd(ticket) if ticket.may_wait_here())
+            && self.memory.as_ref().is_some_and(|memory| memory.has_all(offset, len))
     }
 
     fn answer(&self, mut job: Job, outcome: Outcome, touched: &mut Touched) {
@@ -144,9 +164,22 @@ impl EmulatedDevice {
         match target {
             Some(target) => target.perform(*op, extent.len().get(), *fua, buffer),
             None => {
-                let done = self.shell.file.perform(*op, *extent, *fua, buffer.as_mut_slice());
+                let done = self.perform(*op, *extent, *fua, buffer.as_mut_slice());
                 done.map_err(|error| (0, error))
             }
+        }
+    }
+
+    /// Moves the data of a request of the store.
+    fn perform(&self, op: Op, extent: Extent, fua: bool, buffer: &mut [u8]) -> io::Result<()> {
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        let by_call = |buffer: &mut [u8]| self.shell.file.perform(op, extent, fua, buffer);
+        let Some(memory) = &self.memory else { return by_call(buffer) };
+        match op {
+            Op::Read if memory.read(offset, buffer) => Ok(()),
+            Op::Write => memory.write(offset, buffer, by_call),
+            Op::Trim | Op::WriteZeroes => memory.give_back(offset, len, || by_call(buffer)),
+            _ => by_call(buffer),
         }
     }
 }
@@ -205,10 +238,23 @@ impl Behind for EmulatedDevice {
         if let Some(movers) = self.movers.get().filter(|_| is_busy) {
             return movers.submit(ended);
         }
-        let mut touched = Touched::default();
+        let (mut touched, mut large) = (Touched::default(), Vec::new());
         for (job, end) in ended {
-            self.answer(job, end.outcome, &mut touched);
+            if end.outcome == Outcome::Ok && self.is_sent_from_store(&job) {
+                large.push(job);
+            } else {
+                self.answer(job, end.outcome, &mut touched);
+            }
         }
-        touched.send();
+        touched.send_some();
+        // No other client waits for this thread now.
+        for job in large {
+            if let Ticket::Nbd(ticket) = job.ticket {
+                ticket.answer_and_wait(self.shell.file.fd(), job.extent);
+            }
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

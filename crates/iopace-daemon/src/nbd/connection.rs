@@ -3,25 +3,24 @@
 //! Any thread may answer a request; replies are gathered and sent without blocking. Only the
 //! connection's own thread ever waits: for memory, for room in the socket, or for its requests.
 
+mod sending;
+
 use super::drainer::Drainer;
 use super::held::{Held, Holdings};
-use super::outbox::{Outbox, PIECES_MAX};
+use super::outbox::Outbox;
 use super::payer::Payer;
 use crate::buffer::Buffer;
 use crate::limits::{
-    CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES, REPLY_BATCH_BYTES, STUCK_CLIENT,
+    CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES, REPLY_BATCH_BYTES, SEND_LOOK,
 };
 use crate::memory::Memory;
-use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg};
+use rustix::net::Shutdown;
 use std::fmt;
-use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
-
-/// Room for the header of a reply, of which the longest (structured, with an offset) has 28 bytes.
-const HEADER_BYTES: usize = 32;
 
 /// Where the data of a reply lies.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +49,11 @@ enum Socket {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Replies not sent yet.
+    /// Replies not sent yet, but for those in flight.
     out: Outbox,
+    /// Bytes of replies that the connection's own thread has taken out of `out` and is sending.
+    /// Their buffers are still there, so nothing is given back meanwhile.
+    in_flight_bytes: usize,
     socket: Socket,
     /// What it holds for requests and for replies not sent.
     holds: Holdings,
@@ -69,6 +71,10 @@ pub struct Connection {
     changed: Condvar,
     memory: Arc<Memory>,
     drainer: Arc<Drainer>,
+    /// The thread that reads its requests, and whether that may wait for the client now. It asks
+    /// for that itself, so the order in which others see it does not matter.
+    own: OnceLock<ThreadId>,
+    is_own_patient: AtomicBool,
 }
 
 impl Connection {
@@ -81,10 +87,33 @@ impl Connection {
     ) -> Arc<Connection> {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let kind = rustix::net::sockopt::Timeout::Send;
-        let _ = rustix::net::sockopt::set_socket_timeout(&socket, kind, Some(STUCK_CLIENT));
+        let _ = rustix::net::sockopt::set_socket_timeout(&socket, kind, Some(SEND_LOOK));
         let payer = Payer::default();
         memory.reserve(CONNECTION_RESERVED_BYTES);
-        Arc::new(Connection { number, payer, socket, state, changed, memory, drainer })
+        let (own, is_own_patient) = (OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Connection {
+            number,
+            payer,
+            socket,
+            state,
+            changed,
+            memory,
+            drainer,
+            own,
+            is_own_patient,
+        })
+    }
+
+    /// The connection's own thread has nothing left to read: until it calls
+    /// [`Connection::send_and_wait`], it may wait for the client.
+    pub(crate) fn may_wait_here(&self) {
+        self.own.get_or_init(|| thread::current().id());
+        self.is_own_patient.store(true, Relaxed);
+    }
+
+    /// Whether this thread may wait for the client.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.is_own_patient.load(Relaxed) && self.own.get() == Some(&thread::current().id())
     }
 
     /// Its number, unique in this process.
@@ -184,81 +213,6 @@ impl Connection {
         }
     }
 
-    /// The connection's own thread answers with data and waits until the client takes it: no copy,
-    /// and nobody else has to finish the job.
-    pub fn answer_and_wait(
-        self: &Arc<Self>,
-        held: Held,
-        data: Data<'_>,
-        head: impl FnOnce(&mut Vec<u8>),
-    ) {
-        // What is gathered goes first, by the drainer if the socket is full.
-        self.send();
-        let mut state = self.lock();
-        while state.socket == Socket::Watched || state.socket == Socket::Full {
-            state = self.wait(state);
-        }
-        let mut all_sent = false;
-        if state.socket == Socket::Open {
-            // The socket has taken all or nothing of what was gathered, so this may go before it.
-            state.socket = Socket::Owned;
-            drop(state);
-            let mut first = Vec::with_capacity(HEADER_BYTES);
-            head(&mut first);
-            all_sent = match data {
-                Data::Memory(data) => self.send_waiting(&first, data),
-                Data::File(file, offset, len) => {
-                    self.send_waiting(&first, &[]) && self.send_file(file, offset, len)
-                }
-            };
-            state = self.lock();
-        }
-        self.memory.paced().give(state.holds.close(held));
-        if !all_sent {
-            return self.close_locked(&mut state);
-        }
-        state.socket = if state.socket == Socket::Owned { Socket::Open } else { state.socket };
-        if state.socket == Socket::Open {
-            self.send_gathered(&mut state);
-        }
-    }
-
-    /// Sends from a file without copying, waiting for the client. False as for `send_waiting`, and
-    /// if the file cannot be read any more: the header is out, so the connection must end.
-    fn send_file(&self, file: BorrowedFd<'_>, mut offset: u64, len: u64) -> bool {
-        let end = offset + len;
-        while offset < end {
-            let left = usize::try_from(end - offset).expect("requests are at most 64 MiB");
-            match rustix::fs::sendfile(&self.socket, file, Some(&mut offset), left) {
-                Ok(0) => return false,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if !self.memory.is_wanted() => {}
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
-    /// Sends both pieces, waiting for the client. False if it is gone, or takes nothing for
-    /// [`STUCK_CLIENT`] while others wait for memory.
-    fn send_waiting(&self, mut head: &[u8], mut data: &[u8]) -> bool {
-        while !head.is_empty() || !data.is_empty() {
-            let pieces = [IoSlice::new(head), IoSlice::new(data)];
-            let mut control = SendAncillaryBuffer::default();
-            match sendmsg(&self.socket, &pieces, &mut control, SendFlags::NOSIGNAL) {
-                Ok(count) => {
-                    let of_head = count.min(head.len());
-                    head = &head[of_head..];
-                    data = &data[count - of_head..];
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if !self.memory.is_wanted() => {}
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
     /// Whether others wait for memory.
     pub fn is_memory_wanted(&self) -> bool {
         self.memory.is_wanted() || self.memory.paced().is_wanted()
@@ -272,68 +226,18 @@ impl Connection {
         }
     }
 
-    /// Sends what the socket takes of the gathered replies.
-    fn send_gathered(&self, state: &mut State) {
-        while !state.out.is_empty() {
-            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-            let count = state.out.slices(&mut pieces);
-            let pieces = &pieces[..count];
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), flags) {
-                Ok(count) => state.out.advance(count),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    if state.socket == Socket::Open {
-                        state.socket = Socket::Full;
-                    }
-                    return;
-                }
-                Err(_) => return self.close_locked(state),
-            }
-        }
-        self.settle(state);
-    }
-
-    /// All is sent (or thrown away): gives back what answered requests held.
+    /// All is sent (or thrown away): gives back what answered requests held. While replies are in
+    /// flight, the thread that sends them does this later.
     fn settle(&self, state: &mut State) {
+        if state.in_flight_bytes > 0 {
+            return;
+        }
         state.out.clear();
         self.memory.give(state.holds.settle());
         // Who waits for room, or for the last reply, may have been told of the answer before.
         if state.waiting {
             self.changed.notify_all();
         }
-    }
-
-    /// Sends what was gathered; what the socket does not take now, the drainer will.
-    pub fn send(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if state.socket == Socket::Open && !state.out.is_empty() {
-            self.send_gathered(&mut state);
-        }
-        if state.socket == Socket::Full {
-            state.socket = Socket::Watched;
-            drop(state);
-            self.drainer.adopt(self);
-        }
-    }
-
-    /// The drainer's call: the socket has room. How many bytes it took, and whether all is sent:
-    /// whoever finishes a request sends again by himself from then on, and nothing that he adds
-    /// stays behind.
-    pub(super) fn drain(&self) -> (usize, bool) {
-        let mut state = self.lock();
-        let before = state.out.len();
-        if state.socket == Socket::Watched {
-            self.send_gathered(&mut state);
-        }
-        let is_sent = state.out.is_empty();
-        if is_sent && state.socket == Socket::Watched {
-            state.socket = Socket::Open;
-        }
-        if is_sent {
-            self.changed.notify_all();
-        }
-        (before - state.out.len(), is_sent)
     }
 
     /// Waits until the client has taken enough replies: requests still open, `None` if it is gone.
@@ -353,7 +257,8 @@ impl Connection {
     pub fn wait_until_idle(&self, limit: Duration) -> usize {
         let mut state = self.lock();
         let is_busy = |state: &State| {
-            state.holds.open_count > 0 || (!state.out.is_empty() && state.socket != Socket::Closed)
+            let has_replies = !state.out.is_empty() || state.in_flight_bytes > 0;
+            state.holds.open_count > 0 || (has_replies && state.socket != Socket::Closed)
         };
         state.waiting = true;
         let waited = self.changed.wait_timeout_while(state, limit, |state| is_busy(state));

@@ -1,8 +1,8 @@
 //! One thread that sends what clients did not take at once.
 //!
-//! Replies are sent without blocking by whoever finishes a request. What a socket does not take is
-//! left with its connection and handed to this thread, which waits for the socket to have room. So
-//! a client that does not read holds up nobody but itself.
+//! The thread that finishes a request sends the reply without blocking. What a socket does not take
+//! is left with its connection and handed to the drainer thread, which waits for the socket to have
+//! room. So a client that does not read holds up nobody but itself.
 
 use super::connection::Connection;
 use crate::clock;
@@ -22,7 +22,7 @@ const LOOK_EVERY_MS: i64 = 500;
 
 /// What a client takes whose socket is full.
 #[derive(Debug)]
-struct Taking {
+pub(super) struct Taking {
     /// When it last took anything.
     last: Instant,
     /// When it had last taken as much as it has to, or began.
@@ -32,11 +32,11 @@ struct Taking {
 }
 
 impl Taking {
-    fn new(now: Instant) -> Taking {
+    pub(super) fn new(now: Instant) -> Taking {
         Taking { last: now, since: now, bytes: 0 }
     }
 
-    fn takes(&mut self, bytes: usize, now: Instant) {
+    pub(super) fn takes(&mut self, bytes: usize, now: Instant) {
         self.last = now;
         self.bytes += bytes;
         if self.bytes >= REPLIES_BYTES_MIN {
@@ -45,9 +45,21 @@ impl Taking {
     }
 
     /// Whether it takes nothing, or so little that it could keep memory for ever.
-    fn is_stuck(&self, now: Instant) -> bool {
+    pub(super) fn is_stuck(&self, now: Instant) -> bool {
         now.since(self.last) > nanos(STUCK_CLIENT) || now.since(self.since) > nanos(SLOW_CLIENT)
     }
+}
+
+/// Tells the operator of a client that is closed because it is stuck.
+pub(super) fn warn_of_stuck(connection: u64) {
+    tracing::warn!(
+        connection,
+        "closed: it took no reply for {} s, or less than {} KiB in {} s, while others waited for \
+         memory",
+        STUCK_CLIENT.as_secs(),
+        REPLIES_BYTES_MIN >> 10,
+        SLOW_CLIENT.as_secs()
+    );
 }
 
 fn nanos(time: Duration) -> Nanos {
@@ -75,11 +87,12 @@ impl Drainer {
         Ok(drainer)
     }
 
-    /// Takes over a connection whose socket is full. It is given back when all is sent.
-    pub(super) fn adopt(&self, connection: &Arc<Connection>) {
+    /// Takes over a connection whose socket is full, with what its client has taken so far. It is
+    /// given back when all is sent.
+    pub(super) fn adopt(&self, connection: &Arc<Connection>, taking: Taking) {
         let key = connection.number();
         let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        stuck.insert(key, (Arc::clone(connection), Taking::new(clock::now())));
+        stuck.insert(key, (Arc::clone(connection), taking));
         let flags = epoll::EventFlags::OUT;
         let data = epoll::EventData::new_u64(key);
         if let Err(error) = epoll::add(&self.epoll, connection.socket(), data, flags) {
@@ -137,14 +150,7 @@ impl Drainer {
         stuck.retain(|_, (connection, taking)| {
             let is_stuck = taking.is_stuck(now);
             if is_stuck {
-                tracing::warn!(
-                    connection = connection.number(),
-                    "closed: it took no reply for {} s, or less than {} KiB in {} s, while others \
-                     waited for memory",
-                    STUCK_CLIENT.as_secs(),
-                    REPLIES_BYTES_MIN >> 10,
-                    SLOW_CLIENT.as_secs()
-                );
+                warn_of_stuck(connection.number());
                 let _ = epoll::delete(&self.epoll, connection.socket());
                 connection.close();
             }

@@ -12,3 +12,5 @@ pub mod reply;
 mod session;
 mod spin;
 mod view;
+
+pub(crate) use session::SEND_FILE_BYTES;

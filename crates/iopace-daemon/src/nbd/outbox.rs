@@ -103,6 +103,12 @@ impl Outbox {
         }
     }
 
+    /// Adds what is to be sent after this.
+    pub(super) fn append(&mut self, mut after: Outbox) {
+        self.len += after.len;
+        self.pieces.append(&mut after.pieces);
+    }
+
     /// Throws away what is left.
     pub(super) fn clear(&mut self) {
         while !self.pieces.is_empty() {

@@ -1,11 +1,12 @@
 //! The reply that a client's request must get.
 
-use super::connection::Connection;
+use super::connection::{Connection, Data};
 use super::held::Held;
 use crate::buffer::Buffer;
 use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::Replies;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The right and the duty to answer one request.
@@ -72,6 +73,23 @@ impl Ticket {
         touched.add(connection);
     }
 
+    /// Whether this thread may wait for the client.
+    pub(crate) fn may_wait_here(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_patient())
+    }
+
+    /// Answers a read with data from a file, and waits until the client takes it. Only the
+    /// connection's own thread may call this, and only when it has submitted all that it gathered.
+    pub(crate) fn answer_and_wait(mut self, file: BorrowedFd<'_>, extent: Extent) {
+        let connection = self.connection.take().expect("answered once");
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        // The group of the gathered requests may be removed from now on, however long this waits.
+        connection.payer.end();
+        connection.answer_and_wait(self.held, Data::File(file, offset, len), |head| {
+            self.replies.read(head, self.cookie, offset, len as u32);
+        });
+    }
+
     fn write(
         &self,
         connection: &Connection,
@@ -120,6 +138,14 @@ impl Touched {
     fn add(&mut self, connection: Arc<Connection>) {
         if !self.0.iter().any(|known| Arc::ptr_eq(known, &connection)) {
             self.0.push(connection);
+        }
+    }
+
+    /// The same, but a thread that may wait for its client keeps what that client does not take
+    /// now, to send it itself.
+    pub(crate) fn send_some(&mut self) {
+        for connection in self.0.drain(..) {
+            connection.send_some();
         }
     }
 

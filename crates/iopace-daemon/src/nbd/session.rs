@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// From this size on, a read is sent from the page cache without a copy; below, copying is cheaper
 /// than the two more system calls.
-const SEND_FILE_BYTES: usize = 128 * 1024;
+pub(crate) const SEND_FILE_BYTES: usize = 128 * 1024;
 
 /// What a connection's thread works with once an export is open.
 struct Opened {
@@ -107,8 +107,11 @@ impl Session {
 
     /// Nothing is left to parse: submits and sends what was gathered, then waits for the client.
     fn receive(&mut self, deadline: Instant) -> Result<(), End> {
+        if !self.batch.is_empty() {
+            self.connection.may_wait_here();
+        }
         self.submit_batch();
-        self.connection.send();
+        self.connection.send_and_wait();
         let open_count = self.connection.wait_for_room().ok_or(End::Closed)?;
         if self.server.in_handshake() {
             let left = clock::until(deadline).unwrap_or_default();

@@ -1,11 +1,15 @@
 //! Where the data of an emulated disk is: a sparse file, or memory.
 
+mod mapped;
+
 use crate::daemon::StartError;
 use crate::io::file::File;
 use crate::io::lock;
 use iopace_core::units::Bytes;
 use std::path::Path;
 use std::{fs, io};
+
+pub(super) use mapped::MappedStore;
 
 /// A sparse file, made if it is missing.
 pub(super) fn open(

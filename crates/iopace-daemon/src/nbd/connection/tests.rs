@@ -1,9 +1,18 @@
-//! Who waits for room is told of it, whoever makes it.
+//! Threads that wait for room are told of it, replies in flight stay counted, and stuck clients are
+//! closed.
 
+use super::super::drainer::Taking;
 use super::super::receive::{End, Waits, receive_payload};
+use super::super::reply::Ticket;
 use super::*;
 use crate::clock;
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES};
+use crate::limits::{
+    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, REPLIES_BYTES_MIN, SLOW_CLIENT, STUCK_CLIENT,
+};
+use iopace_core::request::Extent;
+use iopace_core::time::Instant;
+use iopace_core::units::Bytes;
+use rustix::io::Errno;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -99,4 +108,205 @@ fn a_write_whose_data_is_late_goes_on_until_others_wait_for_its_memory() {
     // The next requests are waited for without an end, whatever the socket was told before.
     waits.requests(&connection);
     assert_eq!(waits.receive(&connection, &mut space).expect("what was left"), 4);
+}
+
+/// More than any socket takes at once.
+const LARGE: usize = 8 << 20;
+
+fn answer_large(connection: &Connection) {
+    assert!(connection.try_open(100));
+    let mut data = Buffer::new(LARGE);
+    (0..).zip(data.as_mut_slice()).for_each(|(at, byte): (usize, _)| *byte = (at / 1000) as u8);
+    connection.answer(100, data, |_| true);
+}
+
+/// What the client gets: the large answer, and one that comes after it.
+fn read_large(client: &mut UnixStream) {
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+    let mut all = vec![0; LARGE + 3];
+    client.read_exact(&mut all).expect("all comes");
+    let is_right = |(at, byte): (usize, &u8)| *byte == (at / 1000) as u8;
+    assert!(all[..LARGE].iter().enumerate().all(is_right));
+    assert_eq!(&all[LARGE..], b"end");
+}
+
+#[test]
+fn a_thread_that_may_wait_sends_the_rest_itself() {
+    let (connection, mut client) = connection();
+    connection.may_wait_here();
+    assert!(connection.is_patient());
+    answer_large(&connection);
+    connection.send_some();
+    assert_eq!(connection.lock().socket, Socket::Full, "it is left to this thread");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Meanwhile somebody else answers: behind the rest.
+            while connection.lock().socket != Socket::Owned {
+                thread::yield_now();
+            }
+            connection.append_raw(b"end");
+            read_large(&mut client);
+        });
+        connection.send_and_wait();
+    });
+    let state = connection.lock();
+    assert!(state.socket == Socket::Open && state.out.is_empty() && !connection.is_patient());
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_left_to_the_drainer() {
+    let (connection, mut client) = connection();
+    let kind = rustix::net::sockopt::Timeout::Send;
+    let soon = Some(Duration::from_millis(1));
+    rustix::net::sockopt::set_socket_timeout(connection.socket(), kind, soon).expect("a socket");
+    connection.may_wait_here();
+    answer_large(&connection);
+    connection.send_some();
+    connection.send_and_wait();
+    assert_eq!(connection.lock().socket, Socket::Watched);
+    connection.append_raw(b"end");
+    read_large(&mut client);
+}
+
+#[test]
+fn a_thread_that_reads_on_leaves_the_rest_to_the_drainer() {
+    let (connection, mut client) = connection();
+    answer_large(&connection);
+    connection.send_some();
+    assert_eq!(connection.lock().socket, Socket::Watched);
+    connection.append_raw(b"end");
+    read_large(&mut client);
+}
+
+#[test]
+fn memory_of_replies_in_flight_stays_counted() {
+    let (connection, mut client) = connection();
+    let memory = Arc::clone(&connection.memory);
+    connection.may_wait_here();
+    let held = LARGE as u64;
+    assert!(connection.try_open(held) && connection.try_open(100));
+    connection.answer(held, Buffer::new(LARGE), |_| true);
+    connection.send_some();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while connection.lock().in_flight_bytes == 0 {
+                thread::yield_now();
+            }
+            let before = memory.used_bytes();
+            assert!(before >= held - CONNECTION_OWN_BYTES);
+            // All replies are in flight, so the outbox is empty.
+            assert!(connection.lock().out.is_empty());
+            connection.forget(100);
+            assert_eq!(memory.used_bytes(), before);
+            client.read_exact(&mut vec![0; LARGE]).expect("all comes");
+        });
+        connection.send_and_wait();
+    });
+    assert_eq!(memory.used_bytes(), 0);
+}
+
+#[test]
+fn memory_of_replies_in_flight_is_given_back_when_the_connection_is_closed() {
+    let (connection, _client) = connection();
+    connection.may_wait_here();
+    assert!(connection.try_open(LARGE as u64));
+    connection.answer(LARGE as u64, Buffer::new(LARGE), |_| true);
+    connection.send_some();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while connection.lock().in_flight_bytes == 0 {
+                thread::yield_now();
+            }
+            connection.close();
+        });
+        connection.send_and_wait();
+    });
+    let state = connection.lock();
+    assert!(state.out.is_empty() && state.in_flight_bytes == 0);
+    assert_eq!(connection.memory.used_bytes(), 0);
+}
+
+/// Runs `work` while another thread waits for memory.
+fn while_memory_is_wanted(memory: &Memory, work: impl FnOnce()) {
+    let all = memory.free_bytes();
+    memory.take(all);
+    thread::scope(|scope| {
+        scope.spawn(|| memory.take(1));
+        while !memory.is_wanted() {
+            thread::yield_now();
+        }
+        work();
+        memory.give(all);
+    });
+    memory.give(1);
+}
+
+#[test]
+fn a_client_that_takes_little_is_given_up_only_while_memory_is_wanted() {
+    let (connection, _client) = connection();
+    let after = |time: Duration| Instant(time.as_nanos() as u64 + 1);
+    let (stuck, slow) = (after(STUCK_CLIENT), after(SLOW_CLIENT));
+    let goes_on = |count, now| connection.goes_on(&mut Taking::new(Instant(0)), count, now);
+    assert!(goes_on(100, slow) && goes_on(0, slow) && goes_on(0, stuck));
+    while_memory_is_wanted(&connection.memory, || {
+        assert!(!goes_on(100, slow) && goes_on(REPLIES_BYTES_MIN, slow));
+        assert!(!goes_on(0, stuck) && goes_on(1, stuck));
+    });
+}
+
+#[test]
+fn a_client_that_takes_nothing_of_a_file_is_closed_while_memory_is_wanted() {
+    let (connection, client) = connection();
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(LARGE as u64).expect("sparse");
+    assert!(connection.try_open(100));
+    while_memory_is_wanted(&connection.memory, || {
+        let begin = clock::now();
+        let data = Data::File(file.as_fd(), 0, LARGE as u64);
+        connection.answer_and_wait(Held::from(100), data, |head| head.push(0));
+        assert!(clock::now().since(begin).0 >= STUCK_CLIENT.as_nanos() as u64);
+    });
+    assert_eq!(connection.lock().socket, Socket::Closed);
+    drop(client);
+}
+
+#[test]
+fn the_drainer_is_told_since_when_a_client_takes_nothing() {
+    let (connection, _client) = connection();
+    let kind = rustix::net::sockopt::Timeout::Send;
+    let soon = Some(Duration::from_millis(1));
+    rustix::net::sockopt::set_socket_timeout(connection.socket(), kind, soon).expect("a socket");
+    answer_large(&connection);
+    let mut out = std::mem::take(&mut connection.lock().out);
+    let mut taking = Taking::new(clock::now());
+    assert_eq!(connection.send_out(&mut out, &mut taking), Err(Errno::AGAIN));
+    // The socket is full: the next wait takes nothing, and the time goes on.
+    let before = format!("{taking:?}");
+    assert_eq!(connection.send_out(&mut out, &mut taking), Err(Errno::AGAIN));
+    assert_eq!(format!("{taking:?}"), before);
+}
+
+#[test]
+fn a_group_is_not_in_use_while_a_client_takes_a_reply() {
+    let (connection, mut client) = connection();
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(LARGE as u64).expect("sparse");
+    connection.may_wait_here();
+    connection.payer.begin();
+    let held = Held::from(100);
+    assert!(connection.try_open(held));
+    let own = Arc::clone(&connection);
+    let ticket = Ticket::new(own, 1, iopace_nbd::Replies::default(), held, true);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while connection.lock().socket != Socket::Owned {
+                thread::yield_now();
+            }
+            let in_use = connection.payer.in_use();
+            client.read_exact(&mut vec![0; LARGE + 16]).expect("a header and all data");
+            assert_eq!(in_use, None);
+        });
+        let extent = Extent::new(Bytes(0), Bytes(LARGE as u64)).expect("small");
+        ticket.answer_and_wait(file.as_fd(), extent);
+    });
 }
