@@ -27,7 +27,7 @@ pub(crate) struct Finished<'a> {
 }
 
 impl<'a> Finished<'a> {
-    /// What has ended, how, and after how much time; `count` is told of each stage that took time.
+    /// A request that has ended, how, and after how long; `count` is told of stages with time.
     #[inline(always)]
     pub(crate) fn new(
         entry: &'a Entry,

@@ -131,7 +131,7 @@ impl Entry {
         if self.request.submit.op == Op::Flush { State::Held } else { State::Queued }
     }
 
-    /// What the device is given: a piece of the disk, or of the file whose pages it writes back.
+    /// The extent for the device: of the disk, or of the file whose pages are written back.
     #[inline(always)]
     pub(crate) fn area(&self) -> Area {
         match &self.run {

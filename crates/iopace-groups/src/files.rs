@@ -6,8 +6,8 @@
 //! `DEVICE default` takes the line of a device away. In files of `key=value` pairs, keys that a
 //! line does not name keep their value; the first line for a device starts from the default.
 //!
-//! What a device gives every group below the root that has no value of its own is a setting of the
-//! device: `nr_group_requests`, for slots ([`Tree::with_group_requests`]).
+//! A device may have a value for every group below the root that has none of its own:
+//! `nr_group_requests`, for slots ([`Tree::with_group_requests`]).
 //!
 //! A write is all or nothing, and what [`Tree::read`] gives may be written back, to this group or
 //! to a new one. Nothing is inherited: a limit or a guarantee of a group above holds because the
@@ -146,7 +146,7 @@ pub enum Source {
     Device,
     /// The group's default.
     Group,
-    /// What the device gives every group (`nr_group_requests`).
+    /// The device's value for every group (`nr_group_requests`).
     DeviceDefault,
     /// Nobody set it.
     BuiltIn,

@@ -18,7 +18,7 @@ pub const STEP: Nanos = Nanos::from_millis(200);
 /// How often devices of undivided memory learn of each other: what a kernel knows at once.
 pub const UNDIVIDED_STEP: Nanos = Nanos::from_millis(5);
 
-/// Who may have how much of the memory.
+/// How memory is divided among the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// By what each has lately written.

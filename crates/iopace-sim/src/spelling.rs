@@ -8,7 +8,7 @@ const EDITS_MIN: usize = 2;
 pub fn nearest<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (asked.chars().count() / 3).max(EDITS_MIN);
     let distances = known.into_iter().map(|name| (strsim::osa_distance(asked, name), name));
-    // What shares no letter with it is no slip, however short both are.
+    // A name that shares no letter with it is no slip, however short both are.
     let likely = distances.filter(|(distance, name)| {
         *distance <= most && *distance < asked.chars().count().max(name.chars().count())
     });

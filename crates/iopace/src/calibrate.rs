@@ -47,7 +47,7 @@ struct Found {
     missing: Vec<Step>,
 }
 
-/// What was measured, step by step.
+/// The measurements, step by step.
 #[derive(Debug, Default)]
 struct Measurement {
     figures: Vec<Figure>,
@@ -58,8 +58,8 @@ struct Measurement {
 /// Carries out the command.
 ///
 /// # Errors
-/// What cannot be opened or must not be written, or too little was measured. A measurement that was
-/// stopped is one, although its model is printed and written.
+/// The disk cannot be opened or must not be written, or too little was measured. A measurement that
+/// was stopped is an error too, although its model is printed and written.
 pub fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     if args.time < TIME_MIN {
         return Err(Failure::usage(format!("--time {}: it is at least {TIME_MIN}", args.time)));

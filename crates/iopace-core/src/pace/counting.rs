@@ -81,7 +81,7 @@ impl Record for Task {
 pub struct Counting {
     tasks: Tasks<Task>,
     writes_max: u32,
-    /// What counts as one write.
+    /// The bytes that count as one write.
     unit: Bytes,
 }
 

@@ -87,7 +87,7 @@ pub struct Budget {
     pub all: Thresholds,
     /// Dirty memory of all the other devices together, as of the moment of this budget.
     pub dirty_elsewhere: Bytes,
-    /// What the other devices have written since the beginning.
+    /// Bytes that the other devices have written since the beginning.
     pub written_elsewhere: Bytes,
 }
 

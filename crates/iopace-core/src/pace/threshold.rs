@@ -83,7 +83,7 @@ const LOOK_ABOVE: u64 = 32 << 10;
 /// A duty is this many looks (sync_writeback_pages).
 const DUTY: (u64, u64) = (3, 2);
 
-/// What a task has written of its duty is kept in this part of a byte.
+/// A task's progress through its duty is kept in this part of a byte.
 const FINE: u64 = 1 << 10;
 
 /// The first nap: one tick at 100 a second.
@@ -153,12 +153,12 @@ pub struct Threshold {
     unseen: [u64; PROCESSORS],
     /// A task was above its threshold when it was looked at last (dirty_exceeded).
     is_exceeded: bool,
-    /// What all tasks dirtied, and what the device completed.
+    /// Bytes that all tasks dirtied, and bytes that the device completed.
     dirtied: Whole,
     completed: (Whole, Part),
     /// Tasks that are held.
     held_count: u64,
-    /// What each of them has written back since the beginning, times [`FINE`].
+    /// Bytes that each of them has written back since the beginning, times [`FINE`].
     written_each: u64,
 }
 

@@ -81,7 +81,7 @@ fn check_ceilings<T: Value>(
         return Ok(());
     }
     for below in tree.subtree(id).skip(1) {
-        // What a device gives every group is nobody's wish: it gives way to the groups above.
+        // The device's value for every group is nobody's wish: it gives way to the groups above.
         let theirs = T::table(tree.own(below)).effective(device).ceilings();
         for (index, limit) in figures(ceilings) {
             if let Some(figure) = theirs[index]

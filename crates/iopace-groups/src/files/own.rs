@@ -37,8 +37,8 @@ pub(crate) trait Value: Kept + Copy + Default + PartialEq + 'static {
     /// As words that [`Value::parse`] makes this value of, starting from `base`.
     fn print(self, base: Self) -> String;
 
-    /// What holds for a group on a device (`None`: on those without a line) for which it has no
-    /// value: what the device gives every group, if it gives something.
+    /// The value of a group on a device (`None`: on those without a line) for which it has none of
+    /// its own: the device's value for every group, if there is one.
     fn of_device(_tree: &Tree, _id: GroupId, _device: Option<&str>) -> Option<Self> {
         None
     }

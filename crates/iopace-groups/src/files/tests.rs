@@ -382,7 +382,7 @@ fn a_child_has_no_more_slots_than_what_the_device_gives_its_parent() {
     let file = "io.nr_group_requests";
     let text = refused(&mut tree, "/vms/web", file, "disk 200");
     assert!(text.contains("200 slots on disk is above the 100 slots of /vms"), "{text}");
-    // What only the device gives a child gives way to a value of its parent.
+    // The device's value for a child gives way to a value of its parent.
     set(&mut tree, "/vms", file, "disk 50");
     // The parent is raised first; it cannot be taken back below its child.
     set(&mut tree, "/vms", file, "disk 300");

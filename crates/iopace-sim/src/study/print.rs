@@ -157,7 +157,7 @@ pub(super) fn seeds(all: &[Summary]) -> Option<u64> {
     all.iter().map(|summary| summary.seeds).find(|seeds| *seeds > 1)
 }
 
-/// What a figure with an interval means.
+/// The meaning of a figure with an interval.
 pub(super) fn meaning(seeds: u64) -> String {
     format!(
         "means of {seeds} seeds, ± half the width of their 95 % confidence interval (Student's t); \

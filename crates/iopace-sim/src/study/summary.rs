@@ -74,7 +74,7 @@ pub struct TaskInterval {
 pub struct WholeRow {
     /// Throughput of all tasks in MB/s (10^6 bytes).
     pub mb_s: Milli,
-    /// What went to and from the disk in MB/s.
+    /// Data to and from the disk in MB/s.
     pub disk_mb_s: Milli,
     /// Share of the time that the disk was busy.
     pub disk_busy: Milli,

@@ -46,14 +46,14 @@ pub const ROW: &str = "postmark+dd";
 /// Length of a run.
 pub const DURATION: Nanos = Nanos::from_secs(60);
 
-/// What came out of one scenario.
+/// The figures of one scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Transactions per second of the reader.
     pub tps: Milli,
     /// MB/s of all dd.
     pub dd_mb_s: Milli,
-    /// What the disk moved in the measured time, in MB.
+    /// Data that the disk moved in the measured time, in MB.
     pub disk_mb: Milli,
     /// Movements of its head in that time.
     pub seeks: u64,
@@ -91,7 +91,7 @@ pub struct Result {
 }
 
 impl Result {
-    /// What came out under a variant.
+    /// The figures under a variant.
     pub fn of(&self, variant: &str) -> &Outcome {
         let place = VARIANTS.iter().position(|other| other.name == variant);
         &self.beside[place.expect("a variant of the table")]
@@ -151,7 +151,7 @@ pub fn results(cases: &[Case], length: Nanos, seed: u64) -> Vec<Result> {
     results.collect()
 }
 
-/// What the reader loses without a control on the way to the system of the source: see [`steps`].
+/// The reader's losses without a control on the way to the source's system: see [`steps`].
 pub fn losses(length: Nanos, seed: u64) -> Vec<(&'static str, Milli)> {
     let steps = steps(length, seed);
     let runs = steps.iter().flat_map(|(_, both)| [only(both.clone(), is_reader), both.clone()]);
@@ -213,7 +213,7 @@ pub fn rows(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row> {
     rows
 }
 
-/// What the source measured without a control, and how it comes about.
+/// The source's figure without a control, and how it comes about.
 fn uncontrolled(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row> {
     let loss = Milli(420);
     let lost = Milli(1_000 - results[0].reads_kept("none").0);
@@ -227,8 +227,8 @@ fn uncontrolled(results: &[Result], losses: &[(&'static str, Milli)]) -> Vec<Row
     rows
 }
 
-/// What the disk and the page cache did for the reader, on the disk of 2006: where the control's
-/// effect comes from.
+/// The work of disk and page cache for the reader, on the disk of 2006: where the control's effect
+/// comes from.
 fn counters(results: &[Result], variant: &'static str) -> [Row; 2] {
     let of = || results.iter().filter(|one| one.case.disk == DISK).map(|one| one.of(variant));
     let seeks: u128 = of().map(|one| u128::from(one.seeks)).sum();
@@ -242,8 +242,8 @@ fn counters(results: &[Result], variant: &'static str) -> [Row; 2] {
     ]
 }
 
-/// What the control of 2006 does to reads, as it is counted in a variant. Only the one that is
-/// closest to what is known of the source has to meet its figures.
+/// The effect of the control of 2006 on reads, as it is counted in a variant. Only the variant that
+/// is closest to what is known of the source has to meet its figures.
 fn of_the_control(results: &[Result], variant: &'static str) -> Vec<Row> {
     let (is_source, most, gain) = (variant == "cca-2006", Milli(900), Milli(160));
     let of = |is_old: bool| results.iter().filter(move |one| (one.case.disk == DISK) == is_old);

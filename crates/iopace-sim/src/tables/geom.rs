@@ -131,8 +131,8 @@ pub fn source(row: &str, variant: &str) -> Source {
     Source { dd_mb_s: Some(Milli(dd * 1_000)), cvs }
 }
 
-/// What a figure has to meet: `rr`, the scheduler of the source, and the recommended one have the
-/// same bounds.
+/// The bound of a figure: `rr`, the scheduler of the source, and the recommended one have the same
+/// bounds.
 pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
     match variant {
         NONE => bound_of_none(row, figure),
@@ -168,7 +168,7 @@ fn bound_of_turns(row: &str, figure: &str) -> Option<Bound> {
     Some(bound)
 }
 
-/// What the source says in words where it gives no figure.
+/// The source's words where it gives no figure.
 pub fn words(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
     source(row, variant).cvs.filter(|_| figure == "cvs_share")
 }

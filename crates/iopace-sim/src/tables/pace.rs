@@ -137,7 +137,7 @@ pub fn source(row: &str, variant: &str, figure: &str) -> Option<Milli> {
     Some(Milli(thousandths))
 }
 
-/// What the source states in words, or as a range.
+/// The source's words, or its range.
 pub fn words(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
     Some(match (variant, row, figure) {
         ("legacy", "rsync", "pause_p99_ms" | "pause_max_ms") => "up to 3000",
@@ -190,8 +190,8 @@ pub fn reason(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
     })
 }
 
-/// What a figure has to meet. The old scheme has to be as bad as the source's where ours is
-/// compared with it.
+/// The bound of a figure. The old scheme has to be as bad as the source's where ours is compared
+/// with it.
 pub fn bound(row: &str, variant: &str, figure: &str) -> Option<Bound> {
     if variant != "rate" {
         return match (row, figure) {

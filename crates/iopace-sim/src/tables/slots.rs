@@ -240,7 +240,7 @@ pub fn source(row: &str, figure: &str) -> Option<Milli> {
     }
 }
 
-/// What the source states where that is a range.
+/// The source's range, where it states one.
 pub fn words(row: &str, figure: &str) -> Option<&'static str> {
     match (row, figure) {
         ("condition-1", "g2_rise_ms") => Some("1000 to 1200"),

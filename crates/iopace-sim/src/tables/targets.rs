@@ -53,17 +53,17 @@ pub struct Entry {
     pub table: &'static str,
     /// Its row.
     pub row: &'static str,
-    /// Who was measured.
+    /// The scheduler or policy that was measured.
     pub variant: &'static str,
-    /// What was measured.
+    /// The name of the figure.
     pub figure: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What the source states, a number or in its words; empty if it states nothing.
+    /// The source's figure, a number or in its words; empty if it states nothing.
     pub source: String,
-    /// What is to be met; empty if nothing is.
+    /// The bound; empty if there is none.
     pub bound: String,
-    /// What came out.
+    /// Our figure.
     pub measured: String,
     /// Whether that meets the bound.
     pub outcome: Outcome,
@@ -105,7 +105,7 @@ fn entry(row: &Row) -> Option<Entry> {
         bound: row.bound.clone().unwrap_or_default(),
         measured: decimals(row),
         outcome,
-        // What holds needs no excuse.
+        // A bound that holds needs no excuse.
         reason: reason.filter(|_| outcome != Outcome::Holds).unwrap_or_default(),
     })
 }

@@ -42,8 +42,8 @@ pub fn is_current(table: &str, rows: &[Row]) {
     have_reasons(rows);
 }
 
-/// Whatever falls short says why, and a figure of the system as it was that is less than half or
-/// more than twice the source's does too.
+/// A row that falls short says why, and so does a figure of the system as it was that is less than
+/// half or more than twice the source's.
 pub fn have_reasons(rows: &[Row]) {
     for one in entries(rows) {
         let is_silent = one.outcome == Outcome::FallsShort && one.reason.is_empty();

@@ -130,7 +130,7 @@ fn p5_the_device_s_part_grows_with_what_it_has_written() {
         parts.push(pace.device_limit() / MIB);
     }
     assert_eq!(parts, [0, 512, 768, 896]);
-    // What another device writes takes of its part.
+    // Writes of another device take of its part.
     let mut budget = pace.budget;
     budget.written_elsewhere += Bytes(1 << 30);
     pace.set_budget(Instant::ZERO, &budget);

@@ -22,7 +22,7 @@ pub(super) enum Right {
     Go,
 }
 
-/// What is known when all of a period have come back.
+/// The true cost of a period, known when all its requests have come back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Truth {
     /// By how much the task was charged too little (negative: too much), now that it is known.

@@ -1,4 +1,4 @@
-//! What is known of each request, by its slot in the engine's table, from its arrival to its end.
+//! The facts about each request, by its slot in the engine's table, from its arrival to its end.
 
 use super::bound::Side;
 use super::cost::Kind;
@@ -17,7 +17,7 @@ pub(super) struct Row {
     /// Its arrival number.
     sequence: u64,
     pub(super) arrived: Instant,
-    /// What it counts for in the load of its task and group.
+    /// The bytes that it adds to the load of its task and group.
     pub(super) bytes: u64,
     pub(super) task: u32,
     /// The slots of its neighbours by arrival in the queue of its task.
@@ -79,7 +79,7 @@ impl Rows {
         self.0.resize(at + 1, Row::default());
     }
 
-    /// What is in the slot, if that was ever used.
+    /// The row of a slot, if that was ever used.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&Row> {
         self.0.get(slot as usize)

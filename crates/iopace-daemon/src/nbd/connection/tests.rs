@@ -120,7 +120,7 @@ fn answer_large(connection: &Connection) {
     connection.answer(100, data, |_| true);
 }
 
-/// What the client gets: the large answer, and one that comes after it.
+/// The client gets the large answer, and one that comes after it.
 fn read_large(client: &mut UnixStream) {
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
     let mut all = vec![0; LARGE + 3];

@@ -10,10 +10,10 @@ use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
 
-/// What of a run does not count.
+/// The part of a run that does not count.
 const WARMUP: Nanos = Nanos::from_secs(30);
 
-/// What the page cache of the source's system writes at once: MAXPHYS.
+/// The most that the page cache of the source's system writes at once: MAXPHYS.
 pub const CLUSTER: Bytes = Bytes::from_kib(64);
 
 /// The control of 2006 as it counts most likely: clusters, where they leave the page cache.
@@ -75,7 +75,7 @@ impl Variant {
     }
 }
 
-/// Who reads.
+/// The program that reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// Postmark, with a pool of so many percent of memory.
@@ -95,7 +95,7 @@ pub struct Case {
     pub writers_at_gib: u64,
     /// Memory, in MiB.
     pub memory_mib: u64,
-    /// Who reads.
+    /// The program that reads.
     pub reader: Reader,
     /// The disk.
     pub disk: &'static str,

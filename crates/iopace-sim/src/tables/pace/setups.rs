@@ -133,7 +133,7 @@ impl Setup {
         }
     }
 
-    /// Who may have how much of the memory of several disks.
+    /// How memory is divided among several disks.
     fn division(&self) -> Division {
         if self.variant == 0 { Division::Undivided } else { Division::Domain }
     }
