@@ -34,6 +34,7 @@ use pool::Pool;
 use priority::Meanwhile;
 use target::Target;
 use uring::Uring;
+pub(crate) use uring::common::may_submit_from_here;
 
 /// One started request.
 #[derive(Debug)]

@@ -5,16 +5,20 @@
 //! connection's thread ends with its client, and the requests that it starts are often those of
 //! others. So no such thread submits: it puts requests into a queue, and wakes the ring's owner if
 //! that waits. While the owner is at work, requests are only queued: the system call with which it
-//! waits for completions submits them.
+//! waits for completions submits them. Direct reads of the device's own file leave nothing to be
+//! carried out, so a second ring takes them from the threads that have them (`common.rs`).
 //!
 //! The kernel owns a request's buffer from submission to completion. The buffer lives in `inflight`
 //! for that time and nobody touches it there, so its memory stays where it is.
+
+pub(super) mod common;
 
 use super::file::File;
 use super::pool::Pool;
 use super::priority;
 use super::{Completions, IoDone, IoRequest};
 use crate::limits::POOL_THREADS;
+use common::CommonRing;
 use io_uring::{IoUring, opcode, squeue, types};
 use iopace_core::group::Class;
 use iopace_core::limits::WINDOW_DEPTH_MAX;
@@ -56,11 +60,15 @@ struct Shared {
     queue: Mutex<Queue>,
     /// An eventfd that wakes the owner.
     wake: OwnedFd,
+    /// The kernel refuses a request of that class otherwise.
+    may_be_real_time: bool,
 }
 
 /// A ring and the thread that owns it.
 pub(super) struct Uring {
     shared: Arc<Shared>,
+    /// For direct reads of the file itself.
+    common: Option<CommonRing>,
     owner: Option<JoinHandle<()>>,
 }
 
@@ -78,32 +86,46 @@ impl Uring {
     ) -> io::Result<Uring> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
         let (slow, queue) = (Arc::clone(slow), Mutex::default());
-        let shared = Arc::new(Shared { file, slow, queue, wake });
+        let may_be_real_time = priority::may_be_real_time();
+        let shared = Arc::new(Shared { file, slow, queue, wake, may_be_real_time });
         let (started, result) = sync_channel(1);
         let owned = Arc::clone(&shared);
+        let reported_to = to.clone();
         let builder = thread::Builder::new().name("ring".into());
         let owner = builder.spawn(move || own(&owned, &to, &started))?;
         result.recv().map_err(|_| io::ErrorKind::Unsupported)??;
-        Ok(Uring { shared, owner: Some(owner) })
+        let mut uring = Uring { shared, common: None, owner: Some(owner) };
+        if uring.shared.file.is_direct() {
+            // Without it the owner of the ring takes all.
+            uring.common = CommonRing::start(&uring.shared, reported_to).ok();
+        }
+        Ok(uring)
     }
 
-    /// Hands all to the owner of the ring: no system call if that is at work.
+    /// Takes requests: this thread submits those that it may, the owner of the ring all others. No
+    /// system call wakes an owner that is at work.
     pub(super) fn submit(&self, requests: &mut Vec<IoRequest>) {
+        if let Some(common) = &self.common {
+            common.submit(requests);
+            if requests.is_empty() {
+                return;
+            }
+        }
         for request in requests.iter_mut() {
             let len = request.buffer.len();
             if let Some(target) = &mut request.target {
                 target.choose(len);
             }
         }
-        let mut queue = self.shared.lock();
-        queue.requests.append(requests);
-        self.shared.wake(queue);
+        self.shared.hand_over(requests);
     }
 }
 
 impl Drop for Uring {
     /// The owner ends when all is done. The last completion may itself end the device on it.
     fn drop(&mut self) {
+        // Until it has ended, it hands requests to the owner.
+        self.common = None;
         let mut queue = self.shared.lock();
         queue.is_closed = true;
         self.shared.wake(queue);
@@ -118,6 +140,13 @@ impl Drop for Uring {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands requests to the owner of the ring.
+    fn hand_over(&self, requests: &mut Vec<IoRequest>) {
+        let mut queue = self.lock();
+        queue.requests.append(requests);
+        self.wake(queue);
     }
 
     /// Wakes the owner of the ring, once, if it does not look at the queue by itself.
@@ -140,9 +169,10 @@ impl Shared {
         !queue.is_closed
     }
 
-    fn entry(&self, request: &mut IoRequest, may_be_real_time: bool) -> squeue::Entry {
+    /// What the kernel is to do, and in what manner it reads.
+    fn entry(&self, request: &mut IoRequest, reads: ReadWriteFlags) -> squeue::Entry {
         let class = request.class;
-        let is_allowed = class != Class::RealTime || may_be_real_time;
+        let is_allowed = class != Class::RealTime || self.may_be_real_time;
         let ioprio = if is_allowed { priority::of(class) } else { 0 };
         let (file, offset) = match &request.target {
             Some(target) => (target.first(), target.offset),
@@ -152,7 +182,11 @@ impl Shared {
         let len = u32::try_from(request.buffer.len()).expect("requests are at most 64 MiB");
         let data = request.buffer.as_mut_slice().as_mut_ptr();
         match request.op {
-            Op::Read => opcode::Read::new(fd, data, len).offset(offset).ioprio(ioprio).build(),
+            Op::Read => opcode::Read::new(fd, data, len)
+                .offset(offset)
+                .ioprio(ioprio)
+                .rw_flags(reads.bits().cast_signed())
+                .build(),
             Op::Write => {
                 let flags = flags(request).bits();
                 opcode::Write::new(fd, data, len)
@@ -173,8 +207,6 @@ struct Ring {
     inflight: Slab<IoRequest>,
     /// Whether the read of the eventfd is under way.
     is_armed: bool,
-    /// The kernel refuses a request of that class otherwise.
-    may_be_real_time: bool,
 }
 
 impl Ring {
@@ -195,8 +227,7 @@ impl Ring {
         // there were threads otherwise. Its default is four for each processor, and older kernels
         // stay at that.
         let _ = ring.submitter().register_iowq_max_workers(&mut [POOL_THREADS as u32, 0]);
-        let may_be_real_time = priority::may_be_real_time();
-        Ok(Ring { ring, inflight: Slab::new(), is_armed: false, may_be_real_time })
+        Ok(Ring { ring, inflight: Slab::new(), is_armed: false })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -212,7 +243,7 @@ impl Ring {
         for request in requests.drain(..) {
             let key = self.inflight.insert(request);
             let request = &mut self.inflight[key];
-            let entry = shared.entry(request, self.may_be_real_time).user_data(key as u64);
+            let entry = shared.entry(request, ReadWriteFlags::empty()).user_data(key as u64);
             self.push(&entry);
         }
         if !self.is_armed {

@@ -12,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::device::Device;
+use crate::io::may_submit_from_here;
 use crate::io::target::Target;
 use crate::job::{Job, Progress, Ticket as AnyTicket};
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT, PAYLOAD_BYTES_S_MIN, STUCK_CLIENT};
@@ -61,6 +62,7 @@ impl Session {
 
     /// Serves the client until it goes; its requests in flight are waited for.
     pub(super) fn run(mut self) {
+        may_submit_from_here();
         let end = self.serve();
         self.submit_batch();
         if let End::Refused(why) = &end {
