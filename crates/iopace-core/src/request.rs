@@ -261,7 +261,7 @@ pub enum DiskError {
     Unsupported,
 }
 
-/// A request that the device has completed, as schedulers and windows see it.
+/// A request that the device has completed, as windows see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
     /// The engine's name for it.

@@ -49,13 +49,13 @@ fn order(algorithm: &Algorithm, settings: [Settings; 2]) -> Vec<usize> {
         }
         match scheduler.pop(now, &table) {
             Pop::Ready(id) | Pop::Last(id, _) => {
-                let done = table[id].done(id, now, true);
-                let which = done.task.0 as usize;
+                let request = table[id];
+                let which = request.task().0 as usize;
                 table.end(id);
                 queued[which] -= 1;
                 order.push(which);
                 now = now + SERVICE;
-                scheduler.on_done(now, &done);
+                scheduler.on_done(now, id, &request, true);
             }
             Pop::At(at, _) if !at.is_never() => now = at.max(now + Nanos(1)),
             other => panic!("{}: {other:?} with requests queued", algorithm.name),

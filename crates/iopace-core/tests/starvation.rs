@@ -70,7 +70,7 @@ fn wait(scheduler: &mut dyn Scheduler, cast: Cast, change: &Params, seed: u64) -
             }
         };
         let waited = one.map(|(one, since)| (id == one, now.since(since)));
-        let done = table[id].done(id, now, true);
+        let request = table[id];
         table.end(id);
         if let Some((is_one, waited)) = waited
             && (is_one || waited > PATIENCE)
@@ -78,7 +78,7 @@ fn wait(scheduler: &mut dyn Scheduler, cast: Cast, change: &Params, seed: u64) -
             return waited;
         }
         now = now + Nanos(1_000_000 + random.below(LOAD.service.0 - 1_000_000));
-        scheduler.on_done(now, &done);
+        scheduler.on_done(now, id, &request, true);
     }
     unreachable!("it waits at most for PATIENCE")
 }

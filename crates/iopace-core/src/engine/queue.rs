@@ -339,11 +339,11 @@ impl Queue {
             cx.look();
         }
         let ok = outcome == Outcome::Ok;
-        let done = || entry.request.done(id, entry.started, ok);
         if let Some(window) = self.window.learning() {
-            window.on_done(now, &done());
+            window.on_done(now, &entry.request.done(id, entry.started, ok));
         }
-        let told = if entry.epoch == self.epoch { self.sched.on_done(now, done) } else { Ok(()) };
+        let (is_own, request) = (entry.epoch == self.epoch, &entry.request);
+        let told = if is_own { self.sched.on_done(now, id, request, ok) } else { Ok(()) };
         let run = entry.run.map(|run| (run, ok));
         match run {
             Some(_) => _ = self.table.free(id.slot),

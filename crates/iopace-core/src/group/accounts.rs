@@ -185,7 +185,7 @@ impl Accounts {
     }
 
     /// Takes a copy, which is made only here.
-    #[inline(never)]
+    #[inline(always)]
     fn finished_below_root(&mut self, id: GroupId, finished: Finished<'_>, by_stage: bool) {
         self.up(id, |account| account.finished(&finished, by_stage));
     }

@@ -47,7 +47,7 @@ use super::arrivals::Arrivals;
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
-use crate::request::{Done, RequestId, TaskId};
+use crate::request::{RequestId, TaskId};
 use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -160,6 +160,8 @@ pub struct Anticipatory {
     in_flight: u32,
     /// Before then no request is preferred for its age.
     next_expiry: Instant,
+    /// Before then none is too old.
+    young_until: Instant,
     wait_hit_count: u64,
     wait_miss_count: u64,
     wait_broken_count: u64,
@@ -177,16 +179,22 @@ impl Anticipatory {
 
     /// Whether the oldest request has waited too long.
     fn has_expired(&mut self, now: Instant, table: &Table) -> bool {
-        let expire = self.config.expire;
-        let is_old = |arrived| now.since(arrived) > expire;
-        now >= self.next_expiry && self.oldest(table).is_some_and(is_old)
+        if now < self.next_expiry || now < self.young_until {
+            return false;
+        }
+        self.young_until = self.oldest(table).map_or(Instant::NEVER, |arrived| self.ages(arrived));
+        now >= self.young_until
+    }
+
+    /// When a request that came then is too old.
+    fn ages(&self, arrived: Instant) -> Instant {
+        arrived + self.config.expire + Nanos(1)
     }
 
     /// When the oldest request will have waited too long.
     fn expires_at(&mut self, table: &Table) -> Instant {
-        let (expire, least) = (self.config.expire, self.next_expiry);
-        let expires = |arrived: Instant| (arrived + expire + Nanos(1)).max(least);
-        self.oldest(table).map_or(Instant::NEVER, expires)
+        let oldest = self.oldest(table);
+        oldest.map_or(Instant::NEVER, |arrived| self.ages(arrived).max(self.next_expiry))
     }
 
     /// Whether the next request in order is nearer than what the task in service usually asks for.
@@ -270,6 +278,7 @@ impl Scheduler for Anticipatory {
             let was_waited_for = batch.waiting_until.take().is_some();
             self.wait_hit_count += u64::from(was_waited_for);
         }
+        self.young_until = self.young_until.min(self.ages(request.arrived()));
         self.fifo.push(id, (), table);
         self.sorted.insert(id, request.extent().offset());
     }
@@ -290,14 +299,14 @@ impl Scheduler for Anticipatory {
         Pop::Ready(id)
     }
 
-    fn on_done(&mut self, now: Instant, done: &Done) {
+    fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, _ok: bool) {
         self.in_flight -= 1;
-        let task = self.tasks.of(done.id);
+        let task = self.tasks.of(id);
         self.tasks[task].in_flight -= 1;
         self.tasks[task].stats.done(now);
         let pays = self.in_flight == 0 && self.pays(&self.tasks[task]);
         let config = self.config;
-        if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == done.task) {
+        if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == request.task()) {
             let is_kept = pays && batch.is_sync && !batch.is_over(now, &config);
             batch.waiting_until = is_kept.then(|| now + config.antic);
         }
@@ -305,6 +314,7 @@ impl Scheduler for Anticipatory {
 
     fn configure(&mut self, params: &Params, _table: &Table) {
         self.config = Config::new(params);
+        self.young_until = Instant::ZERO;
     }
 
     fn counters(&self, into: &mut Vec<u64>) {

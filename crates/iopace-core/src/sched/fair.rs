@@ -97,15 +97,15 @@
 
 use super::{Algorithm, CounterSpec, DiskView, Params, Profile, Scheduler};
 use crate::group::table::Groups;
-use crate::request::{Done, GroupId, RequestId};
-use crate::table::Table;
+use crate::request::{GroupId, RequestId};
+use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
 use bound::Side;
 use config::{Config, PARAMS};
 use cost::{BUSY_MAX, Model};
-use flight::{Flight, Right};
+use flight::{Choice, Flight, Right};
 use flushes::{Flushes, HOLD_MAX};
 use forest::Forest;
 use goes::Goes;
@@ -166,18 +166,6 @@ pub static ALGORITHM: Algorithm = Algorithm {
 
 /// A longer seek counts as this long (gsched_rr).
 const SEEK_SAMPLE_MAX: Bytes = Bytes::from_kib(64);
-
-/// A request that goes to the device.
-#[derive(Clone, Copy, Debug)]
-struct Choice {
-    task: u32,
-    id: RequestId,
-    /// Why it goes before others, if it does.
-    right: Option<Right>,
-}
-
-/// A choice, or none as nothing is queued; or why the disk is kept although something is.
-type Turn = Result<Option<Choice>, Pop>;
 
 /// The scheduler.
 #[derive(Debug, Default)]
@@ -242,6 +230,18 @@ impl Fair {
         Some(Choice { right: Some(Right::Other), ..first })
     }
 
+    /// The next request where more than shares decides on it.
+    #[inline(never)]
+    fn pop_chosen(&mut self, now: Instant, table: &Table) -> Pop {
+        let Choice { task, id, right } = match self.serve(now, table) {
+            Ok(Some(choice)) => choice,
+            Ok(None) => return Pop::Empty,
+            Err(hold) => return hold,
+        };
+        self.starts::<false>(now, task, Some((id, right)), table);
+        Pop::Ready(id)
+    }
+
     /// A request is done, and with it perhaps all that the device had to do for a task alone.
     #[inline(never)]
     fn end_period(&mut self, now: Instant, task: u32, right: Right, is_spoilt: bool) {
@@ -262,7 +262,8 @@ impl Scheduler for Fair {
         let request = &table[id];
         let key = (request.group(), request.task());
         let task = self.tasks.enter(&mut self.forest, now, key);
-        let Task { group, line, .. } = &mut self.tasks[task];
+        let known = &mut self.tasks[task];
+        let Task { group, line, .. } = known;
         let (bytes, is_unused) = (request.service_bytes().get(), line.is_unused());
         line.load.add(bytes);
         let sight = self.forest.load(*group, bytes);
@@ -271,11 +272,10 @@ impl Scheduler for Fair {
             self.flushes.comes(now);
         }
         self.sides.comes(now, side, sight, self.model.has_head());
-        if !line.is_listed && (side == Side::Few || !is_of_others) {
-            self.passing.push(&mut self.tasks, task);
-        }
+        let is_new = !line.is_listed && (side == Side::Few || !is_of_others);
+        let known = if is_new { self.passing.push(&mut self.tasks, task) } else { known };
+        let Task { node, line, .. } = known;
         self.rows.enter(id, task, bytes, request.arrived(), self.model.has_head());
-        let Task { node, line, .. } = &mut self.tasks[task];
         let think_max = self.config.think_max;
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
@@ -298,24 +298,20 @@ impl Scheduler for Fair {
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
-        let choice = match self.by_share(now, table) {
-            Some(choice) => choice,
-            None => match self.serve(now, table) {
-                Ok(Some(choice)) => choice,
-                Ok(None) => return Pop::Empty,
-                Err(hold) => return hold,
-            },
-        };
-        self.starts(now, choice, table);
-        Pop::Ready(choice.id)
+        if let Some(task) = self.by_share(now)
+            && let Some(id) = self.starts::<true>(now, task, None, table)
+        {
+            return Pop::Ready(id);
+        }
+        self.pop_chosen(now, table)
     }
 
-    fn on_done(&mut self, now: Instant, done: &Done) {
-        let Some(row) = self.rows.land(done.id) else { return };
+    fn on_done(&mut self, now: Instant, id: RequestId, _request: &Request, ok: bool) {
+        let Some(row) = self.rows.land(id) else { return };
         let &Row { task, bytes, right, .. } = row;
         let busy = self.flight.land(now, row);
         let (kind, in_flight) = (row.kind, self.flight.count);
-        let is_spoilt = !done.ok || busy > BUSY_MAX;
+        let is_spoilt = !ok || busy > BUSY_MAX;
         self.model.done(kind, busy, in_flight, is_spoilt);
         if in_flight == 0 {
             self.flushes.are_alone(now);
@@ -348,9 +344,9 @@ impl Scheduler for Fair {
         }
     }
 
-    fn on_flushed(&mut self, now: Instant, done: &Done) {
+    fn on_flushed(&mut self, now: Instant, flush: &Request) {
         let alone = self.flushes.done(now, self.flight.count == 0);
-        let Some(task) = self.tasks.number((done.group, done.task)) else { return };
+        let Some(task) = self.tasks.number((flush.group(), flush.task())) else { return };
         // It has not thought while its flush was at the disk, and keeps its go.
         self.tasks[task].line.stats.done(now);
         if !self.model.has_head() {

@@ -8,8 +8,8 @@
 use super::{Algorithm, DiskView, Params, Scheduler, fifo::Fifo};
 use crate::group::table::Groups;
 use crate::limits::STATE_DUMP_BYTES_MAX;
-use crate::request::{Done, GroupId, Op, RequestId};
-use crate::table::Table;
+use crate::request::{GroupId, Op, RequestId};
+use crate::table::{Request, Table};
 use crate::time::Instant;
 use crate::trace::Fault;
 use crate::verdict::Pop;
@@ -64,15 +64,16 @@ impl Guard {
     pub(crate) fn on_done(
         &mut self,
         now: Instant,
-        done: impl FnOnce() -> Done,
+        id: RequestId,
+        request: &Request,
+        ok: bool,
     ) -> Result<(), Fault> {
         if !self.learns {
             return Ok(());
         }
-        let done = done();
-        self.fenced(|scheduler| match done.op {
-            Op::Flush => scheduler.on_flushed(now, &done),
-            _ => scheduler.on_done(now, &done),
+        self.fenced(|scheduler| match request.op() {
+            Op::Flush => scheduler.on_flushed(now, request),
+            _ => scheduler.on_done(now, id, request, ok),
         })
     }
 

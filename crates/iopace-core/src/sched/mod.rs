@@ -5,8 +5,8 @@
 //! line, help, tables, remedies, and the suites, which hold it to its [`Profile`].
 
 use crate::group::table::Groups;
-use crate::request::{Done, GroupId, RequestId};
-use crate::table::Table;
+use crate::request::{GroupId, RequestId};
+use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::verdict::Pop;
 use core::fmt;
@@ -74,11 +74,11 @@ pub trait Scheduler: fmt::Debug + Send {
         true
     }
 
-    /// A request that it popped is done.
-    fn on_done(&mut self, _now: Instant, _done: &Done) {}
+    /// A request that it popped is done; `ok`: it was carried out. It is in the table no more.
+    fn on_done(&mut self, _now: Instant, _id: RequestId, _request: &Request, _ok: bool) {}
 
     /// A flush that it was told of is done.
-    fn on_flushed(&mut self, _now: Instant, _done: &Done) {}
+    fn on_flushed(&mut self, _now: Instant, _flush: &Request) {}
 
     /// Takes over new parameters, already checked against the algorithm's specs, at once.
     fn configure(&mut self, _params: &Params, _table: &Table) {}

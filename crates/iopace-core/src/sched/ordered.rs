@@ -85,15 +85,19 @@ impl<T: Ord + Copy> Block<T> {
             return self.insert_full(entry);
         }
         self.entries.push(entry);
-        let mut upto = &mut self.entries[self.head..];
-        for _ in 0..NEAR {
-            match upto {
-                [.., before, last] if *before > entry => std::mem::swap(before, last),
-                _ => return,
+        let Some((mut place, below)) = self.entries[self.head..].split_last_mut() else { return };
+        for (passed_count, before) in below.iter_mut().rev().enumerate() {
+            if *before < entry {
+                break;
             }
-            upto = upto.split_last_mut().map_or(&mut [], |(_, rest)| rest);
+            if passed_count == NEAR {
+                *place = entry;
+                return sink(&mut self.entries[self.head..], entry, NEAR);
+            }
+            *place = *before;
+            place = before;
         }
-        sink(upto, entry);
+        *place = entry;
     }
 
     #[cold]
@@ -114,11 +118,12 @@ impl<T: Ord + Copy> Block<T> {
     }
 }
 
-/// Moves the last entry down to its place, by a search.
+/// Moves an entry that so many are above of down to its place, by a search.
 #[inline(never)]
-fn sink<T: Ord + Copy>(entries: &mut [T], last: T) {
-    let at = entries.partition_point(|other| *other < last);
-    entries[at..].rotate_right(1);
+fn sink<T: Ord + Copy>(entries: &mut [T], entry: T, above_count: usize) {
+    let end = entries.len() - above_count;
+    let at = entries[..end].partition_point(|other| *other < entry);
+    entries[at..end].rotate_right(1);
 }
 
 /// A set in order.

@@ -60,8 +60,8 @@
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
-use crate::request::{Done, RequestId};
-use crate::table::Table;
+use crate::request::RequestId;
+use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -244,7 +244,7 @@ impl RoundRobin {
     }
 
     /// Serves the task in service, or waits for it, or gives the next one its slice.
-    #[inline(never)]
+    #[inline(always)]
     fn take_turn(&mut self, now: Instant, table: &Table) -> Pop {
         if self.is_expired(now) {
             self.release();
@@ -324,9 +324,9 @@ impl Scheduler for RoundRobin {
         self.take_turn(now, table)
     }
 
-    fn on_done(&mut self, now: Instant, done: &Done) {
+    fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, _ok: bool) {
         self.in_flight -= 1;
-        let number = self.tasks.of(done.id);
+        let number = self.tasks.of(id);
         let task = &mut self.tasks[number];
         task.in_flight -= 1;
         task.stats.done(now);
@@ -334,7 +334,7 @@ impl Scheduler for RoundRobin {
         let Some(slice) = self.active.as_mut().filter(|slice| slice.task == number) else { return };
         slice.end.get_or_insert(now + self.config.quantum);
         if is_idle {
-            self.anticipate(now, done);
+            self.anticipate(now, number, request.op());
         }
     }
 

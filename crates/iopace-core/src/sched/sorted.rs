@@ -16,9 +16,60 @@ use super::ordered::{Ordered, Place};
 use crate::request::RequestId;
 use crate::table::Table;
 use crate::units::Bytes;
+use core::cmp;
 
 /// A request in the order: by its offset, then by its arrival number, which no two share.
-type Item = (Bytes, u64, u32);
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    offset: Bytes,
+    sequence: u64,
+    slot: u32,
+}
+
+impl Item {
+    #[inline]
+    fn new(id: RequestId, offset: Bytes) -> Item {
+        Item { offset, sequence: id.sequence, slot: id.slot }
+    }
+
+    #[inline]
+    fn id(&self) -> RequestId {
+        RequestId { slot: self.slot, sequence: self.sequence }
+    }
+
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.offset.get()) << 64 | u128::from(self.sequence)
+    }
+}
+
+impl PartialEq for Item {
+    #[inline]
+    fn eq(&self, other: &Item) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Item {}
+
+impl PartialOrd for Item {
+    #[inline]
+    fn partial_cmp(&self, other: &Item) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Item) -> bool {
+        self.key() < other.key()
+    }
+}
+
+impl Ord for Item {
+    #[inline]
+    fn cmp(&self, other: &Item) -> cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
 
 /// The sets by number.
 const AHEAD: usize = 0;
@@ -34,14 +85,6 @@ pub struct Sorted {
     position: Bytes,
 }
 
-fn item(id: RequestId, table: &Table) -> Item {
-    (table[id].extent().offset(), id.sequence, id.slot)
-}
-
-fn name((_, sequence, slot): Item) -> RequestId {
-    RequestId { slot, sequence }
-}
-
 impl Sorted {
     /// Takes a request in.
     pub fn push(&mut self, id: RequestId, table: &Table) {
@@ -51,12 +94,12 @@ impl Sorted {
     /// The same of one whose offset is at hand.
     #[inline]
     pub(super) fn insert(&mut self, id: RequestId, offset: Bytes) {
-        let item = (offset, id.sequence, id.slot);
+        let item = Item::new(id, offset);
         self.sets[self.set_of(item)].insert(item);
     }
 
     /// The next request upwards from the head; from the lowest when there is none above.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
         if self.is_at_pivot()
             && let Some(first) = self.sets[AHEAD].pop_first()
@@ -92,12 +135,12 @@ impl Sorted {
     /// The offset of the request that [`Sorted::pop`] would return.
     pub fn peek(&self) -> Option<Bytes> {
         let (set, place) = self.above().or_else(|| self.least())?;
-        Some(self.sets[set].get(place).0)
+        Some(self.sets[set].get(place).offset)
     }
 
     /// Takes a certain request out.
     pub fn take(&mut self, id: RequestId, table: &Table) -> Option<RequestId> {
-        let item = item(id, table);
+        let item = Item::new(id, table[id].extent().offset());
         let set = self.set_of(item);
         let place = self.sets[set].find(item).filter(|at| self.sets[set].get(*at) == item)?;
         Some(self.remove((set, place), table))
@@ -111,7 +154,7 @@ impl Sorted {
     /// All of them, in order of offset.
     pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
         let [ahead, behind] = &self.sets;
-        behind.iter().chain(ahead.iter()).map(name)
+        behind.iter().chain(ahead.iter()).map(|item| item.id())
     }
 
     /// Where the head is taken to be.
@@ -123,7 +166,7 @@ impl Sorted {
     #[inline]
     pub(super) fn set_position(&mut self, position: Bytes) {
         self.position = position;
-        let is_next = |first: Item| first.0 >= position;
+        let is_next = |first: Item| first.offset >= position;
         if position >= self.pivot && self.sets[AHEAD].first().is_none_or(is_next) {
             self.pivot = position;
         }
@@ -148,7 +191,7 @@ impl Sorted {
 
     #[inline]
     fn set_of(&self, item: Item) -> usize {
-        if item.0 >= self.pivot { AHEAD } else { BEHIND }
+        if item.offset >= self.pivot { AHEAD } else { BEHIND }
     }
 
     /// Where the first request above the head is, if there is one.
@@ -158,7 +201,7 @@ impl Sorted {
         if self.is_at_pivot() {
             return ahead.least().map(|place| (AHEAD, place));
         }
-        let key = (self.position, 0, 0);
+        let key = Item { offset: self.position, sequence: 0, slot: 0 };
         let below = behind.find(key).map(|place| (BEHIND, place));
         below.or_else(|| ahead.find(key).map(|place| (AHEAD, place)))
     }
@@ -179,7 +222,7 @@ impl Sorted {
     /// The head moves to the end of a request that is taken.
     #[inline]
     fn moves_past(&mut self, item: Item, table: &Table) -> RequestId {
-        let id = name(item);
+        let id = item.id();
         self.set_position(table[id].extent().end());
         id
     }

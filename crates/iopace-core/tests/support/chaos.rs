@@ -2,9 +2,9 @@
 //! broken ones that the suite must catch.
 
 use super::{Random, forged};
-use iopace_core::request::{Done, RequestId};
+use iopace_core::request::RequestId;
 use iopace_core::sched::{Algorithm, ParamSpec, Params, Profile, REGISTRY, Scheduler};
-use iopace_core::table::Table;
+use iopace_core::table::{Request, Table};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Fault;
 use iopace_core::verdict::{Pop, Reason};
@@ -91,9 +91,9 @@ impl Scheduler for Chaos {
         pop
     }
 
-    fn on_done(&mut self, now: Instant, done: &Done) {
-        if self.popped.remove(&done.id) {
-            self.inner.on_done(now, done);
+    fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, ok: bool) {
+        if self.popped.remove(&id) {
+            self.inner.on_done(now, id, request, ok);
         }
     }
 }

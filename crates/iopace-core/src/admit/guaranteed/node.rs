@@ -134,12 +134,10 @@ impl Row {
         self.own_taken += 1;
     }
 
-    /// Charges a request to the group as a child of one with that floor, which goes up.
-    pub(super) fn charge(&mut self, bytes: Bytes, weight: Weight, floor: u64) -> u64 {
-        let begin = self.service.max(floor);
-        self.service = begin.saturating_add(cost(bytes, weight));
-        self.taken += 1;
-        begin
+    /// A child with so much service is chosen: where what it is charged begins. The floor goes up.
+    pub(super) fn begin(&mut self, service: u64) -> u64 {
+        self.floor = self.floor.max(service);
+        self.floor
     }
 }
 

@@ -6,7 +6,7 @@
 //! and every change costs the walk up: O(depth x log siblings). A group has a node once something
 //! of it, or below it, waits, or something is metered for it.
 
-use super::node::{Key, Node};
+use super::node::{Key, Node, cost};
 use super::{Admit, GuaranteedSlots};
 use crate::group::rates::{Rate, Total};
 use crate::group::table::{Groups, Kind};
@@ -27,11 +27,12 @@ impl GuaranteedSlots {
         let (mut id, mut row) = (group, &mut self.rows[group]);
         row.charge_own(bytes);
         while id != GroupId::ROOT {
-            let (weight, parent) = (groups.weight(id), groups.parent(id));
-            let floor = self.rows[parent].floor;
-            let floor = self.rows[id].charge(bytes, weight, floor);
+            row.taken += 1;
+            let (weight, service, parent) = (groups.weight(id), row.service, groups.parent(id));
+            let above = &mut self.rows[parent];
+            let begin = above.begin(service);
+            self.rows[id].service = begin.saturating_add(cost(bytes, weight));
             (id, row) = (parent, &mut self.rows[parent]);
-            row.floor = floor;
         }
         row.taken += 1;
     }

@@ -40,10 +40,10 @@ impl Bench {
     fn serve(&mut self, now: u64) -> Result<(u64, u64), Option<u64>> {
         match self.sched.pop(Instant(now), &self.table) {
             Pop::Ready(id) => {
-                let done = self.table[id].done(id, Instant(now), true);
+                let request = self.table[id];
                 self.table.end(id);
-                self.sched.on_done(Instant(now), &done);
-                Ok((done.task.0, done.extent.offset().get()))
+                self.sched.on_done(Instant(now), id, &request, true);
+                Ok((request.task().0, request.extent().offset().get()))
             }
             Pop::At(at, reason) => {
                 assert_eq!(reason, Reason::Anticipation);

@@ -1,23 +1,16 @@
 //! The choice of the next request, and what is booked for it.
 
+use super::Fair;
 use super::bound::Side;
-use super::flight::Right;
+use super::flight::{Choice, Right, Turn, UNTIL_DONE};
 use super::forest::Sight;
 use super::tasks::Task;
-use super::tree::{Charge, Index};
-use super::{Choice, Fair, Turn};
-use crate::request::GroupId;
+use super::tree::{AHEAD_MAX, Charge, Index};
+use crate::request::{GroupId, RequestId};
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
-
-/// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
-/// than the share would otherwise leave a debt without end. Four quanta of the largest size.
-const AHEAD_MAX: Nanos = Nanos::from_secs(2);
-
-/// Nothing goes before something at the device is done.
-const UNTIL_DONE: Pop = Pop::At(Instant::NEVER, Reason::Turn);
 
 /// Most tasks that are held back and passed over in one choice.
 const ASIDE_MAX: usize = 4;
@@ -27,42 +20,56 @@ const PASS_STEPS: usize = 16;
 
 // What a request is charged when it goes to the device, and what is put right afterwards.
 impl Fair {
-    /// Books a request that goes to the device.
+    /// Books a request of a task that goes to the device, which is the one chosen; or, where shares
+    /// alone decide (no goes, guarantees and seeks) and so none is, the task's next one.
     #[inline(always)]
-    pub(super) fn starts(&mut self, now: Instant, choice: Choice, table: &Table) {
-        let Choice { task, id, right } = choice;
-        let (request, row) = (&table[id], &mut self.rows[id.slot]);
+    pub(super) fn starts<const BY_SHARE: bool>(
+        &mut self,
+        now: Instant,
+        task: u32,
+        chosen: Option<(RequestId, Option<Right>)>,
+        table: &Table,
+    ) -> Option<RequestId> {
         let Task { group, node, line } = &mut self.tasks[task];
+        let (id, right) = match chosen {
+            Some(chosen) => chosen,
+            None => (line.pop(now, self.config.expire, &mut self.rows, table)?, None),
+        };
+        let (request, row) = (&table[id], &mut self.rows[id.slot]);
         let kind = self.model.starts(request, row.bytes);
         let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
         let sight = self.forest.sight(*group);
         let side = sight.side(&line.load);
         self.sides.start(side, sight.weight);
-        let own = if self.goes.start(task, cost, row.bytes) { Right::Go } else { Right::Other };
+        let is_of_go = !BY_SHARE && self.goes.start(task, cost, row.bytes);
+        let own = if is_of_go { Right::Go } else { Right::Other };
         self.flight.start(now, row, right.unwrap_or(own), (kind, side, cost));
         line.in_flight += 1;
-        if !request.is_reserved() {
+        let is_reserved = !BY_SHARE && request.is_reserved();
+        if !is_reserved {
             line.set_position(request.extent().end());
         }
-        let is_guaranteed = request.is_reserved() || right == Some(Right::Other);
+        let is_guaranteed = is_reserved || right == Some(Right::Other);
         let (node, leaves) = (*node, line.is_empty());
         let is_priced = side != Side::Few && request.op().is_write();
         self.len -= 1;
         self.mean = self.mean - self.mean / 16 + cost;
-        if !self.guarantees.is_empty() {
+        if !BY_SHARE && !self.guarantees.is_empty() {
             self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
         }
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
-        let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead };
+        let slot = if BY_SHARE { self.mean / 16 } else { self.slot() };
+        let charge = Charge { cost: cost.cast_signed(), slot, ahead };
         self.forest.start(now, node, &charge, leaves);
         if is_priced {
-            self.writes(now, choice, is_guaranteed);
+            self.writes(now, task, id, is_guaranteed);
         }
+        Some(id)
     }
 
     /// One with many requests writes: it pays for what that adds to the next flush of another.
     #[inline(never)]
-    fn writes(&mut self, now: Instant, Choice { task, id, .. }: Choice, is_guaranteed: bool) {
+    fn writes(&mut self, now: Instant, task: u32, id: RequestId, is_guaranteed: bool) {
         // A guarantee serves whoever owes: a price would be a debt without end.
         let is_priced = self.model.has_head() && !is_guaranteed;
         let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
@@ -236,24 +243,19 @@ impl Fair {
         None
     }
 
-    /// The next request if nothing but shares decides on it, which is the most usual case: see
+    /// The task that is next if nothing but shares decides on it, which is the most usual case: see
     /// [`Fair::serve`] for all others.
     #[inline(always)]
-    pub(super) fn by_share(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+    pub(super) fn by_share(&mut self, now: Instant) -> Option<u32> {
         let is_plain = !self.model.has_head() && self.goes.task().is_none() && self.len > 0;
         let is_first = !self.reserved.is_empty() || !self.guarantees.is_empty();
         let [is_flushing, is_bound, is_idle_full] = self.what_is_full(now);
         if !is_plain || is_first || is_flushing || is_bound || is_idle_full {
             return None;
         }
-        match self.forest.descend(GroupId::ROOT, now, self.config.idle_starve)? {
-            (task, false) => {
-                let line = &mut self.tasks[task].line;
-                let id = line.pop(now, self.config.expire, &mut self.rows, table)?;
-                Some(Choice { task, id, right: None })
-            }
-            (_, true) => None,
-        }
+        let starve = self.config.idle_starve;
+        let (task, is_starved) = self.forest.descend(GroupId::ROOT, now, starve)?;
+        (!is_starved).then_some(task)
     }
 
     /// The next request: one that goes first, of the go, or of who gets the next one. Or why the

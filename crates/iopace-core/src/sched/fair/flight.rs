@@ -8,7 +8,12 @@
 use super::bound::Side;
 use super::cost::Kind;
 use super::rows::Row;
+use crate::request::RequestId;
 use crate::time::{Instant, Nanos};
+use crate::verdict::{Pop, Reason};
+
+/// Nothing goes before something at the device is done.
+pub(super) const UNTIL_DONE: Pop = Pop::At(Instant::NEVER, Reason::Turn);
 
 /// By what right a request goes to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +26,18 @@ pub(super) enum Right {
     /// The go is its task's.
     Go,
 }
+
+/// A request that goes to the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) task: u32,
+    pub(super) id: RequestId,
+    /// Why it goes before others, if it does.
+    pub(super) right: Option<Right>,
+}
+
+/// A choice, or none as nothing is queued; or why the disk is kept although something is.
+pub(super) type Turn = Result<Option<Choice>, Pop>;
 
 /// The true cost of a period, known when all its requests have come back.
 #[derive(Clone, Copy, Debug)]

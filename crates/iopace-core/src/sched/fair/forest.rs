@@ -170,7 +170,7 @@ impl Forest {
 
     /// Charges the task and every group above it for a request that starts. `leaves`: the task has
     /// no more.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn start(
         &mut self,
         now: Instant,

@@ -1,6 +1,6 @@
 //! The tasks that may go past those that are held back, in order of arrival.
 
-use super::tasks::Tasks;
+use super::tasks::{Task, Tasks};
 use std::collections::VecDeque;
 
 /// Tasks on the list before it is looked through, if not more had something to do then.
@@ -20,12 +20,14 @@ impl Passing {
     }
 
     /// Lists a task that is not listed.
-    pub(super) fn push(&mut self, tasks: &mut Tasks, task: u32) {
+    #[inline(never)]
+    pub(super) fn push<'a>(&mut self, tasks: &'a mut Tasks, task: u32) -> &'a mut Task {
         tasks[task].line.is_listed = true;
         self.tasks.push_back(task);
         if self.tasks.len() > self.len_max {
             self.drop_idle(tasks);
         }
+        &mut tasks[task]
     }
 
     /// Takes the first one off.

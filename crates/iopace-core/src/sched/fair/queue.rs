@@ -201,9 +201,8 @@ impl Line {
         }
         let id = first.id(self.first);
         self.first = first.after;
-        match self.first {
-            NONE => self.last = NONE,
-            after => rows[after].before = NONE,
+        if self.first == NONE {
+            self.last = NONE;
         }
         Some(id)
     }
@@ -221,6 +220,7 @@ impl Line {
         let nearest = if is_nearest { self.index().pop(table) } else { None };
         let id = nearest.unwrap_or(first);
         let Row { before, after, is_indexed, .. } = rows[id.slot];
+        let before = if id.slot == self.first { NONE } else { before };
         match before {
             NONE => self.first = after,
             before => rows[before].after = after,

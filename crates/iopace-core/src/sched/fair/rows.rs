@@ -20,7 +20,8 @@ pub(super) struct Row {
     /// The bytes that it adds to the load of its task and group.
     pub(super) bytes: u64,
     pub(super) task: u32,
-    /// The slots of its neighbours by arrival in the queue of its task.
+    /// The slots of its neighbours by arrival in the queue of its task; of the first one `before`
+    /// means nothing.
     pub(super) before: u32,
     pub(super) after: u32,
     /// Whether the queue has it by position as well.
@@ -63,10 +64,7 @@ impl Rows {
         is_indexed: bool,
     ) {
         let at = id.slot as usize;
-        if at >= self.0.len() {
-            self.grow(at);
-        }
-        let row = &mut self.0[at];
+        let row = if at < self.0.len() { &mut self.0[at] } else { self.grow(at) };
         (row.sequence, row.arrived) = (id.sequence, arrived);
         (row.bytes, row.task) = (bytes, task);
         (row.is_indexed, row.is_at_device) = (is_indexed, false);
@@ -75,8 +73,9 @@ impl Rows {
     /// There is a row for that slot.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, at: usize) {
+    fn grow(&mut self, at: usize) -> &mut Row {
         self.0.resize(at + 1, Row::default());
+        &mut self.0[at]
     }
 
     /// The row of a slot, if that was ever used.

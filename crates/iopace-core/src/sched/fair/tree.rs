@@ -25,7 +25,8 @@ mod members;
 use crate::group::{Class, Weight};
 use crate::request::GroupId;
 use crate::sched::ordered::Ordered;
-use core::cmp;
+use crate::time::Nanos;
+use members::{Key, reached};
 
 /// The place of an entity in the arena.
 pub(super) type Index = u32;
@@ -39,27 +40,9 @@ pub(super) fn is_after(a: u64, b: u64) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
 
-/// A member by one of its times, and, of equal times, by its index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Key {
-    time: u64,
-    index: Index,
-}
-
-impl Ord for Key {
-    #[inline]
-    fn cmp(&self, other: &Key) -> cmp::Ordering {
-        let key = |key: &Key| u128::from(key.time) << 64 | u128::from(key.index);
-        key(self).wrapping_sub(key(other)).cast_signed().cmp(&0)
-    }
-}
-
-impl PartialOrd for Key {
-    #[inline]
-    fn partial_cmp(&self, other: &Key) -> Option<cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
+/// How far ahead of its siblings a guarantee may put a group, in service of all of them: one larger
+/// than the share would otherwise leave a debt without end. Four quanta of the largest size.
+pub(super) const AHEAD_MAX: Nanos = Nanos::from_secs(2);
 
 /// A charge for service.
 #[derive(Clone, Copy, Debug)]
@@ -244,37 +227,44 @@ impl Tree {
             if leaves {
                 self.leave_alone(entity);
             }
+        } else if entity.standing == Standing::Out {
+            self.serve_late(entities, index, charge);
         } else {
-            self.serve_member(entities, index, charge, leaves);
+            let (has_work, has_siblings) = (entity.is_active() && !leaves, self.count > 1);
+            self.unseat(entity, index);
+            self.charge(entity, index, charge, has_work);
+            if has_siblings {
+                self.drop_idle(entities);
+            }
         }
     }
 
-    /// [`Tree::serve`] for one that has or had siblings, or is no member.
+    /// [`Tree::serve`] for one that had work until a moment ago: a late charge must not get lost.
     #[inline(never)]
-    fn serve_member(
+    fn serve_late(&mut self, entities: &mut [Entity], index: Index, charge: &Charge) {
+        if charge.cost <= 0 {
+            return;
+        }
+        let entity = &mut entities[index as usize];
+        if self.count == 0 {
+            self.begin_alone(entity, index, charge.slot);
+            entity.serve_alone(charge.cost, charge.slot);
+            return self.leave_alone(entity);
+        }
+        self.join(entities, index);
+        self.charge(&mut entities[index as usize], index, charge, false);
+        self.drop_idle(entities);
+    }
+
+    /// Charges a member that is in no set, and puts it into one.
+    #[inline(always)]
+    fn charge(
         &mut self,
-        entities: &mut [Entity],
+        entity: &mut Entity,
         index: Index,
         &Charge { cost, slot, ahead }: &Charge,
-        leaves: bool,
+        has_work: bool,
     ) {
-        let mut entity = &mut entities[index as usize];
-        let has_work = entity.is_active() && !leaves;
-        if entity.standing != Standing::Out {
-            self.unseat(entity, index);
-        } else {
-            if cost <= 0 {
-                return;
-            }
-            // It had work until a moment ago; a late charge must not get lost.
-            if self.count == 0 {
-                self.begin_alone(entity, index, slot);
-                entity.serve_alone(cost, slot);
-                return self.leave_alone(entity);
-            }
-            self.join(entities, index);
-            entity = &mut entities[index as usize];
-        }
         let is_far = |ahead| is_after(entity.start, later(self.vtime, ahead, self.weight));
         if !ahead.is_some_and(is_far) {
             advance(&mut entity.start, &mut entity.rest, cost, u64::from(entity.weight));
@@ -283,11 +273,7 @@ impl Tree {
         if !is_after(entity.finish, entity.start) {
             entity.finish = later(entity.start, slot, u64::from(entity.weight));
         }
-        let has_siblings = self.count > 1;
         self.settle(entity, index, has_work);
-        if has_siblings {
-            self.drop_idle(entities);
-        }
     }
 
     /// Gives the entity another weight at once. What it is ahead of or behind V, in service, stays
@@ -334,9 +320,21 @@ impl Tree {
         (only.standing == Standing::Eligible).then_some(only.kind)
     }
 
-    /// One of several.
-    #[inline(never)]
+    /// One of several: the first that is eligible, if V has come up to no other one.
+    #[inline(always)]
     fn next_among(&mut self, entities: &mut [Entity]) -> Option<Kind> {
+        let [waiting, eligible, _] = self.members.as_deref()?;
+        match eligible.first() {
+            Some(first) if reached(waiting, self.vtime).is_none() => {
+                entities.get(first.index as usize).map(|entity| entity.kind)
+            }
+            _ => self.next_of_more(entities),
+        }
+    }
+
+    /// The same where others may be eligible by now.
+    #[inline(never)]
+    fn next_of_more(&mut self, entities: &mut [Entity]) -> Option<Kind> {
         self.admit(entities);
         match self.first(Standing::Eligible) {
             Some(first) => Some(entities[first.index as usize].kind),

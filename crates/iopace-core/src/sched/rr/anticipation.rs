@@ -1,7 +1,7 @@
 //! Keeping the disk for the task in service while its next request is about to come.
 
 use super::{Config, Queue, RoundRobin, Task};
-use crate::request::Done;
+use crate::request::Op;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -18,9 +18,9 @@ const PATIENCE_MIN: Nanos = Nanos::from_millis(1);
 
 impl RoundRobin {
     /// How long the task's next request is worth waiting for, from now.
-    fn patience(&self, task: &Task<Queue>, done: &Done) -> Option<Nanos> {
+    fn patience(&self, task: &Task<Queue>, done: Op) -> Option<Nanos> {
         let Config { wait, w_anticipate, bypass, .. } = self.config;
-        if bypass || (done.op.is_write() && !w_anticipate) {
+        if bypass || (done.is_write() && !w_anticipate) {
             return None;
         }
         let Some(think) = task.stats.think() else { return Some(wait) };
@@ -32,9 +32,10 @@ impl RoundRobin {
         Some(if is_sequential { wait } else { wait.min(patience) })
     }
 
-    /// The task in service has nothing queued and nothing in flight: wait for it, or not.
-    pub(super) fn anticipate(&mut self, now: Instant, done: &Done) {
-        let patience = self.patience(&self.tasks[self.tasks.of(done.id)], done);
+    /// The task in service has nothing queued and nothing in flight: wait for it, or not. `done`:
+    /// its last operation.
+    pub(super) fn anticipate(&mut self, now: Instant, task: u32, done: Op) {
+        let patience = self.patience(&self.tasks[task], done);
         let Some(slice) = &mut self.active else { return };
         let until = patience.map(|patience| {
             let until = now + patience;

@@ -121,9 +121,9 @@ impl Bench {
     }
 
     fn serve(&mut self, id: RequestId, clients: &mut [Client]) {
-        let request = &self.table[id];
+        let request = self.table[id];
         let (task, extent) = (request.task(), request.extent());
-        let (wait, done) = (self.now.since(request.arrived()), request.done(id, self.now, true));
+        let wait = self.now.since(request.arrived());
         self.table.end(id);
         let near = self.head == extent.offset().get();
         let service = if near { TRANSFER } else { SEEK + TRANSFER };
@@ -141,7 +141,7 @@ impl Bench {
                 self.submit(client);
             }
         }
-        self.rr.on_done(self.now, &done);
+        self.rr.on_done(self.now, id, &request, true);
     }
 }
 

@@ -84,7 +84,8 @@ pub(super) fn settings(weight: u32, class: Class) -> Settings {
 
 /// One at the device: the service that it still needs.
 struct Work {
-    done: Done,
+    id: RequestId,
+    request: Request,
     left: u64,
     cost: u64,
 }
@@ -288,8 +289,8 @@ impl Bench {
     }
 
     fn start(&mut self, id: RequestId) {
-        let done = self.table[id].done(id, self.now, true);
-        let Done { op, extent, .. } = done;
+        let request = self.table[id];
+        let (op, extent) = (request.op(), request.extent());
         let is_near = self.head == extent.offset().get();
         self.head = extent.end().get();
         let cost = match self.disk {
@@ -297,7 +298,7 @@ impl Bench {
             Disk::Flash | Disk::Shared => 50_000 + 2 * extent.len().get(),
             Disk::Head => 10_000 + 10 * extent.len().get() + u64::from(!is_near) * 8_000_000,
         };
-        self.work.push_back(Work { done, left: cost, cost });
+        self.work.push_back(Work { id, request, left: cost, cost });
     }
 
     /// When the next one is done.
@@ -333,17 +334,17 @@ impl Bench {
 
     fn complete(&mut self, clients: &mut [Client]) {
         while let Some(at) = self.work.iter().position(|work| work.left == 0) {
-            let Work { done, cost, .. } = self.work.remove(at).expect("just found");
-            let service = self.service.entry(done.group).or_default();
+            let Work { id, request, cost, .. } = self.work.remove(at).expect("just found");
+            let service = self.service.entry(request.group()).or_default();
             *service = (service.0 + cost, service.1 + 1);
-            let key = (done.group, done.task);
+            let key = (request.group(), request.task());
             if let Some(client) = clients.iter_mut().find(|it| (it.group, it.task) == key)
                 && let Some(due) = client.due.iter_mut().find(|due| due.is_never())
             {
                 *due = self.now + client.think;
             }
-            self.table.end(done.id);
-            self.fair.on_done(self.now, &done);
+            self.table.end(id);
+            self.fair.on_done(self.now, id, &request, true);
         }
     }
 }

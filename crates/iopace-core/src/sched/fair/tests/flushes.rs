@@ -19,8 +19,7 @@ fn flush(bench: &mut Bench, group: u32, task: u64) -> RequestId {
 }
 
 fn flushed(bench: &mut Bench, id: RequestId) {
-    let done = bench.table[id].done(id, bench.now, true);
-    bench.fair.on_flushed(bench.now, &done);
+    bench.fair.on_flushed(bench.now, &bench.table[id]);
 }
 
 fn pop(bench: &mut Bench) -> Pop {

@@ -56,10 +56,10 @@ fn a_lost_command_teaches_nothing() {
     let before = bench.fair.mean;
     bench.push(1, 1, false);
     let Pop::Ready(id) = bench.fair.pop(bench.now, &bench.table) else { panic!("held back") };
-    let done = bench.table[id].done(id, bench.now, false);
+    let request = bench.table[id];
     bench.table.end(id);
     bench.now = bench.now + Nanos::from_secs(30);
-    bench.fair.on_done(bench.now, &done);
+    bench.fair.on_done(bench.now, id, &request, false);
     bench.push(1, 1, false);
     bench.run(&mut [], Instant(40_000_000_000));
     assert!(bench.fair.mean <= before * 2, "{before} to {}", bench.fair.mean);

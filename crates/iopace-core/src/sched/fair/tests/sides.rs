@@ -149,10 +149,10 @@ fn a_thousand_tasks_a_second_leave_nothing_behind() {
     for task in 0..30_000 {
         bench.push_op(task, Op::Read);
         let Pop::Ready(id) = bench.fair.pop(bench.now, &bench.table) else { panic!("held back") };
-        let done = bench.table[id].done(id, bench.now, true);
+        let request = bench.table[id];
         bench.table.end(id);
         bench.now = bench.now + Nanos::from_millis(1);
-        bench.fair.on_done(bench.now, &done);
+        bench.fair.on_done(bench.now, id, &request, true);
     }
     assert!(bench.fair.passing.len() <= 4_096, "{}", bench.fair.passing.len());
 }

@@ -1,7 +1,37 @@
 //! In which set each member of a [`Tree`] is, if there are several.
 
-use super::{Entity, Index, Key, NOBODY, Standing, Tree, is_after};
+use super::{Entity, Index, NOBODY, Standing, Tree, is_after};
 use crate::sched::ordered::Ordered;
+use core::cmp;
+
+/// A member by one of its times, and, of equal times, by its index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) time: u64,
+    pub(super) index: Index,
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Key) -> cmp::Ordering {
+        let key = |key: &Key| u128::from(key.time) << 64 | u128::from(key.index);
+        key(self).wrapping_sub(key(other)).cast_signed().cmp(&0)
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Key) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+
+    /// The times decide, mostly.
+    #[inline]
+    fn lt(&self, other: &Key) -> bool {
+        let ahead = self.time.wrapping_sub(other.time).cast_signed();
+        ahead < 0 || (ahead == 0 && self.index < other.index)
+    }
+}
 
 impl Tree {
     /// Of several members the first one in a set.
@@ -166,6 +196,6 @@ impl Tree {
 
 /// The first of a set that V has come up to.
 #[inline]
-fn reached(set: &Ordered<Key>, vtime: u64) -> Option<Key> {
+pub(super) fn reached(set: &Ordered<Key>, vtime: u64) -> Option<Key> {
     set.first().filter(|first| !is_after(first.time, vtime))
 }
