@@ -156,11 +156,14 @@ fn a_look_finds_what_is_waited_for_and_what_would_help() {
         let default = tried.iter().find(|one| one["default"] == true);
         let default = default.unwrap_or_else(|| panic!("{below:#}"));
         assert_eq!(default["setting"], "scheduler auto, the default (fair)");
-        assert_eq!(default["helps"], true, "{default:#}");
         let text = below["text"].as_str().expect("a text");
-        text.contains("A setting of iopace would help")
+        let says_so = text.contains("A setting of iopace would help");
+        assert!(says_so || default["helps"] != true, "{below:#}");
+        default["helps"] == true && says_so
     };
-    // At first the device has not been busy for long.
+    // At first the device has not been busy for long. And a look has fourteen requests of each:
+    // what the default makes of them is a quarter less in most looks, which is what counts as help,
+    // and a fifth less in some.
     assert!((0..20).any(|_| is_told()), "{}", place.run(&["explain"]).out);
     drop(readers);
 }
