@@ -87,6 +87,15 @@ pub const SHADOW_LINE_MAX: usize = 16_384;
 /// Most requests that are recorded to be replayed, some 200 bytes each: 3 MB while somebody looks.
 pub const RECORDED_MAX: usize = 16_384;
 
+/// Least, default and largest pause that `rate` aims at, in ms. Below 1 ms pauses cost more
+/// processor time than the writes between them; above 100 ms a pause with one page more is longer
+/// than the longest one (200 ms). The default lets ten writers have pauses below 10 ms.
+pub const PAUSE_TARGET_MIN: u64 = 1;
+/// See [`PAUSE_TARGET_MIN`].
+pub const PAUSE_TARGET_DEFAULT: u64 = 8;
+/// See [`PAUSE_TARGET_MIN`].
+pub const PAUSE_TARGET_MAX: u64 = 100;
+
 /// Most requests of open clients in a shadow, some 400 bytes each: 7 MB.
 pub const SHADOW_OPEN_MAX: usize = 16_384;
 

@@ -5,6 +5,7 @@ use crate::control::api::RecommendChange;
 use crate::fuse::who::Rules;
 use crate::limits;
 use crate::printable;
+use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
 use rustix::mount::MountFlags;
@@ -98,6 +99,9 @@ pub struct DeviceConfig {
     pub window: &'static window::Policy,
     /// How writers of buffered data are paced.
     pub pace: &'static pace::Policy,
+    /// The pause that writers are to have at a time, where the policy aims at one; `None`:
+    /// [`iopace_core::limits::PAUSE_TARGET_DEFAULT`] ms.
+    pub pause_target: Option<Nanos>,
     /// Most dirty memory. `None`: for files and block devices, what the kernel leaves, divided
     /// among them; for emulated disks, a fifth of their page cache.
     pub dirty_limit: Option<Bytes>,
@@ -130,6 +134,7 @@ impl DeviceConfig {
             window_depth: None,
             window: window::find(WINDOW_DEFAULT).expect("one of the registry"),
             pace: pace::find(PACE_DEFAULT).expect("one of the registry"),
+            pause_target: None,
             dirty_limit: None,
             dirty_background: None,
             accounting: true,

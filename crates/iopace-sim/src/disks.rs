@@ -80,6 +80,7 @@ pub(crate) fn machine(scenario: &Scenario) -> Made {
         slots: scenario.slots,
         window: scenario.window,
         pace: scenario.pace,
+        pause_target: scenario.pause_target,
         ..Config::default()
     };
     if let Some(memory) = scenario.memory {

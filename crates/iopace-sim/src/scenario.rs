@@ -22,6 +22,7 @@ use crate::milli::Milli;
 use crate::task::Task;
 use iopace_core::admit::Mode;
 use iopace_core::group::Settings;
+use iopace_core::limits::PAUSE_TARGET_DEFAULT;
 use iopace_core::pace::{self, Thresholds};
 use iopace_core::request::GroupId;
 use iopace_core::sched::{self, Algorithm, Params};
@@ -80,6 +81,8 @@ pub struct Scenario {
     pub window: &'static window::Policy,
     /// The policy of stage pace.
     pub pace: &'static pace::Policy,
+    /// The pause that it aims at with few writers, if it aims at one.
+    pub pause_target: Nanos,
     /// The scheduler where none is inserted.
     pub base: &'static Algorithm,
     /// The scheduler inserted at the beginning.
@@ -117,6 +120,7 @@ impl Scenario {
             window_depth: None,
             window: &window::fixed::POLICY,
             pace: &pace::none::POLICY,
+            pause_target: Nanos::from_millis(PAUSE_TARGET_DEFAULT),
             base: plain_elevator(),
             scheduler: None,
             tasks: Vec::new(),

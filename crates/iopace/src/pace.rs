@@ -21,8 +21,9 @@ pub fn run(command: &PaceCommand) -> Result<(), Failure> {
             |all| all.pace,
             |device| device.pace.as_ref().map(|pace| &*pace.policy),
         ),
-        PaceCommand::Configure(PaceConfigureArgs { policy, target }) => {
-            let change = PaceChange { policy: policy.clone() };
+        PaceCommand::Configure(PaceConfigureArgs { policy, pause_target, target }) => {
+            let pause_target_ns = pause_target.map(|pause| pause.as_nanos());
+            let change = PaceChange { policy: policy.clone(), pause_target_ns };
             let device = target::change(target, |client, name| client.change_pace(name, &change))?;
             done(target, &device, || show::in_force(&device))
         }

@@ -300,10 +300,13 @@ fn pacing_and_window_are_seen_and_exchanged_from_the_command_line() {
         (&(2 << 20).into(), &(1 << 20).into())
     );
     let ran = place.run(&["pace", "configure", "-a", "rate", "disk"]);
-    assert_eq!(ran.out, "disk: pace rate\n", "{ran:?}");
+    assert_eq!(ran.out, "disk: pace rate, pauses of 8.0 ms\n", "{ran:?}");
+    let ran = place.run(&["pace", "configure", "--pause-target", "5ms", "disk"]);
+    assert_eq!(ran.out, "disk: pace rate, pauses of 5.0 ms\n", "{ran:?}");
     let ran = place.run(&["pace", "status"]);
     assert!(ran.out.starts_with("disk: pace rate\n  dirty       ...."), "{}", ran.out);
-    for text in ["write-back from 1 MiB, free run to ", "limit 2 MiB", "  pauses      none yet\n"] {
+    let pauses = "  pauses      none yet; aims at 5.0 ms\n";
+    for text in ["write-back from 1 MiB, free run to ", "limit 2 MiB", pauses] {
         assert!(ran.out.contains(text), "{text}: {}", ran.out);
     }
     assert!(ran.out.lines().all(|line| line.chars().count() <= 120), "{}", ran.out);

@@ -44,7 +44,11 @@ impl Engine {
             }
             Control::Pace(policy) => {
                 config.pace = policy;
-                memory.set_pace(queue, cx, (policy.build)());
+                memory.set_pace(queue, cx, config);
+            }
+            Control::PauseTarget(pause) => {
+                config.pause_target = pause;
+                memory.set_pause_target(cx.now, pause);
             }
             other => {
                 self.change(other);
@@ -231,7 +235,8 @@ impl Engine {
 
     /// The device as it stands.
     pub fn status(&self) -> Status {
-        self.queue.status(&self.config, self.memory.paced_count())
+        let pause_target = self.memory.pace().pause_target();
+        Status { pause_target, ..self.queue.status(&self.config, self.memory.paced_count()) }
     }
 
     /// The counts of the device since the beginning.

@@ -2,7 +2,9 @@
 
 use crate::admit::Mode;
 use crate::group::{Class, Settings};
-use crate::limits::{NR_REQUESTS_DEFAULT, WINDOW_DEPTH_DEFAULT, WRITE_BACK_LEN};
+use crate::limits::{
+    NR_REQUESTS_DEFAULT, PAUSE_TARGET_DEFAULT, WINDOW_DEPTH_DEFAULT, WRITE_BACK_LEN,
+};
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{
     Area, Cover, Extent, GroupId, Op, Outcome, RequestId, Space, StageTimes, Submit, Tag, TaskId,
@@ -163,6 +165,8 @@ pub enum Control {
     WindowPolicy(&'static window::Policy),
     /// Exchanges the policy of stage pace; writes that wait are asked for anew.
     Pace(&'static pace::Policy),
+    /// Sets the pause that stage pace aims at.
+    PauseTarget(Nanos),
     /// What the device may use of memory from now on.
     Memory(Budget),
     /// Says what holds for a group (first) from now on, and its parent (second); a group is made by
@@ -229,6 +233,8 @@ pub struct Config {
     pub window: &'static window::Policy,
     /// The policy of stage pace.
     pub pace: &'static pace::Policy,
+    /// The pause that it aims at with few writers, if it aims at one.
+    pub pause_target: Nanos,
     /// How much may be dirty: nothing else uses memory until [`Control::Memory`] says so.
     pub memory: Thresholds,
     /// Longest write-back request.
@@ -257,6 +263,7 @@ impl Default for Config {
             slots: Mode::default(),
             window: &window::fixed::POLICY,
             pace: &pace::none::POLICY,
+            pause_target: Nanos::from_millis(PAUSE_TARGET_DEFAULT),
             memory: Thresholds { background: Bytes(u64::MAX), limit: Bytes(u64::MAX) },
             write_back_len: WRITE_BACK_LEN,
             capacity: Bytes(u64::MAX),
@@ -296,6 +303,8 @@ pub struct Status {
     pub window: &'static window::Policy,
     /// The policy of stage pace.
     pub pace: &'static pace::Policy,
+    /// The pause that it aims at with few writers, if it aims at one.
+    pub pause_target: Option<Nanos>,
     /// Buffered writes that wait for stage pace or for memory.
     pub paced_count: usize,
     /// Why nothing more starts at this moment.

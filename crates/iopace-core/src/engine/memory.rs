@@ -82,6 +82,7 @@ impl Memory {
     pub(super) fn new(config: &Config) -> Memory {
         let frames = Frames::new(config.memory);
         let mut pace = (config.pace.build)();
+        pace.set_pause_target(config.pause_target);
         pace.set_budget(Instant::ZERO, &frames.used());
         Memory {
             pace,
@@ -284,7 +285,9 @@ impl Memory {
     }
 
     /// Exchanges the policy of stage pace.
-    pub(super) fn set_pace(&mut self, queue: &mut Queue, cx: &Context, mut pace: Box<dyn Pace>) {
+    pub(super) fn set_pace(&mut self, queue: &mut Queue, cx: &Context, config: &Config) {
+        let mut pace = (config.pace.build)();
+        pace.set_pause_target(config.pause_target);
         pace.set_budget(cx.now, &self.frames.used());
         for id in cx.groups.table.in_order() {
             pace.set_group(cx.now, id, &cx.groups.table);
@@ -294,6 +297,12 @@ impl Memory {
         }
         self.pace = pace;
         self.door.ask_all(cx.now);
+    }
+
+    /// Sets the pause that is aimed at.
+    pub(super) fn set_pause_target(&mut self, now: Instant, pause: Nanos) {
+        self.pace.set_pause_target(pause);
+        self.door.ask_all(now);
     }
 
     /// Says what holds for a group.

@@ -8,9 +8,10 @@
 //! back, which is the flusher's.
 
 use crate::group::table::Groups;
+use crate::limits::{PAUSE_TARGET_MAX, PAUSE_TARGET_MIN};
 use crate::registry;
 use crate::request::{GroupId, TaskId};
-use crate::time::Instant;
+use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, BytesPerSec};
 use crate::verdict::Reason;
 use core::fmt;
@@ -99,6 +100,28 @@ impl Budget {
     }
 }
 
+/// Whether the policy may be told to aim at that pause.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
+    let bounds = (Nanos::from_millis(PAUSE_TARGET_MIN), Nanos::from_millis(PAUSE_TARGET_MAX));
+    if !(bounds.0..=bounds.1).contains(&pause) {
+        return Err(format!(
+            "a pause target of {pause} is out of bounds: {PAUSE_TARGET_MIN} ms to \
+             {PAUSE_TARGET_MAX} ms"
+        ));
+    }
+    let aims = |policy: &Policy| (policy.build)().pause_target().is_some();
+    if !aims(policy) {
+        let those = REGISTRY.iter().filter(|policy| aims(policy));
+        let names: Vec<String> = those.map(|policy| format!("'{}'", policy.name)).collect();
+        let name = policy.name;
+        return Err(format!("pace policy '{name}' aims at no pause: {} does", names.join(", ")));
+    }
+    Ok(())
+}
+
 /// The answer of [`Pace::ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
@@ -133,7 +156,7 @@ pub struct Picture {
     /// Position ratio in thousandths.
     pub position_permille: u32,
     /// The last pause that was given.
-    pub pause: crate::time::Nanos,
+    pub pause: Nanos,
 }
 
 /// How fast tasks may dirty memory.
@@ -185,6 +208,18 @@ pub trait Pace: fmt::Debug + Send {
 
     /// What the device may use from now on.
     fn set_budget(&mut self, _now: Instant, _budget: &Budget) {}
+
+    /// The pause that a writer is to have at a time, where few write: [`PAUSE_TARGET_MIN`] to
+    /// [`PAUSE_TARGET_MAX`] ms. Only `rate` aims at one.
+    ///
+    /// [`PAUSE_TARGET_MIN`]: crate::limits::PAUSE_TARGET_MIN
+    /// [`PAUSE_TARGET_MAX`]: crate::limits::PAUSE_TARGET_MAX
+    fn set_pause_target(&mut self, _pause: Nanos) {}
+
+    /// That pause, if it aims at one.
+    fn pause_target(&self) -> Option<Nanos> {
+        None
+    }
 
     /// The settings of a group have changed.
     fn set_group(&mut self, _now: Instant, _id: GroupId, _groups: &Groups) {}

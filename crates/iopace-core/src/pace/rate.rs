@@ -20,15 +20,16 @@
 //! is slowed, down to a quarter, when it uses more. With one group all this is the rule of 2011 and
 //! nothing else. Limits (`io.max`) are exact meters on top (`caps`).
 //!
-//! *Against the source*: pauses are aimed at 8 ms and not tied to 32 pages; a start of many tasks
-//! at once is noticed by what passes and braked without waiting for the interval; tasks seen bound
-//! the estimate (`base`); a device that writes in bursts is averaged over its bursts (`bandwidth`).
+//! *Against the source*: pauses are aimed at 8 ms, or what is set, and not tied to 32 pages; a
+//! start of many tasks at once is noticed by what passes and braked without waiting for the
+//! interval; tasks seen bound the estimate (`base`); a device that writes in bursts is averaged
+//! over its bursts (`bandwidth`).
 //!
 //! # Properties
 //! 1. N tasks converge to a rate of bandwidth / N within 5 % in 4 s, and to equal parts.
 //! 2. Dirty memory stays between the free-run mark and the limit while tasks write all they can.
 //! 3. No pause for the rate is longer than 200 ms; with up to ten writers 99 % are below 10 ms,
-//!    with 51 below 50 ms.
+//!    with 51 below 50 ms. With another pause target they are as much shorter or longer.
 //! 4. Groups share the bandwidth by weight within 2 %, whatever the number of their tasks.
 //! 5. What a group does not take, the others get.
 //! 6. A limit holds within 1 % (or a page) in any second, for one task or many, any size of write.
@@ -53,6 +54,7 @@
 use super::tasks::Tasks;
 use super::{Budget, Dirty, Grant, Pace, Picture, Policy, Thresholds, Total, Write};
 use crate::group::table::Groups;
+use crate::limits::PAUSE_TARGET_DEFAULT;
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, BytesPerSec};
@@ -89,13 +91,6 @@ pub static POLICY: Policy = Policy {
 /// thousandth of the way from the set point to the limit.
 const MOVED_SHIFT: u32 = 13;
 
-/// The alarm: a group's tasks dirtied this part of a second's bandwidth in an interval, that is
-/// twice what the interval is good for. Then there are more than its base rate was made for.
-const ALARM: (u128, u128) = (2, 5);
-
-/// While tasks surge, this part of the way from set point to limit is enough for the alarm.
-const ALARM_ROOM: u64 = 8;
-
 /// No portion is larger than this part of what is left up to the limit.
 const PORTION_ROOM: u64 = 64;
 
@@ -120,6 +115,8 @@ pub struct Rate {
     generation: u8,
     last_pause: Nanos,
     last_group: GroupId,
+    /// The pause that is aimed at with few writers.
+    pause_target: Nanos,
 }
 
 impl Default for Rate {
@@ -141,6 +138,7 @@ impl Default for Rate {
             generation: 0,
             last_pause: Nanos::ZERO,
             last_group: GroupId::ROOT,
+            pause_target: Nanos::from_millis(PAUSE_TARGET_DEFAULT),
         }
     }
 }
@@ -225,7 +223,8 @@ impl Rate {
             return group.tempo;
         }
         let rate = group.base.task_rate(self.position(group, dirty));
-        let tempo = Tempo::new(rate, group.base.rate, group.bandwidth, self.drain(dirty));
+        let part = (group.base.rate, group.bandwidth);
+        let tempo = Tempo::new(rate, part, self.drain(dirty), self.pause_target);
         let state = self.state;
         if let Some(group) = self.groups.get_mut(id) {
             (group.tempo, group.tempo_of) = (tempo, (state, dirty, group.dirty));
@@ -239,22 +238,6 @@ impl Rate {
         group.dirty = dirty;
         if !group.is_active {
             self.groups.activate(id);
-        }
-    }
-
-    /// What passed at a rate is counted; many tasks that start at once are noticed by it.
-    fn passed(&mut self, id: GroupId, size: u64, tempo: &Tempo) {
-        let Some(group) = self.groups.get_mut(id) else { return };
-        group.passed = group.passed.saturating_add(size);
-        let (rate, base) = (tempo.rate.max(group.base.rate), group.base.rate);
-        // 128 bits: a bandwidth has 56 and a rate 64.
-        let due = u128::from(group.bandwidth.0 / base.max(1)) * u128::from(rate);
-        let room = self.place.device.limit - self.place.device.setpoint;
-        let is_surge = group.is_surging() && group.passed > room / ALARM_ROOM;
-        if is_surge || u128::from(group.passed) * ALARM.1 > due * ALARM.0 {
-            group.passed = 0;
-            group.base.brake(group.bandwidth, group.tasks_count.max(group.tasks_last_count));
-            group.tempo_of.0 = 0;
         }
     }
 }
@@ -345,6 +328,15 @@ impl Pace for Rate {
         self.background = budget.device.background;
         self.place = Place::new(budget, self.bandwidth.average(), self.bandwidth.gap());
         self.state = self.state.wrapping_add(1).max(1);
+    }
+
+    fn set_pause_target(&mut self, pause: Nanos) {
+        self.pause_target = pause;
+        self.state = self.state.wrapping_add(1).max(1);
+    }
+
+    fn pause_target(&self) -> Option<Nanos> {
+        Some(self.pause_target)
     }
 
     fn holds_limits(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::device::Device;
 use iopace_core::engine::{Control, ControlError, Status};
 use iopace_core::limits::WINDOW_DEPTH_MAX;
 use iopace_core::sched::{self, AUTO, Algorithm, Changes, ParamError, Params, REGISTRY};
+use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
 use std::fmt;
 
@@ -94,8 +95,16 @@ fn to_auto(device: &dyn Device, change: &Change) -> Result<(), Refusal> {
 /// # Errors
 /// The reason, with what would be right.
 pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusal> {
-    let policy = find_pace(&change.policy)?;
+    let policy = change.policy.as_deref().map(find_pace).transpose()?;
     let status = device.status();
+    if policy.is_none() && change.pause_target_ns.is_none() {
+        return Err(Refusal::Illegal {
+            error: "the change says neither a policy nor a pause target".into(),
+            hint: "name a policy with -a ('policy'), a pause with --pause-target \
+                   ('pause_target_ns'), or both"
+                .into(),
+        });
+    }
     if status.memory.is_none() {
         let name = &device.info().name;
         return Err(Refusal::Conflict {
@@ -103,10 +112,20 @@ pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusa
             hint: "no write of it is buffered, so there is nothing to pace".into(),
         });
     }
-    if std::ptr::eq(status.engine.pace, policy) {
-        return Ok(());
+    let refused = |error| conflict(device, &error);
+    if let Some(pause) = change.pause_target_ns {
+        let pause = Nanos(pause);
+        let in_force = policy.unwrap_or(status.engine.pace);
+        pace::check_pause_target(in_force, pause).map_err(|error| Refusal::Illegal {
+            error,
+            hint: "'iopace pace list' says what the policies do".into(),
+        })?;
+        device.control(Control::PauseTarget(pause)).map_err(refused)?;
     }
-    device.control(Control::Pace(policy)).map_err(|error| conflict(device, &error))
+    match policy.filter(|policy| !std::ptr::eq(*policy, status.engine.pace)) {
+        Some(policy) => device.control(Control::Pace(policy)).map_err(refused),
+        None => Ok(()),
+    }
 }
 
 /// Carries out a change of the device's policy of stage window, of its depth, or of both.

@@ -112,6 +112,7 @@ pub(crate) fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
     }
     PaceReport {
         policy: engine.pace.name.into(),
+        pause_target_ns: engine.pause_target.map(|pause| pause.as_nanos()),
         write_back_bytes: dirty.write_back.get(),
         background_bytes: thresholds.background.get(),
         picture,

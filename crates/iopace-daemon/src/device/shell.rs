@@ -216,15 +216,17 @@ pub(crate) trait Behind: Send + Sync + Sized + 'static {
 /// How the engine of a device starts out: its disk holds `depth` requests unless something else is
 /// set.
 pub(super) fn engine_config(config: &DeviceConfig, depth: u32, memory: Thresholds) -> Config {
+    let default = Config::default();
     Config {
         base: sched::recommended(),
         nr_requests: config.nr_requests.unwrap_or(NR_REQUESTS_DEFAULT),
         window_depth: config.window_depth.unwrap_or(depth),
         window: config.window,
         pace: config.pace,
+        pause_target: config.pause_target.unwrap_or(default.pause_target),
         accounting: config.accounting,
         memory,
-        ..Config::default()
+        ..default
     }
 }
 

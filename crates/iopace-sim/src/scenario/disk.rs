@@ -14,7 +14,9 @@ use super::file::Mistake;
 use super::shape::{DiskTable, FaultsTable};
 use crate::disks;
 use crate::spelling;
-use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::limits::{
+    NR_REQUESTS_MAX, NR_REQUESTS_MIN, PAUSE_TARGET_DEFAULT, WINDOW_DEPTH_MAX,
+};
 use iopace_core::pace;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
@@ -109,6 +111,19 @@ pub(super) fn policies(
     let window = disk.window.as_ref().map_or(Ok(&window::fixed::POLICY), window_policy)?;
     let pace = disk.pace.as_ref().map_or(Ok(&pace::none::POLICY), pace_policy)?;
     Ok((window, pace))
+}
+
+/// The pause that stage pace aims at.
+pub(super) fn pause_target(
+    disk: &DiskTable,
+    policy: &'static pace::Policy,
+) -> Result<Nanos, Mistake> {
+    let Some(given) = &disk.pause_target else {
+        return Ok(Nanos::from_millis(PAUSE_TARGET_DEFAULT));
+    };
+    let pause = given.get_ref().0;
+    pace::check_pause_target(policy, pause).map_err(|message| (given.span(), message))?;
+    Ok(pause)
 }
 
 /// What goes wrong on the disk.

@@ -132,6 +132,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         window_depth: file_disk.depth.as_ref().map(|depth| *depth.get_ref()),
         window,
         pace,
+        pause_target: disk::pause_target(file_disk, pace)?,
         base,
         scheduler,
         tasks,

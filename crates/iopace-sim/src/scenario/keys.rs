@@ -125,6 +125,7 @@ pub static DISK: &[Key] = &[
     ),
     key("slots", Words(&["guaranteed", "plain"]), "guaranteed", "how slots are given"),
     key("pace", Of(Registry::Paces), "none", "how fast tasks may dirty memory"),
+    key("pause_target", Time, "8ms", "the pause that `rate` aims at, 1ms to 100ms"),
     key("window", Of(Registry::Windows), "fixed", "how many requests the disk holds"),
     key("faults", Table(FAULTS), "none", "what goes wrong; the rates sum to 1000 at most"),
 ];

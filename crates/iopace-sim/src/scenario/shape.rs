@@ -50,6 +50,7 @@ pub(super) struct DiskTable {
     pub(super) nr_group_requests: Option<Spanned<u32>>,
     pub(super) slots: Option<Spanned<String>>,
     pub(super) pace: Option<Spanned<String>>,
+    pub(super) pause_target: Option<Spanned<Time>>,
     pub(super) window: Option<Spanned<String>>,
     pub(super) faults: Option<Spanned<FaultsTable>>,
 }

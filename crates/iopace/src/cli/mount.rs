@@ -4,6 +4,7 @@ use super::serve::{DeviceArgs, LogFormat, depth, slots};
 use super::{DiskParser, FormatArgs, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_daemon::config::InUse;
 use iopace_daemon::fuse::who::Rule;
@@ -49,7 +50,8 @@ pub struct MountArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["dir", "name", "rule", "group", "allow_other", "private", "emulate", "cache",
          "read_only", "while_in_use", "while_written", "wait", "flag", "sched", "set",
-         "nr_requests", "window", "window_policy", "pace", "dirty_limit", "dirty_background"])]
+         "nr_requests", "window", "window_policy", "pace", "pause_target", "dirty_limit",
+         "dirty_background"])]
     pub config: Option<PathBuf>,
 
     /// Name of its device [default: the last part of DIR]
@@ -247,6 +249,10 @@ pub struct MountDeviceArgs {
     #[arg(long, value_name = "POLICY", value_parser = pace_policies())]
     pub pace: Option<String>,
 
+    /// The pause that such writers are to have at a time, where few write [default: 8ms]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub pause_target: Option<Nanos>,
+
     /// Most dirty memory, as 256MiB [default: what the kernel leaves]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub dirty_limit: Option<Bytes>,
@@ -272,6 +278,7 @@ impl MountDeviceArgs {
             window: args.window,
             window_policy: args.window_policy,
             pace: args.pace,
+            pause_target: args.pause_target,
             dirty_limit: args.dirty_limit,
             dirty_background: args.dirty_background,
         }

@@ -3,6 +3,7 @@
 use super::{TargetArgs, TraceFormat, pace_policies};
 use crate::units;
 use clap::{Args, Subcommand, ValueHint};
+use iopace_core::time::Nanos;
 use std::path::PathBuf;
 
 const PACE_EXAMPLES: &str = "\
@@ -11,6 +12,7 @@ Examples:
   iopace pace status                         dirty memory, rates and pauses of all devices
   iopace pace configure -a none disk         no pacing: as much as memory takes
   iopace pace configure -a rate              DEVICE may be left out if the daemon has one only
+  iopace pace configure --pause-target 5ms   shorter pauses, more of them
   iopace pace status --format json           everything, for a script
   iopace pace trace --png pace.png           half a minute of a device, drawn
 
@@ -39,7 +41,7 @@ not every one: 'iopace pace status' counts them all.";
 pub enum PaceCommand {
     /// List the policies
     List(PaceListArgs),
-    /// Exchange the policy of a device
+    /// Exchange the policy of a device, or set the pause that it aims at
     Configure(PaceConfigureArgs),
     /// Show dirty memory, rates and pauses
     #[command(after_help = STATUS_EXAMPLES)]
@@ -63,9 +65,13 @@ pub struct PaceListArgs {
 /// `iopace pace configure`
 #[derive(Debug, Args)]
 pub struct PaceConfigureArgs {
-    /// The policy
+    /// The policy [default: the one at work]
     #[arg(short = 'a', long = "policy", value_name = "POLICY", value_parser = pace_policies())]
-    pub policy: String,
+    #[arg(required_unless_present = "pause_target")]
+    pub policy: Option<String>,
+    /// The pause that writers are to have at a time, where few write, as 5ms: 1ms to 100ms
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub pause_target: Option<Nanos>,
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,
@@ -79,10 +85,10 @@ pub struct PaceTraceArgs {
     /// How long to look
     #[arg(long = "for", value_name = "TIME", default_value = "30s",
           value_parser = units::parse_time)]
-    pub length: iopace_core::time::Nanos,
+    pub length: Nanos,
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::parse_time)]
-    pub every: iopace_core::time::Nanos,
+    pub every: Nanos,
     /// Draw it as SVG
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,

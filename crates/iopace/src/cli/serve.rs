@@ -4,6 +4,7 @@ use super::{DiskParser, pace_policies, scheduler_names, window_policies};
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,7 +40,8 @@ pub struct ServeArgs {
     /// Read the settings from a TOML file instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["files", "emulate", "size", "cache", "read_only", "direct", "sched", "set", "nr_requests",
-         "window", "window_policy", "pace", "dirty_limit", "dirty_background"])]
+         "window", "window_policy", "pace", "pause_target", "dirty_limit",
+         "dirty_background"])]
     pub config: Option<PathBuf>,
 
     /// The disk itself
@@ -115,6 +117,10 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "POLICY", value_parser = pace_policies())]
     #[arg(conflicts_with = "direct")]
     pub pace: Option<String>,
+
+    /// The pause that such writers are to have at a time, where few write [default: 8ms]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time, conflicts_with = "direct")]
+    pub pause_target: Option<Nanos>,
 
     /// Most dirty memory, as 256MiB [default: what the kernel leaves; of an emulated disk, a fifth
     /// of its page cache]

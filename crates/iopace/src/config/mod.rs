@@ -115,6 +115,7 @@ struct DeviceTable {
     #[serde(default)]
     direct: bool,
     pace: Option<Spanned<String>>,
+    pause_target: Option<Spanned<String>>,
     window_policy: Option<Spanned<String>>,
     dirty_limit: Option<Spanned<String>>,
     dirty_background: Option<Spanned<String>>,

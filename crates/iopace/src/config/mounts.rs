@@ -31,6 +31,7 @@ pub(super) struct MountTable {
     while_written: bool,
     wait: Option<u64>,
     pace: Option<Spanned<String>>,
+    pause_target: Option<Spanned<String>>,
     window_policy: Option<Spanned<String>>,
     dirty_limit: Option<Spanned<String>>,
     dirty_background: Option<Spanned<String>>,
@@ -43,6 +44,12 @@ pub(super) struct MountTable {
 }
 
 impl MountTable {
+    fn check_cache(&self) -> Result<(), Mistake> {
+        let (Some(cache), None) = (&self.cache, &self.emulate) else { return Ok(()) };
+        let message = "`cache` is for modelled disks: add a model as `emulate`, or leave this out";
+        Err((cache.span(), message.into()))
+    }
+
     fn in_use(&self) -> InUse {
         let wait = self.wait.map(Duration::from_secs);
         InUse { while_in_use: self.while_in_use, while_written: self.while_written, wait }
@@ -61,11 +68,7 @@ pub(super) fn resolve(
     for table in tables {
         let span = table.span();
         let table = table.into_inner();
-        if let (Some(cache), None) = (&table.cache, &table.emulate) {
-            let message = "`cache` is for modelled disks: add a model as `emulate`, or leave this \
-                           out";
-            return Err((cache.span(), message.into()));
-        }
+        table.check_cache()?;
         let directory = base.join(&table.dir);
         let mut mount = MountConfig::new(&directory);
         mount.mountpoint = table.mountpoint.as_ref().map(|path| base.join(path));
@@ -82,6 +85,7 @@ pub(super) fn resolve(
             cache: table.cache,
             read_only: table.read_only,
             pace: table.pace,
+            pause_target: table.pause_target,
             window_policy: table.window_policy,
             dirty_limit: table.dirty_limit,
             dirty_background: table.dirty_background,

@@ -2,6 +2,7 @@
 
 use super::resolve::{checked_size, unknown};
 use super::{DeviceTable, Mistake, RecommendTable};
+use crate::units::parse_time;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
 use iopace_daemon::config::{DeviceConfig, check_dirty};
@@ -11,9 +12,11 @@ use toml::Spanned;
 
 /// Puts it into the device's configuration.
 pub(super) fn resolve(table: &DeviceTable, device: &mut DeviceConfig) -> Result<(), Mistake> {
-    let DeviceTable { pace, window_policy, dirty_limit, dirty_background, .. } = table;
+    let DeviceTable { pace, pause_target, window_policy, dirty_limit, dirty_background, .. } =
+        table;
+    let of_memory = [pace, pause_target, dirty_limit, dirty_background];
     if table.direct
-        && let Some(span) = [pace, dirty_limit, dirty_background].into_iter().flatten().next()
+        && let Some(span) = of_memory.into_iter().flatten().next()
     {
         let message = "with `direct = true` the page cache is bypassed, so no write is buffered \
                        and there is nothing to pace: leave this out, or `direct`";
@@ -24,6 +27,11 @@ pub(super) fn resolve(table: &DeviceTable, device: &mut DeviceConfig) -> Result<
             let known = pace::REGISTRY.iter().map(|policy| policy.name);
             (name.span(), unknown("pacing policy", name.get_ref(), known))
         })?;
+    }
+    if let Some(text) = pause_target {
+        let checked = parse_time(text.get_ref())
+            .and_then(|pause| pace::check_pause_target(device.pace, pause).map(|()| pause));
+        device.pause_target = Some(checked.map_err(|message| (text.span(), message))?);
     }
     if let Some(name) = window_policy {
         device.window = window::find(name.get_ref()).ok_or_else(|| {

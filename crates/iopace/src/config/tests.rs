@@ -119,6 +119,7 @@ fn the_words_of_pacing_are_those_of_the_command_line() {
         dirty-background = "1MiB"
         [[device]]
         emulate = "null"
+        pause-target = "5ms"
     "#;
     let [disk, other] = &*parse_text(text).expect("right").devices else { panic!("two devices") };
     assert_eq!((disk.pace.name, disk.window.name), ("none", "fixed"));
@@ -126,6 +127,8 @@ fn the_words_of_pacing_are_those_of_the_command_line() {
     assert_eq!(dirty, (Some(Bytes::from_mib(10)), Some(Bytes::from_mib(1))));
     assert_eq!((other.pace.name, other.window.name), ("rate", "latency"));
     assert_eq!((other.dirty_limit, other.dirty_background), (None, None));
+    let pauses = (disk.pause_target, other.pause_target);
+    assert_eq!(pauses, (None, Some(iopace_core::time::Nanos::from_millis(5))));
 }
 
 #[test]
@@ -212,6 +215,23 @@ fn every_mistake_says_what_would_be_right() {
         ("control = \"a\"\nno-control = true\n[[device]]\nfile = \"d\"\n", "1:11", "exclude"),
         ("[device]\nfile = \"d\"\n", "1:1", "sequence"),
         ("[[device]\n", "1:10", "expected `]`"),
+    ];
+    for (text, place, right) in cases {
+        let message = mistake(text);
+        assert!(message.contains(&format!(":{place}: ")), "{place} {message}");
+        assert!(message.contains(right), "{right}: {message}");
+    }
+}
+
+#[test]
+fn a_pause_target_out_of_bounds_or_of_a_policy_without_one_is_refused() {
+    let cases = [
+        ("[[device]]\nfile = \"d\"\npause-target = \"1s\"\n", "3:16", "1 ms to 100 ms"),
+        (
+            "[[device]]\nfile = \"d\"\npace = \"none\"\npause-target = \"5ms\"\n",
+            "4:16",
+            "'none' aims at no pause: 'rate' does",
+        ),
     ];
     for (text, place, right) in cases {
         let message = mistake(text);

@@ -10,7 +10,9 @@ const BAR: u64 = 40;
 /// A device after a change: what is in force.
 pub fn in_force(device: &DeviceReport) -> String {
     let policy = device.pace.as_ref().map_or("none", |pace| &pace.policy);
-    format!("{}: pace {policy}\n", device.name)
+    let pause = device.pace.as_ref().and_then(|pace| pace.pause_target_ns);
+    let pause = pause.map(|pause| format!(", pauses of {}", time(pause))).unwrap_or_default();
+    format!("{}: pace {policy}{pause}\n", device.name)
 }
 
 /// A device as it stands.
@@ -106,11 +108,13 @@ fn task_rates(picture: &PictureReport) -> String {
 
 fn pauses(pace: &PaceReport) -> String {
     let all = &pace.pauses;
+    let target = pace.pause_target_ns.map(|pause| format!("; aims at {}", time(pause)));
+    let target = target.unwrap_or_default();
     if all.count == 0 {
-        return "none yet".into();
+        return format!("none yet{target}");
     }
     format!(
-        "{}; p50 {}, p99 {}, max {}; last {}",
+        "{}; p50 {}, p99 {}, max {}; last {}{target}",
         all.count,
         time(all.p50_ns),
         time(all.p99_ns),

@@ -276,8 +276,14 @@ fn device(
     let named = "one of the registry, by the command line";
     let pace = args.pace.as_deref().map(|name| pace::find(name).expect(named));
     let window = args.window_policy.as_deref().map(|name| window::find(name).expect(named));
+    let pace = pace.unwrap_or(device.pace);
+    if let Some(pause) = args.pause_target {
+        pace::check_pause_target(pace, pause)
+            .map_err(|error| Failure::usage(format!("--pause-target: {error}")))?;
+    }
     Ok(DeviceConfig {
-        pace: pace.unwrap_or(device.pace),
+        pace,
+        pause_target: args.pause_target,
         window: window.unwrap_or(device.window),
         dirty_limit: args.dirty_limit,
         dirty_background: args.dirty_background,

@@ -75,6 +75,7 @@ fn tasks() -> Vec<LiveTask> {
 
 fn pace() -> PaceReport {
     PaceReport {
+        pause_target_ns: Some(8_000_000),
         policy: "rate".into(),
         write_back_bytes: 8 * MIB,
         background_bytes: 100 * MIB,

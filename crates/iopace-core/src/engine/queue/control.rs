@@ -247,6 +247,7 @@ impl Queue {
             window_depth: self.window.depth(),
             window: config.window,
             pace: config.pace,
+            pause_target: None,
             paced_count,
             reason: self.reason,
         }

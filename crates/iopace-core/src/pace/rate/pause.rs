@@ -8,24 +8,22 @@
 //!    0  └───╱────┴──╲───╱─────┴──    until the debt is paid
 //!          writes    pause
 //! ```
-//! T is 8 ms up to 16 writers and doubles for every four times as many: 16 ms for 64, 64 ms for
-//! 1024, at most 100 ms; and no more than an eighth of the time in which the device can write back
-//! what is dirty. With many writers short pauses would cost more processor time than they are
-//! worth, and nobody of 1000 notices the difference.
+//! T is the pause target, 8 ms where none is set, up to 16 writers and doubles for every four times
+//! as many: 16 ms for 64, 64 ms for 1024, at most 100 ms; and no more than an eighth of the time in
+//! which the device can write back what is dirty. With many writers short pauses would cost more
+//! processor time than they are worth, and nobody of 1000 notices the difference.
 //!
 //! Time in which a task does nothing is paid as well, up to a second; after that it begins anew, so
 //! that no credit is hoarded.
 
+use crate::limits::PAUSE_TARGET_MAX;
 use crate::time::{Instant, Nanos};
 use crate::units::{BytesPerSec, scaled};
 
-/// T up to [`WRITERS_FEW`] writers.
-const TARGET_MIN: u64 = 8_000_000;
+/// T at most, in ns: a pause and one page more is then below [`PAUSE_MAX`].
+const TARGET_MAX: u64 = PAUSE_TARGET_MAX * 1_000_000;
 
-/// T at most: a pause and one page more is then below [`PAUSE_MAX`].
-const TARGET_MAX: u64 = 100_000_000;
-
-/// Writers up to which the shortest T holds: a disk with up to ten has to have pauses below 10 ms.
+/// Writers up to which T is the pause target: a disk with up to ten has to have pauses below 10 ms.
 const WRITERS_FEW: u64 = 16;
 
 /// T where hardly anything is dirty.
@@ -58,10 +56,16 @@ pub(super) struct Tempo {
 
 impl Tempo {
     /// `base` is the base rate, `bandwidth` what its group gets of the device, `drain` the time in
-    /// which the device writes back all that is dirty.
-    pub(super) fn new(rate: u64, base: u64, bandwidth: BytesPerSec, drain: Nanos) -> Tempo {
+    /// which the device writes back all that is dirty, `pause` the pause target.
+    pub(super) fn new(
+        rate: u64,
+        (base, bandwidth): (u64, BytesPerSec),
+        drain: Nanos,
+        pause: Nanos,
+    ) -> Tempo {
         let slowness = (1_000_000_000u64 << FRACTION).checked_div(rate).unwrap_or(0);
-        let target = target(bandwidth.0 / base.max(1)).min((drain.0 / 8).max(TARGET_DRAIN_MIN));
+        let target = target(bandwidth.0 / base.max(1), pause.0);
+        let target = target.min((drain.0 / 8).max(TARGET_DRAIN_MIN));
         Tempo { rate, slowness, target, ..Tempo::stopped(drain) }
     }
 
@@ -89,9 +93,9 @@ impl Tempo {
     }
 }
 
-/// T for so many writers.
-fn target(writers: u64) -> u64 {
-    let (mut target, mut upto) = (TARGET_MIN, WRITERS_FEW);
+/// T for so many writers, `least` for few.
+fn target(writers: u64, least: u64) -> u64 {
+    let (mut target, mut upto) = (least, WRITERS_FEW);
     while writers > upto && target < TARGET_MAX {
         target *= 2;
         upto *= 4;
@@ -117,25 +121,28 @@ mod tests {
 
     #[test]
     fn pauses_grow_with_the_number_of_writers() {
-        let ms = |writers| target(writers) / 1_000_000;
+        let ms = |writers| target(writers, 8_000_000) / 1_000_000;
         assert_eq!([0, 1, 10, 16].map(ms), [8; 4]);
         assert_eq!([51, 64, 256, 1_000, 1_024].map(ms), [16, 16, 32, 64, 64]);
         assert_eq!([10_000, 1 << 40, u64::MAX].map(ms), [100, 100, 100]);
+        let ms = |writers| target(writers, 5_000_000) / 1_000_000;
+        assert_eq!([1, 16, 64, 1_024, u64::MAX].map(ms), [5, 5, 10, 40, 100]);
     }
 
     #[test]
     fn a_portion_is_a_page_or_fills_the_target() {
         let drain = Nanos::from_secs(10);
-        let tempo = Tempo::new(10_000_000, 10_000_000, BytesPerSec(100_000_000), drain);
+        let at = |rate, part, drain| Tempo::new(rate, part, drain, Nanos::from_millis(8));
+        let tempo = at(10_000_000, (10_000_000, BytesPerSec(100_000_000)), drain);
         assert_eq!(tempo.portion(0), 80_000 / PAGE * PAGE);
         assert_eq!(tempo.portion(7_999_999), PAGE);
         assert!(tempo.passes(3_999_999) && !tempo.passes(4_000_000));
-        let slow = Tempo::new(10_000, 10_000, BytesPerSec(100_000_000), drain);
+        let slow = at(10_000, (10_000, BytesPerSec(100_000_000)), drain);
         assert_eq!(slow.portion(0), PAGE);
         assert_eq!(slow.cost(PAGE) / 1_000_000, 409);
-        let short = Tempo::new(10_000_000, 10_000_000, BytesPerSec(10_000_000), Nanos(0));
+        let short = at(10_000_000, (10_000_000, BytesPerSec(10_000_000)), Nanos(0));
         assert_eq!(short.target, 1_000_000);
-        let none = Tempo::new(0, 10, BytesPerSec(10), drain);
+        let none = at(0, (10, BytesPerSec(10)), drain);
         assert!(!none.passes(0));
     }
 

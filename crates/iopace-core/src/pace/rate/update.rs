@@ -3,6 +3,7 @@
 use super::Rate;
 use super::base::Shown;
 use super::groups::Group;
+use super::pause::Tempo;
 use super::position::{ONE, ratio, scale};
 use crate::group::table::Groups;
 use crate::request::GroupId;
@@ -24,6 +25,13 @@ const SMOOTH: u64 = 4;
 
 /// Deepest tree that is divided: deeper groups count as children of that level.
 const DEPTH_MAX: usize = 64;
+
+/// The alarm: a group's tasks dirtied this part of a second's bandwidth in an interval, that is
+/// twice what the interval is good for. Then there are more than its base rate was made for.
+const ALARM: (u128, u128) = (2, 5);
+
+/// While tasks surge, this part of the way from set point to limit is enough for the alarm.
+const ALARM_ROOM: u64 = 8;
 
 impl Rate {
     /// An interval is over.
@@ -133,6 +141,22 @@ impl Rate {
         group.was_hungry = group.waited;
         (group.dirtied, group.passed, group.tasks_count) = (0, 0, 0);
         (group.waited, group.ran_free, group.held_above) = (false, false, false);
+    }
+
+    /// What passed at a rate is counted; many tasks that start at once are noticed by it.
+    pub(super) fn passed(&mut self, id: GroupId, size: u64, tempo: &Tempo) {
+        let Some(group) = self.groups.get_mut(id) else { return };
+        group.passed = group.passed.saturating_add(size);
+        let (rate, base) = (tempo.rate.max(group.base.rate), group.base.rate);
+        // 128 bits: a bandwidth has 56 and a rate 64.
+        let due = u128::from(group.bandwidth.0 / base.max(1)) * u128::from(rate);
+        let room = self.place.device.limit - self.place.device.setpoint;
+        let is_surge = group.is_surging() && group.passed > room / ALARM_ROOM;
+        if is_surge || u128::from(group.passed) * ALARM.1 > due * ALARM.0 {
+            group.passed = 0;
+            group.base.brake(group.bandwidth, group.tasks_count.max(group.tasks_last_count));
+            group.tempo_of.0 = 0;
+        }
     }
 }
 

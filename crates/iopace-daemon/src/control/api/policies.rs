@@ -9,6 +9,9 @@ use utoipa::ToSchema;
 pub struct PaceReport {
     /// The policy at work.
     pub policy: String,
+    /// The pause that it aims at with few writers, if it aims at one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_target_ns: Option<u64>,
     /// The part of the dirty memory that is on its way to the disk.
     pub write_back_bytes: u64,
     /// Write-back begins above it.
@@ -86,13 +89,18 @@ pub struct PolicySpec {
     pub default: bool,
 }
 
-/// Another policy of stage pace for a device. Writes that wait are asked for anew. The one that is
-/// at work already goes on with what it has learned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// Another policy of stage pace for a device, another pause target, or both. Applied whole or not
+/// at all; writes that wait are asked for anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaceChange {
-    /// Which policy.
-    pub policy: String,
+    /// Which policy; without it, the one at work stays. The one that is at work already goes on
+    /// with what it has learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// The pause that writers are to have at a time, where few write; without it, it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_target_ns: Option<u64>,
 }
 
 /// Another policy of stage window for a device, another depth, or both. Applied whole or not at

@@ -5,7 +5,7 @@ use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
 use crate::control::api::{PaceChange, WindowChange};
 
 fn pace(policy: &str) -> PaceChange {
-    PaceChange { policy: policy.into() }
+    PaceChange { policy: Some(policy.into()), pause_target_ns: None }
 }
 
 fn window(policy: Option<&str>, depth: Option<u32>) -> WindowChange {
@@ -64,6 +64,35 @@ fn policies_are_exchanged_and_told_as_they_are_in_force() {
 }
 
 #[test]
+fn a_pause_target_is_set_alone_or_with_a_policy_that_has_one() {
+    let bench = Bench::new(&["disk", "direct"]);
+    let client = bench.client();
+    let change = |policy: Option<&str>, millis: Option<u64>| PaceChange {
+        policy: policy.map(Into::into),
+        pause_target_ns: millis.map(|millis| millis * 1_000_000),
+    };
+    let target = || client.device("disk").expect("told").pace.expect("buffered").pause_target_ns;
+    assert_eq!(target(), None, "no pacing aims at no pause");
+    let set = |policy, millis| client.change_pace("disk", &change(policy, millis));
+    let (_, error, _) = refusal(set(None, Some(5)));
+    assert!(error.contains("'none' aims at no pause: 'rate' does"), "{error}");
+    assert_eq!(set(Some("rate"), Some(5)).map(|_| target()).expect("set"), Some(5_000_000));
+    assert_eq!(set(None, Some(20)).map(|_| target()).expect("set"), Some(20_000_000));
+    for millis in [0, 101] {
+        let (_, error, _) = refusal(set(None, Some(millis)));
+        assert!(error.contains("is out of bounds: 1 ms to 100 ms"), "{error}");
+    }
+    let (_, error, _) = refusal(set(Some("threshold"), Some(5)));
+    assert!(error.contains("'threshold' aims at no pause"), "{error}");
+    let (_, error, _) = refusal(set(None, None));
+    assert!(error.contains("neither a policy nor a pause target"), "{error}");
+    assert_eq!(target(), Some(20_000_000), "nothing was changed by what was refused");
+    // It is the device's: another policy that aims at a pause would have it too.
+    assert_eq!(set(Some("none"), None).map(|_| target()).expect("set"), None);
+    assert_eq!(set(Some("rate"), None).map(|_| target()).expect("set"), Some(20_000_000));
+}
+
+#[test]
 fn what_is_refused_says_why_and_changes_nothing() {
     let bench = Bench::new(&["disk", "direct"]);
     let client = bench.client();
@@ -90,7 +119,8 @@ fn what_is_refused_says_why_and_changes_nothing() {
     let hostile = [
         (change("pace", "{}"), " 400 ", "policy"),
         (change("pace", r#"{"policy":"rate","depth":3}"#), " 400 ", "depth"),
-        (change("pace", r#"{"policy":null}"#), " 400 ", "null"),
+        (change("pace", r#"{"policy":null}"#), " 400 ", "neither a policy nor a pause"),
+        (change("pace", r#"{"pause_target_ns":-1}"#), " 400 ", "-1"),
         (change("window", r#"{"depth":-1}"#), " 400 ", "-1"),
         (change("window", r#"{"depth":99999999999}"#), " 400 ", "99999999999"),
         (change("window", &" ".repeat(BODY_BYTES_MAX + 1)), " 413 ", "65536"),

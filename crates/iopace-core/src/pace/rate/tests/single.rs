@@ -1,7 +1,9 @@
 //! One group: convergence, fairness, pauses, odd devices.
 
 use super::world::{DD, Device, MIB, MS, Plan, SECOND, World};
+use crate::pace::Pace;
 use crate::pace::rate::Rate;
+use crate::time::Nanos;
 
 fn world(limit: u64, device: Device) -> World {
     World::new(Box::new(Rate::default()), limit / 2, limit, device)
@@ -64,6 +66,32 @@ fn p3_pauses_are_short() {
         let bound_us = if tasks <= 10 { 10_000 } else { 50_000 };
         assert!(tasks > 51 || bandwidth < 100 * MIB || most_us <= bound_us, "{most_us} us");
     }
+}
+
+#[test]
+fn p3_pauses_are_as_long_as_they_are_wanted() {
+    let most = [1, 2, 5, 8, 20, 100].map(|target_ms| {
+        let mut pace = Rate::default();
+        pace.set_pause_target(Nanos::from_millis(target_ms));
+        assert_eq!(pace.pause_target(), Some(Nanos::from_millis(target_ms)));
+        let device = Device::Steady(100 * MIB);
+        let mut world = World::new(Box::new(pace), 2048 * MIB, 4096 * MIB, device);
+        world.start(10, DD);
+        world.run(4 * SECOND);
+        world.reset();
+        world.run(6 * SECOND);
+        let (longest_ms, most_us) = world.pauses();
+        let total: u64 = world.seen.passed.iter().sum();
+        let percent = total * 100 / (6 * 100 * MIB);
+        println!("{target_ms} ms: p99 {most_us} us, longest {longest_ms} ms, {percent} %");
+        assert!((95..=105).contains(&percent), "{target_ms} ms: {percent} % of the device");
+        assert!(world.jain() >= 999_000, "{target_ms} ms: {}", world.jain());
+        // A page more than the target, and the rates of one look to the next: a quarter.
+        assert!(most_us <= target_ms * 1_250 + 1_000, "{target_ms} ms: {most_us} us");
+        assert!(most_us >= target_ms * 500, "{target_ms} ms: {most_us} us");
+        most_us
+    });
+    assert!(most.is_sorted(), "{most:?}");
 }
 
 #[test]
