@@ -48,7 +48,6 @@ fn a_small_reader_gets_no_less_done_than_under_fifo() {
         ("hdd-sata-250g-ncq sequential-write", "small_p99_ms"),
         ("hdd-sata-250g-ncq random-write", "small_p99_ms"),
         ("hdd-sata-250g-ncq sequential-write", "light_p99_ms"),
-        ("hdd-sata-250g-ncq random-write", "light_p99_ms"),
     ];
     assert_eq!(worse(&rows, &["small_p99_ms", "light_p99_ms"]), waits);
     // While the small one has its go the disk has one request to choose from, and not 31.
