@@ -183,6 +183,7 @@ impl Engine {
                 Some(Dispatch::Start(id)) => {
                     return Output::Start(self.queue.start(&mut self.cx, id));
                 }
+                Some(Dispatch::Parts) => self.queue.start_parts(&mut self.cx),
                 Some(Dispatch::Wait(at, reason)) => {
                     if let Some((at, reason)) = self.rest(at, reason) {
                         return Output::Wait(at, reason);
@@ -198,6 +199,10 @@ impl Engine {
     fn start_next(&mut self) -> Output {
         match self.queue.dispatch_next(&mut self.cx) {
             Some(Dispatch::Start(id)) => Output::Start(self.queue.start(&mut self.cx, id)),
+            Some(Dispatch::Parts) => {
+                self.queue.start_parts(&mut self.cx);
+                self.go_on()
+            }
             Some(Dispatch::Wait(at, reason)) => match self.rest(at, reason) {
                 Some((at, reason)) => Output::Wait(at, reason),
                 None => self.go_on(),

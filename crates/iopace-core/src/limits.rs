@@ -30,6 +30,17 @@ pub const NR_REQUESTS_MAX: u32 = 32_768;
 /// profits from scheduling goes beyond a thousand).
 pub const WINDOW_DEPTH_MAX: u32 = 1_024;
 
+/// Most bytes of a command of several requests by default, where requests are merged: Linux's
+/// `max_sectors_kb` for many years (BLK_DEF_MAX_SECTORS, 512 KiB).
+pub const MERGE_MAX_DEFAULT: Bytes = Bytes::from_kib(512);
+
+/// The largest that may be asked for: no disk gains from more, and others wait for it.
+pub const MERGE_MAX_MAX: Bytes = Bytes::from_mib(16);
+
+/// Most requests of a command: the segments that Linux gives a request (BLK_MAX_SEGMENTS), far
+/// below the 1 024 of a vectored system call.
+pub const MERGE_PARTS_MAX: usize = 128;
+
 /// Longest write-back request by default: the largest request of the disks of 2009 (FreeBSD's
 /// MAXPHYS), small enough that a read behind it waits for 2 ms.
 pub const WRITE_BACK_LEN: Bytes = Bytes::from_kib(128);

@@ -10,7 +10,7 @@
 //! in as it goes, and read when its end is told; only then the slot is used again.
 //!
 //! The conservation law, checked after every step in debug builds:
-//! `submitted = waiting + queued + held + in flight + finished`.
+//! `submitted = waiting + queued + held + in flight + joined + finished`.
 
 use crate::flush::Run;
 use crate::request::{Area, Op, Queued, RequestId, Space, StageTimes, Submit};
@@ -33,6 +33,8 @@ pub(crate) enum State {
     Held,
     /// At the device.
     InFlight,
+    /// At the device in the command of another one.
+    Joined,
 }
 
 /// A slot: it is filled in and read where it is.
@@ -164,7 +166,7 @@ pub struct Table {
     submitted_count: u64,
     finished_count: u64,
     /// How many stand where, by `State as usize`.
-    counts: [u32; 4],
+    counts: [u32; 5],
 }
 
 impl Table {
@@ -276,6 +278,12 @@ impl Table {
         true
     }
 
+    /// A queued request goes to the device in the command of another one that has just started.
+    pub(crate) fn join(&mut self, id: RequestId) {
+        let beside = self.counts[State::InFlight as usize];
+        self.advance(id, State::Joined).beside = beside;
+    }
+
     /// The entry of a request that has just started.
     #[inline(always)]
     pub(crate) fn at_device(&mut self, id: RequestId) -> &mut Entry {
@@ -285,12 +293,12 @@ impl Table {
     /// Takes a finished request out of where it stands. Its entry stays until it is freed.
     #[inline]
     pub(crate) fn leave(&mut self, id: RequestId, from: State) -> &mut Entry {
-        let is_there = |request: &Request| request.sequence == id.sequence && request.state == from;
+        let may_be = |state| state == from || (state, from) == (State::Joined, State::InFlight);
+        let is_there = |of: &Request| of.sequence == id.sequence && may_be(of.state);
         let entry = self.entries.get_mut(id.slot as usize);
-        let Some(entry) = entry.filter(|entry| is_there(&entry.request)) else {
-            panic_elsewhere(id, from)
-        };
-        self.counts[from as usize] -= 1;
+        let entry = entry.filter(|entry| is_there(&entry.request));
+        let Some(entry) = entry else { panic_elsewhere(id, from) };
+        self.counts[entry.request.state as usize] -= 1;
         self.finished_count += 1;
         entry.request.sequence = VACANT;
         entry
@@ -325,9 +333,14 @@ impl Table {
         self.counts[state as usize] as usize
     }
 
-    /// How many requests are at the device.
+    /// How many commands are at the device.
     pub(crate) fn in_flight(&self) -> u32 {
         self.counts[State::InFlight as usize]
+    }
+
+    /// How many requests are at the device.
+    pub(crate) fn at_device_count(&self) -> usize {
+        self.count(State::InFlight) + self.count(State::Joined)
     }
 
     /// How many requests exist: submitted and not finished.
@@ -355,7 +368,7 @@ impl Table {
         assert_eq!(
             self.submitted_count,
             standing + self.finished_count,
-            "conservation law: submitted = waiting + queued + held + in flight + finished"
+            "conservation law: submitted = waiting + queued + held + in flight + joined + finished"
         );
         assert_eq!(standing as usize, self.entries.len() - self.free_count);
     }

@@ -65,6 +65,7 @@ impl World {
             window_depth: [1, 2, 8, 64][random.below(4) as usize],
             pace: pace::REGISTRY[random.below(pace::REGISTRY.len() as u64) as usize],
             memory,
+            merge_max: Bytes([0, 512 << 10][(seed / 2 % 2) as usize]),
             ..Config::default()
         };
         let mut world = World {

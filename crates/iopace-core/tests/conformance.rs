@@ -34,6 +34,29 @@ fn every_scheduler_finishes_everything_once_and_keeps_flushes() {
 }
 
 #[test]
+fn every_scheduler_does_so_with_merging() {
+    for algorithm in REGISTRY {
+        let mut merged_count = 0;
+        for seed in SEEDS {
+            let world = run(algorithm, Setup::merging(seed));
+            let (name, report) = (algorithm.name, &world.report);
+            assert_eq!(report.violations, [""; 0], "{name}, seed {seed}");
+            assert_eq!(report.faults, [], "{name}, seed {seed}");
+            merged_count += world.engine.status().merged_count;
+        }
+        assert!(merged_count > 500, "{}: {merged_count}", algorithm.name);
+    }
+    for algorithm in chaos::in_chaos() {
+        for seed in SEEDS {
+            let world = run(algorithm, Setup::merging(seed));
+            let (name, report) = (algorithm.name, &world.report);
+            assert_eq!(report.violations, [""; 0], "{name} in chaos, seed {seed}");
+            assert_eq!(report.faults, [], "{name} in chaos, seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn every_scheduler_does_so_in_chaos() {
     for algorithm in chaos::in_chaos() {
         for seed in SEEDS {

@@ -10,6 +10,7 @@ use crate::shadow::{PANICKED, Plan, Recording, Replay, Shadow, View};
 use crate::stats::{DeviceStats, Histogram, TaskAccount};
 use crate::time::Instant;
 use crate::trace::Event;
+use crate::units::Bytes;
 use crate::window;
 use core::ops::Range;
 use std::borrow::Cow;
@@ -190,6 +191,8 @@ impl Engine {
                 pace: plan.pace.unwrap_or(live.pace),
                 tells_cleaned: false,
                 accounting: false,
+                // Its virtual disk does one request after the other.
+                merge_max: Bytes::ZERO,
                 ..live
             });
             let scheduler = plan.scheduler.clone().or_else(|| self.queue.inserted());

@@ -127,6 +127,9 @@ pub struct Start {
     pub class: Class,
     /// Write-back of dirty pages: the data is in memory, and nobody is told with a [`Finish`].
     pub write_back: bool,
+    /// The next start is of the same command: it continues this extent, and the device is to do
+    /// both, and what follows, as one. Each is completed by a [`Input::Done`] of its own.
+    pub more: bool,
 }
 
 /// A request that has ended.
@@ -246,6 +249,9 @@ pub struct Config {
     pub tells_cleaned: bool,
     /// Whether the disk has a head, where that is known: schedulers make use of it.
     pub rotational: Option<bool>,
+    /// Most bytes of a command into which requests are merged that adjoin each other; zero: none
+    /// are. See [`Start::more`].
+    pub merge_max: Bytes,
     /// Whether time is accounted for by reason, task and stage. Without it every wait counts under
     /// the first reason of its stage, and nothing is known of tasks: only for measuring what
     /// accounting costs.
@@ -269,6 +275,7 @@ impl Default for Config {
             capacity: Bytes(u64::MAX),
             tells_cleaned: true,
             rotational: None,
+            merge_max: Bytes::ZERO,
             accounting: true,
         }
     }
@@ -309,4 +316,8 @@ pub struct Status {
     pub paced_count: usize,
     /// Why nothing more starts at this moment.
     pub reason: Reason,
+    /// Most bytes of a command of several requests; zero: none are merged.
+    pub merge_max: Bytes,
+    /// Requests that went to the device in the command of another one since the beginning.
+    pub merged_count: u64,
 }

@@ -1,6 +1,6 @@
 //! Outputs of an engine in the order in which they arose, until the caller has taken them.
 
-use super::{Finish, Output, Resume};
+use super::{Finish, Output, Resume, Start};
 use crate::request::{Area, Outcome};
 use crate::trace::Event;
 use std::collections::VecDeque;
@@ -15,6 +15,8 @@ enum Waiting {
     Finish(Finish),
     Resume(Resume),
     Cleaned(Area),
+    /// A part of a command of several requests.
+    Start(Start),
     /// The first one of `events`.
     Event,
 }
@@ -60,6 +62,10 @@ impl Outputs {
         self.push(Waiting::Cleaned(area));
     }
 
+    pub(super) fn start(&mut self, start: Start) {
+        self.push(Waiting::Start(start));
+    }
+
     pub(super) fn event(&mut self, event: Event) {
         self.push(Waiting::Event);
         self.events.push_back(Box::new(event));
@@ -88,6 +94,7 @@ impl Outputs {
             Waiting::Finish(finish) => Output::Finish(finish),
             Waiting::Resume(resume) => Output::Resume(resume),
             Waiting::Cleaned(area) => Output::Cleaned(area),
+            Waiting::Start(start) => Output::Start(start),
             Waiting::Event => Output::Event(self.events.pop_front().expect("one for each mark")),
         };
         self.taken_count += 1;

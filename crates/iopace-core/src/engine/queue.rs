@@ -21,7 +21,7 @@ use super::{Config, Finish, Start};
 use crate::admit::{self, Admit, Ask, Total};
 use crate::flush::Run;
 use crate::limits::SCHEDULER_FORGETS;
-use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, StageTimes, Submit};
+use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Submit};
 use crate::sched::guard::Guard;
 use crate::table::{Entry, State, Table};
 use crate::time::{Instant, Nanos};
@@ -30,10 +30,12 @@ use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
 use crate::window::{self, AnyWindow};
 use clocks::Clocks;
+use merge::Merge;
 use std::collections::VecDeque;
 
 mod clocks;
 mod control;
+mod merge;
 #[cfg(test)]
 mod tests;
 
@@ -62,12 +64,16 @@ pub(super) struct Queue {
     /// What all that is queued waits for, if nothing but a completion can change it.
     after_done: Option<Reason>,
     clocks: Clocks,
+    /// The merging of requests, where that is on.
+    merge: Option<Box<Merge>>,
 }
 
 /// The answer of stages sched and window.
 pub(super) enum Dispatch {
     /// This request goes to the device: [`Queue::start`] follows.
     Start(RequestId),
+    /// Several go in one command: [`Queue::start_parts`] follows.
+    Parts,
     /// Nothing does before the instant, for the reason.
     Wait(Instant, Reason),
 }
@@ -98,6 +104,7 @@ impl Queue {
             reason: Reason::Idle,
             after_done: None,
             clocks: Clocks::default(),
+            merge: Merge::up_to(config.merge_max),
         }
     }
 
@@ -187,26 +194,12 @@ impl Queue {
     /// A request goes into the scheduler.
     #[inline(always)]
     fn push(&mut self, cx: &mut Context, id: RequestId) {
+        if let Some(merge) = &mut self.merge {
+            merge.enter(id, &self.table);
+        }
         if let Err(fault) = self.sched.push(cx.now, id, &self.table) {
             self.fail_over(cx, fault);
         }
-    }
-
-    /// Ends what has nothing to do behind stage admit: its slot is free again at once.
-    #[cold]
-    fn end_admitted(&mut self, cx: &mut Context, id: RequestId, budget: Nanos) {
-        let now = cx.now;
-        let entry = self.table.leave(id, State::Waiting);
-        entry.admit(now, false, budget);
-        let StageTimes { slot, budget, .. } = entry.times;
-        entry.times = StageTimes { slot, budget, ..StageTimes::default() };
-        let total = entry.end(now);
-        let Submit { group, sync, .. } = entry.request.submit;
-        self.admit.release(now, group, sync, &cx.groups.table);
-        cx.groups.started(now, group, sync);
-        cx.finished(entry, Outcome::Ok, total);
-        cx.observers.ended(now, entry);
-        cx.outputs.ended(id.slot, Outcome::Ok);
     }
 
     // Stages 3 and 4: sched and window.
@@ -253,6 +246,9 @@ impl Queue {
             return self.nothing_goes(cx, Ok(Pop::Ready(id)));
         }
         self.after_done = after_done;
+        if self.merge.is_some() {
+            return Some(self.gather(cx, id));
+        }
         Some(Dispatch::Start(id))
     }
 
@@ -266,7 +262,8 @@ impl Queue {
                 None => Fault::Stalled,
             },
             Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
-                let reason = match (self.table.count(State::Waiting), self.table.in_flight()) {
+                let reason = match (self.table.count(State::Waiting), self.table.at_device_count())
+                {
                     (0, 0) => Reason::Idle,
                     (0, _) => Reason::Disk,
                     _ => self.admit_again.1,
@@ -302,8 +299,9 @@ impl Queue {
         entry.epoch = self.epoch;
         let Submit { group, op, sync, .. } = entry.request.submit;
         let class = cx.groups.started(now, group, sync);
-        if let Some(window) = self.window.learning() {
-            let size = entry.area().extent.len();
+        if let Some(window) = self.window.learning()
+            && let Some(size) = Merge::size_told(&self.merge, id, entry)
+        {
             window.on_start(now, &window::Started { op, size, sync });
         }
         if sync && op != Op::Flush {
@@ -311,7 +309,7 @@ impl Queue {
         }
         let (Area { space, extent }, write_back) = (entry.area(), entry.run.is_some());
         let Submit { tag, task, op, fua, .. } = entry.request.submit;
-        Start { id, tag, task, op, extent, space, fua, class, write_back }
+        Start { id, tag, task, op, extent, space, fua, class, write_back, more: false }
     }
 
     /// The device has finished a request. If it was write-back: the run, and whether it is on the
@@ -340,7 +338,9 @@ impl Queue {
         }
         let ok = outcome == Outcome::Ok;
         if let Some(window) = self.window.learning() {
-            window.on_done(now, &entry.request.done(id, entry.started, ok));
+            let done = entry.request.done(id, entry.started, ok);
+            let is_joined = entry.state() == State::Joined;
+            Merge::tell_done(&mut self.merge, window, now, is_joined, done);
         }
         let (is_own, request) = (entry.epoch == self.epoch, &entry.request);
         let told = if is_own { self.sched.on_done(now, id, request, ok) } else { Ok(()) };

@@ -299,6 +299,14 @@ impl Scheduler for Anticipatory {
         Pop::Ready(id)
     }
 
+    fn join(&mut self, now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
+        let is_there = self.sorted.join(id, table);
+        if is_there {
+            self.serve(now, id, &table[id]);
+        }
+        is_there
+    }
+
     fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, _ok: bool) {
         self.in_flight -= 1;
         let task = self.tasks.of(id);

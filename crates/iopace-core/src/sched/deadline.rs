@@ -187,6 +187,12 @@ impl Scheduler for Deadline {
         next.map_or(Pop::Empty, Pop::Ready)
     }
 
+    /// The command counts as one of the batch, as in Linux.
+    fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
+        let index = if table[id].op().is_write() { WRITE } else { READ };
+        self.directions[index].sorted.join(id, table)
+    }
+
     fn learns(&self) -> bool {
         false
     }

@@ -66,6 +66,10 @@ impl Scheduler for Elevator {
         self.0.pop(table).map_or(Pop::Empty, Pop::Ready)
     }
 
+    fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
+        self.0.join(id, table)
+    }
+
     fn learns(&self) -> bool {
         false
     }

@@ -126,6 +126,7 @@ mod flushes;
 mod forest;
 mod goes;
 mod guarantee;
+mod joining;
 mod passing;
 mod queue;
 mod rows;
@@ -241,20 +242,6 @@ impl Fair {
         self.starts::<false>(now, task, Some((id, right)), table);
         Pop::Ready(id)
     }
-
-    /// A request is done, and with it perhaps all that the device had to do for a task alone.
-    #[inline(never)]
-    fn end_period(&mut self, now: Instant, task: u32, right: Right, is_spoilt: bool) {
-        let Some(truth) = self.flight.end_period(now, right, is_spoilt) else { return };
-        match right {
-            _ if truth.amends == 0 => {}
-            Right::Go => self.correct_go(task, truth.amends),
-            Right::Light | Right::Other => self.correct(task, truth.amends),
-        }
-        if let Some(ratio) = truth.ratio {
-            self.tasks[task].line.learn(ratio);
-        }
-    }
 }
 
 impl Scheduler for Fair {
@@ -306,8 +293,12 @@ impl Scheduler for Fair {
         self.pop_chosen(now, table)
     }
 
+    fn join(&mut self, now: Instant, id: RequestId, lead: RequestId, table: &Table) -> bool {
+        self.joins(now, id, lead, table)
+    }
+
     fn on_done(&mut self, now: Instant, id: RequestId, _request: &Request, ok: bool) {
-        let Some(row) = self.rows.land(id) else { return };
+        let Some(row) = self.rows.land(id) else { return self.joined_done(now, id) };
         let &Row { task, bytes, right, .. } = row;
         let busy = self.flight.land(now, row);
         let (kind, in_flight) = (row.kind, self.flight.count);

@@ -5,7 +5,7 @@
 //! what a device falls back to when its scheduler fails.
 //!
 //! # Properties
-//! 1. Requests start in arrival order.
+//! 1. Requests start in arrival order; with merging, those of the task that adjoin one go with it.
 //! 2. It is work-conserving: as long as it holds a request it never says "later".
 //!
 //! # When it does not know
@@ -51,6 +51,12 @@ impl Scheduler for Fifo {
 
     fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
         self.0.pop_front().map_or(Pop::Empty, Pop::Ready)
+    }
+
+    fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, _table: &Table) -> bool {
+        // Mostly it is among the first.
+        let place = self.0.iter().position(|queued| *queued == id);
+        place.is_some_and(|place| self.0.remove(place).is_some())
     }
 
     fn learns(&self) -> bool {

@@ -50,6 +50,17 @@ impl Guard {
         self.fenced(|scheduler| scheduler.pop(now, table))
     }
 
+    /// A queued request is to go with the one that was popped last: see [`Scheduler::join`].
+    pub(crate) fn join(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        lead: RequestId,
+        table: &Table,
+    ) -> Result<bool, Fault> {
+        self.fenced(|scheduler| scheduler.join(now, id, lead, table))
+    }
+
     pub(crate) fn on_flush(
         &mut self,
         now: Instant,

@@ -57,6 +57,14 @@ pub trait Scheduler: fmt::Debug + Send {
     /// has room; a popped request starts at once.
     fn pop(&mut self, now: Instant, table: &Table) -> Pop;
 
+    /// A queued request adjoins the one that was popped last, or what has joined that already, and
+    /// is of the same task, group and direction: it may go to the device in one command with it.
+    /// True if it is not queued here any more and is booked as one that was popped; false leaves it
+    /// where it is, and nothing is merged under a scheduler that does not take part.
+    fn join(&mut self, _now: Instant, _id: RequestId, _lead: RequestId, _table: &Table) -> bool {
+        false
+    }
+
     /// Whether the disk has a head; told once, before the first request, where it is known.
     fn set_rotational(&mut self, _is_rotational: bool) {}
 

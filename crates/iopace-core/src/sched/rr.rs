@@ -324,6 +324,21 @@ impl Scheduler for RoundRobin {
         self.take_turn(now, table)
     }
 
+    fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
+        let Some(slice) = &mut self.active else { return false };
+        let number = self.tasks.of(id);
+        let task = &mut self.tasks[number];
+        if slice.task != number || !task.queue.sorted.join(id, table) {
+            return false;
+        }
+        task.queued -= 1;
+        task.in_flight += 1;
+        slice.service += table[id].service_bytes();
+        self.len -= 1;
+        self.in_flight += 1;
+        true
+    }
+
     fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, _ok: bool) {
         self.in_flight -= 1;
         let number = self.tasks.of(id);

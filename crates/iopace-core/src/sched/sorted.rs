@@ -146,6 +146,20 @@ impl Sorted {
         Some(self.remove((set, place), table))
     }
 
+    /// Takes a certain request out that goes in one command with the last one taken, which it
+    /// adjoins: the head is at the end of both. Whether it was there.
+    pub fn join(&mut self, id: RequestId, table: &Table) -> bool {
+        let item = Item::new(id, table[id].extent().offset());
+        let set = self.set_of(item);
+        let Some(place) = self.sets[set].find(item) else { return false };
+        if self.sets[set].get(place) != item {
+            return false;
+        }
+        self.sets[set].remove(place);
+        self.set_position(self.position.max(table[id].extent().end()));
+        true
+    }
+
     /// The one that came first. O(n).
     pub fn oldest(&self) -> Option<RequestId> {
         self.ids().min_by_key(|id| id.sequence())

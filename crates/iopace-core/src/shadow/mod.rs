@@ -45,6 +45,7 @@
 //! next live request, so its latency is short of the true one by at most the time from one of its
 //! live requests to the next (its rate is not). Requests that the shadow has not served
 //! yet are in no histogram (`waiting_count`). Flushes take their time there and are not compared.
+//! Its engine merges nothing ([`crate::engine::Start::more`]), also if the live one does.
 //! At [`OPEN_REQUESTS_MAX`] requests in the shadow further ones are left out.
 //!
 //! # Sources

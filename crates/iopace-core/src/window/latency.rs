@@ -109,6 +109,10 @@ impl Window for Latency {
         self.batches.on_done(now, done);
     }
 
+    fn on_joined_done(&mut self, now: Instant, done: &Done) {
+        self.batches.on_joined_done(now, done);
+    }
+
     fn depth(&self) -> u32 {
         self.depth.get().min(self.batches.depth_max())
     }

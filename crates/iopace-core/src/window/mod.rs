@@ -109,6 +109,10 @@ pub trait Window: fmt::Debug + Send {
     /// Learns from a completion.
     fn on_done(&mut self, _now: Instant, _done: &Done) {}
 
+    /// A request is done that went to the disk in the command of another one, which was told of
+    /// with the size of the whole command.
+    fn on_joined_done(&mut self, _now: Instant, _done: &Done) {}
+
     /// How it stands.
     fn picture(&self) -> Picture {
         let (depth, write_back_depth) = (self.depth(), self.write_back_depth());

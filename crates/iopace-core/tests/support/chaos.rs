@@ -91,6 +91,15 @@ impl Scheduler for Chaos {
         pop
     }
 
+    fn join(&mut self, now: Instant, id: RequestId, lead: RequestId, table: &Table) -> bool {
+        let joins = self.random.below(8) > 0 && self.inner.join(now, id, lead, table);
+        if joins {
+            self.held.retain(|held| *held != id);
+            self.popped.insert(id);
+        }
+        joins
+    }
+
     fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, ok: bool) {
         if self.popped.remove(&id) {
             self.inner.on_done(now, id, request, ok);

@@ -42,6 +42,9 @@ pub struct Setup {
     pub fail_permille: u64,
     /// Of 1000 commands, how many the disk loses: they fail when the host gives them up.
     pub lose_permille: u64,
+    /// Most bytes of a command of several requests; then the first two clients ask for one piece
+    /// after the other.
+    pub merge_max: Bytes,
     /// The device says that a flush is done without having flushed.
     pub lies: bool,
 }
@@ -56,8 +59,14 @@ impl Setup {
             nr_requests: [8, 128][(seed % 2) as usize],
             fail_permille: [0, 30][(seed / 2 % 2) as usize],
             lose_permille: [0, 2][(seed / 4 % 2) as usize],
+            merge_max: Bytes::ZERO,
             lies: false,
         }
+    }
+
+    /// The same with merging.
+    pub fn merging(seed: u64) -> Setup {
+        Setup { merge_max: Bytes(512 << 10), ..Setup::new(seed) }
     }
 }
 
@@ -101,6 +110,8 @@ pub struct World {
     /// When each client submits next.
     due: Vec<Instant>,
     next_tag: u64,
+    /// Where the first two clients go on.
+    ahead: [u64; 2],
     /// Writes whose finish was given out with success.
     acknowledged: BTreeSet<u64>,
     pub report: Report,
@@ -113,6 +124,7 @@ impl World {
             nr_requests: setup.nr_requests,
             window_depth: setup.window_depth,
             slots: Mode::default(),
+            merge_max: setup.merge_max,
             ..Config::default()
         };
         World {
@@ -124,6 +136,7 @@ impl World {
             open: BTreeMap::new(),
             due: vec![Instant::ZERO; setup.clients as usize],
             next_tag: 0,
+            ahead: [0, 1 << 36],
             acknowledged: BTreeSet::new(),
             report: Report::default(),
         }
@@ -199,10 +212,15 @@ impl World {
         } else {
             self.random.below(1 << 28) * 512
         };
-        let extent = match op {
+        let mut extent = match op {
             Op::Flush => Extent::EMPTY,
             _ => Extent::new(Bytes(offset), Bytes(512 << self.random.below(8))).expect("small"),
         };
+        if self.setup.merge_max > Bytes::ZERO && client < 2 {
+            let ahead = &mut self.ahead[client as usize];
+            extent = Extent::new(Bytes(*ahead), extent.len()).expect("small");
+            *ahead += extent.len().get();
+        }
         Submit {
             tag: Tag(self.next_tag),
             task: TaskId(client),

@@ -8,7 +8,7 @@ use crate::engine::control::Touched;
 use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
-use crate::request::{GroupId, Lane, RequestId};
+use crate::request::{GroupId, Lane, Outcome, RequestId, StageTimes, Submit};
 use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
 use crate::table::{Entry, State};
 use crate::time::{Instant, Nanos};
@@ -123,7 +123,7 @@ impl Queue {
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
     pub(super) fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
         let at = at.max(now + Nanos(1));
-        if self.table.count(State::Queued) == 0 || self.table.in_flight() > 0 {
+        if self.table.count(State::Queued) == 0 || self.table.at_device_count() > 0 {
             self.held_since = None;
             return Some(at);
         }
@@ -171,6 +171,23 @@ impl Queue {
         self.push_all_queued(cx);
     }
 
+    /// Ends what has nothing to do behind stage admit: its slot is free again at once.
+    #[cold]
+    pub(super) fn end_admitted(&mut self, cx: &mut Context, id: RequestId, budget: Nanos) {
+        let now = cx.now;
+        let entry = self.table.leave(id, State::Waiting);
+        entry.admit(now, false, budget);
+        let StageTimes { slot, budget, .. } = entry.times;
+        entry.times = StageTimes { slot, budget, ..StageTimes::default() };
+        let total = entry.end(now);
+        let Submit { group, sync, .. } = entry.request.submit;
+        self.admit.release(now, group, sync, &cx.groups.table);
+        cx.groups.started(now, group, sync);
+        cx.finished(entry, Outcome::Ok, total);
+        cx.observers.ended(now, entry);
+        cx.outputs.ended(id.slot, Outcome::Ok);
+    }
+
     /// Sets `nr_requests`.
     pub(in crate::engine) fn set_slots(&mut self, nr_requests: u32) {
         self.admit.set_slots(nr_requests);
@@ -184,6 +201,9 @@ impl Queue {
     /// Exchanges the policy of stage window.
     pub(in crate::engine) fn set_window(&mut self, window: AnyWindow) {
         self.window = window;
+        if let Some(merge) = &mut self.merge {
+            merge.forget_commands();
+        }
     }
 
     /// Says what holds for a group, to the stages that depend on what has changed of it.
@@ -241,7 +261,7 @@ impl Queue {
             counters: self.sched.counters(),
             waiting_count: self.table.count(State::Waiting),
             queued_count: self.table.count(State::Queued) + self.table.count(State::Held),
-            in_flight_count: self.table.count(State::InFlight),
+            in_flight_count: self.table.at_device_count(),
             totals_count: self.table.totals(),
             nr_requests: self.admit.slots().0,
             window_depth: self.window.depth(),
@@ -250,6 +270,8 @@ impl Queue {
             pause_target: None,
             paced_count,
             reason: self.reason,
+            merge_max: config.merge_max,
+            merged_count: self.merge.as_ref().map_or(0, |merge| merge.joined_count()),
         }
     }
 
@@ -293,7 +315,9 @@ impl Queue {
                     into.add(group, age, reason);
                 }
                 State::Held => into.add(group, age, Reason::Window),
-                State::InFlight => into.add_at_disk(group, age, now.since(entry.started)),
+                State::InFlight | State::Joined => {
+                    into.add_at_disk(group, age, now.since(entry.started));
+                }
             }
         }
         into.settle(|group, lane| self.admit.reason(now, group, lane, groups));

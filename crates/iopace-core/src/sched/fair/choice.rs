@@ -69,7 +69,7 @@ impl Fair {
 
     /// One with many requests writes: it pays for what that adds to the next flush of another.
     #[inline(never)]
-    fn writes(&mut self, now: Instant, task: u32, id: RequestId, is_guaranteed: bool) {
+    pub(super) fn writes(&mut self, now: Instant, task: u32, id: RequestId, is_guaranteed: bool) {
         // A guarantee serves whoever owes: a price would be a debt without end.
         let is_priced = self.model.has_head() && !is_guaranteed;
         let wait = if is_priced { self.config.wait } else { Nanos::ZERO };

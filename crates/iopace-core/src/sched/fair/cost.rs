@@ -106,7 +106,7 @@ const SLOPE: usize = 2;
 /// A kind of request: its direction, its place and its size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
-    bytes: u32,
+    pub(super) bytes: u32,
     is_write: bool,
     is_random: bool,
 }
@@ -177,6 +177,15 @@ impl Model {
             is_random: !is_next,
             bytes: bytes.min(BYTES_MAX) as u32,
         }
+    }
+
+    /// A request of so many bytes goes to the device in the command of another one, of that kind:
+    /// by how much the command costs more.
+    pub(super) fn joins(&mut self, request: &Request, lead: &mut Kind, bytes: u64) -> u64 {
+        self.head = self.head.max(Some(request.extent().end()));
+        let before = self.cost(*lead);
+        lead.bytes = (u64::from(lead.bytes) + bytes).min(BYTES_MAX) as u32;
+        self.cost(*lead) - before
     }
 
     /// The cost of a request for which the device has to seek, in ns.

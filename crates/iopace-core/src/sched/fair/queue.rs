@@ -219,7 +219,17 @@ impl Line {
         let is_nearest = !self.is_due(table[first].arrived(), now, expire);
         let nearest = if is_nearest { self.index().pop(table) } else { None };
         let id = nearest.unwrap_or(first);
-        let Row { before, after, is_indexed, .. } = rows[id.slot];
+        self.unlink(id, rows);
+        if nearest.is_none() && rows[id.slot].is_indexed {
+            self.index().take(id, table);
+        }
+        Some(id)
+    }
+
+    /// Takes one out of the list.
+    #[inline]
+    fn unlink(&mut self, id: RequestId, rows: &mut Rows) {
+        let Row { before, after, .. } = rows[id.slot];
         let before = if id.slot == self.first { NONE } else { before };
         match before {
             NONE => self.first = after,
@@ -229,10 +239,17 @@ impl Line {
             NONE => self.last = before,
             after => rows[after].before = before,
         }
-        if nearest.is_none() && is_indexed {
-            self.index().take(id, table);
+    }
+
+    /// Takes one out that goes in one command with the last one popped. Whether it was there.
+    pub(super) fn join(&mut self, id: RequestId, rows: &mut Rows, table: &Table) -> bool {
+        if rows[id.slot].is_indexed && !self.index().join(id, table) {
+            return false;
         }
-        Some(id)
+        self.unlink(id, rows);
+        let position = self.sorted.as_ref().map_or(self.position, |sorted| sorted.position());
+        self.set_position(position.max(table[id].extent().end()));
+        true
     }
 
     /// Whether the first one, which came at `arrived`, has been passed over for `expire`; at most

@@ -10,6 +10,9 @@ use core::ops::{Index, IndexMut};
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// The go of a request that went to the device in the command of another one.
+pub(super) const JOINED: u64 = u64::MAX;
+
 /// A request, in one line of the processor's cache; of a slot without one, the last that it had.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
@@ -33,7 +36,7 @@ pub(super) struct Row {
     pub(super) kind: Kind,
     /// Its charge, in ns.
     pub(super) cost: u64,
-    /// The go in which it went there.
+    /// The go in which it went there, or [`JOINED`] while it is there in another one's command.
     pub(super) go: u64,
 }
 
@@ -91,6 +94,16 @@ impl Rows {
         let is_there = row.is_at_device && row.sequence == id.sequence;
         row.is_at_device &= !is_there;
         is_there.then_some(&*row)
+    }
+
+    /// A request that is done, if it was at the device in the command of another one.
+    pub(super) fn land_joined(&mut self, id: RequestId) -> Option<&Row> {
+        let row = self.0.get_mut(id.slot as usize)?;
+        let is_there = (row.go, row.sequence) == (JOINED, id.sequence);
+        is_there.then(|| {
+            row.go = 0;
+            &*row
+        })
     }
 }
 

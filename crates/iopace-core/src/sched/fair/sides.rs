@@ -49,7 +49,8 @@ impl Sides {
     pub(super) fn done(&mut self, now: Instant, row: &Row) {
         match row.side {
             Side::Idle => self.idle_in_flight -= 1,
-            Side::Many => self.bound.many_done(now, row.bytes),
+            // With what has joined it.
+            Side::Many => self.bound.many_done(now, u64::from(row.kind.bytes)),
             Side::Few => self.bound.few_done(now, row.arrived),
         }
     }

@@ -156,13 +156,32 @@ impl Batches {
         if !done.sync {
             return self.write_back_done(now, done);
         }
-        let quiet_since = match self.phase {
-            Phase::Quiet { since, .. } => Some(since),
-            _ => None,
-        };
-        let is_counted = self.readers.on_done(now, done, quiet_since);
+        let is_counted = self.readers.on_done(now, done, self.quiet_since());
         if is_counted && self.started.is_some() {
             self.batch.count += 1;
+        }
+    }
+
+    /// One is done that was in the command of another: a request less in line, or one more of a
+    /// reader.
+    pub(super) fn on_joined_done(&mut self, now: Instant, done: &Done) {
+        self.advance(now);
+        if !done.sync {
+            self.line.done(now);
+            if self.is_written(now) {
+                self.written(now);
+            }
+        } else if done.ok {
+            self.readers.count(self.quiet_since().is_some());
+            self.batch.count += u64::from(self.started.is_some());
+        }
+    }
+
+    /// Since when there is no write-back, for the sake of readers.
+    fn quiet_since(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Quiet { since, .. } => Some(since),
+            _ => None,
         }
     }
 

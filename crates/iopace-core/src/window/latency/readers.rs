@@ -54,14 +54,17 @@ impl Readers {
         }
         let latency = now.since(done.started);
         self.latency = smooth(self.latency, latency);
-        if let Some(since) = quiet_since {
-            self.quiet.count += 1;
-            self.gap.count += 1;
-            if done.started >= since {
-                self.latency_quiet = smooth(self.latency_quiet, latency);
-            }
+        self.count(quiet_since.is_some());
+        if quiet_since.is_some_and(|since| done.started >= since) {
+            self.latency_quiet = smooth(self.latency_quiet, latency);
         }
         true
+    }
+
+    /// A request of a reader is done: it counts for the rate in quiet if it is quiet.
+    pub(super) fn count(&mut self, is_quiet: bool) {
+        self.quiet.count += u64::from(is_quiet);
+        self.gap.count += u64::from(is_quiet);
     }
 
     /// Time in quiet has passed.
