@@ -13,7 +13,8 @@
 //!
 //! # Properties
 //! 1. Every submitted request finishes exactly once, whatever the disk does: a command that the
-//!    disk loses fails after [`COMMAND_TIMEOUT`].
+//!    disk loses fails after [`COMMAND_TIMEOUT`]. All parts of a command of several requests end as
+//!    it does.
 //! 2. A flush covers every write that was finished before it was submitted.
 
 use crate::disk::{Command, Disk};
@@ -25,6 +26,10 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+
+mod joined;
+
+use joined::Joined;
 
 /// A command that the disk has not completed by then has failed (Linux: 30 s for a SCSI disk).
 pub const COMMAND_TIMEOUT: Nanos = Nanos::from_secs(30);
@@ -67,6 +72,7 @@ pub struct Modelled<R> {
     /// are not completed. The first has the number `first_command`.
     commands: VecDeque<(Instant, Option<RequestId>)>,
     first_command: u64,
+    joined: Joined,
     /// In this drain the disk had nothing, and nothing was given to it since.
     is_drained: bool,
     requests: PhantomData<fn(R)>,
@@ -87,6 +93,7 @@ impl<R: Asked> Modelled<R> {
             disk,
             commands: VecDeque::new(),
             first_command: 0,
+            joined: Joined::default(),
             is_drained: false,
             requests: PhantomData,
         };
@@ -125,14 +132,20 @@ impl<R: Asked> Modelled<R> {
     /// A completion of the disk, or a command that it has lost.
     #[inline(never)]
     fn ended_at_disk(&mut self, now: Instant) -> Option<(RequestId, Outcome)> {
+        if let Some(ended) = self.joined.next_ended() {
+            return Some(ended);
+        }
         while let Some(done) = self.disk.poll(now) {
             if let Some(id) = self.take(done.id) {
+                self.joined.end(done.id, done.outcome);
                 return Some((id, done.outcome));
             }
         }
         if self.commands.front().is_some_and(|(at, _)| now.since(*at) >= COMMAND_TIMEOUT) {
-            let id = self.take(self.first_command)?;
-            return Some((id, Outcome::Failed(DiskError::Io)));
+            let (command, outcome) = (self.first_command, Outcome::Failed(DiskError::Io));
+            let id = self.take(command)?;
+            self.joined.end(command, outcome);
+            return Some((id, outcome));
         }
         self.is_drained = true;
         None
@@ -173,8 +186,14 @@ impl<R: Asked> Backend for Modelled<R> {
         _request: Option<&mut R>,
         _ended: &mut Vec<(R, End)>,
     ) -> bool {
-        let Start { op, extent, fua, .. } = start;
+        let Start { op, mut extent, fua, .. } = start;
         let id = self.first_command + self.commands.len() as u64;
+        if start.more || self.joined.is_under_way() {
+            match self.joined.part(id, &start) {
+                Some(whole) => extent = whole,
+                None => return true,
+            }
+        }
         self.commands.push_back((now, Some(start.id)));
         self.disk.submit(now, Command { id, op, extent, fua });
         self.is_drained = false;

@@ -78,6 +78,7 @@ pub(crate) fn machine(scenario: &Scenario) -> Made {
         // The machine never goes deeper than the disk.
         window_depth: scenario.window_depth.unwrap_or(WINDOW_DEPTH_MAX),
         slots: scenario.slots,
+        merge_max: scenario.merge_max,
         window: scenario.window,
         pace: scenario.pace,
         pause_target: scenario.pause_target,

@@ -77,6 +77,8 @@ pub struct Scenario {
     pub groups: Tree,
     /// Most requests at the disk; `None`: what the disk takes.
     pub window_depth: Option<u32>,
+    /// Most bytes of a command into which requests are merged that adjoin each other; zero: none.
+    pub merge_max: Bytes,
     /// The policy of stage window.
     pub window: &'static window::Policy,
     /// The policy of stage pace.
@@ -118,6 +120,7 @@ impl Scenario {
             slots: Mode::default(),
             groups: Tree::new(),
             window_depth: None,
+            merge_max: Bytes::ZERO,
             window: &window::fixed::POLICY,
             pace: &pace::none::POLICY,
             pause_target: Nanos::from_millis(PAUSE_TARGET_DEFAULT),

@@ -2,6 +2,7 @@ use super::*;
 use crate::disk::{Completion, DiskStats};
 use crate::faulty::{FaultRates, Faulty};
 use crate::presets;
+use crate::scripted::{Scripted, Step};
 use iopace_core::engine::Control;
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{GroupId, TaskId};
@@ -321,5 +322,46 @@ fn a_lost_command_fails_after_the_timeout() {
     machine.submit(Instant(5), io, &mut ended);
     let at = run_until_idle(&mut machine, Instant(5), &mut ended);
     assert_eq!(ended[0].1.outcome, Outcome::Failed(DiskError::Io));
+    assert_eq!(at, Instant(5) + COMMAND_TIMEOUT);
+}
+
+/// Reads of 4 KiB beside each other that come at once, on a disk that does what it is told, with
+/// merging or without.
+fn adjoining(merge_max: Bytes, steps: Vec<Step>) -> (Machine, Ended, Instant) {
+    let config = Config { merge_max, window_depth: 32, ..Config::default() };
+    let disk = Box::new(Scripted::new(Bytes::from_mib(64), 4, steps));
+    let (mut machine, mut ended) = (Modelled::pump(config, None, disk), Ended::new());
+    for tag in 0..8 {
+        let submit = Submit { task: TaskId(1), ..submit(tag, Op::Read, tag * 4096, 4096) };
+        machine.submit(Instant(5), Io { submit, buffered: false }, &mut ended);
+    }
+    let at = run_until_idle(&mut machine, Instant(5), &mut ended);
+    (machine, ended, at)
+}
+
+#[test]
+fn requests_that_are_merged_are_one_command_for_the_disk() {
+    let steps = vec![Step::ok(Nanos(1_000))];
+    let (_, ended, at) = adjoining(Bytes::ZERO, steps.clone());
+    assert_eq!((ended.len(), at), (8, Instant(5 + 2_000)), "four at a time");
+    let (machine, ended, at) = adjoining(Bytes::from_kib(512), steps);
+    assert_eq!((ended.len(), at), (8, Instant(5 + 1_000)));
+    let stats = machine.backend().disk().stats();
+    assert_eq!((stats.commands_count, stats.read), (1, Bytes(8 * 4096)));
+    assert_eq!(machine.engine().status().merged_count, 7);
+    let mut tags: Vec<u64> = ended.iter().map(|(io, _)| io.submit.tag.0).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn all_parts_of_a_command_end_as_it_does() {
+    let failed = Outcome::Failed(DiskError::Io);
+    let step = Step { service: Nanos(10), outcome: failed };
+    let (_, ended, _) = adjoining(Bytes::from_kib(512), vec![step]);
+    assert!(ended.len() == 8 && ended.iter().all(|(_, end)| end.outcome == failed));
+    let lost = Step::ok(Nanos(u64::MAX));
+    let (_, ended, at) = adjoining(Bytes::from_kib(512), vec![lost]);
+    assert!(ended.len() == 8 && ended.iter().all(|(_, end)| end.outcome == failed));
     assert_eq!(at, Instant(5) + COMMAND_TIMEOUT);
 }

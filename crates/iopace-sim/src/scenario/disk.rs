@@ -15,7 +15,7 @@ use super::shape::{DiskTable, FaultsTable};
 use crate::disks;
 use crate::spelling;
 use iopace_core::limits::{
-    NR_REQUESTS_MAX, NR_REQUESTS_MIN, PAUSE_TARGET_DEFAULT, WINDOW_DEPTH_MAX,
+    MERGE_MAX_MAX, NR_REQUESTS_MAX, NR_REQUESTS_MIN, PAUSE_TARGET_DEFAULT, WINDOW_DEPTH_MAX,
 };
 use iopace_core::pace;
 use iopace_core::time::Nanos;
@@ -124,6 +124,16 @@ pub(super) fn pause_target(
     let pause = given.get_ref().0;
     pace::check_pause_target(policy, pause).map_err(|message| (given.span(), message))?;
     Ok(pause)
+}
+
+/// Most bytes of a command of several requests.
+pub(super) fn merge(disk: &DiskTable) -> Result<Bytes, Mistake> {
+    match &disk.merge {
+        Some(max) if max.get_ref().0 > MERGE_MAX_MAX => {
+            Err((max.span(), format!("merge is 0B (no merging) to {MERGE_MAX_MAX}")))
+        }
+        max => Ok(max.as_ref().map_or(Bytes::ZERO, |max| max.get_ref().0)),
+    }
 }
 
 /// What goes wrong on the disk.

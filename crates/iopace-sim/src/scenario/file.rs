@@ -10,6 +10,7 @@
 //! [disk]
 //! preset = "hdd-sata-250g"            # or kind = "hdd" or model = "FILE"; see `disk.rs`
 //! depth = 1                           # optional: fewer requests at the disk than it takes
+//! merge = "512KiB"                    # optional: requests that adjoin each other go as one
 //! slots = "guaranteed"                # or "plain", the single pool of 2009
 //! faults = { error_permille = 1 }     # optional: also stall_permille, stall = "2s", lost_permille
 //!
@@ -130,6 +131,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         slots,
         groups,
         window_depth: file_disk.depth.as_ref().map(|depth| *depth.get_ref()),
+        merge_max: disk::merge(file_disk)?,
         window,
         pace,
         pause_target: disk::pause_target(file_disk, pace)?,

@@ -127,6 +127,13 @@ pub static DISK: &[Key] = &[
     key("pace", Of(Registry::Paces), "none", "how fast tasks may dirty memory"),
     key("pause_target", Time, "8ms", "the pause that `rate` aims at, 1ms to 100ms"),
     key("window", Of(Registry::Windows), "fixed", "how many requests the disk holds"),
+    key(
+        "merge",
+        Size,
+        "0B",
+        "most bytes of a command of several requests that adjoin each other, 0B (no merging) to \
+         16MiB",
+    ),
     key("faults", Table(FAULTS), "none", "what goes wrong; the rates sum to 1000 at most"),
 ];
 

@@ -52,6 +52,7 @@ pub(super) struct DiskTable {
     pub(super) pace: Option<Spanned<String>>,
     pub(super) pause_target: Option<Spanned<Time>>,
     pub(super) window: Option<Spanned<String>>,
+    pub(super) merge: Option<Spanned<Size>>,
     pub(super) faults: Option<Spanned<FaultsTable>>,
 }
 

@@ -1,7 +1,7 @@
 //! All outcome tables at once, and what holds of them, row by row.
 
 use super::format::{finish, plain_table, right};
-use super::{Row, commits, congestion, geom, pace, quantum, rivals, slots, weights};
+use super::{Row, commits, congestion, geom, merge, pace, quantum, rivals, slots, weights};
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub const ALL: &str = "all";
 
 /// The tables, in the order in which they are made.
-pub const TABLES: [&str; 8] = [
+pub const TABLES: [&str; 9] = [
     geom::TABLE,
     slots::TABLE,
     pace::TABLE,
@@ -18,6 +18,7 @@ pub const TABLES: [&str; 8] = [
     weights::TABLE,
     commits::TABLE,
     quantum::TABLE,
+    merge::TABLE,
 ];
 
 /// What a table is about, and where its figures come from.
@@ -33,6 +34,7 @@ pub fn subject(table: &str) -> &'static str {
         }
         weights::TABLE => "Two groups of weights 4 and 16 to 1 beside each other, on four disks",
         commits::TABLE => "Commits beside bulk I/O, with nothing set, on four disks",
+        merge::TABLE => "Requests that adjoin each other, as one command or each alone",
         quantum::TABLE => "The length of a go: latency of a small reader beside what both get",
         _ => "dd and cvs under every scheduler (geom_sched, 2009)",
     }
@@ -49,6 +51,7 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<Row>> {
         weights::TABLE => weights::weights(seed, &rivals::DISKS, |_| true),
         commits::TABLE => commits::commits(seed, &commits::DISKS, &commits::VARIANTS),
         quantum::TABLE => quantum::quantum(seed),
+        merge::TABLE => merge::merge(seed),
         _ => return None,
     })
 }

@@ -5,6 +5,7 @@ pub mod commits;
 pub mod congestion;
 pub mod format;
 pub mod geom;
+pub mod merge;
 pub mod pace;
 pub mod page;
 pub mod quantum;
