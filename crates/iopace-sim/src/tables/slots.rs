@@ -267,9 +267,6 @@ pub fn reason(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
             "guaranteed slots lend a newcomer none beyond its own; the pool of 2009 lent it half \
              as many again"
         }
-        ("plain-blocking" | "plain-nonblocking", "condition-1", "total_vs_fifo") => {
-            "with the slots of 2009 `fair` has a little less than fifo has, with either program"
-        }
         _ => return None,
     })
 }
