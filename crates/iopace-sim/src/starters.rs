@@ -49,8 +49,8 @@ mod tests {
         }
     }
 
-    /// What `fair` learns of a disk with a head in the first second, when a stream and a small
-    /// reader come together, depends on who comes first: where it ends must not.
+    /// `fair` learns from the first second of a stream and a small reader, and from who of the two
+    /// comes first, on a disk with a head: the shares at the end must not depend on that.
     #[test]
     fn the_first_one_holds_whatever_the_seed() {
         for seed in 1..=8 {

@@ -59,7 +59,7 @@ impl Request {
         self.arrived
     }
 
-    /// What windows are told when it is done: it went to the device at `started`.
+    /// The words for windows when the request is done, which went to the device at `started`.
     pub fn done(&self, id: RequestId, started: Instant, ok: bool) -> Done {
         let Submit { task, group, op, extent, sync, .. } = self.submit;
         Done { id, task, group, op, extent, started, sync, ok }

@@ -23,7 +23,7 @@ pub struct World {
     random: Random,
     pub now: Instant,
     wake: Instant,
-    /// What was asked for and has not finished.
+    /// The requests that were submitted and have not finished.
     open: BTreeMap<u64, Submit>,
     tag: u64,
     ahead: [u64; 6],

@@ -169,7 +169,7 @@ impl Shared {
         !queue.is_closed
     }
 
-    /// What the kernel is to do, and in what manner it reads.
+    /// The entry that asks the kernel for a request; `reads`: the manner in which it reads.
     fn entry(&self, request: &mut IoRequest, reads: ReadWriteFlags) -> squeue::Entry {
         let class = request.class;
         let is_allowed = class != Class::RealTime || self.may_be_real_time;

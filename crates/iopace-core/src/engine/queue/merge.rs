@@ -51,7 +51,7 @@ use crate::units::Bytes;
 use crate::window::Window;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What all parts of a command have in common.
+/// The properties that all parts of a command have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     task: TaskId,

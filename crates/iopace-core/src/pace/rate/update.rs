@@ -143,7 +143,7 @@ impl Rate {
         (group.waited, group.ran_free, group.held_above) = (false, false, false);
     }
 
-    /// What passed at a rate is counted; many tasks that start at once are noticed by it.
+    /// Counts the bytes that passed at a rate; many tasks that start at once are noticed by them.
     pub(super) fn passed(&mut self, id: GroupId, size: u64, tempo: &Tempo) {
         let Some(group) = self.groups.get_mut(id) else { return };
         group.passed = group.passed.saturating_add(size);

@@ -89,8 +89,8 @@ const SEEK_MIN: u64 = 400_000;
 /// of data sheets of 7200 rpm disks (Seagate Barracuda, WD Black).
 const SEEK_PRESUMED: Nanos = Nanos::from_micros(8_500);
 
-/// What requests cost at first, sequential and at random, and per KiB, in ns; reads and writes: of
-/// a SATA flash, and of a disk that is said to have a head. The head reads 100 MB/s. With the slope
+/// The costs of requests at first, sequential, at random and per KiB, in ns; reads and writes: of a
+/// SATA flash, and of a disk that is said to have a head. The head reads 100 MB/s. With the slope
 /// of flash a large read of a head, whose bytes cost five times as many, would be taken for a dear
 /// beginning, and a sequential request for one that costs as much as a seek: no head would ever be
 /// seen. A seek is presumed at little: where it costs more the first intervals say so, and what was

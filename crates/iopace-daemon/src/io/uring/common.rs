@@ -68,7 +68,7 @@ impl Detours {
     }
 }
 
-/// What the kernel works on.
+/// The reads that the kernel works on.
 type Inflight = Slab<IoRequest>;
 
 struct Ring {
