@@ -73,6 +73,7 @@ mod memory;
 mod observers;
 mod outputs;
 mod queue;
+mod touched;
 mod waiting;
 
 pub use interface::{

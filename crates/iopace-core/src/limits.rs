@@ -107,6 +107,14 @@ pub const PAUSE_TARGET_DEFAULT: u64 = 8;
 /// See [`PAUSE_TARGET_MIN`].
 pub const PAUSE_TARGET_MAX: u64 = 100;
 
+/// Lowest cap of a task in bytes per second: with less, one page would keep its program waiting for
+/// more than a second, and it would look hung.
+pub const TASK_CAP_MIN: u64 = 4_096;
+
+/// Most tasks of a device that have a cap, some 100 bytes each. Caps are set by hand or by a
+/// program that looks after a few others.
+pub const TASK_CAPS_MAX: usize = 1_024;
+
 /// Most requests of open clients in a shadow, some 400 bytes each: 7 MB.
 pub const SHADOW_OPEN_MAX: usize = 16_384;
 

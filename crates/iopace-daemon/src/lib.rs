@@ -31,6 +31,7 @@ pub mod device;
 pub mod io;
 
 pub mod buffer;
+mod caps;
 pub mod clock;
 pub mod limits;
 pub mod live;

@@ -46,6 +46,7 @@ pub static STORIES: &[Story] = stories![
     "groups-shared-limit",
     "groups-weights-nested",
     "newcomer-beside-stream",
+    "pace-caps-of-tasks",
     "steps-groups",
     "steps-policies",
     "steps-slow-disk",

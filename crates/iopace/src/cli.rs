@@ -23,7 +23,7 @@ pub use group::{
 };
 pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, MountFlag, UnmountArgs};
-pub use pace::{PaceCommand, PaceConfigureArgs, PaceListArgs, PaceTraceArgs};
+pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};

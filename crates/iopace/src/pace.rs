@@ -1,5 +1,6 @@
 //! `iopace pace`: how the writers of a running daemon are paced.
 
+mod limit;
 mod show;
 mod trace;
 
@@ -27,6 +28,7 @@ pub fn run(command: &PaceCommand) -> Result<(), Failure> {
             let device = target::change(target, |client, name| client.change_pace(name, &change))?;
             done(target, &device, || show::in_force(&device))
         }
+        PaceCommand::Limit(args) => limit::run(args),
         PaceCommand::Trace(args) => trace::run(args),
         PaceCommand::Status(target) => {
             let devices = devices(target)?;

@@ -1,17 +1,19 @@
 //! A live device from outside: changes, taken apart here and made by the machines, and how it
 //! stands.
 
+use super::touched::Touched;
 use super::{Config, Control, ControlError, Engine, Output, Status, WaitingNow};
 use crate::admit::GroupSlots;
 use crate::group::{Settings, accounts::Account, table::Groups};
 use crate::pace::{self, Dirty};
-use crate::request::{Area, GroupId};
+use crate::request::{Area, GroupId, TaskId};
 use crate::shadow::{PANICKED, Plan, Recording, Replay, Shadow, View};
 use crate::stats::{DeviceStats, Histogram, TaskAccount};
 use crate::time::Instant;
 use crate::trace::Event;
 use crate::units::Bytes;
 use crate::window;
+use core::num::NonZeroU64;
 use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -51,6 +53,7 @@ impl Engine {
                 config.pause_target = pause;
                 memory.set_pause_target(cx.now, pause);
             }
+            Control::TaskCap(task, rate) => memory.set_cap(cx.now, config.pace, task, rate)?,
             other => {
                 self.change(other);
                 return Ok(());
@@ -200,6 +203,7 @@ impl Engine {
                 engine.settle(now, Control::Insert(algorithm, params))?;
             }
             engine.settle(now, Control::Memory(self.memory.budget()))?;
+            engine.memory.take_over_caps(now, &self.memory);
             Ok(engine)
         }));
         built.unwrap_or(Err(PANICKED))
@@ -239,7 +243,12 @@ impl Engine {
     /// The device as it stands.
     pub fn status(&self) -> Status {
         let pause_target = self.memory.pace().pause_target();
-        Status { pause_target, ..self.queue.status(&self.config, self.memory.paced_count()) }
+        let caps_count = self.memory.caps().count();
+        Status {
+            pause_target,
+            caps_count,
+            ..self.queue.status(&self.config, self.memory.paced_count())
+        }
     }
 
     /// The counts of the device since the beginning.
@@ -306,6 +315,11 @@ impl Engine {
         self.memory.pace().group_picture(id, &self.dirty(id))
     }
 
+    /// The tasks that have a cap, with its bytes per second, by task.
+    pub fn task_caps(&self) -> impl Iterator<Item = (TaskId, NonZeroU64)> {
+        self.memory.caps()
+    }
+
     /// How stage window stands.
     pub fn window_picture(&self) -> window::Picture {
         self.queue.window_picture()
@@ -366,27 +380,6 @@ impl Engine {
     /// The recording until now, while a look goes on.
     pub fn recording(&self) -> Option<&Recording> {
         self.cx.observers.recording()
-    }
-}
-
-/// Which stages depend on what has changed of a group's settings.
-pub(super) struct Touched {
-    pub(super) pace: bool,
-    pub(super) admit: bool,
-    pub(super) sched: bool,
-}
-
-impl Touched {
-    /// `before` held until now, `None` if the group was not here, or elsewhere in the hierarchy.
-    fn by(before: Option<Settings>, now: &Settings) -> Touched {
-        let Some(before) = before else { return Touched { pace: true, admit: true, sched: true } };
-        let (weight, max) = (before.weight != now.weight, before.max != now.max);
-        let (min, slots) = (before.min != now.min, before.slots != now.slots);
-        Touched {
-            pace: weight || max,
-            admit: weight || max || min || slots,
-            sched: weight || min || before.class != now.class,
-        }
     }
 }
 

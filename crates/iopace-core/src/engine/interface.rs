@@ -3,7 +3,7 @@
 use crate::admit::Mode;
 use crate::group::{Class, Settings};
 use crate::limits::{
-    NR_REQUESTS_DEFAULT, PAUSE_TARGET_DEFAULT, WINDOW_DEPTH_DEFAULT, WRITE_BACK_LEN,
+    NR_REQUESTS_DEFAULT, PAUSE_TARGET_DEFAULT, TASK_CAPS_MAX, WINDOW_DEPTH_DEFAULT, WRITE_BACK_LEN,
 };
 use crate::pace::{self, Budget, Thresholds};
 use crate::request::{
@@ -17,6 +17,7 @@ use crate::units::Bytes;
 use crate::verdict::Reason;
 use crate::window;
 use core::fmt;
+use core::num::NonZeroU64;
 
 /// What happened outside.
 #[derive(Debug)]
@@ -170,6 +171,9 @@ pub enum Control {
     Pace(&'static pace::Policy),
     /// Sets the pause that stage pace aims at.
     PauseTarget(Nanos),
+    /// A task dirties no more than so many bytes per second from now on; `None`: its cap is gone.
+    /// With another policy of stage pace it holds again when one that holds caps is back.
+    TaskCap(TaskId, Option<NonZeroU64>),
     /// What the device may use of memory from now on.
     Memory(Budget),
     /// Says what holds for a group (first) from now on, and its parent (second); a group is made by
@@ -200,6 +204,10 @@ pub enum ControlError {
     BuildFailed(&'static str),
     /// Configure: the scheduler has no such parameter, or the value is out of its bounds.
     Param(&'static str, ParamError),
+    /// Cap of a task: too low, or the policy at work holds none.
+    Cap(String),
+    /// Cap of a task: as many as may be have one.
+    TooManyCaps,
 }
 
 impl fmt::Display for ControlError {
@@ -215,6 +223,10 @@ impl fmt::Display for ControlError {
             }
             ControlError::BuildFailed(name) => write!(f, "scheduler '{name}' failed to start"),
             ControlError::Param(name, error) => write!(f, "scheduler '{name}': {error}"),
+            ControlError::Cap(error) => f.write_str(error),
+            ControlError::TooManyCaps => {
+                write!(f, "{TASK_CAPS_MAX} tasks have a cap already, which is the most")
+            }
         }
     }
 }
@@ -314,6 +326,8 @@ pub struct Status {
     pub pause_target: Option<Nanos>,
     /// Buffered writes that wait for stage pace or for memory.
     pub paced_count: usize,
+    /// Tasks that have a cap.
+    pub caps_count: usize,
     /// Why nothing more starts at this moment.
     pub reason: Reason,
     /// Most bytes of a command of several requests; zero: none are merged.

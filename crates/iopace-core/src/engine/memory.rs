@@ -28,11 +28,13 @@ use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use crate::window;
+use caps::Caps;
 use door::{Door, Stand};
 use frames::Frames;
 use parked::Parked;
 use syncs::Syncs;
 
+mod caps;
 mod door;
 mod frames;
 mod parked;
@@ -54,6 +56,8 @@ const LIMITED_BACKGROUND: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Memory {
     pace: Box<dyn Pace>,
+    /// Tasks that have a cap, for whichever policy holds caps.
+    caps: Caps,
     flusher: Flusher,
     door: Door,
     frames: Frames,
@@ -86,6 +90,7 @@ impl Memory {
         pace.set_budget(Instant::ZERO, &frames.used());
         Memory {
             pace,
+            caps: Caps::default(),
             flusher: Flusher::default(),
             door: Door::default(),
             frames,
@@ -292,6 +297,7 @@ impl Memory {
         for id in cx.groups.table.in_order() {
             pace.set_group(cx.now, id, &cx.groups.table);
         }
+        self.caps.tell(cx.now, &mut *pace);
         if !pace.holds_limits() {
             queue.forget_buffered(cx);
         }

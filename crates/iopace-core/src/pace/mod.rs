@@ -8,13 +8,14 @@
 //! back, which is the flusher's.
 
 use crate::group::table::Groups;
-use crate::limits::{PAUSE_TARGET_MAX, PAUSE_TARGET_MIN};
+use crate::limits::{PAUSE_TARGET_MAX, PAUSE_TARGET_MIN, TASK_CAP_MIN};
 use crate::registry;
 use crate::request::{GroupId, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, BytesPerSec};
 use crate::verdict::Reason;
 use core::fmt;
+use core::num::NonZeroU64;
 
 pub mod counting;
 pub mod domain;
@@ -122,6 +123,30 @@ pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a task may be capped at so many bytes per second under the policy.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn check_cap(policy: &Policy, rate: NonZeroU64) -> Result<(), String> {
+    if rate.get() < TASK_CAP_MIN {
+        return Err(format!(
+            "a cap of {rate} bytes per second is too low: a page ({TASK_CAP_MIN} bytes) per second \
+             is the least"
+        ));
+    }
+    let holds = |policy: &Policy| (policy.build)().holds_caps();
+    if !holds(policy) {
+        let those = REGISTRY.iter().filter(|policy| holds(policy));
+        let names: Vec<String> = those.map(|policy| format!("'{}'", policy.name)).collect();
+        let name = policy.name;
+        return Err(format!(
+            "pace policy '{name}' holds no caps of tasks: {} does",
+            names.join(", ")
+        ));
+    }
+    Ok(())
+}
+
 /// The answer of [`Pace::ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
@@ -171,6 +196,15 @@ pub trait Pace: fmt::Debug + Send {
     fn holds_limits(&self) -> bool {
         false
     }
+
+    /// Whether it holds caps of single tasks.
+    fn holds_caps(&self) -> bool {
+        false
+    }
+
+    /// A task dirties no more than so many bytes of clean memory per second from now on; `None`:
+    /// as all others. Its write that waits is asked for anew.
+    fn set_cap(&mut self, _now: Instant, _task: TaskId, _rate: Option<NonZeroU64>) {}
 
     /// A request has passed stage admit: what limits of reads and writes together of this group
     /// were charged for it counts beside what is dirtied. Each group above is told by itself.

@@ -18,7 +18,8 @@
 //! has its own base rate, against its part of the bandwidth, so that the number of its tasks does
 //! not count, trimmed by what the groups got against their shares; and its part of dirty memory: it
 //! is slowed, down to a quarter, when it uses more. With one group all this is the rule of 2011 and
-//! nothing else. Limits (`io.max`) are exact meters on top (`caps`).
+//! nothing else. Limits (`io.max`) are exact meters on top (`caps`), and so are caps of single
+//! tasks (`task_caps`).
 //!
 //! *Against the source*: pauses are aimed at 8 ms, or what is set, and not tied to 32 pages; a
 //! start of many tasks at once is noticed by what passes and braked without waiting for the
@@ -37,6 +38,7 @@
 //! 8. A write is never stopped for ever, whatever device, budget and clock do.
 //! 9. Counts that drift apart move dirty memory within its marks and do no more.
 //! 10. From empty, dirty memory is at the set point within a second.
+//! 11. A task with a cap dirties no more in any second, and the others get what it leaves.
 //!
 //! # When it does not know
 //! A device that has written nothing is taken for 100 MiB/s until 200 ms of writing are measured. A
@@ -60,12 +62,14 @@ use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, BytesPerSec};
 use crate::verdict::Reason;
 use bandwidth::{Bandwidth, GUESS, INTERVAL};
+use core::num::NonZeroU64;
 use groups::{Group, States};
 use pause::{PAGE, PAUSE_MAX, Tempo};
 use portion::{Pass, charge, paced, portion_of, still_waits};
-use position::{Curve, FLOOR, ONE, Place};
+use position::{FLOOR, ONE, Place};
 use shares::Shares;
 use task::{Stand, Task};
+use task_caps::TaskCaps;
 
 mod bandwidth;
 mod base;
@@ -76,9 +80,11 @@ mod portion;
 mod position;
 mod shares;
 mod task;
+mod task_caps;
 #[cfg(test)]
 mod tests;
 mod update;
+mod view;
 
 /// The registry's line.
 pub static POLICY: Policy = Policy {
@@ -103,6 +109,7 @@ pub struct Rate {
     place: Place,
     bandwidth: Bandwidth,
     tasks: Tasks<Task>,
+    task_caps: TaskCaps,
     groups: States,
     shares: Shares,
     /// Counts changes after which rates are computed anew.
@@ -130,6 +137,7 @@ impl Default for Rate {
             place: Place::new(&budget, GUESS, Nanos::ZERO),
             bandwidth: Bandwidth::default(),
             tasks: Tasks::default(),
+            task_caps: TaskCaps::default(),
             groups: States::new(GUESS),
             shares: Shares::default(),
             state: 1,
@@ -183,33 +191,6 @@ impl Rate {
         position.min(part.position(group.dirty.saturating_sub(left)).max(FLOOR))
     }
 
-    /// The marks of a group's part of the device's memory.
-    fn part(&self, group: &Group, dirty: u64) -> Curve {
-        let floor = self.place.device.limit.saturating_sub(dirty) / 8;
-        self.place.device.part(group.share, floor)
-    }
-
-    /// The marks, and the rates of a group.
-    fn view(&self, group: Option<&Group>, marks: &Curve, dirty: &Dirty) -> Picture {
-        let Curve { freerun, setpoint, limit } = *marks;
-        let marks = Picture {
-            freerun: Bytes(freerun),
-            setpoint: Bytes(setpoint),
-            limit: Bytes(limit),
-            ..Picture::default()
-        };
-        let Some(group) = group else { return marks };
-        let position = self.position(group, dirty.device.0);
-        Picture {
-            base_rate: BytesPerSec(group.base.rate),
-            balanced_rate: BytesPerSec(group.base.balanced),
-            task_rate: BytesPerSec(group.base.task_rate(position)),
-            position_permille: (position * 1_000 / ONE) as u32,
-            pause: self.last_pause,
-            ..marks
-        }
-    }
-
     /// What holds for a task of the group now. The group's dirty memory is up to date.
     fn tempo(&mut self, id: GroupId, dirty: u64) -> Tempo {
         if dirty >= self.place.device.limit {
@@ -257,6 +238,10 @@ impl Pace for Rate {
             Err(grant) => return grant,
             Ok(is_due) => is_due,
         };
+        let mut cap = self.task_caps.of(write.task).filter(|_| write.fresh > Bytes::ZERO);
+        if let Some(at) = cap.as_mut().and_then(|cap| cap.closed_until(now)) {
+            return Grant::Wait(at, Reason::Budget);
+        }
         let Some(group) = self.groups.get_mut(id) else {
             return Grant::Wait(now + PAUSE_MAX, Reason::Dirty);
         };
@@ -281,10 +266,14 @@ impl Pace for Rate {
                 }
             }
         };
-        let granted = portion.min(size).min(u64::from(u32::MAX));
+        let capped = cap.as_ref().map_or(size, |cap| portion_of(write, cap.portion()));
+        let granted = portion.min(capped).min(size).min(u64::from(u32::MAX));
         let at = (now, self.generation);
         let states = (&mut self.groups, groups);
         let (grant, fresh) = charge(states, task, at, write, granted, &pass);
+        if let Some(cap) = cap {
+            cap.charge(now, fresh);
+        }
         if let Pass::Paced(tempo) = &pass {
             self.passed(id, fresh, tempo);
         }
@@ -341,6 +330,15 @@ impl Pace for Rate {
 
     fn holds_limits(&self) -> bool {
         true
+    }
+
+    fn holds_caps(&self) -> bool {
+        true
+    }
+
+    fn set_cap(&mut self, now: Instant, task: TaskId, rate: Option<NonZeroU64>) {
+        self.now = self.now.max(now);
+        self.task_caps.set(self.now, task, rate);
     }
 
     fn admitted(&mut self, now: Instant, id: GroupId, total: Total) {

@@ -9,6 +9,8 @@
 //! | `POST /v1/devices/{name}/scheduler` with a [`Change`] | [`DeviceReport`] after the change |
 //! | `GET /v1/policies` | [`PolicyList`]: the policies of stages pace and window |
 //! | `POST /v1/devices/{name}/pace` with a [`PaceChange`] | [`DeviceReport`] after the change |
+//! | `GET /v1/devices/{name}/pace/caps` | [`CapsReport`]: processes that have a cap |
+//! | `POST /v1/devices/{name}/pace/caps` with a [`CapChange`] | [`CapsReport`] after the change |
 //! | `POST /v1/devices/{name}/window` with a [`WindowChange`] | [`DeviceReport`] after the change |
 //! | `GET /v1/events` | a list of [`EventReport`], oldest first |
 //! | `GET /v1/groups[?group=PATH]` | a list of [`GroupReport`], the group and all below it |

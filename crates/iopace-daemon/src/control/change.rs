@@ -106,11 +106,7 @@ pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusa
         });
     }
     if status.memory.is_none() {
-        let name = &device.info().name;
-        return Err(Refusal::Conflict {
-            error: format!("device '{name}' bypasses the page cache (direct)"),
-            hint: "no write of it is buffered, so there is nothing to pace".into(),
-        });
+        return Err(nothing_to_pace(device));
     }
     let refused = |error| conflict(device, &error);
     if let Some(pause) = change.pause_target_ns {
@@ -125,6 +121,15 @@ pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusa
     match policy.filter(|policy| !std::ptr::eq(*policy, status.engine.pace)) {
         Some(policy) => device.control(Control::Pace(policy)).map_err(refused),
         None => Ok(()),
+    }
+}
+
+/// A device whose writes are not buffered.
+pub(super) fn nothing_to_pace(device: &dyn Device) -> Refusal {
+    let name = &device.info().name;
+    Refusal::Conflict {
+        error: format!("device '{name}' bypasses the page cache (direct)"),
+        hint: "no write of it is buffered, so there is nothing to pace".into(),
     }
 }
 
@@ -253,6 +258,12 @@ pub(super) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
             "see the daemon's log, and choose another one",
         ),
         ControlError::Param(scheduler, error) => return illegal(scheduler, error),
+        ControlError::Cap(error) => {
+            (error.clone(), "exchange the policy with 'iopace pace configure -a'")
+        }
+        ControlError::TooManyCaps => {
+            (format!("device '{name}': {error}"), "lift those that are not needed any more")
+        }
     };
     Refusal::Conflict { error, hint: hint.into() }
 }

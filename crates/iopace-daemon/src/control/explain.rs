@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn guest() -> Guest {
-        Hall::new().enter().0
+        Hall::new().enter(None).0
     }
 
     async fn ask(shared: Shared, guest: Guest) -> Result<Response, Refused> {

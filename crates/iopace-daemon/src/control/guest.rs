@@ -207,7 +207,7 @@ mod tests {
             .layer(from_fn(in_turn));
         let hall = Hall::new();
         let (mut ours, theirs) = duplex(8_000);
-        let serving = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter()));
+        let serving = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter(None)));
         let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
         ours.write_all(asked.as_bytes()).await.expect("sent");
         (ours, serving, hall)
@@ -246,7 +246,7 @@ mod tests {
     async fn whoever_says_nothing_is_closed() {
         let began = Instant::now();
         let (_ours, theirs) = duplex(8_000);
-        converse(theirs, (Router::new(), Aside::start()), Hall::new().enter()).await;
+        converse(theirs, (Router::new(), Aside::start()), Hall::new().enter(None)).await;
         assert_eq!(began.elapsed().as_secs(), 2);
     }
 
@@ -256,13 +256,16 @@ mod tests {
         let hall = Hall::new();
         let enter = || {
             let (ours, theirs) = duplex(8_000);
-            (ours, tokio::spawn(converse(theirs, (Router::new(), Aside::start()), hall.enter())))
+            (
+                ours,
+                tokio::spawn(converse(theirs, (Router::new(), Aside::start()), hall.enter(None))),
+            )
         };
         // It begins to speak, and goes on speaking.
         let api = Router::new()
             .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)));
         let (mut speaks, theirs) = duplex(8_000);
-        let speaking = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter()));
+        let speaking = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter(None)));
         speaks.write_all(b"GET /go HTTP/1.0\r\n\r\n").await.expect("sent");
         speaks.read_u8().await.expect("an answer");
         let mut silent: Vec<_> = (0..SILENT_MAX).map(|_| enter()).collect();

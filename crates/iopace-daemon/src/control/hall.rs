@@ -181,8 +181,9 @@ impl Hall {
         }
     }
 
-    /// Somebody comes. Whoever has been silent for longest goes, if there are too many.
-    pub(super) fn enter(self: &Arc<Self>) -> (Guest, Stay) {
+    /// Somebody comes, of that user if that is known. Whoever has been silent for longest goes, if
+    /// there are too many.
+    pub(super) fn enter(self: &Arc<Self>, uid: Option<u32>) -> (Guest, Stay) {
         let (keep, kept) = oneshot::channel();
         let mut silent = self.silent();
         silent.last += 1;
@@ -199,6 +200,7 @@ impl Hall {
             is_aside: AtomicBool::new(false),
             place: Mutex::default(),
             came: clock::now(),
+            uid,
         };
         (Guest(Arc::new(state)), Stay(kept))
     }
@@ -231,6 +233,7 @@ struct State {
     is_aside: AtomicBool,
     place: Mutex<Place>,
     came: Instant,
+    uid: Option<u32>,
 }
 
 #[derive(Default)]
@@ -293,6 +296,11 @@ impl Guest {
     /// When it came in.
     pub(super) fn came(&self) -> Instant {
         self.0.came
+    }
+
+    /// Its user, if that is known.
+    pub(super) fn uid(&self) -> Option<u32> {
+        self.0.uid
     }
 
     /// Keeps what its answer is made of until it is gone, so that who sends it need not free that.

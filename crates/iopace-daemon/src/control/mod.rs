@@ -9,6 +9,7 @@
 
 pub mod api;
 mod aside;
+mod caps;
 pub mod change;
 pub mod client;
 mod explain;
@@ -112,3 +113,5 @@ impl Controlled for Daemon {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::fake::fake_device;

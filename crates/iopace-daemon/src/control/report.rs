@@ -118,6 +118,7 @@ pub(crate) fn paced(engine: &Status, memory: &MemoryStatus) -> PaceReport {
         picture,
         pauses: times(pauses),
         waiting_count: engine.paced_count,
+        caps_count: engine.caps_count,
     }
 }
 

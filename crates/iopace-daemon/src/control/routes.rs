@@ -10,7 +10,7 @@ use super::groups::{self, Body, body};
 use super::hall::Guest;
 use super::metrics::{Format, Scrape};
 use super::turns::Turns;
-use super::{aside, explain, openapi, policies, query, recommend, report, stream};
+use super::{aside, caps, explain, openapi, policies, query, recommend, report, stream};
 use crate::clock;
 use crate::device::Device;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -37,8 +37,10 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
                                  /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
                                  /v1/groups/files, /v1/groups/stat, /v1/connections, \
-                                 /v1/processes, /v1/mounts, /v1/devices/NAME/recommend; POST \
+                                 /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
+                                 /v1/devices/NAME/pace/caps; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
+                                 /v1/devices/NAME/pace/caps, \
                                  /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
                                  /v1/groups, /v1/groups/files, /v1/groups/move, \
                                  /v1/groups/recommend; DELETE /v1/groups, \
@@ -89,6 +91,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(openmetrics))
         .merge(openapi::router())
         .merge(policies::router())
+        .merge(caps::router())
         .merge(recommend::router())
         .merge(groups::router())
         .merge(stream::router())

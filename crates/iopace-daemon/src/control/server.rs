@@ -190,7 +190,7 @@ pub(super) async fn serve_all(
                 clients.spawn(async move {
                     let hall = Arc::clone(admitted.hall());
                     hall.room().await;
-                    converse(stream, by, hall.enter()).await;
+                    converse(stream, by, hall.enter(uid)).await;
                     drop(admitted);
                 });
             }

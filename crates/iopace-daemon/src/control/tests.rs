@@ -9,7 +9,7 @@ mod openapi;
 mod policies;
 
 use super::Controlled;
-use super::api::{Action, Change, DeviceReport, ExportReport, MountReport};
+use super::api::{Action, Change, ExportReport, MountReport};
 use super::client::{Client, ClientError};
 use super::routes::BODY_BYTES_MAX;
 use super::server::Server;
@@ -173,7 +173,7 @@ fn change(action: Action, algorithm: Option<&str>, set: &[(&str, u64)]) -> Chang
     Change { action, algorithm: algorithm.map(Into::into), set }
 }
 
-fn refusal(result: Result<DeviceReport, ClientError>) -> (u16, String, String) {
+fn refusal<T: std::fmt::Debug>(result: Result<T, ClientError>) -> (u16, String, String) {
     match result {
         Err(ClientError::Refused { status, problem }) => (status, problem.error, problem.hint),
         other => panic!("not a refusal: {other:?}"),

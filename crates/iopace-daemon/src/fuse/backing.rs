@@ -8,6 +8,7 @@ use super::scheduled::{Placement, Scheduled};
 use super::tree::{Options, Tree};
 use super::watch::Watch;
 use super::who::Who;
+use crate::caps;
 use crate::config::{Backend, DeviceConfig, IoEngineChoice, MountConfig};
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
@@ -21,7 +22,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A directory with its device.
 pub(crate) struct Backing {
@@ -82,7 +83,13 @@ impl Backing {
         };
         let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
         let callers = Arc::clone(&who);
-        let sweep = move || callers.sweep();
+        let (capped, proc) = (Weak::clone(&device), who.proc());
+        let sweep = move || {
+            callers.sweep();
+            if let Some(device) = capped.upgrade() {
+                caps::forget_ended(&*device, &*proc);
+            }
+        };
         let running = Arc::clone(&self.running);
         let waiting = (held, Arc::clone(&running));
         let _ = self.watch.set(Watch::start(waiting, spaces, sweep, device)?);

@@ -16,6 +16,7 @@ pub(crate) struct Made {
     pub(crate) program: Option<String>,
     pub(crate) cgroup: String,
     pub(crate) ioprio: u16,
+    pub(crate) users: [u32; 3],
 }
 
 /// Made-up processes, and a clock that stands until it is moved.
@@ -43,6 +44,7 @@ impl Fake {
             program: Some(comm.into()),
             cgroup: "0::/\n".into(),
             ioprio: 0,
+            users: [0; 3],
         };
         self.all.lock().expect("whole").insert(pid, made);
     }
@@ -82,6 +84,10 @@ impl Proc for Fake {
 
     fn process(&self, thread: u32) -> Option<u32> {
         self.get(thread, |made| made.process)
+    }
+
+    fn users(&self, pid: u32) -> Option<[u32; 3]> {
+        self.get(pid, |made| made.users)
     }
 
     fn program(&self, pid: u32) -> Option<String> {

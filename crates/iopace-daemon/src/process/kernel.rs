@@ -30,6 +30,10 @@ impl Proc for Kernel {
         line.trim().parse().ok()
     }
 
+    fn users(&self, pid: u32) -> Option<[u32; 3]> {
+        parse_users(&read(pid, "status")?)
+    }
+
     fn program(&self, pid: u32) -> Option<String> {
         let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let name = path.file_name()?.to_string_lossy();
@@ -61,6 +65,13 @@ impl Proc for Kernel {
         let per_second = rustix::param::clock_ticks_per_second().clamp(1, 1_000_000_000);
         clock::since_boot().as_nanos() / (1_000_000_000 / per_second)
     }
+}
+
+/// Reads them from `/proc/PID/status`: real, effective, saved, and for file systems.
+fn parse_users(status: &str) -> Option<[u32; 3]> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut users = line.split_ascii_whitespace().map_while(|field| field.parse().ok());
+    Some([users.next()?, users.next()?, users.next()?])
 }
 
 pub(super) fn read(pid: u32, file: &str) -> Option<String> {

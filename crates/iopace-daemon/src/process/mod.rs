@@ -53,6 +53,9 @@ pub(crate) trait Proc: Send + Sync {
     /// The process that a thread belongs to.
     fn process(&self, thread: u32) -> Option<u32>;
 
+    /// The users of a process: real, effective, saved.
+    fn users(&self, pid: u32) -> Option<[u32; 3]>;
+
     /// The base name of its program; `None` also for what may not be looked at.
     fn program(&self, pid: u32) -> Option<String>;
 

@@ -1,5 +1,6 @@
 //! A directory mounted through a device: real programs' calls on real files.
 
+mod caps;
 mod cold;
 mod default;
 mod errors;

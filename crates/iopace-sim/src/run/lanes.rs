@@ -14,6 +14,11 @@ use iopace_disk::pump::End;
 /// What counts at least of a call.
 const PAGE: Bytes = Bytes(4_096);
 
+/// The engine's name for a task, by its place in the scenario.
+pub(super) fn task_id(index: usize) -> TaskId {
+    TaskId(index as u64 + 1)
+}
+
 impl World<'_> {
     /// Lets programs that sleep for slots go on as far as they come.
     pub(super) fn turn_blocking(&mut self) {
@@ -63,7 +68,7 @@ impl World<'_> {
         let action = lane.action;
         let submit = Submit {
             tag: Tag(index as u64),
-            task: TaskId(lane.task as u64 + 1),
+            task: task_id(lane.task),
             group: self.turns[number].group,
             op: action.op,
             extent: action.extent,
@@ -118,8 +123,7 @@ impl World<'_> {
             return Nanos::ZERO;
         }
         let (group, size) = (self.turns[task].group, action.extent.len());
-        let write =
-            Write { task: TaskId(task as u64 + 1), group, done: Bytes(0), size, fresh: size };
+        let write = Write { task: task_id(task), group, done: Bytes(0), size, fresh: size };
         match counting.ask(self.now, &write, &dirty, &Groups::default()) {
             Grant::Pass(_) => Nanos::ZERO,
             Grant::Wait(at, _) => {

@@ -40,6 +40,7 @@ use iopace_disk::DiskStats;
 use iopace_disk::modelled::{Io, Machine};
 use iopace_disk::pump::End;
 use iopace_disk::slowed::Brake;
+use lanes::task_id;
 use sources::{Backlog, Sent, Source};
 use std::collections::BTreeMap;
 use steps::Turn;
@@ -236,6 +237,11 @@ impl<'a> World<'a> {
             let settings = self.scenario.groups.effective(id, DEVICE);
             let parent = self.scenario.groups.parent(id).unwrap_or(GroupId::ROOT);
             self.control(Control::SetGroup(id, parent, settings), "group");
+        }
+        for (index, task) in self.scenario.tasks.iter().enumerate() {
+            if task.dirty_cap.is_some() {
+                self.control(Control::TaskCap(task_id(index), task.dirty_cap), "cap");
+            }
         }
         self.drain();
         if let Some(chosen) = &self.scenario.scheduler {

@@ -10,11 +10,12 @@
 //! In a *closed* loop time stamps do not matter but for the order: the head is due when there is
 //! room, or, with think time kept, as long after the submission before it as in the trace.
 
+use super::lanes::task_id;
 use super::{Due, World};
 use crate::inputs::InputError;
 use crate::inputs::place::Piece;
 use crate::task::{Action, Clock, Workload};
-use iopace_core::request::{GroupId, Submit, Tag, TaskId};
+use iopace_core::request::{GroupId, Submit, Tag};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::modelled::Io;
@@ -216,7 +217,7 @@ impl<'a> World<'a> {
         self.requests_count += 1;
         self.begun(head.tally);
         let Action { op, extent, fua, buffered, .. } = head.action;
-        let (tag, task) = (Tag(SOURCE_TAG | slot as u64), TaskId(head.tally as u64 + 1));
+        let (tag, task) = (Tag(SOURCE_TAG | slot as u64), task_id(head.tally));
         let submit = Submit { tag, task, group, op, extent, fua, sync: true };
         self.machine.submit(self.now, Io { submit, buffered }, &mut self.ended);
     }

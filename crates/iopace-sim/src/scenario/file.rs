@@ -111,7 +111,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
     let slots = groups::slots(file_disk.slots.as_ref())?;
     let (window, pace) = disk::policies(file_disk)?;
     let groups = groups::resolve(&file.group, file_disk)?;
-    let mut tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups)?;
+    let mut tasks = tasks::resolve(&file.task, capacity, memory.is_some(), &groups, pace)?;
     let steps = steps::resolve(&file.step, duration, &mut tasks, &groups, memory)?;
     let checks =
         file.check.iter().map(|check| resolve_check(check, &tasks, &groups, memory.is_some()));

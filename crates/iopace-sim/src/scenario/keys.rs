@@ -173,6 +173,12 @@ pub static TASK: &[Key] = &[
     key("group", Text, "/", "who pays"),
     key("total", Size, "no end", "it ends when it has moved so much, above 0B"),
     key("wave", Whole(0, u32::MAX as u64), "0", "it begins when all waves before have ended"),
+    key(
+        "dirty_cap",
+        Rate,
+        "none",
+        "most memory that it dirties in a second, from 4096B/s on; buffered, `pace = \"rate\"`",
+    ),
     key("depth", Whole(1, TASK_DEPTH_MAX as u64), "1", "requests that it keeps outstanding"),
     key("block", Size, "its kind's", "size of a request, 1B to 32MiB"),
     key("think", Time, "its kind's", "between a completion and the next request"),

@@ -117,6 +117,7 @@ pub(super) struct TaskTable {
     pub(super) ceiling: Option<Spanned<bool>>,
     pub(super) total: Option<Spanned<Size>>,
     pub(super) wave: Option<u32>,
+    pub(super) dirty_cap: Option<Spanned<Rate>>,
     pub(super) reads: Option<Spanned<u32>>,
     pub(super) record: Option<Spanned<Size>>,
     pub(super) log: Option<Spanned<Size>>,

@@ -20,7 +20,9 @@ use super::{FILES_MAX, TASK_DEPTH_MAX, TASKS_MAX};
 use super::{arrivals, database};
 use crate::spelling;
 use crate::task::{Kind, Task};
+use core::num::NonZeroU64;
 use core::ops::Range;
+use iopace_core::pace::{self, Policy};
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -39,6 +41,7 @@ pub(super) fn resolve(
     capacity: Bytes,
     has_memory: bool,
     groups: &Tree,
+    pace: &Policy,
 ) -> Result<Vec<Task>, Mistake> {
     let mut tasks: Vec<Task> = Vec::with_capacity(tables.len());
     for table in tables {
@@ -56,10 +59,24 @@ pub(super) fn resolve(
                 let message = "a buffered task needs a [memory] table: the page cache is modelled";
                 return Err((given.kind.span(), message.into()));
             }
+            task.dirty_cap = dirty_cap(given, &task, pace)?;
             tasks.push(task);
         }
     }
     Ok(tasks)
+}
+
+/// The cap on what a task dirties.
+fn dirty_cap(given: &TaskTable, task: &Task, pace: &Policy) -> Result<Option<NonZeroU64>, Mistake> {
+    let Some(cap) = &given.dirty_cap else { return Ok(None) };
+    let wrong = |message| (cap.span(), message);
+    if !task.buffered {
+        return Err(wrong("only a buffered task dirties memory: say `buffered = true`".into()));
+    }
+    // Nothing at all is as wrong as too little.
+    let rate = NonZeroU64::new(cap.get_ref().0.0).unwrap_or(NonZeroU64::MIN);
+    pace::check_cap(pace, rate).map_err(wrong)?;
+    Ok(Some(rate))
 }
 
 /// The tasks of one table: one, or `count` of them.

@@ -25,6 +25,7 @@ pub use writer::Writer;
 
 use crate::random::Random;
 use core::fmt::Debug;
+use core::num::NonZeroU64;
 use iopace_core::request::{Extent, GroupId, Op};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
@@ -178,6 +179,8 @@ pub struct Task {
     pub total: Option<Bytes>,
     /// It begins when all tasks of smaller waves have ended.
     pub wave: u32,
+    /// Bytes of clean memory that it dirties in a second at most, if it has a cap.
+    pub dirty_cap: Option<NonZeroU64>,
     /// Who pays for it.
     pub group: GroupId,
     /// It sleeps until its request has a slot, and takes a completion only when all its requests
@@ -224,6 +227,7 @@ impl Task {
             arrivals: None,
             total: None,
             wave: 0,
+            dirty_cap: None,
             group: GroupId::ROOT,
             blocking: false,
         }

@@ -13,6 +13,7 @@ Examples:
   iopace pace configure -a none disk         no pacing: as much as memory takes
   iopace pace configure -a rate              DEVICE may be left out if the daemon has one only
   iopace pace configure --pause-target 5ms   shorter pauses, more of them
+  iopace pace limit --pid 4711 5M            what one process may dirty in a second
   iopace pace status --format json           everything, for a script
   iopace pace trace --png pace.png           half a minute of a device, drawn
 
@@ -26,6 +27,19 @@ Examples:
 The bar is dirty memory from nothing to the limit: # is dirty, f the end of the free run (below it
 nobody is slowed down), s the setpoint (where dirty memory settles), | the limit. A task's rate is
 the base rate times the position: 1.000 at the setpoint, more below it, less above.";
+
+const LIMIT_EXAMPLES: &str = "\
+Examples:
+  iopace pace limit --pid 4711 5M            it dirties 5 MiB a second at most
+  iopace pace limit --pid 4711 max           its cap is lifted
+  iopace pace limit                          the processes that have one
+  iopace pace limit disk --format json
+
+A cap is for a process that writes to a mount, with all its threads and without its children; it
+counts what becomes dirty, so a rewrite of what is dirty already passes. Reads, direct writes and
+syncs are not held up. It goes with the process. Only root and the user of the process may set it,
+and the policy 'rate' holds it. For several processes, children included, there are groups
+('iopace group set': io.max wbps=5M).";
 
 const TRACE_EXAMPLES: &str = "\
 Examples:
@@ -46,6 +60,9 @@ pub enum PaceCommand {
     /// Show dirty memory, rates and pauses
     #[command(after_help = STATUS_EXAMPLES)]
     Status(TargetArgs),
+    /// Cap what a process may dirty in a second, or list the caps
+    #[command(after_help = LIMIT_EXAMPLES)]
+    Limit(PaceLimitArgs),
     /// Look at a device all the time: dirty memory against its marks, rates, window and pauses
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(PaceTraceArgs),
@@ -72,6 +89,17 @@ pub struct PaceConfigureArgs {
     /// The pause that writers are to have at a time, where few write, as 5ms: 1ms to 100ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub pause_target: Option<Nanos>,
+    /// Which device
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// `iopace pace limit`
+#[derive(Debug, Args)]
+pub struct PaceLimitArgs {
+    /// The process, and the most bytes that it may dirty in a second, as 5M, or max
+    #[arg(long, num_args = 2, value_names = ["PID", "RATE"])]
+    pub pid: Vec<String>,
     /// Which device
     #[command(flatten)]
     pub target: TargetArgs,

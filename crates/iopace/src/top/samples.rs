@@ -87,6 +87,7 @@ fn pace() -> PaceReport {
             ..PictureReport::default()
         },
         pauses: TimesReport::default(),
+        caps_count: 0,
         waiting_count: 2,
     }
 }

@@ -4,7 +4,7 @@
 use super::Queue;
 use crate::admit::{self, GroupSlots};
 use crate::engine::context::Context;
-use crate::engine::control::Touched;
+use crate::engine::touched::Touched;
 use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
@@ -268,6 +268,7 @@ impl Queue {
             window: config.window,
             pace: config.pace,
             pause_target: None,
+            caps_count: 0,
             paced_count,
             reason: self.reason,
             merge_max: config.merge_max,

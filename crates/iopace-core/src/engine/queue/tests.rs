@@ -1,7 +1,7 @@
 //! The queue without an engine, and without memory.
 
 use super::*;
-use crate::engine::control::Touched;
+use crate::engine::touched::Touched;
 use crate::flush::Owner;
 use crate::group::{Limits, Rates, Settings};
 use crate::request::{Extent, Tag, TaskId};

@@ -5,6 +5,7 @@ use crate::group::Settings;
 use crate::pace::Budget;
 use core::num::NonZeroU64;
 
+mod caps;
 mod lost;
 
 /// An engine with so many bytes of background and limit.

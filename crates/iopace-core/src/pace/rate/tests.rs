@@ -3,6 +3,7 @@
 mod abuse;
 mod groups;
 mod single;
+mod task_caps;
 mod world;
 
 /// Numbers that look random (splitmix64).

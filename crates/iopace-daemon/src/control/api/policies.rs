@@ -23,6 +23,9 @@ pub struct PaceReport {
     pub pauses: TimesReport,
     /// Buffered writes that wait now, for their turn, their rate or for memory.
     pub waiting_count: usize,
+    /// Processes that have a cap.
+    #[serde(default)]
+    pub caps_count: usize,
 }
 
 /// How stage pace sees a device, or a group on it. What a policy does not know is 0.
@@ -101,6 +104,44 @@ pub struct PaceChange {
     /// The pause that writers are to have at a time, where few write; without it, it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_target_ns: Option<u64>,
+}
+
+/// The processes that have a cap on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapsReport {
+    /// The device.
+    pub device: String,
+    /// Its policy of stage pace.
+    pub policy: String,
+    /// Whether that policy holds caps: under another one they wait for one that does.
+    pub held: bool,
+    /// The caps, by the number of the process.
+    pub caps: Vec<CapReport>,
+}
+
+/// A process that may dirty no more than so much memory in a second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapReport {
+    /// Its number.
+    pub pid: u32,
+    /// Its user, by number.
+    pub user: u32,
+    /// Its program.
+    pub program: String,
+    /// Its cap.
+    pub bytes_s: u64,
+}
+
+/// A cap for a process, or none any more. It holds for all its threads, not for its children, and
+/// until it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapChange {
+    /// Which process.
+    pub pid: u32,
+    /// Most bytes that it may dirty in a second, at least 4096; without it, its cap is lifted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_s: Option<u64>,
 }
 
 /// Another policy of stage window for a device, another depth, or both. Applied whole or not at

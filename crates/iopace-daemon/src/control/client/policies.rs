@@ -1,7 +1,9 @@
 //! What can be asked about stages pace and window.
 
 use super::{Client, ClientError, encode};
-use crate::control::api::{DeviceReport, PaceChange, PolicyList, WindowChange};
+use crate::control::api::{
+    CapChange, CapsReport, DeviceReport, PaceChange, PolicyList, WindowChange,
+};
 
 impl Client {
     /// The policies of both stages that the daemon has.
@@ -22,6 +24,22 @@ impl Client {
         change: &PaceChange,
     ) -> Result<DeviceReport, ClientError> {
         self.post(&format!("/v1/devices/{}/pace", encode(name)), change)
+    }
+
+    /// The processes that have a cap on a device.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn caps(&self, name: &str) -> Result<CapsReport, ClientError> {
+        self.get(&format!("/v1/devices/{}/pace/caps", encode(name)))
+    }
+
+    /// Caps a process on a device, or lifts its cap, and says which there are then.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed if it was refused.
+    pub fn set_cap(&self, name: &str, change: &CapChange) -> Result<CapsReport, ClientError> {
+        self.post(&format!("/v1/devices/{}/pace/caps", encode(name)), change)
     }
 
     /// Changes who decides how many requests the disk of a device holds, or how many that may be,

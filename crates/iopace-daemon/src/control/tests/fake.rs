@@ -49,6 +49,11 @@ impl Fake {
     }
 }
 
+/// A device for tests elsewhere.
+pub(crate) fn fake_device(name: &str) -> Arc<dyn Device> {
+    Fake::device(name)
+}
+
 /// A whole daemon with one device, named `disk`.
 pub(in crate::control) fn null_daemon() -> Arc<Daemon> {
     let backend = Backend::Emulated { model: "null".into(), store: None, size: None, cache: None };

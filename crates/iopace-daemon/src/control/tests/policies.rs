@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
-use crate::control::api::{PaceChange, WindowChange};
+use crate::control::api::{CapChange, PaceChange, WindowChange};
 
 fn pace(policy: &str) -> PaceChange {
     PaceChange { policy: Some(policy.into()), pause_target_ns: None }
@@ -136,4 +136,33 @@ fn what_is_refused_says_why_and_changes_nothing() {
     assert_eq!(device.pace.map(|pace| pace.policy), Some("none".into()));
     let fixed = iopace_core::limits::WINDOW_DEPTH_DEFAULT;
     assert_eq!((&*device.window.policy, device.window.depth), ("fixed", fixed));
+}
+
+/// Caps that are set and lifted are in `tests/mount/caps.rs`: they are of processes of a mount.
+#[test]
+fn caps_are_refused_where_they_would_hold_nobody_up() {
+    let bench = Bench::new(&["disk", "direct", "other"]);
+    let client = bench.client();
+    let own = std::process::id();
+    let cap = |device: &str, pid, bytes_s| client.set_cap(device, &CapChange { pid, bytes_s });
+    let cases = [
+        (refusal(cap("disk", own, Some(1 << 20))), 409, "'none' holds no caps", "configure -a"),
+        (refusal(cap("direct", own, Some(1 << 20))), 409, "bypasses", "nothing to pace"),
+        (refusal(cap("other", own, Some(1 << 20))), 409, "no directory is mounted", "io.max"),
+        (refusal(cap("dsik", own, None)), 404, "no device 'dsik'", "disk"),
+        (refusal(cap("disk", u32::MAX, None)), 404, "no process 4294967295", "processes"),
+    ];
+    for ((status, error, hint), right, text, remedy) in cases {
+        assert_eq!(status, right, "{error}");
+        assert!(error.contains(text), "{text}: {error}");
+        assert!(hint.contains(remedy), "{remedy}: {hint}");
+    }
+    client.change_pace("disk", &pace("rate")).expect("exchanged");
+    let caps = cap("disk", own, Some(1 << 20)).expect("our own").caps;
+    assert_eq!(caps.iter().map(|cap| (cap.pid, cap.bytes_s)).collect::<Vec<_>>(), [(own, 1 << 20)]);
+    assert_eq!(client.device("disk").expect("told").pace.expect("buffered").caps_count, 1);
+    client.change_pace("disk", &pace("none")).expect("exchanged");
+    let report = client.caps("disk").expect("told");
+    assert!(!report.held && report.caps == caps, "{report:?}");
+    assert_eq!(cap("disk", own, None).expect("lifted").caps, []);
 }

@@ -125,6 +125,11 @@ impl Who {
         Ok(who)
     }
 
+    /// The kernel's knowledge of processes.
+    pub(crate) fn proc(&self) -> Arc<dyn Proc> {
+        Arc::clone(&self.proc)
+    }
+
     /// Who pays for a request of this caller.
     pub(crate) fn of(&self, caller: Caller) -> Pays {
         if caller.pid == 0 {

@@ -175,6 +175,13 @@ pub(super) fn limits<'a>(case: &Case<'a>, kind: &str) -> Vec<(&'a str, Rate)> {
 
 fn budget(case: &Case<'_>, kind: &str) -> String {
     let limits = limits(case, kind);
+    let caps_count = case.span.last.pace.as_ref().map_or(0, |pace| pace.caps_count);
+    if limits.is_empty() && caps_count > 0 {
+        return format!(
+            "no limit of a group holds it up, so it is the cap of a process: {caps_count} on the \
+             device have one ('iopace pace limit' lists them)"
+        );
+    }
     if limits.is_empty() {
         return "a limit (io.max) held it up, which is not set any more".into();
     }
