@@ -170,6 +170,24 @@ fn scenarios_are_run_and_judged() {
     assert_eq!(ran.status, Some(1));
     assert_eq!(ran.error, "error: bad.toml: 1 of 1 checks do not hold\n");
 
+    // With several seeds: the mean and each of them, of the task and of the whole.
+    let seeds = |file: &str, format: &str| {
+        place.run(&["sim", "run", file, "--seeds", "3", "--format", format])
+    };
+    let table = seeds("good.toml", "table");
+    assert_eq!(table.status, Some(0), "{table:?}");
+    assert!(
+        table.out.contains("means of 3 seeds") && table.out.contains("each seed:"),
+        "{table:?}"
+    );
+    assert_eq!(seeds("good.toml", "csv").out.lines().count(), 1 + 2 * (1 + 3));
+    let json = seeds("good.toml", "json").json();
+    assert_eq!(json[0]["by_seed"].as_array().map(Vec::len), Some(3));
+    assert!(json[0]["tasks"][0]["ci95"]["mb_s"].is_number(), "{json}");
+    assert_eq!(seeds("bad.toml", "csv").error, "error: bad.toml: 3 of 3 checks do not hold\n");
+    let both = place.run(&["sim", "run", "good.toml", "--seeds", "2", "--write-bw-log", "x"]);
+    assert_eq!(both.status, Some(2), "{both:?}");
+
     place.write("wrong.toml", "why = \"x\"\nduraton = \"1s\"\n");
     let ran = place.run(&["sim", "run", "wrong.toml"]);
     assert_eq!(ran.status, Some(2));

@@ -1,14 +1,15 @@
 //! `iopace sim run`: one scenario with its checks, its report and its logs.
 
+use super::output::{ProgressLine, Study, prepare, put};
 use super::{output, report_text, scenario_text};
-use crate::cli::RunArgs;
-use crate::output::{Failure, Format, print};
+use crate::cli::{OutputArgs, RunArgs, TableFormat};
+use crate::output::{Failure, print};
 use iopace_sim::judge::judge;
 use iopace_sim::record::Recording;
 use iopace_sim::report::RunReport;
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::fio::{Log, log};
-use iopace_sim::study::{Outcome, Variant, carry_out_one, html};
+use iopace_sim::study::{Outcome, Variant, carry_out_one, html, outcomes, seeded};
 use std::path::Path;
 
 /// Carries out the command.
@@ -18,22 +19,44 @@ use std::path::Path;
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let (name, text) = scenario_text(&args.file)?;
     let scenario = Scenario::parse(&name, &text).map_err(Failure::usage)?;
+    if args.seeds > 1 || args.format == TableFormat::Csv {
+        return several(args, &name, &scenario);
+    }
     let is_recorded =
         args.html.is_some() || args.write_bw_log.is_some() || args.write_lat_log.is_some();
     let report = match is_recorded {
         true => recorded(args, &name, &scenario)?,
         false => judge(&scenario),
     };
-    match args.format.format {
-        Format::Json => print(&report.to_json())?,
-        Format::Table => print(&report_text(&report))?,
+    match args.format {
+        TableFormat::Json => print(&report.to_json())?,
+        TableFormat::Table | TableFormat::Csv => print(&report_text(&report))?,
     }
-    let missed = report.checks.iter().filter(|check| !check.holds).count();
-    if missed > 0 {
-        let all = report.checks.len();
-        return Err(Failure::new(format!("{name}: {missed} of {all} checks do not hold")));
+    let held = report.checks.iter().filter(|check| check.holds).count();
+    all_hold(&name, held, report.checks.len())
+}
+
+/// Whether the checks hold.
+fn all_hold(name: &str, held: usize, all: usize) -> Result<(), Failure> {
+    match all - held {
+        0 => Ok(()),
+        missed => Err(Failure::new(format!("{name}: {missed} of {all} checks do not hold"))),
     }
-    Ok(())
+}
+
+/// Runs the scenario as a study of itself: with several seeds, or for their columns.
+fn several(args: &RunArgs, name: &str, scenario: &Scenario) -> Result<(), Failure> {
+    let scenarios = seeded(scenario, scenario.seed, args.seeds);
+    let variant = Variant { footing: scenarios.clone(), scenarios, ..Variant::plain(scenario) };
+    prepare("run", None, args.html.iter(), &[&args.file])?;
+    let line = ProgressLine::begin();
+    let all = outcomes(&[variant], &|done, all| line.show(done, all));
+    line.end();
+    let study = Study { name: "run", file: name, scenario, swept: &[] };
+    let output = OutputArgs { format: args.format, html: args.html.clone(), ..Default::default() };
+    put(&study, &all, &output)?;
+    let whole = &all[0].summary.whole;
+    all_hold(name, whole.checks_held as usize, whole.checks as usize)
 }
 
 /// Records the run and writes what was asked for.
