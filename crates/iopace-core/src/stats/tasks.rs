@@ -61,8 +61,9 @@ struct Slot {
     own: Nanos,
     /// The next one in the chain.
     chain: u32,
-    /// Neighbours among the idle ones. The others, which are never idle, stand between the latest
-    /// and the one idle for longest: so the ends of the line are places like all.
+    /// Neighbours among the idle ones, once no place is left. The others, which are never idle,
+    /// stand between the latest and the one idle for longest: so the ends of the line are places
+    /// like all.
     before: u32,
     after: u32,
 }
@@ -75,13 +76,12 @@ impl Slot {
         Slot { account, own: Nanos::ZERO, chain, before: OTHERS, after: OTHERS }
     }
 
-    /// One more of the task comes. True if it had nothing here.
+    /// One more of the task comes.
     #[inline(always)]
-    fn enter(&mut self, now: Instant, group: GroupId) -> bool {
+    fn enter(&mut self, now: Instant, group: GroupId) {
         let account = &mut self.account;
         account.live_count += 1;
         (account.group, account.last) = (group, now);
-        account.live_count == 1
     }
 }
 
@@ -125,8 +125,9 @@ impl Tasks {
         // No place is out of bounds, and ends the chain.
         while let Some(slot) = self.slots.get_mut(place as usize) {
             if slot.account.task == Some(task) {
-                let own = slot.own;
-                if slot.enter(now, group) {
+                let (own, was_idle) = (slot.own, slot.account.live_count == 0);
+                slot.enter(now, group);
+                if was_idle && self.is_full() {
                     self.leave_idle(place);
                 }
                 return (TaskPlace(place), own);
@@ -145,8 +146,11 @@ impl Tasks {
         if self.slots.is_empty() {
             self.slots.push(Slot::new(now, None, group, NONE));
         }
-        let has_room = self.slots.len() <= TASK_ACCOUNTS_MAX;
-        let place = if has_room { Some(self.slots.len() as u32) } else { self.take_idle() };
+        if self.slots.len() == TASK_ACCOUNTS_MAX {
+            self.line_up();
+        }
+        let next = self.slots.len() as u32;
+        let place = if self.is_full() { self.take_idle() } else { Some(next) };
         let Some(place) = place else { return OTHERS };
         let head = std::mem::replace(&mut self.chains[Self::chain(task)], place);
         let slot = Slot::new(now, Some(task), group, head);
@@ -158,6 +162,20 @@ impl Tasks {
             None => self.slots.push(slot),
         }
         place
+    }
+
+    /// Whether no place is left: one that comes takes that of an idle one.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.slots.len() > TASK_ACCOUNTS_MAX
+    }
+
+    /// The last place is given away: from now on it matters who has been idle for longest.
+    fn line_up(&mut self) {
+        let idle = |place: &u32| self.slots[*place as usize].account.live_count == 0;
+        let mut idle: Vec<u32> = (OTHERS + 1..self.slots.len() as u32).filter(idle).collect();
+        idle.sort_by_key(|place| self.slots[*place as usize].account.last);
+        idle.into_iter().for_each(|place| self.enter_idle(place));
     }
 
     /// Takes the one idle for longest out of its chain.
@@ -222,8 +240,15 @@ impl Tasks {
             account.latency.record_placed(finished.total);
         }
         account.last = now;
+        self.left(place);
+    }
+
+    /// One less of the task is here.
+    #[inline(always)]
+    fn left(&mut self, place: TaskPlace) {
+        let account = &mut self.slot(place.0).account;
         account.live_count -= 1;
-        if account.live_count == 0 && place.0 != OTHERS {
+        if account.live_count == 0 && place.0 != OTHERS && self.is_full() {
             self.enter_idle(place.0);
         }
     }
@@ -240,10 +265,7 @@ impl Tasks {
         let account = &mut self.slot(place.0).account;
         account.counts.paced(waited);
         account.last = now;
-        account.live_count -= 1;
-        if account.live_count == 0 && place.0 != OTHERS {
-            self.enter_idle(place.0);
-        }
+        self.left(place);
     }
 
     /// Those with something here, and those that had something here at `since` or later.
