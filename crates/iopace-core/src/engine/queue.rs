@@ -25,7 +25,6 @@ use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Sub
 use crate::sched::guard::Guard;
 use crate::table::{Entry, State, Table};
 use crate::time::{Instant, Nanos};
-use crate::trace::Fault;
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
 use crate::window::{self, AnyWindow};
@@ -246,35 +245,33 @@ impl Queue {
             return self.nothing_goes(cx, Ok(Pop::Ready(id)));
         }
         self.after_done = after_done;
-        if self.merge.is_some() {
-            return Some(self.gather(cx, id));
+        match self.merge {
+            None => Some(Dispatch::Start(id)),
+            Some(_) => Some(self.gather(cx, id)),
         }
-        Some(Dispatch::Start(id))
     }
 
-    /// The scheduler has given nothing that can start.
+    /// A request was popped, where requests are merged: it goes, with those that adjoin it.
     #[inline(never)]
-    fn nothing_goes(&mut self, cx: &mut Context, popped: Result<Pop, Fault>) -> Option<Dispatch> {
-        let fault = match popped {
-            Ok(Pop::Ready(_) | Pop::Last(..)) => Fault::Invented,
-            Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
-                Some(at) => return Some(Dispatch::Wait(at, reason)),
-                None => Fault::Stalled,
-            },
-            Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
-                let reason = match (self.table.count(State::Waiting), self.table.at_device_count())
-                {
-                    (0, 0) => Reason::Idle,
-                    (0, _) => Reason::Disk,
-                    _ => self.admit_again.1,
-                };
-                return Some(Dispatch::Wait(Instant::NEVER, reason));
-            }
-            Ok(Pop::Empty) => Fault::Forgot,
-            Err(fault) => fault,
-        };
-        self.fail_over(cx, fault);
-        None
+    fn gather(&mut self, cx: &mut Context, lead: RequestId) -> Dispatch {
+        let Queue { merge, sched, table, window, .. } = self;
+        let merge = merge.as_mut().expect("it is on");
+        let is_told = window.learning().is_some();
+        let gathered = merge.gather(cx.now, lead, sched, table, is_told);
+        let is_single = merge.is_single();
+        if let Err(fault) = gathered {
+            self.fail_over(cx, fault);
+        }
+        if is_single { Dispatch::Start(lead) } else { Dispatch::Parts }
+    }
+
+    /// The parts of a command leave for the device, in order of position.
+    #[inline(never)]
+    pub(super) fn start_parts(&mut self, cx: &mut Context) {
+        while let Some((id, more)) = self.merge.as_mut().and_then(|merge| merge.take_part()) {
+            let start = self.start(cx, id);
+            cx.outputs.start(Start { more, ..start });
+        }
     }
 
     /// A flush goes to the device; `None` if the scheduler failed.

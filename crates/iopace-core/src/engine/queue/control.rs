@@ -1,7 +1,7 @@
 //! Changes of a live queue: schedulers exchanged on purpose and because one failed, slots, the
 //! window, groups; how it stands; and what memory asks of it.
 
-use super::Queue;
+use super::{Dispatch, Queue};
 use crate::admit::{self, GroupSlots};
 use crate::engine::context::Context;
 use crate::engine::touched::Touched;
@@ -14,7 +14,7 @@ use crate::table::{Entry, State};
 use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
-use crate::verdict::{Reason, Verdict};
+use crate::verdict::{Pop, Reason, Verdict};
 use crate::window::{self, AnyWindow};
 
 /// It is looked for requests that the scheduler has lost after this long again.
@@ -120,8 +120,37 @@ impl Queue {
         }
     }
 
+    /// The scheduler has given nothing that can start.
+    #[inline(never)]
+    pub(super) fn nothing_goes(
+        &mut self,
+        cx: &mut Context,
+        popped: Result<Pop, Fault>,
+    ) -> Option<Dispatch> {
+        let fault = match popped {
+            Ok(Pop::Ready(_) | Pop::Last(..)) => Fault::Invented,
+            Ok(Pop::At(at, reason)) => match self.held_back(cx.now, at) {
+                Some(at) => return Some(Dispatch::Wait(at, reason)),
+                None => Fault::Stalled,
+            },
+            Ok(Pop::Empty) if self.table.count(State::Queued) == 0 => {
+                let reason = match (self.table.count(State::Waiting), self.table.at_device_count())
+                {
+                    (0, 0) => Reason::Idle,
+                    (0, _) => Reason::Disk,
+                    _ => self.admit_again.1,
+                };
+                return Some(Dispatch::Wait(Instant::NEVER, reason));
+            }
+            Ok(Pop::Empty) => Fault::Forgot,
+            Err(fault) => fault,
+        };
+        self.fail_over(cx, fault);
+        None
+    }
+
     /// The scheduler holds something back: when to ask again, or `None` when it has stalled.
-    pub(super) fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
+    fn held_back(&mut self, now: Instant, at: Instant) -> Option<Instant> {
         let at = at.max(now + Nanos(1));
         if self.table.count(State::Queued) == 0 || self.table.at_device_count() > 0 {
             self.held_since = None;

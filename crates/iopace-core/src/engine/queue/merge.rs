@@ -39,8 +39,6 @@
 //!
 //! [`Scheduler::join`]: crate::sched::Scheduler::join
 
-use super::{Dispatch, Queue};
-use crate::engine::context::Context;
 use crate::limits::MERGE_PARTS_MAX;
 use crate::request::{Done, Extent, GroupId, Op, RequestId, Space, Submit, TaskId};
 use crate::sched::guard::Guard;
@@ -146,17 +144,18 @@ impl Merge {
     }
 
     /// Makes a command of a request that was popped and of those that adjoin it. Its parts are
-    /// known then, also if the scheduler fails.
-    fn gather(
+    /// known then, also if the scheduler fails. `is_told`: the window is told of commands.
+    pub(super) fn gather(
         &mut self,
         now: Instant,
         lead: RequestId,
         sched: &mut Guard,
         table: &mut Table,
-    ) -> Result<Extent, Fault> {
+        is_told: bool,
+    ) -> Result<(), Fault> {
         self.parts.clear();
         self.parts.push_back(lead);
-        let Some((kind, mut whole)) = self.leave(lead, table) else { return Ok(Extent::EMPTY) };
+        let Some((kind, mut whole)) = self.leave(lead, table) else { return Ok(()) };
         for is_back in [true, false] {
             while let Some(id) = self.next(kind, whole, is_back) {
                 let joined = table[id].extent();
@@ -176,7 +175,21 @@ impl Merge {
                 whole = Extent::new(offset, whole.len() + joined.len()).expect("both fit");
             }
         }
-        Ok(whole)
+        if is_told && !self.is_single() {
+            self.commands.insert(lead, whole);
+        }
+        Ok(())
+    }
+
+    /// Whether the request that was popped goes alone.
+    pub(super) fn is_single(&self) -> bool {
+        self.parts.len() == 1
+    }
+
+    /// The next part of the command that goes, and whether more follow.
+    pub(super) fn take_part(&mut self) -> Option<(RequestId, bool)> {
+        let id = self.parts.pop_front()?;
+        Some((id, !self.parts.is_empty()))
     }
 
     /// The size that the window is told of a request that starts: that of the command for its lead,
@@ -222,34 +235,4 @@ impl Merge {
 fn known(id: RequestId, table: &Table) -> Option<(Kind, Extent)> {
     let entry = table.entry(id)?;
     Some((Kind::of(entry)?, entry.request.extent()))
-}
-
-impl Queue {
-    /// A request was popped, where requests are merged: it goes, with those that adjoin it.
-    #[inline(never)]
-    pub(super) fn gather(&mut self, cx: &mut Context, lead: RequestId) -> Dispatch {
-        let Queue { merge, sched, table, window, .. } = self;
-        let merge = merge.as_mut().expect("it is on");
-        let gathered = merge.gather(cx.now, lead, sched, table);
-        let is_single = merge.parts.len() == 1;
-        match gathered {
-            Ok(whole) if !is_single && window.learning().is_some() => {
-                merge.commands.insert(lead, whole);
-            }
-            Ok(_) => {}
-            Err(fault) => self.fail_over(cx, fault),
-        }
-        if is_single { Dispatch::Start(lead) } else { Dispatch::Parts }
-    }
-
-    /// The parts of a command leave for the device, in order of position.
-    #[inline(never)]
-    pub(in crate::engine) fn start_parts(&mut self, cx: &mut Context) {
-        let Some(merge) = &mut self.merge else { return };
-        let mut parts = std::mem::take(&mut merge.parts);
-        while let Some(id) = parts.pop_front() {
-            let start = self.start(cx, id);
-            cx.outputs.start(super::Start { more: !parts.is_empty(), ..start });
-        }
-    }
 }
