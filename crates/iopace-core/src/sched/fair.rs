@@ -105,7 +105,7 @@ use crate::verdict::Pop;
 use bound::Side;
 use config::{Config, PARAMS};
 use cost::{BUSY_MAX, Model};
-use flight::{Choice, Flight, Right};
+use flight::Flight;
 use flushes::{Flushes, HOLD_MAX};
 use forest::Forest;
 use goes::Goes;
@@ -115,9 +115,9 @@ use rows::{Row, Rows};
 use sides::Sides;
 use std::collections::VecDeque;
 use tasks::{Task, Tasks};
-use tree::Charge;
 
 mod bound;
+mod charge;
 mod choice;
 mod config;
 mod cost;
@@ -126,7 +126,6 @@ mod flushes;
 mod forest;
 mod goes;
 mod guarantee;
-mod joining;
 mod passing;
 mod queue;
 mod rows;
@@ -162,7 +161,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
         divides: true,
         is_compared: true,
     },
-    build: |params| Box::new(Fair::new(params)),
+    build: |params| Box::new(Fair::from(params)),
 };
 
 /// A longer seek counts as this long (gsched_rr).
@@ -193,54 +192,10 @@ pub struct Fair {
     idle_served_count: u64,
 }
 
-impl Fair {
-    fn new(params: &Params) -> Fair {
+impl From<&Params> for Fair {
+    fn from(params: &Params) -> Fair {
         let (config, forest, model) = (Config::new(params), Forest::new(), Model::new());
         Fair { config, forest, model, ..Fair::default() }
-    }
-
-    /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
-    fn slot(&self) -> u64 {
-        if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
-    }
-
-    /// Charges a task for more, or less, than was thought.
-    fn correct(&mut self, task: u32, cost: i64) {
-        let charge = Charge { cost, slot: self.slot(), ahead: None };
-        self.forest.correct(self.tasks[task].node, &charge);
-    }
-
-    /// The same for what belongs to a go of the task: it lasts the shorter, or the longer.
-    fn correct_go(&mut self, task: u32, cost: i64) {
-        self.correct(task, cost);
-        self.goes.correct(self.tasks[task].group, cost);
-    }
-
-    /// A request that goes first: a guarantee pays for it, or it interrupts a go.
-    fn preferred(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        let guaranteed = match self.reserved.pop_front() {
-            Some(id) => {
-                let task = self.rows[id.slot].task;
-                self.tasks[task].line.reserved -= 1;
-                Some(Choice { task, id, right: None })
-            }
-            None => self.serve_owed(now, table),
-        };
-        let Some(first) = guaranteed else { return self.interrupt(now, table) };
-        self.reserved_count += 1;
-        Some(Choice { right: Some(Right::Other), ..first })
-    }
-
-    /// The next request where more than shares decides on it.
-    #[inline(never)]
-    fn pop_chosen(&mut self, now: Instant, table: &Table) -> Pop {
-        let Choice { task, id, right } = match self.serve(now, table) {
-            Ok(Some(choice)) => choice,
-            Ok(None) => return Pop::Empty,
-            Err(hold) => return hold,
-        };
-        self.starts::<false>(now, task, Some((id, right)), table);
-        Pop::Ready(id)
     }
 }
 
@@ -262,7 +217,7 @@ impl Scheduler for Fair {
         let is_new = !line.is_listed && (side == Side::Few || !is_of_others);
         let known = if is_new { self.passing.push(&mut self.tasks, task) } else { known };
         let Task { node, line, .. } = known;
-        self.rows.enter(id, task, bytes, request.arrived(), self.model.has_head());
+        self.rows.enter(id, task, self.model.has_head());
         let think_max = self.config.think_max;
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
@@ -297,9 +252,10 @@ impl Scheduler for Fair {
         self.joins(now, id, lead, table)
     }
 
-    fn on_done(&mut self, now: Instant, id: RequestId, _request: &Request, ok: bool) {
-        let Some(row) = self.rows.land(id) else { return self.joined_done(now, id) };
-        let &Row { task, bytes, right, .. } = row;
+    fn on_done(&mut self, now: Instant, id: RequestId, request: &Request, ok: bool) {
+        let bytes = request.service_bytes().get();
+        let Some(row) = self.rows.land(id) else { return self.joined_done(now, id, bytes) };
+        let &Row { task, right, .. } = row;
         let busy = self.flight.land(now, row);
         let (kind, in_flight) = (row.kind, self.flight.count);
         let is_spoilt = !ok || busy > BUSY_MAX;
@@ -307,7 +263,7 @@ impl Scheduler for Fair {
         if in_flight == 0 {
             self.flushes.are_alone(now);
         }
-        self.sides.done(now, row);
+        self.sides.done(now, row, request.arrived());
         if self.flight.has_period() {
             self.end_period(now, task, right, is_spoilt);
         }

@@ -1,15 +1,14 @@
-//! The choice of the next request, and what is booked for it.
+//! The choice of the next request.
 
 use super::Fair;
 use super::bound::Side;
 use super::flight::{Choice, Right, Turn, UNTIL_DONE};
 use super::forest::Sight;
 use super::tasks::Task;
-use super::tree::{AHEAD_MAX, Charge, Index};
-use crate::request::{GroupId, RequestId};
+use super::tree::Index;
+use crate::request::GroupId;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
 
 /// Most tasks that are held back and passed over in one choice.
@@ -18,69 +17,7 @@ const ASIDE_MAX: usize = 4;
 /// Most tasks that are looked at in one choice for one that may pass those that are held back.
 const PASS_STEPS: usize = 16;
 
-// What a request is charged when it goes to the device, and what is put right afterwards.
 impl Fair {
-    /// Books a request of a task that goes to the device, which is the one chosen; or, where shares
-    /// alone decide (no goes, guarantees and seeks) and so none is, the task's next one.
-    #[inline(always)]
-    pub(super) fn starts<const BY_SHARE: bool>(
-        &mut self,
-        now: Instant,
-        task: u32,
-        chosen: Option<(RequestId, Option<Right>)>,
-        table: &Table,
-    ) -> Option<RequestId> {
-        let Task { group, node, line } = &mut self.tasks[task];
-        let (id, right) = match chosen {
-            Some(chosen) => chosen,
-            None => (line.pop(now, self.config.expire, &mut self.rows, table)?, None),
-        };
-        let (request, row) = (&table[id], &mut self.rows[id.slot]);
-        let kind = self.model.starts(request, row.bytes);
-        let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
-        let sight = self.forest.sight(*group);
-        let side = sight.side(&line.load);
-        self.sides.start(side, sight.weight);
-        let is_of_go = !BY_SHARE && self.goes.start(task, cost, row.bytes);
-        let own = if is_of_go { Right::Go } else { Right::Other };
-        self.flight.start(now, row, right.unwrap_or(own), (kind, side, cost));
-        line.in_flight += 1;
-        let is_reserved = !BY_SHARE && request.is_reserved();
-        if !is_reserved {
-            line.set_position(request.extent().end());
-        }
-        let is_guaranteed = is_reserved || right == Some(Right::Other);
-        let (node, leaves) = (*node, line.is_empty());
-        let is_priced = side != Side::Few && request.op().is_write();
-        self.len -= 1;
-        self.mean = self.mean - self.mean / 16 + cost;
-        if !BY_SHARE && !self.guarantees.is_empty() {
-            self.guarantees.serve(now, request, |id| self.forest.parent_of(id));
-        }
-        let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
-        let slot = if BY_SHARE { self.mean / 16 } else { self.slot() };
-        let charge = Charge { cost: cost.cast_signed(), slot, ahead };
-        self.forest.start(now, node, &charge, leaves);
-        if is_priced {
-            self.writes(now, task, id, is_guaranteed);
-        }
-        Some(id)
-    }
-
-    /// One with many requests writes: it pays for what that adds to the next flush of another.
-    #[inline(never)]
-    pub(super) fn writes(&mut self, now: Instant, task: u32, id: RequestId, is_guaranteed: bool) {
-        // A guarantee serves whoever owes: a price would be a debt without end.
-        let is_priced = self.model.has_head() && !is_guaranteed;
-        let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
-        if self.tasks[task].line.is_of_others(now) {
-            let pays = self.flushes.wrote(now, Bytes(self.rows[id.slot].bytes), wait);
-            if pays > Nanos::ZERO {
-                self.correct_go(task, pays.0.cast_signed());
-            }
-        }
-    }
-
     // Goes.
 
     /// Whether the task in service, which has nothing queued and is waited for, would have the disk
@@ -150,7 +87,7 @@ impl Fair {
     /// The next request of a light task, which interrupts the go for it. It pays for the way back
     /// as well, which costs about as much as the way there.
     #[inline(never)]
-    pub(super) fn interrupt(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+    fn interrupt(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         let serviced = self.goes.task()?;
         while let Some(task) = self.goes.pop_light() {
             if task == serviced || self.tasks[task].line.is_empty() {
@@ -231,7 +168,7 @@ impl Fair {
     }
 
     /// A request of a group that is behind its guaranteed rate, if one has work.
-    pub(super) fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+    fn serve_owed(&mut self, now: Instant, table: &Table) -> Option<Choice> {
         for group in self.guarantees.owed(now) {
             let Some((task, _)) = self.next_task(now, group) else {
                 continue;
@@ -261,7 +198,7 @@ impl Fair {
     /// The next request: one that goes first, of the go, or of who gets the next one. Or why the
     /// disk is kept although there are some.
     #[inline(never)]
-    pub(super) fn serve(&mut self, now: Instant, table: &Table) -> Turn {
+    fn serve(&mut self, now: Instant, table: &Table) -> Turn {
         if self.len == 0 {
             return Ok(None);
         }
@@ -275,6 +212,33 @@ impl Fair {
         }
         let going = self.goes.task().and_then(|task| self.go_on(now, task, table));
         going.unwrap_or_else(|| self.choose(now, table))
+    }
+
+    /// A request that goes first: a guarantee pays for it, or it interrupts a go.
+    fn preferred(&mut self, now: Instant, table: &Table) -> Option<Choice> {
+        let guaranteed = match self.reserved.pop_front() {
+            Some(id) => {
+                let task = self.rows[id.slot].task;
+                self.tasks[task].line.reserved -= 1;
+                Some(Choice { task, id, right: None })
+            }
+            None => self.serve_owed(now, table),
+        };
+        let Some(first) = guaranteed else { return self.interrupt(now, table) };
+        self.reserved_count += 1;
+        Some(Choice { right: Some(Right::Other), ..first })
+    }
+
+    /// The next request where more than shares decides on it.
+    #[inline(never)]
+    pub(super) fn pop_chosen(&mut self, now: Instant, table: &Table) -> Pop {
+        let Choice { task, id, right } = match self.serve(now, table) {
+            Ok(Some(choice)) => choice,
+            Ok(None) => return Pop::Empty,
+            Err(hold) => return hold,
+        };
+        self.starts::<false>(now, task, Some((id, right)), table);
+        Pop::Ready(id)
     }
 
     /// Chooses a task by class and share, and gives it the disk for a go if that has a head.

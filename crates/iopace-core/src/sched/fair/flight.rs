@@ -5,7 +5,6 @@
 //! they are at the device: nothing of the go joins them, or a disk that orders what it holds by
 //! place (NCQ) would pass the few over for as long as it likes.
 
-use super::Fair;
 use super::bound::Side;
 use super::cost::Kind;
 use super::rows::Row;
@@ -165,21 +164,5 @@ impl Flight {
         let amends = truth.cast_signed() - period.cost.cast_signed();
         let ratio = (right == Right::Go).then(|| truth * 256 / period.cost.max(1));
         Some(Truth { amends, ratio })
-    }
-}
-
-impl Fair {
-    /// A request is done, and with it perhaps all that the device had to do for a task alone.
-    #[inline(never)]
-    pub(super) fn end_period(&mut self, now: Instant, task: u32, right: Right, is_spoilt: bool) {
-        let Some(truth) = self.flight.end_period(now, right, is_spoilt) else { return };
-        match right {
-            _ if truth.amends == 0 => {}
-            Right::Go => self.correct_go(task, truth.amends),
-            Right::Light | Right::Other => self.correct(task, truth.amends),
-        }
-        if let Some(ratio) = truth.ratio {
-            self.tasks[task].line.learn(ratio);
-        }
     }
 }

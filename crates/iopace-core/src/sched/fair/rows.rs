@@ -4,7 +4,6 @@ use super::bound::Side;
 use super::cost::Kind;
 use super::flight::Right;
 use crate::request::RequestId;
-use crate::time::Instant;
 use core::ops::{Index, IndexMut};
 
 /// No slot.
@@ -13,15 +12,12 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The go of a request that went to the device in the command of another one.
 pub(super) const JOINED: u64 = u64::MAX;
 
-/// A request, in one line of the processor's cache; of a slot without one, the last that it had.
+/// A request; of a slot without one, the last that it had.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Row {
     /// Its arrival number.
     sequence: u64,
-    pub(super) arrived: Instant,
-    /// The bytes that it adds to the load of its task and group.
-    pub(super) bytes: u64,
     pub(super) task: u32,
     /// The slots of its neighbours by arrival in the queue of its task; of the first one `before`
     /// means nothing.
@@ -40,8 +36,6 @@ pub(super) struct Row {
     pub(super) go: u64,
 }
 
-const _: () = assert!(size_of::<Row>() == 64);
-
 impl Row {
     /// The name of the request, which is in that slot.
     #[inline]
@@ -55,21 +49,12 @@ impl Row {
 pub(super) struct Rows(Vec<Row>);
 
 impl Rows {
-    /// A request of a task comes, of so many bytes. `is_indexed`: its queue is to have it by
-    /// position as well.
+    /// A request of a task comes. `is_indexed`: its queue is to have it by position as well.
     #[inline(always)]
-    pub(super) fn enter(
-        &mut self,
-        id: RequestId,
-        task: u32,
-        bytes: u64,
-        arrived: Instant,
-        is_indexed: bool,
-    ) {
+    pub(super) fn enter(&mut self, id: RequestId, task: u32, is_indexed: bool) {
         let at = id.slot as usize;
         let row = if at < self.0.len() { &mut self.0[at] } else { self.grow(at) };
-        (row.sequence, row.arrived) = (id.sequence, arrived);
-        (row.bytes, row.task) = (bytes, task);
+        (row.sequence, row.task) = (id.sequence, task);
         (row.is_indexed, row.is_at_device) = (is_indexed, false);
     }
 

@@ -46,12 +46,12 @@ impl Sides {
 
     /// A request is done.
     #[inline(always)]
-    pub(super) fn done(&mut self, now: Instant, row: &Row) {
+    pub(super) fn done(&mut self, now: Instant, row: &Row, arrived: Instant) {
         match row.side {
             Side::Idle => self.idle_in_flight -= 1,
             // With what has joined it.
             Side::Many => self.bound.many_done(now, u64::from(row.kind.bytes)),
-            Side::Few => self.bound.few_done(now, row.arrived),
+            Side::Few => self.bound.few_done(now, arrived),
         }
     }
 

@@ -118,7 +118,7 @@ impl Bench {
             params.set(name, *value).expect("legal");
         }
         Bench {
-            fair: Fair::new(&params),
+            fair: Fair::from(&params),
             groups: Groups::default(),
             table: Table::default(),
             now: Instant::ZERO,

@@ -4,12 +4,12 @@
 //! and for V, and becomes virtual time when a sibling comes: the same time to the last bit, as
 //! what a division leaves over is carried on anyway.
 
-use super::{Entity, Index, NOBODY, SHIFT, Standing, Tree, later};
+use super::{Entity, SHIFT, Standing, later};
 
 impl Entity {
     /// It comes into a tree without members, with work.
     #[inline(always)]
-    fn begin_alone(&mut self, slot: u64) {
+    pub(super) fn begin_alone(&mut self, slot: u64) {
         self.standing = Standing::Alone;
         (self.start, self.finish, self.rest) = (0, 0, slot.cast_signed());
     }
@@ -25,7 +25,7 @@ impl Entity {
     }
 
     /// What it has is told in virtual time from now on; it came at `vtime`.
-    fn end_alone(&mut self, vtime: u64) {
+    pub(super) fn end_alone(&mut self, vtime: u64) {
         let Entity { start: had, finish: slot_began, rest: slot, weight, .. } = *self;
         self.standing = Standing::Eligible;
         (self.start, self.rest) = (vtime, 0);
@@ -36,49 +36,8 @@ impl Entity {
     }
 }
 
-impl Tree {
-    /// An entity comes into the tree, which has no members.
-    #[inline(always)]
-    pub(super) fn begin_alone(&mut self, entity: &mut Entity, index: Index, slot: u64) {
-        if self.weight != u64::from(entity.weight) {
-            self.take_in();
-            self.weight = u64::from(entity.weight);
-        }
-        (self.count, self.only) = (1, index);
-        entity.begin_alone(slot);
-    }
-
-    /// It has no work any more. Nobody is behind it, so it is no member.
-    #[inline(always)]
-    pub(super) fn leave_alone(&mut self, entity: &mut Entity) {
-        self.unsettled += entity.start.cast_signed();
-        (self.count, self.only) = (0, NOBODY);
-        entity.standing = Standing::Out;
-    }
-
-    /// V takes in the service of those that were alone.
-    #[cold]
-    #[inline(never)]
-    fn take_in(&mut self) {
-        move_by(&mut self.vtime, &mut self.rest, self.unsettled, self.weight);
-        self.unsettled = 0;
-    }
-
-    /// The only member competes with others from now on, if it does not yet.
-    #[inline]
-    pub(super) fn end_alone(&mut self, entity: &mut Entity) {
-        if entity.standing == Standing::Alone {
-            let had = entity.start.cast_signed();
-            self.take_in();
-            entity.end_alone(self.vtime);
-            self.unsettled = had;
-            self.take_in();
-        }
-    }
-}
-
 /// Moves `time` by any sum of costs in nanoseconds, as [`super::advance`] by each of them.
-fn move_by(time: &mut u64, rest: &mut i64, cost: i64, weight: u64) {
+pub(super) fn move_by(time: &mut u64, rest: &mut i64, cost: i64, weight: u64) {
     if cost != 0 {
         let amount = (i128::from(cost) << SHIFT) + i128::from(*rest);
         let weight = i128::from(weight.max(1));
@@ -89,7 +48,7 @@ fn move_by(time: &mut u64, rest: &mut i64, cost: i64, weight: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Charge, Kind};
+    use super::super::{Charge, Index, Kind, Tree};
     use super::*;
     use crate::request::GroupId;
 

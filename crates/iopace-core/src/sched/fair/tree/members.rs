@@ -1,5 +1,6 @@
-//! In which set each member of a [`Tree`] is, if there are several.
+//! The only member of a [`Tree`], or in which set each one is, if there are several.
 
+use super::alone::move_by;
 use super::{Entity, Index, NOBODY, Standing, Tree, is_after};
 use crate::sched::ordered::Ordered;
 use core::cmp;
@@ -34,6 +35,49 @@ impl PartialOrd for Key {
 }
 
 impl Tree {
+    // The only member.
+
+    /// An entity comes into the tree, which has no members.
+    #[inline(always)]
+    pub(super) fn begin_alone(&mut self, entity: &mut Entity, index: Index, slot: u64) {
+        if self.weight != u64::from(entity.weight) {
+            self.take_in();
+            self.weight = u64::from(entity.weight);
+        }
+        (self.count, self.only) = (1, index);
+        entity.begin_alone(slot);
+    }
+
+    /// It has no work any more. Nobody is behind it, so it is no member.
+    #[inline(always)]
+    pub(super) fn leave_alone(&mut self, entity: &mut Entity) {
+        self.unsettled += entity.start.cast_signed();
+        (self.count, self.only) = (0, NOBODY);
+        entity.standing = Standing::Out;
+    }
+
+    /// V takes in the service of those that were alone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_in(&mut self) {
+        move_by(&mut self.vtime, &mut self.rest, self.unsettled, self.weight);
+        self.unsettled = 0;
+    }
+
+    /// The only member competes with others from now on, if it does not yet.
+    #[inline]
+    pub(super) fn end_alone(&mut self, entity: &mut Entity) {
+        if entity.standing == Standing::Alone {
+            let had = entity.start.cast_signed();
+            self.take_in();
+            entity.end_alone(self.vtime);
+            self.unsettled = had;
+            self.take_in();
+        }
+    }
+
+    // Several of them.
+
     /// Of several members the first one in a set.
     #[inline]
     pub(super) fn first(&self, standing: Standing) -> Option<Key> {
