@@ -18,6 +18,7 @@ from rivals_stands import PATIENCE, Side, run, stand
 # The file system is this large, below the part of the disk that bulk I/O has.
 SIZE_BLOCKS = 1 << 20
 MIXES = ["bulk-read", "bulk-write"]
+OWN_MIXES = MIXES + ["bulk-mixed"]
 ROWS = ["kernel-none", "kernel-mq-deadline", "kernel-mq-deadline-ionice", "kernel-bfq",
         "kernel-bfq-ionice", "iopace-mount", "iopace-mount-ionice"]
 SHORT_ROWS = ["kernel-none", "kernel-bfq", "kernel-bfq-ionice", "iopace-mount", "iopace-mount-ionice"]
@@ -31,7 +32,8 @@ def cells(disk, is_short, seconds, cell):
     commits = Side("commits", "commits")
     made = [cell("commits", disk, row, "alone", [commits], seconds)
             for row in ("kernel-none", "iopace-mount")]
-    for mix in MIXES[:1] if is_short else MIXES:
+    mixes = OWN_MIXES if disk == "own" else MIXES
+    for mix in mixes[:1] if is_short else mixes:
         made += [cell("commits", disk, "kernel-none", f"{mix} alone", [Side("big", mix)], seconds)]
         made += [cell("commits", disk, row, mix, [commits, Side("big", mix)], seconds)
                  for row in (SHORT_ROWS if is_short else ROWS)]

@@ -21,6 +21,7 @@ LOADS = {
     "random-write": {"rw": "randwrite", "bs": "16k", "iodepth": 32},
     "bulk-read": {"rw": "read", "bs": "512k", "iodepth": 4},
     "bulk-write": {"rw": "write", "bs": "512k", "iodepth": 4},
+    "bulk-mixed": {"rw": "rw", "bs": "512k", "iodepth": 16},
     "random-4": {"rw": "randread", "bs": "16k", "iodepth": 4},
     "large-4": {"rw": "randread", "bs": "128k", "iodepth": 4},
     "write-4": {"rw": "randwrite", "bs": "16k", "iodepth": 4},

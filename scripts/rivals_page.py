@@ -3,6 +3,7 @@
 import os
 from xml.sax.saxutils import escape
 
+import rivals_commits
 import rivals_fairness
 from rivals_stands import ROWS
 from rivals_words import jain, ms, number
@@ -123,7 +124,7 @@ def commit_table(report, disk):
              "| beside | row | commits/s | p50 ms | p99 ms | bulk MB/s |", "|---|---|---:|---:|---:|---:|"]
     for mix in report.of("commits", disk, 2):
         for row in report.of("commits", disk, 3):
-            for load in ("commits", "bulk-read", "bulk-write"):
+            for load in ["commits"] + rivals_commits.OWN_MIXES:
                 one = report.cells.get(("commits", disk, mix, row, load))
                 if one is None:
                     continue

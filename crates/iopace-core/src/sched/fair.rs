@@ -75,8 +75,9 @@
 //! 10. Any number of changes of weight leaves shares as the weights say.
 //!
 //! # When it does not know
-//! The cost model starts as a data sheet's SATA flash; 16 random requests say if there is a head. A
-//! task is not waited for before its think time is known (four requests).
+//! The cost model starts as a data sheet's SATA flash, or a head where one is said to be; 16 random
+//! requests say if there is one. A disk that reads faster than any head has none until small reads
+//! show seeks (see `quick`). A task is not waited for before its think time is known (four requests).
 //!
 //! # Limits
 //! A client with one request at a time can only be given what it asks for: on flash it is not
@@ -128,6 +129,7 @@ mod goes;
 mod guarantee;
 mod passing;
 mod queue;
+mod quick;
 mod rows;
 mod sides;
 mod tasks;

@@ -5,7 +5,9 @@
 //! Six coefficients, each kept in 1/256 ns. A request is sequential when it begins where the one
 //! that went to the device before it ended: that says whether the *device* has to seek, whoever
 //! asked.
-//! A small gap is not sequential: a disk may need most of a revolution for it.
+//! A small gap is not sequential: a disk may need most of a revolution for it. A read that goes on
+//! where the read before ended, with a write in between, is neither: with a write cache the head
+//! may not have moved. As long as a head is believed in nothing is learned from it.
 //!
 //! With several requests at the device, the time from start to completion of one is not its device
 //! time, and neither is the gap since the last completion: on flash a large read that completes
@@ -29,6 +31,7 @@
 //! IOPS) is the start where no head is said to be. Coordinate descent is the method of Gauss and
 //! Seidel.
 
+use super::quick::Quick;
 use crate::request::Op;
 use crate::sched::DiskView;
 use crate::table::Request;
@@ -107,8 +110,10 @@ const SLOPE: usize = 2;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     pub(super) bytes: u32,
-    is_write: bool,
-    is_random: bool,
+    pub(super) is_write: bool,
+    pub(super) is_random: bool,
+    /// Whether a seek was needed cannot be told.
+    pub(super) is_unclear: bool,
 }
 
 /// The learned model of one device.
@@ -134,11 +139,16 @@ pub(super) struct Model {
     completions: u32,
     /// Whether something in the interval failed, which says nothing about cost.
     is_spoilt: bool,
+    /// Whether it has a read in it of which it cannot be told whether a seek was needed.
+    is_unclear: bool,
     /// Where the last request that went to the device ended.
     head: Option<Bytes>,
+    /// Where the last read ended.
+    read_to: Option<Bytes>,
     has_head: bool,
     /// What is said of the device: that it has no head, whatever its requests cost, or has one.
     said: Option<bool>,
+    quick: Quick,
 }
 
 impl Model {
@@ -150,8 +160,7 @@ impl Model {
     }
 
     /// What is known of the device. That it has a head is believed until requests at random show
-    /// what they cost: virtual disks say so, whatever they are on. But a disk that only a stream
-    /// gets at shows nothing.
+    /// what they cost, or large ones are too quick: virtual disks say so, whatever they are on.
     pub(super) fn set_rotational(&mut self, is_rotational: bool) {
         self.said = Some(is_rotational);
         self.has_head = is_rotational;
@@ -169,20 +178,24 @@ impl Model {
     pub(super) fn starts(&mut self, request: &Request, bytes: u64) -> Kind {
         let extent = request.extent();
         let is_next = self.head == Some(extent.offset());
+        let is_write = request.op().is_write();
+        let is_unclear = !is_write && !is_next && self.read_to == Some(extent.offset());
         if request.op() != Op::Flush {
             self.head = Some(extent.end());
         }
-        Kind {
-            is_write: request.op().is_write(),
-            is_random: !is_next,
-            bytes: bytes.min(BYTES_MAX) as u32,
+        if !is_write {
+            self.read_to = self.head;
         }
+        Kind { is_write, is_random: !is_next, is_unclear, bytes: bytes.min(BYTES_MAX) as u32 }
     }
 
     /// A request of so many bytes goes to the device in the command of another one, of that kind:
     /// by how much the command costs more.
     pub(super) fn joins(&mut self, request: &Request, lead: &mut Kind, bytes: u64) -> u64 {
         self.head = self.head.max(Some(request.extent().end()));
+        if !request.op().is_write() {
+            self.read_to = self.head;
+        }
         let before = self.cost(*lead);
         lead.bytes = (u64::from(lead.bytes) + bytes).min(BYTES_MAX) as u32;
         self.cost(*lead) - before
@@ -192,7 +205,7 @@ impl Model {
     pub(super) fn cost_at_random(&self, request: &Request) -> u64 {
         let is_write = request.op().is_write();
         let bytes = request.service_bytes().get().min(BYTES_MAX) as u32;
-        self.cost(Kind { bytes, is_write, is_random: true })
+        self.cost(Kind { bytes, is_write, is_random: true, is_unclear: false })
     }
 
     /// What a request of this kind costs, in ns.
@@ -212,22 +225,36 @@ impl Model {
         self.busy += busy.0;
         self.completions += 1;
         self.is_spoilt |= is_spoilt;
+        self.is_unclear |= kind.is_unclear;
         let is_short = !self.has_head && self.busy < INTERVAL.0;
         let is_open = (self.completions as usize) < 2 * in_flight || is_short;
         if in_flight > 0 && is_open {
             return;
         }
         if !self.is_spoilt {
-            self.learn();
+            self.look_and_learn();
         }
         self.counts = [[0; 3]; 2];
         self.busy = 0;
         self.completions = 0;
-        self.is_spoilt = false;
+        (self.is_spoilt, self.is_unclear) = (false, false);
+    }
+
+    /// An interval is over. How fast reads were does not depend on what is not clear.
+    #[inline(never)]
+    fn look_and_learn(&mut self) {
+        if self.quick.look(&self.counts, self.busy) {
+            if self.said == Some(true) {
+                self.presume(if self.quick.is_quick() { &FLASH } else { &HEAD });
+            }
+            self.judge();
+        }
+        if !(self.is_unclear && self.has_head) {
+            self.learn();
+        }
     }
 
     /// Takes the interval into the sums, weighted by the inverse square of what was expected.
-    #[inline(never)]
     fn learn(&mut self) {
         let mut x = [0i64; 6];
         for (at, x) in x.iter_mut().enumerate() {
@@ -300,6 +327,7 @@ impl Model {
         self.times.iter_mut().for_each(|sum| *sum >>= bits);
         self.parts.iter_mut().for_each(|parts| *parts = parts.unbounded_shr(bits));
         self.intervals = self.intervals.unbounded_shr(bits);
+        self.quick.age(bits);
     }
 
     /// The coefficient by its number, direction first.
@@ -323,7 +351,9 @@ impl Model {
         });
         match seeks.max() {
             Some(seek) if self.knows_random(0) => Nanos(seek),
-            seek if self.said == Some(true) => Nanos(seek.unwrap_or(0)).max(SEEK_PRESUMED),
+            seek if self.said == Some(true) && !self.quick.is_quick() => {
+                Nanos(seek.unwrap_or(0)).max(SEEK_PRESUMED)
+            }
             seek => Nanos(seek.unwrap_or(0)),
         }
     }
@@ -332,12 +362,15 @@ impl Model {
     /// it was. Writes are quick where a cache takes them: a head is not given up for that.
     fn judge(&mut self) {
         let least = if self.has_head { SEEK_MIN / 2 } else { SEEK_MIN };
-        self.has_head = self.said != Some(false) && self.seek().0 >= least;
+        let may_be = self.said != Some(false) && self.quick.has_seeks();
+        self.has_head = may_be && self.seek().0 >= least;
     }
 
     /// The opinion about the device, for people.
     pub(super) fn view(&self) -> DiskView {
-        let is_shown = self.knows_random(0) || (!self.has_head && self.knows_random(1));
+        let is_shown = self.knows_random(0)
+            || self.quick.is_quick()
+            || (!self.has_head && self.knows_random(1));
         DiskView {
             has_head: (self.said == Some(false) || is_shown).then_some(self.has_head),
             is_learned: self.said != Some(false),

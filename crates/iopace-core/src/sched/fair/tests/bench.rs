@@ -191,6 +191,27 @@ impl Bench {
         sequence
     }
 
+    /// A request of a task of the root by hand, at that offset.
+    pub(super) fn submit_at(&mut self, task: u64, op: Op, offset: u64, len: u64) -> u64 {
+        self.submit((GroupId::ROOT, TaskId(task)), op, offset, len, false)
+    }
+
+    /// The next request goes to the device, which must be that one, and takes so long.
+    pub(super) fn serve_in(&mut self, sequence: u64, took: Nanos) {
+        let id = loop {
+            match self.fair.pop(self.now, &self.table) {
+                Pop::Ready(id) | Pop::Last(id, _) => break id,
+                Pop::At(at, _) => self.now = at,
+                Pop::Empty => panic!("it holds nothing"),
+            }
+        };
+        assert_eq!(id.sequence(), sequence);
+        let request = self.table[id];
+        self.now = self.now + took;
+        self.table.end(id);
+        self.fair.on_done(self.now, id, &request, true);
+    }
+
     fn submit(
         &mut self,
         (group, task): (GroupId, TaskId),
