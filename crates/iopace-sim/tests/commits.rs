@@ -11,7 +11,7 @@ fn value(rows: &[Row], row: &str, variant: &str, figure: &str) -> Milli {
 
 #[test]
 fn commits_are_not_starved_by_bulk_io() {
-    let rows = commits(1, &DISKS, &["none", "fair"]);
+    let rows = commits(1, &DISKS, &["none", "fair", "fair-idle"]);
     for row in DISKS.iter().flat_map(|(_, rows)| rows) {
         let under = |variant| {
             let rows = &rows;
@@ -31,6 +31,14 @@ fn commits_are_not_starved_by_bulk_io() {
         at_least(fair("sum"), if row.starts_with("hdd") { 850 } else { 600 });
         at_least(fair("spaced_commits"), 500);
         at_least(fair("bulk_beside_spaced"), 280);
+        // With the bulk in class idle next to nothing is lost.
+        let idle = under("fair-idle");
+        at_least(idle("spaced_commits"), 880);
+        if row.starts_with("hdd") {
+            at_least(idle("commits"), 880);
+            at_least(idle("bulk"), 14);
+            at_least(idle("bulk_beside_spaced"), 14);
+        }
         // Without a scheduler those on a disk with a head have next to nothing.
         let (commits, most) = (none("commits").1, if row.starts_with("hdd") { 160 } else { 620 });
         assert!(commits <= most, "{row}: {commits} thousandths without a scheduler");

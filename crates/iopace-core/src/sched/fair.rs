@@ -61,10 +61,11 @@
 //! 3. Class idle alone has the whole device.
 //! 4. Class idle gets a request when it had none for `idle_starve_ms` while its parent was served.
 //! 5. Nothing is held back but on a disk with a head: for anticipation, at most `wait_ms` at a
-//!    time, for a task that thinks briefly; while its request before is at the disk; and while the
-//!    disk has what must not be passed over. On flash only the many beside the few, and class idle
-//!    beyond two requests within 200 ms of one of another class, or beside a flush of one for
-//!    `HOLD_MAX`; something is at the disk then. Among many a deep window is kept full.
+//!    time, for a task that thinks briefly; while its request before is at the disk; while the disk
+//!    has what must not be passed over; and class idle in the pauses of who
+//!    flushes. On flash only the many beside the few, and class idle beyond two requests within
+//!    200 ms of one of another class, or beside a flush of one for `HOLD_MAX`; something is at the
+//!    disk then. Among many a deep window is kept full.
 //! 6. Requests that a guarantee pays for go first, in order of arrival, and are charged, and a
 //!    group that is behind its guaranteed rate (`io.min`) goes before what weights say. This
 //!    puts a group at most two seconds of service behind the others.
@@ -77,7 +78,8 @@
 //! # When it does not know
 //! The cost model starts as a data sheet's SATA flash, or a head where one is said to be; 16 random
 //! requests say if there is one. A disk that reads faster than any head has none until small reads
-//! show seeks (see `quick`). A task is not waited for before its think time is known (four requests).
+//! show seeks (see `quick`). A task is not waited for before its think time is known (four
+//! requests).
 //!
 //! # Limits
 //! A client with one request at a time can only be given what it asks for: on flash it is not
@@ -219,7 +221,7 @@ impl Scheduler for Fair {
         let is_new = !line.is_listed && (side == Side::Few || !is_of_others);
         let known = if is_new { self.passing.push(&mut self.tasks, task) } else { known };
         let Task { node, line, .. } = known;
-        self.rows.enter(id, task, self.model.has_head());
+        self.rows.enter(id, task, side, self.model.has_head());
         let think_max = self.config.think_max;
         line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;

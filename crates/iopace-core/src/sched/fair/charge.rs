@@ -55,7 +55,8 @@ impl Fair {
         let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
         let sight = self.forest.sight(*group);
         let side = sight.side(&line.load);
-        self.sides.start(side, sight.weight);
+        self.sides.leaves(row.side);
+        self.sides.start(now, side, sight.weight);
         let is_of_go = !BY_SHARE && self.goes.start(task, cost, bytes.get());
         let own = if is_of_go { Right::Go } else { Right::Other };
         self.flight.start(now, row, right.unwrap_or(own), (kind, side, cost));
@@ -77,19 +78,28 @@ impl Fair {
         let charge = Charge { cost: cost.cast_signed(), slot, ahead };
         self.forest.start(now, node, &charge, leaves);
         if is_priced {
-            self.writes(now, task, bytes, is_guaranteed);
+            self.writes(now, task, (side, bytes), is_guaranteed);
         }
         Some(id)
     }
 
     /// One with many requests writes: it pays for what that adds to the next flush of another.
     #[inline(never)]
-    fn writes(&mut self, now: Instant, task: u32, bytes: Bytes, is_guaranteed: bool) {
+    fn writes(
+        &mut self,
+        now: Instant,
+        task: u32,
+        (side, bytes): (Side, Bytes),
+        is_guaranteed: bool,
+    ) {
         // A guarantee serves whoever owes: a price would be a debt without end.
         let is_priced = self.model.has_head() && !is_guaranteed;
         let wait = if is_priced { self.config.wait } else { Nanos::ZERO };
         if self.tasks[task].line.is_of_others(now) {
             let pays = self.flushes.wrote(now, bytes, wait);
+            if side == Side::Idle {
+                self.flushes.idle_wrote(bytes);
+            }
             if pays > Nanos::ZERO {
                 self.correct_go(task, pays.0.cast_signed());
             }
@@ -118,7 +128,8 @@ impl Fair {
         let bytes = request.service_bytes();
         let ratio = u64::from(line.ratio);
         let (node, leaves) = (*node, line.is_empty());
-        let is_few = self.forest.sight(*group).side(&line.load) == Side::Few;
+        let side = self.forest.sight(*group).side(&line.load);
+        self.sides.leaves(self.rows[id.slot].side);
         let longer = self.model.joins(request, &mut self.rows[lead.slot].kind, bytes.get());
         let cost = longer * ratio / 256;
         self.rows[id.slot].go = JOINED;
@@ -131,8 +142,8 @@ impl Fair {
         }
         let charge = Charge { cost: cost.cast_signed(), slot: self.slot(), ahead: None };
         self.forest.start(now, node, &charge, leaves);
-        if !is_few && request.op().is_write() {
-            self.writes(now, task, bytes, false);
+        if side != Side::Few && request.op().is_write() {
+            self.writes(now, task, (side, bytes), false);
         }
         true
     }

@@ -278,10 +278,22 @@ impl Fair {
     /// idle.
     #[inline(always)]
     fn what_is_full(&self, now: Instant) -> [bool; 3] {
-        let is_flushing = self.flushes.hold_writes(now).is_some();
+        let is_flushing = self.flushes.hold_writes(now, true).is_some();
         let is_bound = !self.model.has_head() && self.sides.is_bound(now);
-        let is_idle_full = self.sides.is_idle_full(now) || self.flushes.holds_idle(now);
+        let is_idle_full = self.sides.is_idle_full(now)
+            || self.flushes.holds_idle(now)
+            || self.idle_grace(now).is_some();
         [is_flushing, is_bound, is_idle_full]
+    }
+
+    /// Until when class idle leaves a disk with a head to who flushes again soon, if nobody else
+    /// has a request: who has one goes by class and weight.
+    #[inline(always)]
+    fn idle_grace(&self, now: Instant) -> Option<Instant> {
+        let is_of_idle = self.model.has_head() && self.sides.idle_queued() == self.len;
+        let grace = self.flushes.grace(now).filter(|_| is_of_idle)?;
+        let until = grace.min(self.sides.idle_due(self.config.idle_starve));
+        (now < until).then_some(until)
     }
 
     /// Whether nothing of the task may join what the disk has of its side. Nobody is held back for
@@ -297,7 +309,10 @@ impl Fair {
         // Who flushes has goes, in which others write nothing, as others have theirs.
         let in_goes = self.model.has_head() && self.flushes.are_in_goes(now, self.config.wait);
         let waits_in_goes = side == Side::Many && in_goes;
-        let is_for_flush = is_flushing && !waits_in_goes && rank >= self.flushes.rank();
+        let is_for_flush = is_flushing
+            && (side == Side::Idle || self.flushes.hold_writes(now, false).is_some())
+            && !waits_in_goes
+            && rank >= self.flushes.rank();
         let line = &self.tasks[task].line;
         let writes = || line.first(&self.rows).is_some_and(|next| table[next].op().is_write());
         is_full || (is_for_flush && writes() && line.is_of_others(now))
@@ -329,7 +344,8 @@ impl Fair {
                 Ok(Some(Choice { right, ..next }))
             }
             None => {
-                let until = self.flushes.hold_writes(now).unwrap_or(Instant::NEVER);
+                let holds = [self.flushes.hold_writes(now, true), self.idle_grace(now)];
+                let until = holds.into_iter().flatten().min().unwrap_or(Instant::NEVER);
                 Err(Pop::At(until, Reason::Turn))
             }
         }
@@ -337,7 +353,7 @@ impl Fair {
 
     /// The next request of a task that may go past those that are held back: it has few requests,
     /// or a flush of its own is what they are held back for, and it is of no lower class than
-    /// `rank`.
+    /// `rank`. Class idle never may.
     fn pass(&mut self, now: Instant, rank: u8, table: &Table) -> Option<Choice> {
         for _ in 0..self.passing.len().min(PASS_STEPS) {
             let task = self.passing.pop(&mut self.tasks)?;
@@ -347,7 +363,7 @@ impl Fair {
                 continue;
             }
             let (side, sight) = self.side_of(task);
-            if side != Side::Few && line.is_of_others(now) {
+            if side == Side::Idle || (side == Side::Many && line.is_of_others(now)) {
                 continue;
             }
             let is_lower = sight.rank > rank;

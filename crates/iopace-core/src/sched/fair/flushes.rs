@@ -14,7 +14,8 @@
 //! With a pause `g` and the flush of one's own `a`, a cycle in which others write what takes `w`
 //! is `g + a + w` long, and the product of both rates, `w / (g + a + w)^2`, is the largest at
 //! `w = g + a` (see `bound` for why the product). So the *allowance* of bytes between two flushes
-//! shrinks when one takes longer than `g + 2a`, and grows when it is used up and takes less.
+//! shrinks when one takes longer than `g + 2a`, and grows when it is used up and takes less. Class
+//! idle has no claim to as much: it may write for a sixteenth of that time, or half of `a`.
 //! ```text
 //!   commits   ──think─log─┤flush a + w  ├──think─log─┤flush a + w  ├──
 //!   others      write w   ┆ (head: wait)┆  write w   ┆
@@ -26,6 +27,11 @@
 //! it adds to the next flush, the *price* of a KiB, which is learned from flushes after such
 //! writes; and the task that flushes pays for the rest only. Between two flushes they pay for
 //! 100 ms at most, whatever they write, and for what a guarantee covers nothing.
+//!
+//! *Class idle on a disk with a head* waits out the pauses of a series of flushes, up to twice as
+//! long as they usually are and 100 ms, but for a request each `idle_starve_ms`: it asked for the
+//! time that nobody wants, and each of its requests costs the next commit a way back. That is the
+//! grace period of ioprio_set(2).
 //!
 //! What one's own flush takes is seen by letting others write nothing now and then (one cycle of
 //! [`PROBE_EVERY`]), and with goes by a second flush in one go; until then there is no price. A
@@ -42,6 +48,10 @@ pub(super) const HOLD_MAX: Nanos = Nanos::from_millis(100);
 
 /// Bounds of the allowance, and what it is at first.
 const ALLOWANCE: [u64; 3] = [64 << 10, 1 << 20, 1 << 30];
+
+/// Class idle may write for a sixteenth of the time that others may, `w = (g + a) / 16`, or what
+/// makes a flush half as long again: less is within chance.
+const IDLE_PART: u64 = 16;
 
 /// The least time of a flush is forgotten so slowly: doubled after some 180 of them.
 const LEAST_GROWS: u64 = 256;
@@ -89,6 +99,10 @@ pub(super) struct Flushes {
     written: u64,
     written_before: u64,
     allowance: u64,
+    /// How much of `written` was of class idle, and the part of the allowance that those who wrote
+    /// before the last flush had.
+    written_by_idle: u64,
+    part_before: u64,
     /// Series of flushes that have ended.
     cycle: u32,
     /// The class of the group that flushes, and whether all flushes are of class idle.
@@ -114,6 +128,8 @@ impl Default for Flushes {
             written: 0,
             written_before: 0,
             allowance: ALLOWANCE[1],
+            written_by_idle: 0,
+            part_before: 1,
             cycle: 0,
             rank: 0,
             is_of_idle: false,
@@ -129,16 +145,30 @@ impl Flushes {
         (self.count > 0 && now < until).then_some(until)
     }
 
-    /// Until when those with many requests write nothing, for the flush at the disk or the next.
+    /// Until when those with many requests write nothing, for the flush at the disk or the next; or
+    /// class idle.
     #[inline]
-    pub(super) fn hold_writes(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn hold_writes(&self, now: Instant, is_idle: bool) -> Option<Instant> {
         if self.count > 0 {
             return self.hold(now);
         }
-        let next = self.ended? + self.pause.times(2).min(HOLD_MAX);
-        let until = self.came.map_or(next, |came| came + HOLD_MAX);
-        let allowance = if self.is_probe() { 0 } else { self.allowance };
+        let until = self.next_until()?;
+        let part = if is_idle { IDLE_PART } else { 1 };
+        let allowance = if self.is_probe() { 0 } else { self.allowance / part };
         (self.written >= allowance && now < until).then_some(until)
+    }
+
+    /// Until when the next flush of a series is expected, or who flushes goes on with what it has
+    /// begun.
+    fn next_until(&self) -> Option<Instant> {
+        let next = self.ended? + self.pause.times(2).min(HOLD_MAX);
+        Some(self.came.map_or(next, |came| came + HOLD_MAX))
+    }
+
+    /// Until when class idle leaves a disk with a head where it is, for the next flush of others.
+    #[inline]
+    pub(super) fn grace(&self, now: Instant) -> Option<Instant> {
+        self.next_until().filter(|until| now < *until && !self.is_of_idle)
     }
 
     /// The class of who flushes.
@@ -192,6 +222,11 @@ impl Flushes {
         pays
     }
 
+    /// So much of what was just written is of class idle.
+    pub(super) fn idle_wrote(&mut self, bytes: Bytes) {
+        self.written_by_idle = self.written_by_idle.saturating_add(bytes.get());
+    }
+
     /// Whether flushes follow each other so soon that the next one is waited for in a go.
     #[inline]
     pub(super) fn are_in_goes(&self, now: Instant, wait: Nanos) -> bool {
@@ -239,7 +274,9 @@ impl Flushes {
             pause => pause.unwrap_or_default(),
         };
         (self.since, self.alone_since, self.has_overlapped) = (now, None, false);
-        (self.written_before, self.written) = (self.written, 0);
+        let is_of_idle = self.written > 0 && self.written_by_idle == self.written;
+        self.part_before = if is_of_idle { IDLE_PART } else { 1 };
+        (self.written_before, self.written, self.written_by_idle) = (self.written, 0, 0);
         (self.paid_before, self.paid) = (self.paid, Nanos::ZERO);
     }
 
@@ -253,9 +290,11 @@ impl Flushes {
         }
         let step = if self.is_probe() { 0 } else { self.allowance / 4 };
         self.cycle = self.cycle.wrapping_add(1);
-        if took > self.pause + self.least.times(2) {
+        let longer = Nanos((self.pause + self.least).0 / self.part_before);
+        let longest = self.least + longer.max(Nanos(self.least.0 / 2));
+        if took > longest {
             self.allowance -= step;
-        } else if self.written_before >= self.allowance {
+        } else if self.written_before >= self.allowance / self.part_before {
             self.allowance += step;
         }
         self.allowance = self.allowance.clamp(ALLOWANCE[0], ALLOWANCE[2]);

@@ -28,6 +28,7 @@ pub(super) struct Row {
     /// Whether it is at the device, to which what follows belongs.
     pub(super) is_at_device: bool,
     pub(super) right: Right,
+    /// The side of its task when it came; at the device: when it went there.
     pub(super) side: Side,
     pub(super) kind: Kind,
     /// Its charge, in ns.
@@ -51,10 +52,10 @@ pub(super) struct Rows(Vec<Row>);
 impl Rows {
     /// A request of a task comes. `is_indexed`: its queue is to have it by position as well.
     #[inline(always)]
-    pub(super) fn enter(&mut self, id: RequestId, task: u32, is_indexed: bool) {
+    pub(super) fn enter(&mut self, id: RequestId, task: u32, side: Side, is_indexed: bool) {
         let at = id.slot as usize;
         let row = if at < self.0.len() { &mut self.0[at] } else { self.grow(at) };
-        (row.sequence, row.task) = (id.sequence, task);
+        (row.sequence, row.task, row.side) = (id.sequence, task, side);
         (row.is_indexed, row.is_at_device) = (is_indexed, false);
     }
 

@@ -127,6 +127,54 @@ fn class_idle_does_not_join_a_flush_of_others() {
 }
 
 #[test]
+fn class_idle_waits_out_the_pauses_of_who_flushes_on_a_disk_with_a_head() {
+    for (disk, waits) in [(Disk::Head, true), (Disk::Flash, false)] {
+        let mut bench = Bench::new(disk, 8, &[]);
+        bench.fair.set_rotational(disk == Disk::Head);
+        bench.group(3, 0, &settings(100, Class::Idle));
+        let mut idle = [client(3, 3).depth(8)];
+        for _ in 0..50 {
+            let id = flush(&mut bench, 0, 1);
+            bench.now = bench.now + Nanos::from_millis(5);
+            flushed(&mut bench, id);
+            let next = bench.now + Nanos::from_millis(20);
+            bench.run(&mut idle, next);
+        }
+        let (served, due) = (bench.served(3), bench.now.0 / (200 * MILLI));
+        // The device takes eight before it is known that there is a series.
+        assert_eq!(served <= due + 10, waits, "{disk:?}: {served} in {:?}", bench.now);
+        assert!(served >= due - 1, "one each 200 ms: {served} in {:?}", bench.now);
+        // The series is over.
+        let until = bench.now + Nanos::from_secs(1);
+        bench.run(&mut idle, until);
+        assert!(bench.served(3) > served + 100, "{disk:?}");
+    }
+}
+
+#[test]
+fn class_idle_below_an_ordinary_group_holds_nobody_up() {
+    let mut bench = Bench::new(Disk::Head, 8, &[]);
+    bench.fair.set_rotational(true);
+    bench.group(1, 0, &settings(100, Class::BestEffort));
+    bench.group(2, 1, &settings(100, Class::Idle));
+    bench.group(3, 0, &settings(100, Class::BestEffort));
+    // More of class idle than are looked past, and a stream.
+    let mut clients: Vec<_> = (0..6).map(|n| client(2, 20 + n)).collect();
+    clients.push(client(3, 3).sequential().depth(8));
+    let begin = bench.now;
+    for _ in 0..50 {
+        let id = flush(&mut bench, 3, 9);
+        bench.now = bench.now + Nanos::from_millis(5);
+        flushed(&mut bench, id);
+        let next = bench.now + Nanos::from_millis(20);
+        bench.run(&mut clients, next);
+    }
+    // 1.3 ms each: a quarter of the time, and half is due to it.
+    let (served, time) = (bench.served(3), bench.now.since(begin).0);
+    assert!(served * 6 * MILLI >= time, "{served} in {time} ns");
+}
+
+#[test]
 fn others_write_between_two_flushes_what_pays_for_both() {
     // Bytes per us of the disk, the flush of one's own and the pause, in us.
     for (rate, alone, pause) in [(500, 200, 100), (500, 200, 20_000), (55, 8_000, 500)] {
@@ -143,7 +191,7 @@ fn others_write_between_two_flushes_what_pays_for_both() {
             // The others write until they are held back.
             last = if written > 0 { written } else { last };
             written = 0;
-            while flushes.hold_writes(now).is_none() && written < 1 << 28 {
+            while flushes.hold_writes(now, false).is_none() && written < 1 << 28 {
                 flushes.wrote(now, Bytes::from_kib(4), Nanos::ZERO);
                 written += 4_096;
             }
