@@ -205,7 +205,7 @@ pub enum ControlError {
     /// Configure: the scheduler has no such parameter, or the value is out of its bounds.
     Param(&'static str, ParamError),
     /// Cap of a task: too low, or the policy at work holds none.
-    Cap(String),
+    Cap(pace::CapError),
     /// Cap of a task: as many as may be have one.
     TooManyCaps,
 }
@@ -223,7 +223,7 @@ impl fmt::Display for ControlError {
             }
             ControlError::BuildFailed(name) => write!(f, "scheduler '{name}' failed to start"),
             ControlError::Param(name, error) => write!(f, "scheduler '{name}': {error}"),
-            ControlError::Cap(error) => f.write_str(error),
+            ControlError::Cap(error) => error.fmt(f),
             ControlError::TooManyCaps => {
                 write!(f, "{TASK_CAPS_MAX} tasks have a cap already, which is the most")
             }

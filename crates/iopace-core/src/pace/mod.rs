@@ -126,26 +126,50 @@ pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
 /// Whether a task may be capped at so many bytes per second under the policy.
 ///
 /// # Errors
-/// What is wrong, and what would be right.
-pub fn check_cap(policy: &Policy, rate: NonZeroU64) -> Result<(), String> {
+/// The rate is too low for any policy, or this policy holds no caps.
+pub fn check_cap(policy: &Policy, rate: NonZeroU64) -> Result<(), CapError> {
     if rate.get() < TASK_CAP_MIN {
-        return Err(format!(
-            "a cap of {rate} bytes per second is too low: a page ({TASK_CAP_MIN} bytes) per second \
-             is the least"
-        ));
+        return Err(CapError::TooLow(rate));
     }
-    let holds = |policy: &Policy| (policy.build)().holds_caps();
-    if !holds(policy) {
-        let those = REGISTRY.iter().filter(|policy| holds(policy));
-        let names: Vec<String> = those.map(|policy| format!("'{}'", policy.name)).collect();
-        let name = policy.name;
-        return Err(format!(
-            "pace policy '{name}' holds no caps of tasks: {} does",
-            names.join(", ")
-        ));
+    if !holds_caps(policy) {
+        return Err(CapError::NotHeld(policy.name));
     }
     Ok(())
 }
+
+/// Whether the policy holds caps of single tasks.
+pub fn holds_caps(policy: &Policy) -> bool {
+    (policy.build)().holds_caps()
+}
+
+/// Why a task may not be capped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapError {
+    /// So many bytes per second are fewer than [`TASK_CAP_MIN`], under whatever policy.
+    TooLow(NonZeroU64),
+    /// The policy of that name holds no caps.
+    NotHeld(&'static str),
+}
+
+impl fmt::Display for CapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CapError::TooLow(rate) => write!(
+                f,
+                "a cap of {rate} bytes per second is too low: a page ({TASK_CAP_MIN} bytes) per \
+                 second is the least"
+            ),
+            CapError::NotHeld(name) => {
+                let those = REGISTRY.iter().filter(|policy| holds_caps(policy));
+                let names: Vec<String> = those.map(|policy| format!("'{}'", policy.name)).collect();
+                let names = names.join(", ");
+                write!(f, "pace policy '{name}' holds no caps of tasks: {names} does")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CapError {}
 
 /// The answer of [`Pace::ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use core::num::NonZeroU64;
 use iopace_core::engine::Control;
+use iopace_core::pace;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -102,6 +103,6 @@ fn report(device: &dyn Device, proc: &dyn Proc) -> CapsReport {
         CapReport { pid, user, program, bytes_s }
     });
     let policy = device.status().engine.pace;
-    let (held, caps) = ((policy.build)().holds_caps(), caps.collect());
+    let (held, caps) = (pace::holds_caps(policy), caps.collect());
     CapsReport { device: device.info().name.clone(), policy: policy.name.into(), held, caps }
 }

@@ -4,7 +4,8 @@
 use super::api::{Action, Change, PaceChange, WindowChange};
 use crate::device::Device;
 use iopace_core::engine::{Control, ControlError, Status};
-use iopace_core::limits::WINDOW_DEPTH_MAX;
+use iopace_core::limits::{TASK_CAP_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::pace::CapError;
 use iopace_core::sched::{self, AUTO, Algorithm, Changes, ParamError, Params, REGISTRY};
 use iopace_core::time::Nanos;
 use iopace_core::{pace, window};
@@ -207,6 +208,17 @@ fn illegal(scheduler: &str, error: &ParamError) -> Refusal {
     }
 }
 
+/// A cap below the least one.
+fn cap_too_low(error: &CapError) -> Refusal {
+    Refusal::Illegal {
+        error: error.to_string(),
+        hint: format!(
+            "type {}K or more ('bytes_s': {TASK_CAP_MIN} or more), or 'max' to lift the cap",
+            TASK_CAP_MIN >> 10
+        ),
+    }
+}
+
 /// The default scheduler is named with settings.
 pub(super) fn auto_has_no_settings() -> Refusal {
     Refusal::Illegal {
@@ -258,8 +270,9 @@ pub(super) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
             "see the daemon's log, and choose another one",
         ),
         ControlError::Param(scheduler, error) => return illegal(scheduler, error),
-        ControlError::Cap(error) => {
-            (error.clone(), "exchange the policy with 'iopace pace configure -a'")
+        ControlError::Cap(error @ CapError::TooLow(_)) => return cap_too_low(error),
+        ControlError::Cap(error @ CapError::NotHeld(_)) => {
+            (error.to_string(), "exchange the policy with 'iopace pace configure -a'")
         }
         ControlError::TooManyCaps => {
             (format!("device '{name}': {error}"), "lift those that are not needed any more")

@@ -15,6 +15,7 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Reason;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 pub(super) const MS: u64 = 1_000_000;
 
@@ -94,6 +95,13 @@ impl Bench {
         self.settings.insert(path.into(), settings);
         let control = Control::SetGroup(id, GroupId(parent), settings);
         self.engine.control(Instant(self.now), control).expect("a group may be set");
+        self.drain();
+    }
+
+    /// A task dirties no more than so many bytes per second.
+    pub(super) fn cap(&mut self, task: u64, rate: u64) {
+        let control = Control::TaskCap(TaskId(task), NonZeroU64::new(rate));
+        self.engine.control(Instant(self.now), control).expect("a task may be capped");
         self.drain();
     }
 

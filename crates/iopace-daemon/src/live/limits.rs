@@ -27,6 +27,11 @@ impl Rate {
         u32::try_from(self.had_milli / self.set.max(1)).unwrap_or(u32::MAX)
     }
 
+    /// Whether so much of it was used that requests may have waited for it.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.permille() >= USED_UP_PERMILLE
+    }
+
     pub(super) fn is_bytes(&self) -> bool {
         self.key.ends_with("bps")
     }
@@ -111,8 +116,8 @@ fn rates_of(set: &Rates, sums: &Sums, written: (u64, u64), over_ns: u64) -> Vec<
     all.into_iter().filter_map(rate).collect()
 }
 
-/// A limit of the other direction counts as used up beside the tightest one from this part of it
-/// on, in thousandths: nobody knows for which of the two a request waited.
+/// A limit counts as used up from this part of it on, in thousandths. Where limits of both
+/// directions are, or a cap of a process beside them, nobody knows for which a request waited.
 const USED_UP_PERMILLE: u32 = 900;
 
 /// The limit of a group or of one above it that is nearest to being used up, of those that
@@ -145,6 +150,6 @@ pub(super) fn tightest<'a>(
         Some((_, first)) if first.is_write() => rate.is_read(),
         _ => false,
     };
-    let second = all.find(|(_, rate)| is_other(rate) && rate.permille() >= USED_UP_PERMILLE);
+    let second = all.find(|(_, rate)| is_other(rate) && rate.is_used_up());
     first.into_iter().chain(second).collect()
 }

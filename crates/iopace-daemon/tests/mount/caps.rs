@@ -128,7 +128,7 @@ fn a_cap_is_for_a_process_that_runs_and_goes_with_it() {
     assert_eq!(control.cap(pid, Some(2 * CAP)), Ok(vec![(pid, 2 * CAP)]), "another one");
     let refused = |pid, bytes_s| control.cap(pid, bytes_s).expect_err("refused");
     assert_eq!(refused(pid, Some(0)), "400 a cap of 0 bytes per second would stop the process");
-    assert!(refused(pid, Some(4_095)).starts_with("409 a cap of 4095 bytes per second is too low"));
+    assert!(refused(pid, Some(4_095)).starts_with("400 a cap of 4095 bytes per second is too low"));
     let counted = || mounted.device().status().engine.caps_count;
     assert_eq!(counted(), 1);
     end(child);

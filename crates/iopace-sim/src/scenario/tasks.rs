@@ -75,7 +75,7 @@ fn dirty_cap(given: &TaskTable, task: &Task, pace: &Policy) -> Result<Option<Non
     }
     // Nothing at all is as wrong as too little.
     let rate = NonZeroU64::new(cap.get_ref().0.0).unwrap_or(NonZeroU64::MIN);
-    pace::check_cap(pace, rate).map_err(wrong)?;
+    pace::check_cap(pace, rate).map_err(|error| wrong(error.to_string()))?;
     Ok(Some(rate))
 }
 

@@ -147,6 +147,7 @@ fn caps_are_refused_where_they_would_hold_nobody_up() {
     let cap = |device: &str, pid, bytes_s| client.set_cap(device, &CapChange { pid, bytes_s });
     let cases = [
         (refusal(cap("disk", own, Some(1 << 20))), 409, "'none' holds no caps", "configure -a"),
+        (refusal(cap("disk", own, Some(4_095))), 400, "4095 bytes per second", "type 4K or more"),
         (refusal(cap("direct", own, Some(1 << 20))), 409, "bypasses", "nothing to pace"),
         (refusal(cap("other", own, Some(1 << 20))), 409, "no directory is mounted", "io.max"),
         (refusal(cap("dsik", own, None)), 404, "no device 'dsik'", "disk"),

@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
+mod caps;
 mod kinds;
 mod worst;
 

@@ -8,8 +8,8 @@ use super::{Case, OWN_PERMILLE};
 use crate::control::api::Basis;
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
-use iopace_core::sched;
 use iopace_core::verdict::Reason;
+use iopace_core::{pace, sched};
 
 /// A group on a device, or the device.
 pub(super) fn who(group: &str, device: &str) -> String {
@@ -151,7 +151,7 @@ fn slot(case: &Case<'_>) -> String {
 }
 
 /// The limits that requests wait for, the tightest first, each with the group that has it. `kind`:
-/// as of [`cause`].
+/// as of [`cause`]. None if they wait for the cap of a process rather than for a limit.
 pub(super) fn limits<'a>(case: &Case<'a>, kind: &str) -> Vec<(&'a str, Rate)> {
     let basis = Shares::of(&case.sums, &case.span.standing(case.group)).basis;
     let waits = |path: &str| {
@@ -166,20 +166,40 @@ pub(super) fn limits<'a>(case: &Case<'a>, kind: &str) -> Vec<(&'a str, Rate)> {
     {
         owner = child;
     }
-    tightest(case.span, case.settings, owner, |rate| match kind {
+    let limits = tightest(case.span, case.settings, owner, |rate| match kind {
         "reads" => !rate.is_write(),
         "buffered writes" => !rate.is_read(),
         _ => true,
-    })
+    });
+    let is_used_up = limits.iter().any(|(_, rate)| rate.is_used_up());
+    let may_be_cap = held_caps_count(case) > 0 && wait_at_the_door(case, kind);
+    if may_be_cap && !is_used_up { Vec::new() } else { limits }
+}
+
+/// Processes whose caps are held on the device.
+fn held_caps_count(case: &Case<'_>) -> usize {
+    let Some(paced) = &case.span.last.pace else { return 0 };
+    let is_held = pace::find(&paced.policy).is_some_and(pace::holds_caps);
+    if is_held { paced.caps_count } else { 0 }
+}
+
+/// Whether most of the time for limits and caps is that of buffered writes: caps hold up only them.
+fn wait_at_the_door(case: &Case<'_>, kind: &str) -> bool {
+    let all = case.sums.waits[place(Reason::Budget)];
+    kind == "buffered writes" || (kind.is_empty() && case.sums.budget_pace_ns * 2 > all)
 }
 
 fn budget(case: &Case<'_>, kind: &str) -> String {
     let limits = limits(case, kind);
-    let caps_count = case.span.last.pace.as_ref().map_or(0, |pace| pace.caps_count);
-    if limits.is_empty() && caps_count > 0 {
+    let caps_count = held_caps_count(case);
+    if limits.is_empty() && caps_count > 0 && wait_at_the_door(case, kind) {
+        let (those, listed) = match caps_count {
+            1 => ("1 process on the device has one".to_string(), "it"),
+            count => (format!("{count} processes on the device have one"), "them"),
+        };
         return format!(
-            "no limit of a group holds it up, so it is the cap of a process: {caps_count} on the \
-             device have one ('iopace pace limit' lists them)"
+            "no limit of a group is used up, so it is probably the cap of a process: {those} \
+             ('iopace pace limit' lists {listed})"
         );
     }
     if limits.is_empty() {
