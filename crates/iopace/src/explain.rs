@@ -65,6 +65,7 @@ fn one(told: &ExplainedDevice, of_group: bool, control: Option<&str>) -> String 
         text.push_str(&below_iopace(below, &explained.summary, control));
     }
     text.push_str(&scheduler(told));
+    text.push_str(&window(told));
     text
 }
 
@@ -129,6 +130,14 @@ fn tasks(all: &[TaskTime]) -> String {
         ]);
     }
     finish(&rows, 2)
+}
+
+/// How many requests the disk may hold, if these are fewer than was set.
+fn window(told: &ExplainedDevice) -> String {
+    let Some(window) = &told.window else { return String::new() };
+    let Some(why) = window.narrowed_words() else { return String::new() };
+    let (device, policy, depth) = (&told.device, &window.policy, window.depth);
+    format!("Window of {device}: {policy}, depth {depth}, less than was set: {why}\n")
 }
 
 /// The scheduler at work, how it came to be, and its opinion about the disk.

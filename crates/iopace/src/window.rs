@@ -7,6 +7,7 @@ use crate::target::{self, devices, done};
 use crate::units::time;
 use comfy_table::Cell;
 use iopace_daemon::control::api::{DeviceReport, WindowChange};
+use std::fmt::Write as _;
 
 /// Carries out a command.
 ///
@@ -57,5 +58,11 @@ fn status(devices: &[DeviceReport]) -> String {
             right(known(window.quiet_latency_ns)),
         ]);
     }
-    finish(&rows, 0)
+    let mut text = finish(&rows, 0);
+    for DeviceReport { name, window, .. } in devices {
+        if let Some(why) = window.narrowed_words() {
+            let _ = writeln!(text, "{name}: the depth is less than was set: {why}");
+        }
+    }
+    text
 }

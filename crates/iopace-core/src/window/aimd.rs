@@ -36,7 +36,7 @@
 //! of kyber (block/kyber-iosched.c), writes may take 5 times what reads may.
 
 use super::base::{Against, Base};
-use super::{AnyWindow, Picture, Policy, Started, WRITE_BACK_DEPTH, Window};
+use super::{AnyWindow, Narrowed, Picture, Policy, Started, WRITE_BACK_DEPTH, Window};
 use crate::limits::WINDOW_DEPTH_MAX;
 use crate::request::Done;
 use crate::time::{Instant, Nanos};
@@ -149,6 +149,7 @@ impl Window for Aimd {
     fn picture(&self) -> Picture {
         Picture {
             depth: self.depth,
+            narrowed: (self.depth < self.depth_max).then_some(Narrowed::Latency),
             write_back_depth: self.write_back_depth,
             quiet_latency: self.latency_alone,
             latency: self.latency,
@@ -191,8 +192,10 @@ mod tests {
         let mut window = learned(64);
         load(&mut window, 1_000, true, 100_000);
         assert_eq!(window.depth(), 1);
+        assert_eq!(window.picture().narrowed, Some(Narrowed::Latency));
         load(&mut window, 10_000, true, 1_000);
         assert_eq!(window.depth(), 64);
+        assert_eq!(window.picture().narrowed, None);
         window.set_depth(0);
         assert!(window.has_room(0) && !window.has_room(1));
     }

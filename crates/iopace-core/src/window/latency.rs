@@ -65,7 +65,7 @@ mod line;
 mod price;
 mod readers;
 
-use super::{AnyWindow, Picture, Policy, Started, Window, WriteBack};
+use super::{AnyWindow, Narrowed, Picture, Policy, Started, Window, WriteBack};
 use crate::request::Done;
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -122,7 +122,12 @@ impl Window for Latency {
     }
 
     fn picture(&self) -> Picture {
-        self.batches.picture(self.depth())
+        let depth = self.depth();
+        let narrowed = match depth < self.depth.get() {
+            true => Some(Narrowed::WriteBack),
+            false => (!self.depth.is_full()).then_some(Narrowed::Latency),
+        };
+        self.batches.picture(depth, narrowed)
     }
 }
 

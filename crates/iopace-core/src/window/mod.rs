@@ -59,11 +59,32 @@ pub struct Started {
     pub sync: bool,
 }
 
+/// Why a policy lets the disk hold fewer requests than was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrowed {
+    /// More at once would only take longer each, as the latency of those before has shown.
+    Latency,
+    /// A batch of write-back is at the disk, which takes one request at a time meanwhile.
+    WriteBack,
+}
+
+impl Narrowed {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Narrowed::Latency => "latency",
+            Narrowed::WriteBack => "write_back",
+        }
+    }
+}
+
 /// How a policy stands: what is drawn and exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Picture {
     /// Requests that the disk may hold.
     pub depth: u32,
+    /// Why the depth is less than was set, if it is.
+    pub narrowed: Option<Narrowed>,
     /// Write-back requests that may be in line or at the disk.
     pub write_back_depth: u32,
     /// Time between two batches of write-back; zero when it may go on without a break.

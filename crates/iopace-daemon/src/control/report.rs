@@ -143,6 +143,7 @@ pub(crate) fn windowed(engine: &Status, picture: &window::Picture) -> WindowRepo
     WindowReport {
         policy: engine.window.name.into(),
         depth: picture.depth,
+        narrowed: picture.narrowed.map(|why| why.name().into()),
         write_back_depth: picture.write_back_depth,
         write_back_gap_ns: picture.write_back_gap.as_nanos(),
         quiet_latency_ns: picture.quiet_latency.as_nanos(),

@@ -121,6 +121,7 @@ fn picture(report: &PictureReport) -> pace::Picture {
 fn window(report: &WindowReport) -> window::Picture {
     window::Picture {
         depth: report.depth,
+        narrowed: None,
         write_back_depth: report.write_back_depth,
         write_back_gap: Nanos(report.write_back_gap_ns),
         quiet_latency: Nanos(report.quiet_latency_ns),

@@ -146,7 +146,8 @@ fn paced(device: &DeviceReport) -> String {
 fn windowed(device: &DeviceReport) -> String {
     let window = &device.window;
     let (depth, write_back) = (window.depth, window.write_back_depth);
-    format!("{}; {depth} requests, {write_back} of write-back", window.policy)
+    let why = window.narrowed_words().map_or(String::new(), |why| format!(" ({why})"));
+    format!("{}; {depth} requests{why}, {write_back} of write-back", window.policy)
 }
 
 fn title(device: &DeviceReport) -> String {

@@ -16,7 +16,7 @@ use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
 use crate::window::base::smooth;
-use crate::window::{Picture, Started, WRITE_BACK_DEPTH, WriteBack};
+use crate::window::{Narrowed, Picture, Started, WRITE_BACK_DEPTH, WriteBack};
 
 /// Readers lose one part in so many of what they get alone: 6.25 %, so that with the errors of
 /// measurement and the minimum of write-back they keep 90 % and more.
@@ -199,15 +199,15 @@ impl Batches {
     }
 
     /// What is drawn.
-    pub(super) fn picture(&self, depth: u32) -> Picture {
-        let (write_back_depth, gap) = match self.phase {
+    pub(super) fn picture(&self, depth: u32, narrowed: Option<Narrowed>) -> Picture {
+        let (write_back_depth, write_back_gap) = match self.phase {
             Phase::Free => (WRITE_BACK_DEPTH, Nanos::ZERO),
             Phase::Batch { shape: Some(Shape::Trickle), .. } => (1, self.gap),
             Phase::Batch { .. } => (BULK_DEPTH, self.gap),
             _ => (0, self.gap),
         };
         let (quiet_latency, latency) = (self.readers.latency_quiet, self.readers.latency);
-        Picture { depth, write_back_depth, write_back_gap: gap, quiet_latency, latency }
+        Picture { depth, narrowed, write_back_depth, write_back_gap, quiet_latency, latency }
     }
 
     /// Accounts for the time up to now and takes the steps that are due by themselves.

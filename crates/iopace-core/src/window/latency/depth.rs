@@ -52,6 +52,11 @@ impl Depth {
         (self.w / 256) as u32
     }
 
+    /// Whether it allows as many as were set.
+    pub(super) fn is_full(&self) -> bool {
+        self.get() == self.depth_max
+    }
+
     pub(super) fn on_start(&mut self, started: &Started) {
         self.base.on_start(started);
     }

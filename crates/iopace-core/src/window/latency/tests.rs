@@ -134,9 +134,11 @@ fn p1_between_one_and_what_was_set() {
     learn(&mut window);
     load(&mut window, 5_000, 1_000_000);
     assert_eq!(window.depth(), 1);
+    assert_eq!(window.picture().narrowed, Some(Narrowed::Latency));
     assert!(window.has_room(0) && !window.has_room(1));
     load(&mut window, 50_000, 1_000);
     assert_eq!(window.depth(), 64);
+    assert_eq!(window.picture().narrowed, None);
     window.set_depth(0);
     assert_eq!(window.depth(), 1);
 }
@@ -220,6 +222,19 @@ fn p4_a_cycle_is_sixteen_times_what_the_batch_took() {
         let kept = toy.kept();
         assert!(kept.abs_diff(goal) < 25, "{read_ms} {write_ms} {turn_ms} {think_ms}: {kept}");
     }
+}
+
+/// One of the shapes of a batch has nothing beside it at the disk.
+#[test]
+fn a_batch_that_narrows_the_window_says_so() {
+    let mut toy = Toy::new(ms(10), ms(2), ms(10), Nanos::ZERO);
+    toy.window = Latency::new(4);
+    let end = Instant::ZERO + Nanos::from_secs(300);
+    while toy.window.picture().narrowed != Some(Narrowed::WriteBack) {
+        assert!(toy.now < end, "{:?}", toy.window.picture());
+        toy.run(Nanos(1), true);
+    }
+    assert_eq!(toy.window.picture().depth, 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Why requests wait, in words and numbers, and what would change it.
 
-use super::{BelowReport, DiskReport, WaitCounts};
+use super::{BelowReport, DiskReport, WaitCounts, WindowReport};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -29,6 +29,10 @@ pub struct ExplainedDevice {
     /// Its present opinion about the disk; none if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskReport>,
+    /// Stage window at the end of the time looked at, if the disk may hold fewer requests than was
+    /// set: how many, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowReport>,
     /// The group that was asked about; the root if the question was about the device.
     pub explained: Explained,
     /// The worst-off group, if the question was about the device and iopace holds up a group: of

@@ -62,6 +62,10 @@ pub struct WindowReport {
     pub policy: String,
     /// Requests that the disk may hold.
     pub depth: u32,
+    /// Why the depth is less than was set, if it is: `latency` (more at once would only take longer
+    /// each) or `write_back` (a batch of write-back is at the disk).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrowed: Option<String>,
     /// Write-back requests that may be in line or at the disk.
     pub write_back_depth: u32,
     /// Time between two batches of write-back; 0 when it may go on without a break.
@@ -70,6 +74,17 @@ pub struct WindowReport {
     pub quiet_latency_ns: u64,
     /// The same latency as it is now.
     pub latency_ns: u64,
+}
+
+impl WindowReport {
+    /// The reason in words why the depth is less than was set, if it is.
+    pub fn narrowed_words(&self) -> Option<&str> {
+        Some(match self.narrowed.as_deref()? {
+            "latency" => "more at once would only take longer each",
+            "write_back" => "a batch of write-back is at the disk",
+            other => other,
+        })
+    }
 }
 
 /// The policies that there are.
@@ -156,4 +171,30 @@ pub struct WindowChange {
     /// Most requests that it may ever let the disk hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iopace_core::window::Narrowed;
+
+    #[test]
+    fn each_reason_of_a_narrowed_window_has_words() {
+        let report = |narrowed: Option<&str>| WindowReport {
+            policy: "latency".into(),
+            depth: 4,
+            narrowed: narrowed.map(Into::into),
+            write_back_depth: 8,
+            write_back_gap_ns: 0,
+            quiet_latency_ns: 0,
+            latency_ns: 0,
+        };
+        assert_eq!(report(None).narrowed_words(), None);
+        for reason in [Narrowed::Latency, Narrowed::WriteBack] {
+            let report = report(Some(reason.name()));
+            assert!(report.narrowed_words().is_some_and(|words| words.contains(' ')), "{reason:?}");
+        }
+        // A newer daemon may have more reasons.
+        assert_eq!(report(Some("moon")).narrowed_words(), Some("moon"));
+    }
 }

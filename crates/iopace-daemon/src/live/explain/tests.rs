@@ -15,6 +15,7 @@ use iopace_core::sched::{Algorithm, fifo};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::verdict::Reason;
+use iopace_core::window::Narrowed;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -196,6 +197,20 @@ fn window_is_named_for_one_task_with_a_long_queue() {
     let told = of_web(&mut bench);
     let words = ["'window'", "as many requests as it may, 4 (window fixed)", "they are its own"];
     names(&told, "window", 900, &words, &["iopace window configure --depth 8 disk"]);
+    assert_eq!(told.window, None, "it is as was set");
+}
+
+#[test]
+fn a_narrowed_window_is_told_with_its_reason() {
+    let mut bench = Bench::new(config(&fifo::ALGORITHM, 128, 4), &[Client::new(1, WEB, 32)]);
+    let mut reports = bench.seconds(5);
+    let window = &mut reports.last_mut().expect("five").devices[0].window;
+    window.narrowed = Some(Narrowed::Latency.name().into());
+    let narrowed = window.clone();
+    let told = ask(&bench, &reports, Some("/vms/web"));
+    let words = "(window fixed: more at once would only take longer each); they are its own";
+    assert!(told.explained.summary.contains(words), "{}", told.explained.summary);
+    assert_eq!(told.window, Some(narrowed));
 }
 
 fn with_pace(pace: &'static pace::Policy, limit: u64) -> Config {

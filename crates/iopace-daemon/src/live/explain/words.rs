@@ -271,8 +271,9 @@ fn window(case: &Case<'_>) -> String {
         true => "they are its own: it submits more at once than the disk takes".into(),
         false => top_other(case, holders, "the disk's time"),
     };
+    let why = window.narrowed_words().map_or(String::new(), |why| format!(": {why}"));
     format!(
-        "the disk holds as many requests as it may, {} (window {}); {whose}",
+        "the disk holds as many requests as it may, {} (window {}{why}); {whose}",
         window.depth, window.policy
     )
 }
