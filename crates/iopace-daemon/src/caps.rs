@@ -31,7 +31,7 @@ pub(crate) enum NotOwned {
 
 /// The process of that number, or of the thread of that number, if `caller` may cap it: root, or
 /// the user whose it is in every respect (real, effective, saved), so that nobody slows down a
-/// program that acts for somebody else.
+/// program that acts for somebody else; but a cap stays when a process turns into another program.
 pub(crate) fn owned(proc: &dyn Proc, pid: u32, caller: Option<u32>) -> Result<Process, NotOwned> {
     let leader = proc.process(pid).ok_or(NotOwned::Gone)?;
     let start = proc.stat(leader).ok_or(NotOwned::Gone)?.start;

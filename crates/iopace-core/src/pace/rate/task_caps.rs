@@ -11,9 +11,9 @@
 //! become dirty.
 //!
 //! # Properties
-//! 1. In any second a task dirties no more than its cap and a portion, whatever the size of its
-//!    writes.
-//! 2. Other tasks are not held up, and get what it leaves.
+//! 1. In any second a task dirties no more than its cap, the 20 ms by which the meter lets it be
+//!    late, and a portion, whatever the size of its writes.
+//! 2. Other tasks are not held up here, and get what it leaves. (A file's lock is the kernel's.)
 
 use super::pause::PAGE;
 use crate::group::meter::Meter;
