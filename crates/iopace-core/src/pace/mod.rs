@@ -104,7 +104,7 @@ impl Budget {
 /// Whether the policy may be told to aim at that pause.
 ///
 /// # Errors
-/// What is wrong, and what would be right.
+/// The pause is out of bounds, or the policy aims at none; and what would be right.
 pub fn check_pause_target(policy: &Policy, pause: Nanos) -> Result<(), String> {
     let bounds = (Nanos::from_millis(PAUSE_TARGET_MIN), Nanos::from_millis(PAUSE_TARGET_MAX));
     if !(bounds.0..=bounds.1).contains(&pause) {

@@ -1,4 +1,4 @@
-//! What merging gives and costs: requests that adjoin each other as one command, or each alone.
+//! Merging, its gain and its cost: requests that adjoin each other as one command, or each alone.
 //!
 //! # Model
 //! Programs with 4 KiB a request on four disks, each with a quarter of it: one that writes or reads

@@ -1,4 +1,4 @@
-//! What a request is charged when it goes to the device, by itself or with another one, and what
+//! The charge of a request that goes to the device, by itself or with another one, and what
 //! is put right afterwards.
 //!
 //! A command of several requests is one thing at the device: it is in [`super::flight`], on its

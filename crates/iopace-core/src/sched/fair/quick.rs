@@ -27,7 +27,7 @@ const SMALL_MAX: u64 = 64 << 10;
 const SMALL_COUNT: u32 = 16;
 const SMALL_LEAST: u32 = 4;
 
-/// What the last intervals of the cost model have shown.
+/// The speed and the small reads that the last intervals of the cost model have shown.
 #[derive(Debug, Default)]
 pub(super) struct Quick {
     /// Bytes read at that rate, less those that were not.
@@ -60,7 +60,7 @@ impl Quick {
         std::mem::replace(&mut self.is_quick, is_quick) != is_quick
     }
 
-    /// What is known is halved so many times, as in the cost model.
+    /// The count of small reads is halved so many times, as all that the cost model knows.
     pub(super) fn age(&mut self, bits: u32) {
         self.small = self.small.unbounded_shr(bits);
         self.has_small &= self.small >= SMALL_LEAST;

@@ -15,7 +15,7 @@ fn cap(world: &mut World, task: u64, rate: u64) {
     world.pace.set_cap(Instant(world.now), TaskId(task), NonZeroU64::new(rate));
 }
 
-/// Whatever the size of its writes, alone below the free-run mark and beside others that are paced.
+/// A capped task, alone below the free-run mark and beside others that are paced, by size of write.
 #[test]
 fn p11_a_cap_holds_in_any_second() {
     for size in [512, 4096, 64 << 10, MIB] {

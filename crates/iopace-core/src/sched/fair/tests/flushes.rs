@@ -152,6 +152,21 @@ fn class_idle_waits_out_the_pauses_of_who_flushes_on_a_disk_with_a_head() {
 }
 
 #[test]
+fn class_idle_that_flushes_goes_past_nobody() {
+    let mut bench = Bench::new(Disk::Flash, 8, &[]);
+    bench.fair.set_rotational(false);
+    bench.group(3, 0, &settings(100, Class::Idle));
+    bench.push(3, 3, false);
+    assert!(matches!(pop(&mut bench), Pop::Ready(_)));
+    let idle = flush(&mut bench, 3, 3);
+    flushed(&mut bench, idle);
+    flush(&mut bench, 0, 1);
+    bench.push(3, 3, false);
+    bench.push(3, 3, false);
+    assert!(matches!(pop(&mut bench), Pop::At(..)));
+}
+
+#[test]
 fn class_idle_below_an_ordinary_group_holds_nobody_up() {
     let mut bench = Bench::new(Disk::Head, 8, &[]);
     bench.fair.set_rotational(true);
