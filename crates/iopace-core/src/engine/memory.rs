@@ -16,19 +16,19 @@
 use super::context::Context;
 use super::queue::Queue;
 use super::waiting::WaitingNow;
-use super::{Config, Resume, WriteId};
+use super::{Config, ControlError, Resume, WriteId};
 use crate::admit;
 use crate::flush::{Flusher, Owner};
 use crate::group::table::Groups;
-use crate::limits::PORTION_MAX;
-use crate::pace::{Budget, Grant, Pace, Write};
-use crate::request::{Area, Extent, GroupId, Submit};
+use crate::pace::{Budget, Grant, Pace, Policy, Write};
+use crate::request::{Area, Extent, GroupId, Submit, TaskId};
 use crate::stats::Histogram;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use crate::window;
 use caps::Caps;
+use core::num::NonZeroU64;
 use door::{Door, Stand};
 use frames::Frames;
 use parked::Parked;
@@ -44,13 +44,6 @@ mod tests;
 mod write_back;
 
 pub(super) use door::Buffered;
-
-/// A group below a limit is written back when more than this part of a second's worth of the limit
-/// is dirty. The limit paces its writers and its write-back alike: what write-back leaves lie while
-/// they write has to go at the limit afterwards, in a sync, so that the limit would be paid twice.
-/// A quarter: little of a sync, and runs of full length from half a MiB per second on. The kernel
-/// scales the background threshold of a `bdi_writeback` by its bandwidth likewise.
-const LIMITED_BACKGROUND: u64 = 4;
 
 /// Dirty memory of the device and all that is on its way into it.
 #[derive(Debug)]
@@ -130,7 +123,7 @@ impl Memory {
 
     /// Asks stage pace for the next portion of a write.
     fn ask_pace(&mut self, queue: &mut Queue, cx: &mut Context, id: WriteId) {
-        let most = self.portion_max();
+        let most = self.frames.portion_max();
         self.door.book(cx.now, id);
         let write = self.door.get(id);
         let (task, group, rest) = (write.task, write.group, write.rest);
@@ -198,7 +191,7 @@ impl Memory {
         let is_last = size == write.rest.extent.len();
         if ok {
             cx.buffered(group, write.place, size);
-            let background = cx.groups.write_limit(group).map(limited_background);
+            let background = cx.groups.write_limit(group).map(write_back::limited_background);
             self.flusher.set_background(group, background);
             let fresh = self.flusher.wrote(now, Owner { task, group }, area, promised);
             self.pace.dirtied(now, group, fresh);
@@ -244,7 +237,7 @@ impl Memory {
     fn open_gate(&mut self, queue: &mut Queue, cx: &mut Context) {
         while let Some((id, size)) = self.door.at_gate() {
             // It may have passed when there was more memory; what is left of it asks anew.
-            let size = size.min(self.portion_max());
+            let size = size.min(self.frames.portion_max());
             let area = first(self.door.get(id).rest, size);
             let fresh = self.flusher.fresh(area);
             if !self.has_room(fresh) {
@@ -255,22 +248,8 @@ impl Memory {
         }
     }
 
-    /// The largest portion: a quarter of the limit at most, so that none is larger than all the
-    /// room that there is.
-    fn portion_max(&self) -> Bytes {
-        PORTION_MAX.min(Bytes(self.limit().0 / 4)).max(Bytes(1))
-    }
-
-    /// The most that may be dirty.
-    fn limit(&self) -> Bytes {
-        self.frames.budget().device.limit
-    }
-
     fn has_room(&self, fresh: Bytes) -> bool {
-        let dirty = self.flusher.dirty(GroupId::ROOT).device;
-        fresh == Bytes::ZERO
-            || dirty == Bytes::ZERO
-            || dirty.0.saturating_add(fresh.0) <= self.limit().0
+        self.frames.has_room(self.flusher.dirty(GroupId::ROOT).device, fresh)
     }
 
     // Changes.
@@ -311,6 +290,29 @@ impl Memory {
         self.door.ask_all(now);
     }
 
+    /// Caps a task, or lifts its cap.
+    ///
+    /// # Errors
+    /// The policy holds no caps, this one is too low, or there are as many as may be.
+    pub(super) fn set_cap(
+        &mut self,
+        now: Instant,
+        policy: &Policy,
+        task: TaskId,
+        rate: Option<NonZeroU64>,
+    ) -> Result<(), ControlError> {
+        self.caps.set(policy, task, rate)?;
+        self.pace.set_cap(now, task, rate);
+        self.door.ask_all(now);
+        Ok(())
+    }
+
+    /// Takes over the caps of another device, also if the policy here holds none.
+    pub(super) fn take_over_caps(&mut self, now: Instant, from: &Memory) {
+        self.caps.clone_from(&from.caps);
+        self.caps.tell(now, &mut *self.pace);
+    }
+
     /// Says what holds for a group.
     pub(super) fn set_group(&mut self, now: Instant, id: GroupId, groups: &Groups) {
         self.pace.set_group(now, id, groups);
@@ -346,6 +348,11 @@ impl Memory {
         &*self.pace
     }
 
+    /// The tasks that have a cap, with its bytes per second, by task.
+    pub(super) fn caps(&self) -> impl Iterator<Item = (TaskId, NonZeroU64)> {
+        self.caps.iter()
+    }
+
     /// The pauses that were given.
     pub(super) fn pauses(&self) -> &Histogram {
         &self.pauses
@@ -368,12 +375,6 @@ impl Memory {
             into.add(group, now.since(since), Reason::Disk);
         }
     }
-}
-
-/// How much of a group with that limit, in bytes per second, stays dirty without being written
-/// back.
-fn limited_background(rate: u64) -> Bytes {
-    Bytes(rate / LIMITED_BACKGROUND)
 }
 
 /// The first `size` bytes of an area that is at least as long.

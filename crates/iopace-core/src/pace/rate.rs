@@ -66,7 +66,7 @@ use core::num::NonZeroU64;
 use groups::{Group, States};
 use pause::{PAGE, PAUSE_MAX, Tempo};
 use portion::{Pass, charge, paced, portion_of, still_waits};
-use position::{FLOOR, ONE, Place};
+use position::{Curve, FLOOR, ONE, Place};
 use shares::Shares;
 use task::{Stand, Task};
 use task_caps::TaskCaps;
@@ -84,7 +84,6 @@ mod task_caps;
 #[cfg(test)]
 mod tests;
 mod update;
-mod view;
 
 /// The registry's line.
 pub static POLICY: Policy = Policy {
@@ -184,7 +183,7 @@ impl Rate {
         if self.groups.active.len() < 2 || position == 0 {
             return position;
         }
-        let part = self.part(group, dirty);
+        let part = self.place.part(group.share, dirty);
         // What the others leave of their parts it may use: who is written back sooner needs less.
         let of_others = self.place.device.setpoint.saturating_sub(part.setpoint);
         let left = of_others.saturating_sub(dirty.saturating_sub(group.dirty));
@@ -211,6 +210,13 @@ impl Rate {
             (group.tempo, group.tempo_of) = (tempo, (state, dirty, group.dirty));
         }
         tempo
+    }
+
+    /// Marks, and the rates of a group, for those who look.
+    fn view(&self, group: Option<&Group>, marks: &Curve, dirty: &Dirty) -> Picture {
+        let Some(group) = group else { return marks.picture() };
+        let (position, pause) = (self.position(group, dirty.device.0), self.last_pause);
+        group.picture(position, pause, marks.picture())
     }
 
     /// Notes that a task asks.
@@ -375,7 +381,7 @@ impl Pace for Rate {
 
     fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
         let group = self.groups.get(id)?;
-        let marks = self.part(group, dirty.device.0);
+        let marks = self.place.part(group.share, dirty.device.0);
         let (dirty_rate, write_bandwidth) = (BytesPerSec(group.dirty_rate), group.bandwidth);
         Some(Picture {
             dirty: dirty.group,

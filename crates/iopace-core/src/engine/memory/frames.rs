@@ -1,5 +1,6 @@
 //! Page frames for those who read: how much of its budget a device uses while tasks wait for it.
 
+use crate::limits::PORTION_MAX;
 use crate::pace::{Budget, Thresholds};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, scaled};
@@ -52,6 +53,18 @@ impl Frames {
     /// The part that the device may use.
     pub(super) fn budget(&self) -> Budget {
         self.budget
+    }
+
+    /// The largest portion of a write: a quarter of the limit at most, so that none is larger than
+    /// all the room that there is.
+    pub(super) fn portion_max(&self) -> Bytes {
+        PORTION_MAX.min(Bytes(self.budget.device.limit.0 / 4)).max(Bytes(1))
+    }
+
+    /// Whether so much may become dirty beside what is.
+    pub(super) fn has_room(&self, dirty: Bytes, fresh: Bytes) -> bool {
+        let all = dirty.0.saturating_add(fresh.0);
+        fresh == Bytes::ZERO || dirty == Bytes::ZERO || all <= self.budget.device.limit.0
     }
 
     /// The part that it uses.

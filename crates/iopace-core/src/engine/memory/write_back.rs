@@ -18,6 +18,13 @@ const CHUNK_INTERVAL: Nanos = Nanos::from_millis(200);
 const CHUNK_MIN: Bytes = Bytes::from_mib(1);
 const CHUNK_MAX: Bytes = Bytes::from_mib(64);
 
+/// A group below a limit is written back when more than this part of a second's worth of the limit
+/// is dirty. The limit paces its writers and its write-back alike: what write-back leaves lie while
+/// they write has to go at the limit afterwards, in a sync, so that the limit would be paid twice.
+/// A quarter: little of a sync, and runs of full length from half a MiB per second on. The kernel
+/// scales the background threshold of a `bdi_writeback` by its bandwidth likewise.
+const LIMITED_BACKGROUND: u64 = 4;
+
 impl Memory {
     /// A flush comes: what it covers and is dirty now has to be written back first. If nothing is:
     /// whether write-back before it failed, untold.
@@ -277,6 +284,12 @@ impl Memory {
             && !self.in_line.is_awaited
             && self.parked.is_empty()
     }
+}
+
+/// How much of a group with that limit, in bytes per second, stays dirty without being written
+/// back.
+pub(super) fn limited_background(rate: u64) -> Bytes {
+    Bytes(rate / LIMITED_BACKGROUND)
 }
 
 /// Keeps whole pages within the device, whose size need not be a multiple of a page.

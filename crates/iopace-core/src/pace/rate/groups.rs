@@ -5,7 +5,9 @@ use super::caps::Caps;
 use super::pause::Tempo;
 use super::position::ONE;
 use crate::group::table::Column;
+use crate::pace::Picture;
 use crate::request::GroupId;
+use crate::time::Nanos;
 use crate::units::BytesPerSec;
 
 /// So many more tasks than twice those of the last interval are a surge.
@@ -57,6 +59,18 @@ impl Group {
             fraction: ONE,
             share: ONE,
             ..Group::default()
+        }
+    }
+
+    /// Its rates beside the marks, for those who look.
+    pub(super) fn picture(&self, position: u64, pause: Nanos, marks: Picture) -> Picture {
+        Picture {
+            base_rate: BytesPerSec(self.base.rate),
+            balanced_rate: BytesPerSec(self.base.balanced),
+            task_rate: BytesPerSec(self.base.task_rate(position)),
+            position_permille: (position * 1_000 / ONE) as u32,
+            pause,
+            ..marks
         }
     }
 

@@ -23,9 +23,9 @@
 //!
 //! Ratios are in 1/65536. Source: wb_position_ratio of Linux (mm/page-writeback.c), Wu Fengguang.
 
-use crate::pace::{Budget, Thresholds};
+use crate::pace::{Budget, Picture, Thresholds};
 use crate::time::Nanos;
-use crate::units::{BytesPerSec, scaled};
+use crate::units::{Bytes, BytesPerSec, scaled};
 
 /// The ratio 1.
 pub(super) const ONE: u64 = 1 << 16;
@@ -62,6 +62,16 @@ impl Curve {
         let limit = scale(self.limit, share).max(floor).min(self.limit);
         let ratio = ratio(limit, self.limit);
         Curve { freerun: scale(self.freerun, ratio), setpoint: scale(self.setpoint, ratio), limit }
+    }
+
+    /// The marks, for those who look.
+    pub(super) fn picture(&self) -> Picture {
+        Picture {
+            freerun: Bytes(self.freerun),
+            setpoint: Bytes(self.setpoint),
+            limit: Bytes(self.limit),
+            ..Picture::default()
+        }
     }
 
     /// The cubic.
@@ -120,6 +130,11 @@ impl Place {
     pub(super) fn set_bandwidth(&mut self, bandwidth: BytesPerSec, gap: Nanos) {
         let time = gap.times(4) + Nanos::from_secs(1);
         self.span = scaled(bandwidth.0, time.0, 1_000_000_000).max(1);
+    }
+
+    /// The marks of a part of the device's memory, `share` in 1/65536, with so much dirty.
+    pub(super) fn part(&self, share: u64, dirty: u64) -> Curve {
+        self.device.part(share, self.device.limit.saturating_sub(dirty) / 8)
     }
 
     /// Whether nobody has to be paced.
