@@ -82,7 +82,7 @@ pub use interface::{
 pub use waiting::{GroupWaits, WaitingNow};
 
 use crate::limits::FRONTEND_REQUESTS_MAX;
-use crate::request::{Cover, Op, Outcome, RequestId, Submit};
+use crate::request::{Area, Cover, Op, Outcome, RequestId, Space, Submit};
 use crate::time::Instant;
 use crate::verdict::Reason;
 use context::Context;
@@ -121,7 +121,8 @@ impl Engine {
     #[inline]
     pub fn handle(&mut self, now: Instant, input: Input) {
         match input {
-            Input::Submit(submit) => self.submitted(now, &submit),
+            Input::Submit(submit) => self.submitted(now, &submit, Space::DISK),
+            Input::SubmitIn(space, submit) => self.submitted(now, &submit, space),
             Input::Done { id, outcome } => self.completed(now, id, outcome),
             other => self.rare_input(now, other),
         }
@@ -283,7 +284,7 @@ impl Engine {
 
     /// A request comes.
     #[inline(never)]
-    fn submitted(&mut self, now: Instant, submit: &Submit) {
+    fn submitted(&mut self, now: Instant, submit: &Submit, space: Space) {
         self.advance(now);
         if submit.op == Op::Flush {
             return self.flush_comes(submit, &Cover::All);
@@ -292,12 +293,12 @@ impl Engine {
             return self.queue.refuse(&mut self.cx, submit);
         }
         let Engine { queue, memory, cx, .. } = self;
-        let followed = cx.observers.arrived(cx.now, submit);
+        let followed = cx.observers.arrived(cx.now, submit, space);
         if matches!(submit.op, Op::Trim | Op::WriteZeroes) {
             cx.look();
-            memory.discard(queue, cx, submit.extent.into());
+            memory.discard(queue, cx, Area { space, extent: submit.extent });
         }
-        queue.enter(cx, submit, |entry| entry.followed = followed);
+        queue.enter(cx, submit, |entry| (entry.request.space, entry.followed) = (space, followed));
     }
 
     /// A flush comes, and covers so much.
@@ -351,7 +352,8 @@ impl Engine {
                 cx.observers.voided(cx.now, area);
                 memory.discard(queue, cx, area);
             }
-            Input::Submit(_) | Input::Flush(..) | Input::Done { .. } | Input::Tick => {}
+            Input::Submit(_) | Input::SubmitIn(..) | Input::Flush(..) => {}
+            Input::Done { .. } | Input::Tick => {}
         }
     }
 }

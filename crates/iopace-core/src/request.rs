@@ -170,17 +170,16 @@ pub struct Area {
 }
 
 impl Area {
-    /// Where it stands in the order of position that schedulers go by: a piece of the disk where it
-    /// is, and far behind all disks (2^62) the files, each with 4 TiB. It is an order only: pieces
-    /// of a longer file, and of the 2^20th one after another, share their places in it.
-    pub const fn in_order(self) -> Extent {
-        if self.space.0 == Space::DISK.0 {
-            return self.extent;
-        }
-        let file = ((self.space.0 as u64) << 42) % (1 << 62);
-        let offset = Bytes((1 << 62) + file + self.extent.offset.0 % (1 << 42));
-        let len = if self.extent.len.0 < 1 << 42 { self.extent.len } else { Bytes(1 << 42) };
-        Extent { offset, len }
+    /// The position of the first byte.
+    #[inline]
+    pub const fn begin(self) -> Position {
+        Position { space: self.space, offset: self.extent.offset }
+    }
+
+    /// The position one past the last byte.
+    #[inline]
+    pub const fn end(self) -> Position {
+        Position { space: self.space, offset: self.extent.end() }
     }
 }
 
@@ -188,6 +187,26 @@ impl From<Extent> for Area {
     /// A piece of the disk.
     fn from(extent: Extent) -> Area {
         Area { space: Space::DISK, extent }
+    }
+}
+
+/// A position in the order that schedulers go by: the disk first, behind it one file after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Of what.
+    pub space: Space,
+    /// Where in it.
+    pub offset: Bytes,
+}
+
+impl Position {
+    /// The distance to another position: between two spaces it is more than any other.
+    #[inline]
+    pub const fn distance(self, other: Position) -> Bytes {
+        match self.space.0 == other.space.0 {
+            true => self.offset.distance(other.offset),
+            false => Bytes(u64::MAX),
+        }
     }
 }
 
@@ -296,14 +315,13 @@ mod tests {
     #[test]
     fn files_stand_in_order_behind_the_disk() {
         let extent = |offset: u64| Extent::new(Bytes(offset), Bytes(4096)).expect("small");
-        let at = |space, offset| Area { space: Space(space), extent: extent(offset) }.in_order();
-        assert_eq!(at(0, 1 << 40), extent(1 << 40));
-        let places = [at(0, 1 << 61), at(1, 0), at(1, 4096), at(2, 0), at((1 << 20) - 1, 1 << 41)];
-        assert!(places.is_sorted() && places.iter().all(|place| place.len() == Bytes(4096)));
-        assert_eq!(at(1, 4096).offset(), at(1, 0).end());
-        let most = Extent::new(Bytes(0), Bytes(u64::MAX)).expect("all there is");
-        let last = Area { space: Space(u32::MAX), extent: most }.in_order();
-        assert!(last.end() <= Bytes(1 << 63), "it does not wrap");
+        let area = |space, offset| Area { space: Space(space), extent: extent(offset) };
+        let end_of_disk = Extent::new(Bytes(u64::MAX), Bytes(0)).expect("fits");
+        let places = [end_of_disk.into(), area(1, 0), area(1, 1 << 62), area(2, 0), area(3, 0)];
+        assert!(places.map(Area::begin).is_sorted());
+        assert_eq!(area(1, 4096).begin(), area(1, 0).end());
+        assert_eq!(area(1, 4096).begin().distance(area(1, 0).begin()), Bytes(4096));
+        assert!(area(1, 0).begin().distance(area(2, 0).begin()) > Bytes(1 << 63));
     }
 
     #[test]

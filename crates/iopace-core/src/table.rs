@@ -13,7 +13,7 @@
 //! `submitted = waiting + queued + held + in flight + joined + finished`.
 
 use crate::flush::Run;
-use crate::request::{Area, Op, Queued, RequestId, Space, StageTimes, Submit};
+use crate::request::{Op, Queued, RequestId, Space, StageTimes, Submit};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use core::ops::Index;
@@ -59,27 +59,29 @@ pub(crate) struct Entry {
     pub(crate) followed: u64,
     /// How many the device had when it started, with itself.
     pub(crate) beside: u32,
+    /// Its task's account, if there are accounts.
+    pub(crate) account: TaskPlace,
 }
 
 impl Entry {
     /// A place that no request has used yet; its first is to be this one.
     fn new(submit: Submit) -> Entry {
         let (sequence, state, reserved) = (VACANT, State::Waiting, false);
-        let (arrived, account) = (Instant::ZERO, TaskPlace::NONE);
-        let request = Request { sequence, submit, arrived, account, state, reserved };
+        let (arrived, space) = (Instant::ZERO, Space::DISK);
+        let request = Request { sequence, submit, arrived, space, state, reserved };
         let (times, started, queued) = (StageTimes::default(), arrived, Queued::default());
         let (run, written) = (None, (Nanos::ZERO, false));
-        let (epoch, followed, beside) = (0, 0, 0);
-        Entry { request, times, started, queued, epoch, run, written, followed, beside }
+        let (epoch, followed, beside, account) = (0, 0, 0, TaskPlace::NONE);
+        Entry { request, times, started, queued, epoch, run, written, followed, beside, account }
     }
 
     /// A request arrives here. What is known of it later, from its admission and its start on, is
     /// that of the last one until then.
     #[inline]
     fn begin(&mut self, sequence: u64, now: Instant, submit: &Submit) {
-        let (account, state, reserved) = (TaskPlace::NONE, State::Waiting, false);
+        let (space, state, reserved) = (Space::DISK, State::Waiting, false);
         let (submit, arrived) = (*submit, now);
-        self.request = Request { sequence, submit, arrived, account, state, reserved };
+        self.request = Request { sequence, submit, arrived, space, state, reserved };
         self.run = None;
         self.written = (Nanos::ZERO, false);
         self.followed = 0;
@@ -133,15 +135,6 @@ impl Entry {
         if self.request.submit.op == Op::Flush { State::Held } else { State::Queued }
     }
 
-    /// The extent for the device: of the disk, or of the file whose pages are written back.
-    #[inline(always)]
-    pub(crate) fn area(&self) -> Area {
-        match &self.run {
-            Some(run) if run.area.space != Space::DISK => run.area,
-            _ => self.request.submit.extent.into(),
-        }
-    }
-
     /// Whether it moves no bytes and is no flush: an operation that only limits count.
     #[inline]
     pub(crate) fn is_nothing_for_the_disk(&self) -> bool {
@@ -173,7 +166,13 @@ impl Table {
     /// Puts a request into the table as one that is in the scheduler: for tests of schedulers
     /// outside an engine.
     pub fn queue(&mut self, now: Instant, submit: Submit) -> RequestId {
-        let id = self.enter(now, &submit).0;
+        self.queue_in(Space::DISK, now, submit)
+    }
+
+    /// The same with an extent of this space.
+    pub fn queue_in(&mut self, space: Space, now: Instant, submit: Submit) -> RequestId {
+        let (id, entry) = self.enter(now, &submit);
+        entry.request.space = space;
         self.advance(id, State::Queued);
         id
     }

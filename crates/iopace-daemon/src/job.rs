@@ -87,13 +87,15 @@ impl Job {
             return Input::Dirtied { tag, task, group, area };
         }
         let submit = self.submit(tag);
-        if op == Op::Flush { Input::Flush(submit, cover) } else { Input::Submit(submit) }
+        match op {
+            Op::Flush => Input::Flush(submit, cover),
+            _ => Input::SubmitIn(space, submit),
+        }
     }
 
     /// The request for the disk, under this name.
     pub(crate) fn submit(&self, tag: Tag) -> Submit {
-        let Job { task, group, op, extent, space, fua, .. } = *self;
-        let extent = Area { space, extent }.in_order();
+        let Job { task, group, op, extent, fua, .. } = *self;
         Submit { tag, task, group, op, extent, fua, sync: true }
     }
 

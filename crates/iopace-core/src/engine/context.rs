@@ -84,7 +84,7 @@ impl Context {
             let count = |stage, spent| by_stage.add(stage, spent);
             let finished = Finished::new(entry, outcome, total, count);
             self.stats.finish(&finished);
-            self.tasks.finished(self.now, entry.request.account, &finished);
+            self.tasks.finished(self.now, entry.account, &finished);
             self.groups.finished(self.now, group, finished, true);
         } else {
             self.finished_uncounted(entry, outcome, total);

@@ -46,6 +46,8 @@ pub enum Input {
     },
     /// A request for the device; a flush covers everything.
     Submit(Submit),
+    /// The same with an extent of this space.
+    SubmitIn(Space, Submit),
     /// A flush that covers so much.
     Flush(Submit, Cover),
     /// The device has completed a request that was started.
@@ -117,7 +119,7 @@ pub struct Start {
     pub task: TaskId,
     /// What to do.
     pub op: Op,
-    /// Where, and of what if it is write-back: else of the disk.
+    /// Where, in the disk or in a file.
     pub extent: Extent,
     /// See `extent`.
     pub space: Space,

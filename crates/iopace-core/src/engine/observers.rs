@@ -6,7 +6,7 @@ use super::{Control, Engine};
 use crate::flush::Run;
 use crate::group::Settings;
 use crate::group::table::Groups;
-use crate::request::{Area, Cover, GroupId, Op, Submit};
+use crate::request::{Area, Cover, GroupId, Op, Space, Submit};
 use crate::shadow::{Ended, Item, Plan, Recorded, RecordedKind, Recording, Served, Shadow};
 use crate::table::Entry;
 use crate::time::{Instant, Nanos};
@@ -134,8 +134,9 @@ impl Observers {
     }
 
     /// A request comes that is no flush: its number among those that are followed, 0 for none.
-    pub(super) fn arrived(&mut self, now: Instant, submit: &Submit) -> u64 {
-        self.shadow.as_mut().map_or(0, |shadow| shadow.comes(now, Item::Request(*submit)))
+    pub(super) fn arrived(&mut self, now: Instant, submit: &Submit, space: Space) -> u64 {
+        let item = || Item::Request(*submit, space);
+        self.shadow.as_mut().map_or(0, |shadow| shadow.comes(now, item()))
     }
 
     /// A flush comes.
@@ -195,7 +196,8 @@ impl Observers {
                 times: write.waited,
                 written: Nanos::ZERO,
                 beside: 0,
-                cover: Cover::Piece(Area { extent: write.size, ..write.rest }),
+                space: write.rest.space,
+                cover: Cover::All,
             });
         }
         if let Some(shadow) = &mut self.shadow {
@@ -240,7 +242,7 @@ fn recorded(now: Instant, entry: &Entry) -> Recorded {
     let mut submit = entry.request.submit;
     let kind = match (&entry.run, submit.op) {
         (Some(run), _) => {
-            submit.extent = run.area.in_order();
+            submit.extent = run.area.extent;
             RecordedKind::WriteBack
         }
         (None, Op::Flush) => RecordedKind::Flush,
@@ -256,6 +258,7 @@ fn recorded(now: Instant, entry: &Entry) -> Recorded {
         times: entry.times,
         written: entry.written.0,
         beside: entry.beside,
+        space: entry.request.space,
         cover: Cover::All,
     }
 }

@@ -121,7 +121,7 @@ impl Queue {
         fill(entry);
         let Submit { task, group, sync, .. } = *submit;
         let own;
-        (entry.request.account, own) = cx.arrived(task, group, sync);
+        (entry.account, own) = cx.arrived(task, group, sync);
         if !self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
             let lane = if entry.run.is_some() { Lane::WriteBack } else { Lane::of(submit.op) };
             let ask = Ask { lane, ..Ask::new(id, submit) };
@@ -183,7 +183,7 @@ impl Queue {
         let stand = entry.stand();
         let entry = self.table.advance(id, stand);
         entry.admit(cx.now, reserved, budget);
-        entry.queued = self.clocks.queued(cx.own(entry.request.account));
+        entry.queued = self.clocks.queued(cx.own(entry.account));
         match stand {
             State::Held => self.barriers.push_back(id),
             _ => self.push(cx, id),
@@ -292,7 +292,7 @@ impl Queue {
         let now = cx.now;
         let entry = self.table.at_device(id);
         self.held_since = None;
-        entry.start(now, self.clocks.started(cx, entry.request.account));
+        entry.start(now, self.clocks.started(cx, entry.account));
         entry.epoch = self.epoch;
         let Submit { group, op, sync, .. } = entry.request.submit;
         let class = cx.groups.started(now, group, sync);
@@ -304,7 +304,7 @@ impl Queue {
         if sync && op != Op::Flush {
             self.read_at = Some(now);
         }
-        let (Area { space, extent }, write_back) = (entry.area(), entry.run.is_some());
+        let (Area { space, extent }, write_back) = (entry.request.area(), entry.run.is_some());
         let Submit { tag, task, op, fua, .. } = entry.request.submit;
         Start { id, tag, task, op, extent, space, fua, class, write_back, more: false }
     }

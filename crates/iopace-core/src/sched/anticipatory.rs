@@ -272,7 +272,7 @@ impl Scheduler for Anticipatory {
         let task = self.tasks.enter(id, request.task());
         let known = &mut self.tasks[task];
         let (is_alone, think_max) = (known.is_idle(), self.config.antic.times(2));
-        known.stats.submits(now, request.extent(), is_alone, think_max, SEEK_SAMPLE_MAX);
+        known.stats.submits(now, request.area(), is_alone, think_max, SEEK_SAMPLE_MAX);
         known.queued += 1;
         if let Some(batch) = self.batch.as_mut().filter(|batch| batch.task == request.task()) {
             let was_waited_for = batch.waiting_until.take().is_some();
@@ -280,7 +280,7 @@ impl Scheduler for Anticipatory {
         }
         self.young_until = self.young_until.min(self.ages(request.arrived()));
         self.fifo.push(id, (), table);
-        self.sorted.insert(id, request.extent().offset());
+        self.sorted.insert(id, request.begin());
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {

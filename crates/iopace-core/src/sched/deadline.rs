@@ -176,7 +176,7 @@ impl Scheduler for Deadline {
         let deadline = now.min(request.arrived()) + self.expire[index];
         let Direction { sorted, fifo } = &mut self.directions[index];
         fifo.push(id, deadline, table);
-        sorted.insert(id, request.extent().offset());
+        sorted.insert(id, request.begin());
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {

@@ -223,7 +223,7 @@ impl Scheduler for Fair {
         let Task { node, line, .. } = known;
         self.rows.enter(id, task, side, self.model.has_head());
         let think_max = self.config.think_max;
-        line.stats.submits(now, request.extent(), is_unused, think_max, SEEK_SAMPLE_MAX);
+        line.stats.submits(now, request.area(), is_unused, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
         if request.is_reserved() {
             line.reserved += 1;

@@ -60,7 +60,7 @@
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
-use crate::request::RequestId;
+use crate::request::{Position, RequestId};
 use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
@@ -266,12 +266,12 @@ impl RoundRobin {
 
     /// Puts a request of a task in its place.
     #[inline(always)]
-    fn queue(&mut self, task: u32, id: RequestId, offset: Bytes) {
+    fn queue(&mut self, task: u32, id: RequestId, begin: Position) {
         if self.config.bypass {
             return self.through.push_back(id);
         }
         let known = &mut self.tasks[task];
-        known.queue.sorted.insert(id, offset);
+        known.queue.sorted.insert(id, begin);
         known.queued += 1;
         match &mut self.active {
             Some(slice) if slice.task == task => {
@@ -302,13 +302,13 @@ impl Scheduler for RoundRobin {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         let active = self.active.as_ref().map(|slice| slice.task);
         self.tasks.forget(now, active);
-        let (caller, extent) = (table[id].task(), table[id].extent());
+        let (caller, area) = (table[id].task(), table[id].area());
         let task = self.tasks.enter(id, caller);
         let known = &mut self.tasks[task];
         let (is_alone, think_max) = (known.is_idle(), self.config.wait.times(2));
-        known.stats.submits(now, extent, is_alone, think_max, SEEK_SAMPLE_MAX);
+        known.stats.submits(now, area, is_alone, think_max, SEEK_SAMPLE_MAX);
         self.len += 1;
-        self.queue(task, id, extent.offset());
+        self.queue(task, id, area.begin());
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
@@ -365,7 +365,7 @@ impl Scheduler for RoundRobin {
         if self.config.bypass != was_bypass {
             for id in self.take_all() {
                 let task = self.tasks.enter(id, table[id].task());
-                self.queue(task, id, table[id].extent().offset());
+                self.queue(task, id, table[id].begin());
             }
         }
     }

@@ -1,22 +1,24 @@
 //! Shared mechanism: requests of one direction of travel, served in C-LOOK order.
 //!
-//! The key is `(offset - position) mod 2^64`, where the position is the end of the request taken
-//! last: ascending from the head, then once around to the lowest. Equal offsets keep their order of
-//! arrival. O(log n), and mostly the next one is the first of a set:
+//! Upwards from the head, which is at the end of the request taken last, then once around from the
+//! lowest: first the disk by offset, then one file after another, each by offset. Requests at one
+//! place keep their order of arrival. O(log n), and mostly the next one is the first of a set:
 //! ```text
 //!   behind  < pivot <=  ahead            the pivot goes up with the head, as long as nothing
 //!   ▪  ▪ ▪      │ ○     ▪    ▪  ▪        that is ahead would fall behind it
 //!               pivot, head ──►          nothing left ahead: what is behind is ahead
 //! ```
-//! Where the head goes back, or past requests that overlap, the next one is searched for.
+//! Where the head goes back, or past requests that overlap, the next one is searched for. Those of
+//! files, of a mount whose file system does not say where they lie, have a set of their own.
 //!
 //! Source: FreeBSD `bioq_disksort` (subr_disk.c) gives the order; the sets are ours.
 
 use super::ordered::{Ordered, Place};
-use crate::request::RequestId;
+use crate::request::{Position, RequestId, Space};
 use crate::table::Table;
 use crate::units::Bytes;
 use core::cmp;
+use std::collections::BTreeSet;
 
 /// A request in the order: by its offset, then by its arrival number, which no two share.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +77,9 @@ impl Ord for Item {
 const AHEAD: usize = 0;
 const BEHIND: usize = 1;
 
-/// Requests in C-LOOK order.
+/// Requests for the disk in C-LOOK order.
 #[derive(Debug, Default)]
-pub struct Sorted {
+struct Sweep {
     /// Those from the pivot on, and those below it.
     sets: [Ordered<Item>; 2],
     pivot: Bytes,
@@ -85,22 +87,15 @@ pub struct Sorted {
     position: Bytes,
 }
 
-impl Sorted {
-    /// Takes a request in.
-    pub fn push(&mut self, id: RequestId, table: &Table) {
-        self.insert(id, table[id].extent().offset());
-    }
-
-    /// The same of one whose offset is at hand.
+impl Sweep {
     #[inline]
-    pub(super) fn insert(&mut self, id: RequestId, offset: Bytes) {
+    fn insert(&mut self, id: RequestId, offset: Bytes) {
         let item = Item::new(id, offset);
         self.sets[self.set_of(item)].insert(item);
     }
 
-    /// The next request upwards from the head; from the lowest when there is none above.
     #[inline(always)]
-    pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
+    fn pop(&mut self, table: &Table) -> Option<RequestId> {
         if self.is_at_pivot()
             && let Some(first) = self.sets[AHEAD].pop_first()
         {
@@ -125,60 +120,33 @@ impl Sorted {
         Some(self.remove(place, table))
     }
 
-    /// The next request upwards from the head, if there is one above.
     #[inline]
-    pub(super) fn pop_above(&mut self, table: &Table) -> Option<RequestId> {
+    fn pop_above(&mut self, table: &Table) -> Option<RequestId> {
         let place = self.above()?;
         Some(self.remove(place, table))
     }
 
-    /// The offset of the request that [`Sorted::pop`] would return.
-    pub fn peek(&self) -> Option<Bytes> {
+    /// The offset of the next request above the head, or of the lowest.
+    fn peek(&self) -> Option<Bytes> {
         let (set, place) = self.above().or_else(|| self.least())?;
         Some(self.sets[set].get(place).offset)
     }
 
-    /// Takes a certain request out.
-    pub fn take(&mut self, id: RequestId, table: &Table) -> Option<RequestId> {
-        let item = Item::new(id, table[id].extent().offset());
-        let set = self.set_of(item);
-        let place = self.sets[set].find(item).filter(|at| self.sets[set].get(*at) == item)?;
-        Some(self.remove((set, place), table))
+    /// Takes a certain request out; false if it is not there.
+    fn take(&mut self, id: RequestId, offset: Bytes) -> bool {
+        let item = Item::new(id, offset);
+        let set = &mut self.sets[self.set_of(item)];
+        let place = set.find(item).filter(|place| set.get(*place) == item);
+        place.is_some_and(|place| set.remove(place) == item)
     }
 
-    /// Takes a certain request out that goes in one command with the last one taken, which it
-    /// adjoins: the head is at the end of both. Whether it was there.
-    pub fn join(&mut self, id: RequestId, table: &Table) -> bool {
-        let item = Item::new(id, table[id].extent().offset());
-        let set = self.set_of(item);
-        let Some(place) = self.sets[set].find(item) else { return false };
-        if self.sets[set].get(place) != item {
-            return false;
-        }
-        self.sets[set].remove(place);
-        self.set_position(self.position.max(table[id].extent().end()));
-        true
-    }
-
-    /// The one that came first. O(n).
-    pub fn oldest(&self) -> Option<RequestId> {
-        self.ids().min_by_key(|id| id.sequence())
-    }
-
-    /// All of them, in order of offset.
-    pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
+    fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
         let [ahead, behind] = &self.sets;
         behind.iter().chain(ahead.iter()).map(|item| item.id())
     }
 
-    /// Where the head is taken to be.
-    pub fn position(&self) -> Bytes {
-        self.position
-    }
-
-    /// Moves the head.
     #[inline]
-    pub(super) fn set_position(&mut self, position: Bytes) {
+    fn set_position(&mut self, position: Bytes) {
         self.position = position;
         let is_next = |first: Item| first.offset >= position;
         if position >= self.pivot && self.sets[AHEAD].first().is_none_or(is_next) {
@@ -186,15 +154,9 @@ impl Sorted {
         }
     }
 
-    /// Whether there are none.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.sets.iter().all(Ordered::is_empty)
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.sets = Default::default();
     }
 
     /// Whether all that is ahead is above the head, and nothing that is behind.
@@ -241,3 +203,162 @@ impl Sorted {
         id
     }
 }
+
+/// A request of a file: where it begins, its arrival number, its slot.
+type OfFile = (Position, u64, u32);
+
+/// Requests in C-LOOK order.
+#[derive(Debug, Default)]
+pub struct Sorted {
+    disk: Sweep,
+    files: BTreeSet<OfFile>,
+    /// Where the head is, if it is in a file.
+    away: Option<Position>,
+}
+
+impl Sorted {
+    /// Takes a request in.
+    pub fn push(&mut self, id: RequestId, table: &Table) {
+        self.insert(id, table[id].begin());
+    }
+
+    /// The same of one whose position is at hand.
+    #[inline]
+    pub(super) fn insert(&mut self, id: RequestId, begin: Position) {
+        match begin.space {
+            Space::DISK => self.disk.insert(id, begin.offset),
+            _ => _ = self.files.insert((begin, id.sequence, id.slot)),
+        }
+    }
+
+    /// The next request upwards from the head; from the lowest when there is none above.
+    #[inline(always)]
+    pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
+        if self.is_on_disk() { self.disk.pop(table) } else { self.pop_among_files(table) }
+    }
+
+    #[inline(never)]
+    fn pop_among_files(&mut self, table: &Table) -> Option<RequestId> {
+        if let Some(id) = self.pop_above(table) {
+            return Some(id);
+        }
+        // Nothing is above the head: it goes back to the beginning of the disk.
+        self.set_position(Position::default());
+        self.pop_above(table)
+    }
+
+    /// The next request upwards from the head, if there is one above.
+    #[inline]
+    pub(super) fn pop_above(&mut self, table: &Table) -> Option<RequestId> {
+        if self.is_on_disk() { self.disk.pop_above(table) } else { self.pop_upwards(table) }
+    }
+
+    #[inline(never)]
+    fn pop_upwards(&mut self, table: &Table) -> Option<RequestId> {
+        if self.away.is_none()
+            && let Some(id) = self.disk.pop_above(table)
+        {
+            return Some(id);
+        }
+        let next = self.file_above()?;
+        self.files.remove(&next);
+        Some(self.moves_past(id_of(&next), table))
+    }
+
+    /// The position of the request that [`Sorted::pop`] would return.
+    pub fn peek(&self) -> Option<Position> {
+        let of_disk = |offset| Position { space: Space::DISK, offset };
+        if self.is_on_disk() {
+            return self.disk.peek().map(of_disk);
+        }
+        let is_above = |place: &Position| *place >= self.position();
+        let above = self.disk.peek().map(of_disk).filter(is_above);
+        let above = above.or_else(|| self.file_above().map(|(begin, ..)| begin));
+        let least =
+            || self.disk.least().map(|(set, at)| of_disk(self.disk.sets[set].get(at).offset));
+        above.or_else(least).or_else(|| self.files.first().map(|(begin, ..)| *begin))
+    }
+
+    /// Takes a certain request out.
+    pub fn take(&mut self, id: RequestId, table: &Table) -> Option<RequestId> {
+        self.take_out(id, table).then(|| self.moves_past(id, table))
+    }
+
+    /// Takes a certain request out that goes in one command with the last one taken, which it
+    /// adjoins: the head is at the end of both. Whether it was there.
+    pub fn join(&mut self, id: RequestId, table: &Table) -> bool {
+        let is_there = self.take_out(id, table);
+        if is_there {
+            self.set_position(self.position().max(table[id].end()));
+        }
+        is_there
+    }
+
+    fn take_out(&mut self, id: RequestId, table: &Table) -> bool {
+        let begin = table[id].begin();
+        match begin.space {
+            Space::DISK => self.disk.take(id, begin.offset),
+            _ => self.files.remove(&(begin, id.sequence, id.slot)),
+        }
+    }
+
+    /// The one that came first. O(n).
+    pub fn oldest(&self) -> Option<RequestId> {
+        self.ids().min_by_key(|id| id.sequence())
+    }
+
+    /// All of them, in order of position.
+    pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.disk.ids().chain(self.files.iter().map(id_of))
+    }
+
+    /// Where the head is taken to be.
+    pub fn position(&self) -> Position {
+        let of_disk = Position { space: Space::DISK, offset: self.disk.position };
+        self.away.unwrap_or(of_disk)
+    }
+
+    /// Moves the head.
+    #[inline]
+    pub(super) fn set_position(&mut self, position: Position) {
+        self.away = (position.space != Space::DISK).then_some(position);
+        if self.away.is_none() {
+            self.disk.set_position(position.offset);
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.disk.is_empty() && self.files.is_empty()
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.disk.sets = Default::default();
+        self.files.clear();
+    }
+
+    /// Whether there is nothing but the disk.
+    #[inline(always)]
+    fn is_on_disk(&self) -> bool {
+        self.files.is_empty() && self.away.is_none()
+    }
+
+    fn file_above(&self) -> Option<OfFile> {
+        self.files.range((self.position(), 0, 0)..).next().copied()
+    }
+
+    /// The head moves to the end of a request that is taken.
+    fn moves_past(&mut self, id: RequestId, table: &Table) -> RequestId {
+        self.set_position(table[id].end());
+        id
+    }
+}
+
+fn id_of(&(_, sequence, slot): &OfFile) -> RequestId {
+    RequestId { slot, sequence }
+}
+
+#[cfg(test)]
+mod tests;

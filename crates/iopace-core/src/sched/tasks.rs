@@ -6,7 +6,7 @@
 
 use super::roster::Roster;
 use crate::limits::TASKS_MAX;
-use crate::request::{Extent, RequestId, TaskId};
+use crate::request::{Area, Position, RequestId, TaskId};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use core::ops::{Deref, DerefMut};
@@ -62,7 +62,7 @@ pub struct TaskStats {
     think: Average,
     /// Distance in bytes from the end of its last request to the next one.
     seek: Average,
-    last_end: Option<Bytes>,
+    last_end: Option<Position>,
     last_done: Option<Instant>,
     last_used: Instant,
 }
@@ -74,7 +74,7 @@ impl TaskStats {
     pub fn submits(
         &mut self,
         now: Instant,
-        extent: Extent,
+        area: Area,
         is_alone: bool,
         think_max: Nanos,
         seek_max: Bytes,
@@ -83,9 +83,9 @@ impl TaskStats {
             self.think.add(now.since(done).0.min(think_max.0));
         }
         if let Some(end) = self.last_end {
-            self.seek.add(end.distance(extent.offset()).get().min(seek_max.get()));
+            self.seek.add(end.distance(area.begin()).get().min(seek_max.get()));
         }
-        self.last_end = Some(extent.end());
+        self.last_end = Some(area.end());
         self.last_used = now;
     }
 
@@ -204,6 +204,7 @@ impl<Q> DerefMut for Tasks<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Extent;
 
     #[test]
     fn an_average_follows_its_samples() {
@@ -228,7 +229,7 @@ mod tests {
         let cap = (Nanos::from_millis(20), Bytes(65_536));
         for round in 0..10u64 {
             let now = Instant(round * 10_000_000);
-            stats.submits(now, extent(round * 4096), round % 2 == 0, cap.0, cap.1);
+            stats.submits(now, extent(round * 4096).into(), round % 2 == 0, cap.0, cap.1);
             stats.done(now + Nanos::from_millis(if round % 2 == 0 { 1 } else { 7 }));
         }
         let think_us = stats.think().expect("trusted").0 / 1_000;

@@ -76,11 +76,11 @@ impl Shadow {
                 self.enter(submit, ended, &|submit| Input::Flush(submit, cover));
                 true
             }
-            Item::Request(submit) => {
+            Item::Request(submit, space) => {
                 let Some(ended) = ended.filter(|_| self.may_come(submit.task, depth)) else {
                     return false;
                 };
-                self.enter(submit, ended, &Input::Submit);
+                self.enter(submit, ended, &|submit| Input::SubmitIn(space, submit));
                 true
             }
             Item::Write(submit, space) => {

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 /// What came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
-    /// A request for the disk.
-    Request(Submit),
+    /// A request for the disk, and the owner of its extent.
+    Request(Submit, Space),
     /// A buffered write, and whose pages it dirties.
     Write(Submit, Space),
     /// A flush, and what it covers.

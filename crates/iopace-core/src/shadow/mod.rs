@@ -242,7 +242,7 @@ impl Shadow {
             return 0;
         }
         let mut live = 0;
-        if let Item::Request(Submit { task, .. }) | Item::Write(Submit { task, .. }, _) = item {
+        if let Item::Request(Submit { task, .. }, _) | Item::Write(Submit { task, .. }, _) = item {
             let depth = self.depths.entry(task).or_default();
             depth.live += 1;
             live = depth.live;

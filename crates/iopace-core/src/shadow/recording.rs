@@ -7,7 +7,7 @@
 //! A request that had not ended is not in it, and nothing is known of what was dirty before.
 //! Voided extents are left out.
 
-use crate::request::{Cover, StageTimes, Submit, Tag};
+use crate::request::{Cover, Space, StageTimes, Submit, Tag};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use std::collections::BTreeMap;
@@ -44,7 +44,9 @@ pub struct Recorded {
     pub written: Nanos,
     /// How many the disk had when it started, with itself; 0: it was not there.
     pub beside: u32,
-    /// What a flush covers; of a buffered write, what it dirtied.
+    /// The owner of its extent.
+    pub space: Space,
+    /// What a flush covers.
     pub cover: Cover,
 }
 

@@ -337,10 +337,10 @@ impl Run<'_> {
     /// A request comes.
     fn come(&mut self, shadow: &mut Shadow, place: usize) {
         let one = &self.recorded[place];
-        let item = match (one.kind, one.submit.op, one.cover) {
-            (RecordedKind::Buffered, _, Cover::Piece(area)) => Item::Write(one.submit, area.space),
-            (_, Op::Flush, cover) => Item::Flush(one.submit, cover),
-            _ => Item::Request(one.submit),
+        let item = match (one.kind, one.submit.op) {
+            (RecordedKind::Buffered, _) => Item::Write(one.submit, one.space),
+            (_, Op::Flush) => Item::Flush(one.submit, one.cover),
+            _ => Item::Request(one.submit, one.space),
         };
         let number = u32::try_from(self.first_place + place).unwrap_or(u32::MAX);
         let ended = Ended { times: one.times, served: self.served[place], place: number };

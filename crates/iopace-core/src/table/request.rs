@@ -1,8 +1,9 @@
 //! A request as schedulers see it.
 
 use super::State;
-use crate::request::{Done, Extent, GroupId, Lane, Op, RequestId, Submit, TaskId};
-use crate::stats::TaskPlace;
+use crate::request::{
+    Area, Done, Extent, GroupId, Lane, Op, Position, RequestId, Space, Submit, TaskId,
+};
 use crate::time::Instant;
 use crate::units::Bytes;
 use core::fmt;
@@ -14,8 +15,8 @@ pub struct Request {
     pub(super) sequence: u64,
     pub(crate) submit: Submit,
     pub(super) arrived: Instant,
-    /// Its task's account, if there are accounts.
-    pub(crate) account: TaskPlace,
+    /// The owner of its extent.
+    pub(crate) space: Space,
     pub(super) state: State,
     /// Whether a guarantee pays for it.
     pub(crate) reserved: bool,
@@ -39,9 +40,27 @@ impl Request {
         self.submit.op
     }
 
-    /// Where.
+    /// Where, in the disk or in a file.
     pub fn extent(&self) -> Extent {
         self.submit.extent
+    }
+
+    /// The extent and its owner.
+    #[inline]
+    pub fn area(&self) -> Area {
+        Area { space: self.space, extent: self.submit.extent }
+    }
+
+    /// Where it begins.
+    #[inline]
+    pub fn begin(&self) -> Position {
+        self.area().begin()
+    }
+
+    /// Where it ends.
+    #[inline]
+    pub fn end(&self) -> Position {
+        self.area().end()
     }
 
     /// Whether a task waits for it.

@@ -5,7 +5,7 @@ use crate::engine::context::Context;
 use crate::engine::queue::{Admitted, Queue};
 use crate::flush::{PAGE, Run};
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
-use crate::request::{Area, Cover, Extent, GroupId, Op, RequestId, Submit, Tag};
+use crate::request::{Area, Cover, Extent, GroupId, Op, RequestId, Space, Submit, Tag};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Verdict;
@@ -129,17 +129,18 @@ impl Memory {
 
     fn put_into_line(&mut self, queue: &mut Queue, cx: &mut Context, run: Run) -> RequestId {
         self.flusher.take(&run);
-        let extent = within(run.area.extent, self.capacity);
+        let Area { space, extent } = run.area;
+        let extent = if space == Space::DISK { within(extent, self.capacity) } else { extent };
         let submit = Submit {
             tag: Tag(u64::MAX),
             task: run.owner.task,
             group: run.owner.group,
             op: Op::Write,
-            extent: Area { extent, ..run.area }.in_order(),
+            extent,
             fua: false,
             sync: run.is_urgent,
         };
-        queue.enter(cx, &submit, |entry| entry.run = Some(run))
+        queue.enter(cx, &submit, |entry| (entry.request.space, entry.run) = (space, Some(run)))
     }
 
     /// A request that waited was admitted. Limits of reads and writes together were charged: the

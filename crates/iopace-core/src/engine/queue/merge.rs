@@ -55,6 +55,7 @@ struct Kind {
     task: TaskId,
     group: GroupId,
     op: Op,
+    space: Space,
     is_awaited: bool,
     is_write_back: bool,
 }
@@ -63,10 +64,13 @@ impl Kind {
     /// The kind of a request; `None` if it goes alone.
     fn of(entry: &Entry) -> Option<Kind> {
         let Submit { task, group, op, sync, fua, .. } = entry.request.submit;
-        let is_transfer = matches!(op, Op::Read | Op::Write) && entry.area().space == Space::DISK;
+        // Files of a mount are written back one run at a time.
+        let space = entry.request.space;
+        let is_of_file = entry.run.is_some() && space != Space::DISK;
+        let is_transfer = matches!(op, Op::Read | Op::Write) && !is_of_file;
         let is_ordinary = !fua && !entry.request.is_reserved();
         let is_write_back = entry.run.is_some();
-        let kind = Kind { task, group, op, is_awaited: sync, is_write_back };
+        let kind = Kind { task, group, op, space, is_awaited: sync, is_write_back };
         (is_transfer && is_ordinary).then_some(kind)
     }
 }
@@ -200,7 +204,7 @@ impl Merge {
         id: RequestId,
         entry: &Entry,
     ) -> Option<Bytes> {
-        let own = entry.area().extent.len();
+        let own = entry.request.extent().len();
         match merge {
             None => Some(own),
             Some(_) if entry.state() == State::Joined => None,

@@ -63,7 +63,7 @@ impl Fair {
         line.in_flight += 1;
         let is_reserved = !BY_SHARE && request.is_reserved();
         if !is_reserved {
-            line.set_position(request.extent().end());
+            line.set_position(request.end());
         }
         let is_guaranteed = is_reserved || right == Some(Right::Other);
         let (node, leaves) = (*node, line.is_empty());

@@ -32,11 +32,10 @@
 //! Seidel.
 
 use super::quick::Quick;
-use crate::request::Op;
+use crate::request::{Op, Position};
 use crate::sched::DiskView;
 use crate::table::Request;
 use crate::time::Nanos;
-use crate::units::Bytes;
 
 /// Fixed-point bits of a coefficient.
 const FRACTION: u32 = 8;
@@ -142,9 +141,9 @@ pub(super) struct Model {
     /// Whether it has a read in it of which it cannot be told whether a seek was needed.
     is_unclear: bool,
     /// Where the last request that went to the device ended.
-    head: Option<Bytes>,
+    head: Option<Position>,
     /// Where the last read ended.
-    read_to: Option<Bytes>,
+    read_to: Option<Position>,
     has_head: bool,
     /// What is said of the device: that it has no head, whatever its requests cost, or has one.
     said: Option<bool>,
@@ -176,12 +175,12 @@ impl Model {
 
     /// What kind a request is that goes to the device now and counts for so many bytes.
     pub(super) fn starts(&mut self, request: &Request, bytes: u64) -> Kind {
-        let extent = request.extent();
-        let is_next = self.head == Some(extent.offset());
+        let begin = request.begin();
+        let is_next = self.head == Some(begin);
         let is_write = request.op().is_write();
-        let is_unclear = !is_write && !is_next && self.read_to == Some(extent.offset());
+        let is_unclear = !is_write && !is_next && self.read_to == Some(begin);
         if request.op() != Op::Flush {
-            self.head = Some(extent.end());
+            self.head = Some(request.end());
         }
         if !is_write {
             self.read_to = self.head;
@@ -192,7 +191,7 @@ impl Model {
     /// A request of so many bytes goes to the device in the command of another one, of that kind:
     /// by how much the command costs more.
     pub(super) fn joins(&mut self, request: &Request, lead: &mut Kind, bytes: u64) -> u64 {
-        self.head = self.head.max(Some(request.extent().end()));
+        self.head = self.head.max(Some(request.end()));
         if !request.op().is_write() {
             self.read_to = self.head;
         }

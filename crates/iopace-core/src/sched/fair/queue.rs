@@ -7,7 +7,7 @@
 use super::bound::{FEW, Load, RECENT};
 use super::cost::Model;
 use super::rows::{NONE, Row, Rows};
-use crate::request::RequestId;
+use crate::request::{Position, RequestId, Space};
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
 use crate::table::Table;
@@ -41,13 +41,15 @@ pub(super) struct Line {
     pub(super) reserved: u32,
     /// The true cost of its requests over that of the model, in 256ths: a disk that has many of
     /// them at once and orders them itself (NCQ) does each sooner than those of a task with one.
-    pub(super) ratio: u32,
+    pub(super) ratio: u16,
     /// Whether it is among those who may pass others.
     pub(super) is_listed: bool,
+    /// Where the task's last request ended, while there is no index: of what, and
+    space: Space,
     /// All that it has, wherever that is.
     pub(super) load: Load,
-    /// Where the task's last request ended, while there is no index.
-    position: Bytes,
+    /// where in it.
+    offset: Bytes,
     /// Those that are indexed, from the first one that was on.
     sorted: Option<Box<Sorted>>,
     pub(super) stats: TaskStats,
@@ -66,8 +68,9 @@ impl Default for Line {
             reserved: 0,
             ratio: 256,
             is_listed: false,
+            space: Space::DISK,
             load: Load::default(),
-            position: Bytes::ZERO,
+            offset: Bytes::ZERO,
             sorted: None,
             stats: TaskStats::default(),
             flushed: None,
@@ -83,7 +86,7 @@ impl Line {
     /// The index, made if there is none.
     #[inline(never)]
     fn index(&mut self) -> &mut Sorted {
-        let position = self.position;
+        let position = self.position();
         self.sorted.get_or_insert_with(|| {
             let mut sorted = Sorted::default();
             sorted.set_position(position);
@@ -93,11 +96,17 @@ impl Line {
 
     /// A request of it that goes to the device ends there.
     #[inline]
-    pub(super) fn set_position(&mut self, position: Bytes) {
+    pub(super) fn set_position(&mut self, position: Position) {
         match &mut self.sorted {
             Some(sorted) => sorted.set_position(position),
-            None => self.position = position,
+            None => (self.space, self.offset) = (position.space, position.offset),
         }
+    }
+
+    /// Where the last one ended.
+    fn position(&self) -> Position {
+        let Line { space, offset, .. } = *self;
+        self.sorted.as_ref().map_or(Position { space, offset }, |sorted| sorted.position())
     }
 
     /// Whether it has no queued request.
@@ -109,7 +118,7 @@ impl Line {
     pub(super) fn learn(&mut self, ratio: u64) {
         let old = u64::from(self.ratio);
         let seen = old * ratio / 256;
-        self.ratio = ((3 * old + seen) / 4).clamp(RATIO_MIN, RATIO_MAX) as u32;
+        self.ratio = ((3 * old + seen) / 4).clamp(RATIO_MIN, RATIO_MAX) as u16;
     }
 
     /// Whether it has not flushed of late: see `flushes`.
@@ -247,8 +256,7 @@ impl Line {
             return false;
         }
         self.unlink(id, rows);
-        let position = self.sorted.as_ref().map_or(self.position, |sorted| sorted.position());
-        self.set_position(position.max(table[id].extent().end()));
+        self.set_position(self.position().max(table[id].end()));
         true
     }
 

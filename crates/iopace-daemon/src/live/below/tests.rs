@@ -8,7 +8,7 @@ use super::trials::{OnBoth, judge, of_device};
 use super::*;
 use crate::control::api::{Payer, TriedSetting};
 use iopace_core::engine::{Config, Control, Engine};
-use iopace_core::request::{Cover, Extent, Op, StageTimes, Submit, Tag};
+use iopace_core::request::{Cover, Extent, Op, Space, StageTimes, Submit, Tag};
 use iopace_core::sched;
 use iopace_core::shadow::{Recorded, RecordedKind, Replayed};
 use iopace_core::units::Bytes;
@@ -36,6 +36,7 @@ fn read(task: TaskId, size: u64, [arrived, started, ended]: [u64; 3]) -> Recorde
         times: StageTimes { turn, disk, ..StageTimes::default() },
         written: Nanos::ZERO,
         beside: 1,
+        space: Space::DISK,
         cover: Cover::All,
     }
 }
