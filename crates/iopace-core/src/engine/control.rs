@@ -103,7 +103,9 @@ impl Engine {
             "{id:?} is moved with requests of its own or below"
         );
         let touched = Touched::by(cx.groups.table.set(id, parent, settings), settings);
-        cx.targets.set(now, id, settings.latency);
+        if touched.target {
+            cx.targets.set(now, id, settings.latency);
+        }
         if touched.pace {
             memory.set_group(now, id, &cx.groups.table);
         }

@@ -29,10 +29,10 @@
 //! There, recovery adds a sixteenth at a time and takes minutes; doubling is ours.
 
 use super::accounts::Accounts;
-use super::table::{Groups, Kind};
+use super::table::{Column, GroupSet, Groups, Kind};
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Windows are this many targets long, within the bounds below (BLKIOLATENCY_MIN_WIN_SIZE, _MAX_).
 const WINDOW_TARGETS: u64 = 16;
@@ -42,16 +42,35 @@ const WINDOW_MAX: Nanos = Nanos::from_secs(1);
 /// A window is missed if more than one request in so many was late.
 const LATE_PART: u32 = 10;
 
-/// A group with a target.
+/// The window of a group with a target.
 #[derive(Clone, Copy, Debug)]
-struct Target {
-    target: Nanos,
-    window: Nanos,
+struct Window {
+    len: Nanos,
     ends: Instant,
     count: u32,
     late_count: u32,
-    /// How its last window went.
+    /// How the last one went.
     verdict: Verdict,
+}
+
+impl Window {
+    /// The first one of a group with that target.
+    fn new(now: Instant, target: Nanos) -> Window {
+        let len = target.0.saturating_mul(WINDOW_TARGETS).clamp(WINDOW_MIN.0, WINDOW_MAX.0);
+        let (len, ends) = (Nanos(len), now + Nanos(len));
+        Window { len, ends, count: 0, late_count: 0, verdict: Verdict::Quiet }
+    }
+
+    /// It ends, and the next one begins.
+    fn end(&mut self, now: Instant) {
+        self.verdict = match (self.count, self.late_count * LATE_PART) {
+            (0, _) => Verdict::Quiet,
+            (count, late) if late > count => Verdict::Missed,
+            _ => Verdict::Met,
+        };
+        (self.count, self.late_count) = (0, 0);
+        self.ends = now + self.len;
+    }
 }
 
 /// How a window went.
@@ -66,56 +85,58 @@ enum Verdict {
 /// A change of a group's cap, for stage admit.
 pub(crate) type Narrow = (GroupId, Option<u32>);
 
+/// The state of a group: the target itself is in the table.
+#[derive(Debug, Default)]
+struct State {
+    /// If it has a target.
+    window: Option<Window>,
+    /// What it may hold while it is narrowed.
+    cap: Option<u32>,
+}
+
 /// All targets of a device.
 #[derive(Debug)]
 pub(crate) struct Targets {
-    targets: BTreeMap<GroupId, Target>,
-    narrowed: BTreeMap<GroupId, u32>,
+    states: Column<State>,
+    /// The groups that have a target, and those that are narrowed, by number.
+    targeted: GroupSet,
+    narrowed: GroupSet,
     /// When a window ends that may change something: every drain of the engine asks.
     next: Instant,
 }
 
 impl Default for Targets {
     fn default() -> Targets {
-        let (targets, narrowed) = (BTreeMap::new(), BTreeMap::new());
-        Targets { targets, narrowed, next: Instant::NEVER }
+        let (targeted, narrowed) = (GroupSet::default(), GroupSet::default());
+        Targets { states: Column::default(), targeted, narrowed, next: Instant::NEVER }
     }
 }
 
 impl Targets {
-    /// Sets or lifts the target of a group. Caps that it asked for end with its next window.
+    /// The target of a group is another one, or none. Caps that it asked for end with its next
+    /// window.
     pub(crate) fn set(&mut self, now: Instant, id: GroupId, target: Option<Nanos>) {
         // The root has no siblings, though it stands as its own parent.
         let target = target.filter(|_| id != GroupId::ROOT);
-        let Some(target) = target else {
-            if self.targets.remove(&id).is_some() {
-                self.plan();
-            }
-            return;
-        };
-        if self.targets.get(&id).is_some_and(|old| old.target == target) {
-            return;
+        if target.is_some() || self.states[id].window.is_some() {
+            self.states[id].window = target.map(|target| Window::new(now, target));
+            self.targeted.set(id, target.is_some());
+            self.plan();
         }
-        let window =
-            Nanos(target.0.saturating_mul(WINDOW_TARGETS).clamp(WINDOW_MIN.0, WINDOW_MAX.0));
-        let ends = now + window;
-        self.targets.insert(
-            id,
-            Target { target, window, ends, count: 0, late_count: 0, verdict: Verdict::Quiet },
-        );
-        self.plan();
     }
 
     /// Whether no group has one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.targets.is_empty()
+        self.targeted.is_empty()
     }
 
     /// Forgets a group.
     pub(crate) fn remove(&mut self, id: GroupId) {
-        let had_target = self.targets.remove(&id).is_some();
-        if self.narrowed.remove(&id).is_some() || had_target {
+        let State { window, cap } = self.states.take(id);
+        if window.is_some() || cap.is_some() {
+            self.targeted.set(id, false);
+            self.narrowed.set(id, false);
             self.plan();
         }
     }
@@ -123,10 +144,10 @@ impl Targets {
     /// A request of the group, or of one below it, has taken so long.
     pub(crate) fn finished(&mut self, groups: &Groups, id: GroupId, total: Nanos) {
         for id in groups.chain(id, Kind::Target) {
-            if let Some(target) = self.targets.get_mut(&id) {
-                target.count += 1;
-                self.next = self.next.min(target.ends);
-                target.late_count += u32::from(total > target.target);
+            if let Some(window) = &mut self.states[id].window {
+                window.count += 1;
+                self.next = self.next.min(window.ends);
+                window.late_count += u32::from(total > target_of(groups, id));
             }
         }
     }
@@ -136,16 +157,23 @@ impl Targets {
         self.next
     }
 
+    /// The windows by group.
+    fn windows(&self) -> impl Iterator<Item = (GroupId, Window)> + '_ {
+        self.targeted.iter().filter_map(|id| Some((id, self.states[id].window?)))
+    }
+
     /// Finds out when that is.
     fn plan(&mut self) {
-        if self.targets.is_empty() {
+        let is_any_narrowed = !self.narrowed.is_empty();
+        self.next = match self.is_empty() && is_any_narrowed {
             // What is still narrowed is widened at once: nobody asks for it any more.
-            self.next = if self.narrowed.is_empty() { Instant::NEVER } else { Instant::ZERO };
-            return;
-        }
-        let matters = |target: &&Target| target.count > 0 || !self.narrowed.is_empty();
-        let ends = self.targets.values().filter(matters).map(|target| target.ends);
-        self.next = ends.min().unwrap_or(Instant::NEVER);
+            true => Instant::ZERO,
+            false => {
+                let matters = |(_, window): &(_, Window)| window.count > 0 || is_any_narrowed;
+                let ends = self.windows().filter(matters).map(|(_, window)| window.ends);
+                ends.min().unwrap_or(Instant::NEVER)
+            }
+        };
     }
 
     /// Judges the windows that have ended; the caps that change.
@@ -153,30 +181,28 @@ impl Targets {
         if now < self.next {
             return Vec::new();
         }
+        let groups = &accounts.table;
+        // The parents of those whose windows have ended: with the only one of them, if it is one.
+        let mut ended = BTreeMap::<GroupId, Option<GroupId>>::new();
+        for id in self.targeted.iter() {
+            if let Some(window) = self.states[id].window.as_mut().filter(|of| of.ends <= now) {
+                window.end(now);
+                let only = ended.entry(groups.parent(id));
+                only.and_modify(|only| *only = None).or_insert(Some(id));
+            }
+        }
+        let among = self.among_siblings(groups);
         let mut changes = Vec::new();
-        if self.targets.is_empty() {
-            changes.extend(std::mem::take(&mut self.narrowed).into_keys().map(|id| (id, None)));
-            self.plan();
-            return changes;
+        if !ended.is_empty() {
+            for id in (1..groups.end()).map(GroupId).filter(|id| groups.knows(*id)) {
+                let parent = groups.parent(id);
+                if ended.get(&parent).is_some_and(|only| *only != Some(id)) {
+                    let siblings = among.get(&parent).map_or(&[][..], Vec::as_slice);
+                    changes.extend(self.change(now, id, siblings, accounts));
+                }
+            }
         }
-        let mut concerned = BTreeSet::new();
-        for (id, target) in self.targets.iter_mut().filter(|(_, target)| target.ends <= now) {
-            target.verdict = match (target.count, target.late_count * LATE_PART) {
-                (0, _) => Verdict::Quiet,
-                (count, late) if late > count => Verdict::Missed,
-                _ => Verdict::Met,
-            };
-            (target.count, target.late_count) = (0, 0);
-            target.ends = now + target.window;
-            let siblings = accounts.table.children(accounts.table.parent(*id));
-            concerned.extend(siblings.filter(|sibling| sibling != id));
-        }
-        let among = self.among_siblings(&accounts.table);
-        for id in concerned {
-            let siblings = among.get(&accounts.table.parent(id)).map_or(&[][..], Vec::as_slice);
-            changes.extend(self.change(now, id, siblings, accounts));
-        }
-        changes.extend(self.lift_orphans(&among, &accounts.table));
+        changes.extend(self.lift_orphans(&among, groups));
         self.plan();
         changes
     }
@@ -187,17 +213,14 @@ impl Targets {
         &mut self,
         now: Instant,
         id: GroupId,
-        siblings: &[Target],
+        siblings: &[(Nanos, Window)],
         accounts: &Accounts,
     ) -> Option<Narrow> {
-        let own = self.targets.get(&id).map_or(Nanos(u64::MAX), |target| target.target);
-        let all = siblings.iter();
-        let tighter: Vec<&Target> = all.filter(|target| target.target < own).collect();
-        let worst = tighter.iter().map(|target| target.verdict).max()?;
-        let is_new = |target: &&Target| target.ends == now + target.window;
+        let own = target_of(&accounts.table, id);
+        let tighter = || siblings.iter().filter(|(target, _)| *target < own).map(|of| of.1);
         let missed_now =
-            tighter.into_iter().filter(is_new).any(|target| target.verdict == Verdict::Missed);
-        match worst {
+            tighter().any(|of| of.ends == now + of.len && of.verdict == Verdict::Missed);
+        match tighter().map(|window| window.verdict).max()? {
             Verdict::Missed if missed_now => self.narrow(id, accounts.live_below(id)),
             Verdict::Missed => None,
             Verdict::Met => self.widen(id, false),
@@ -206,10 +229,10 @@ impl Targets {
     }
 
     /// The targets among the children of each group.
-    fn among_siblings(&self, groups: &Groups) -> BTreeMap<GroupId, Vec<Target>> {
-        let mut among = BTreeMap::<GroupId, Vec<Target>>::new();
-        for (id, target) in &self.targets {
-            among.entry(groups.parent(*id)).or_default().push(*target);
+    fn among_siblings(&self, groups: &Groups) -> BTreeMap<GroupId, Vec<(Nanos, Window)>> {
+        let mut among = BTreeMap::<GroupId, Vec<(Nanos, Window)>>::new();
+        for (id, window) in self.windows() {
+            among.entry(groups.parent(id)).or_default().push((target_of(groups, id), window));
         }
         among
     }
@@ -218,40 +241,45 @@ impl Targets {
     /// they have a tighter one themselves.
     fn lift_orphans(
         &mut self,
-        among: &BTreeMap<GroupId, Vec<Target>>,
+        among: &BTreeMap<GroupId, Vec<(Nanos, Window)>>,
         groups: &Groups,
     ) -> Vec<Narrow> {
-        let is_asked_for = |id: &GroupId| {
-            let own = self.targets.get(id).map_or(Nanos(u64::MAX), |target| target.target);
-            let siblings = among.get(&groups.parent(*id));
-            siblings.is_some_and(|all| all.iter().any(|target| target.target < own))
+        let is_orphan = |id: &GroupId| {
+            let (own, siblings) = (target_of(groups, *id), among.get(&groups.parent(*id)));
+            siblings.is_none_or(|all| all.iter().all(|(target, _)| *target >= own))
         };
-        let narrowed = self.narrowed.keys().copied();
-        let orphans: Vec<GroupId> = narrowed.filter(|id| !is_asked_for(id)).collect();
-        orphans.iter().for_each(|id| _ = self.narrowed.remove(id));
-        orphans.into_iter().map(|id| (id, None)).collect()
+        let orphans: Vec<GroupId> = self.narrowed.iter().filter(is_orphan).collect();
+        orphans.into_iter().map(|id| self.hold(id, None)).collect()
     }
 
     /// Half of what it may hold, or of what it holds if it was free until now.
     fn narrow(&mut self, id: GroupId, live_count: u32) -> Option<Narrow> {
-        let cap = (self.narrowed.get(&id).copied().unwrap_or(live_count) / 2).max(1);
-        if live_count == 0 || self.narrowed.insert(id, cap) == Some(cap) {
+        let cap = (self.states[id].cap.unwrap_or(live_count) / 2).max(1);
+        if live_count == 0 || self.states[id].cap == Some(cap) {
             return None;
         }
-        Some((id, Some(cap)))
+        Some(self.hold(id, Some(cap)))
     }
 
     /// Twice of what it might hold; free if that is beyond all slots, or if the group that asked
     /// for it is quiet.
     fn widen(&mut self, id: GroupId, is_quiet: bool) -> Option<Narrow> {
-        let cap = self.narrowed.get(&id)?.saturating_mul(2);
-        if is_quiet || cap >= crate::limits::NR_REQUESTS_MAX {
-            self.narrowed.remove(&id);
-            return Some((id, None));
-        }
-        self.narrowed.insert(id, cap);
-        Some((id, Some(cap)))
+        let cap = self.states[id].cap?.saturating_mul(2);
+        let is_free = is_quiet || cap >= crate::limits::NR_REQUESTS_MAX;
+        Some(self.hold(id, (!is_free).then_some(cap)))
     }
+
+    /// Notes what a group may hold.
+    fn hold(&mut self, id: GroupId, cap: Option<u32>) -> Narrow {
+        self.states[id].cap = cap;
+        self.narrowed.set(id, cap.is_some());
+        (id, cap)
+    }
+}
+
+/// The target of a group; one without has the loosest.
+fn target_of(groups: &Groups, id: GroupId) -> Nanos {
+    groups.settings(id).latency.unwrap_or(Nanos(u64::MAX))
 }
 
 #[cfg(test)]

@@ -56,6 +56,32 @@ impl<T: Default> IndexMut<GroupId> for Column<T> {
     }
 }
 
+/// Groups in order of their numbers: those few of which a stage keeps more than of all.
+#[derive(Clone, Debug, Default)]
+pub struct GroupSet(Vec<GroupId>);
+
+impl GroupSet {
+    /// Puts a group in, or takes it out.
+    pub fn set(&mut self, id: GroupId, is_in: bool) {
+        match (self.0.binary_search(&id), is_in) {
+            (Err(place), true) => self.0.insert(place, id),
+            (Ok(place), false) => _ = self.0.remove(place),
+            _ => {}
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.0.iter().copied()
+    }
+}
+
 /// A setting that groups below have to respect, and stages have to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -27,7 +27,7 @@ impl World {
         let max = Limits { sustained, ..Limits::default() };
         let settings = Settings { max, ..Settings::default() };
         self.cx.groups.table.set(LIMITED, GroupId::ROOT, &settings);
-        let touched = Touched { pace: true, admit: true, sched: true };
+        let touched = Touched { pace: true, admit: true, sched: true, target: true };
         self.queue.set_group(&mut self.cx, &touched, LIMITED);
         self
     }

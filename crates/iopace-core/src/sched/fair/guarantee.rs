@@ -6,14 +6,17 @@
 
 use crate::group::Rates;
 use crate::group::rates::{Rate, guarantee_rates, set_rates};
+use crate::group::table::{Column, GroupSet};
 use crate::request::GroupId;
 use crate::table::Request;
 use crate::time::{Instant, Nanos};
-use std::collections::BTreeMap;
 
 /// The guaranteed groups of a device.
 #[derive(Debug, Default)]
-pub(super) struct Guarantees(BTreeMap<GroupId, Guarantee>);
+pub(super) struct Guarantees {
+    groups: GroupSet,
+    states: Column<Option<Box<Guarantee>>>,
+}
 
 #[derive(Debug)]
 struct Guarantee {
@@ -30,28 +33,31 @@ impl Guarantees {
     /// What a group is guaranteed from now on.
     pub(super) fn set(&mut self, now: Instant, id: GroupId, min: &Rates) {
         if *min == Rates::default() {
-            self.0.remove(&id);
-            return;
+            return self.remove(id);
         }
-        let guarantee = self.0.entry(id).or_insert(Guarantee { rates: Vec::new(), again: now });
+        self.groups.set(id, true);
+        let new = || Box::new(Guarantee { rates: Vec::new(), again: now });
+        let guarantee = self.states[id].get_or_insert_with(new);
         set_rates(now, &mut guarantee.rates, guarantee_rates(now, min));
     }
 
     pub(super) fn remove(&mut self, id: GroupId) {
-        self.0.remove(&id);
+        self.groups.set(id, false);
+        self.states.take(id);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.groups.is_empty()
     }
 
     /// Groups to which something is owed, the longest first.
     pub(super) fn owed(&self, now: Instant) -> Vec<GroupId> {
-        let opens = |guarantee: &Guarantee| {
+        let opens = |id: GroupId| {
+            let guarantee = self.states[id].as_deref()?;
             let clocks = guarantee.rates.iter().map(Rate::opens);
-            clocks.min().unwrap_or(Instant::NEVER).max(guarantee.again)
+            Some((clocks.min().unwrap_or(Instant::NEVER).max(guarantee.again), id))
         };
-        let all = self.0.iter().map(|(id, guarantee)| (opens(guarantee), *id));
+        let all = self.groups.iter().filter_map(opens);
         let mut owed: Vec<(Instant, GroupId)> = all.filter(|(opens, _)| *opens <= now).collect();
         owed.sort_unstable();
         owed.into_iter().map(|(_, id)| id).collect()
@@ -59,7 +65,7 @@ impl Guarantees {
 
     /// A group is behind and this is served for it; a late turn is not lost to it.
     pub(super) fn redeem(&mut self, now: Instant, id: GroupId, request: &Request) {
-        let Some(guarantee) = self.0.get_mut(&id) else { return };
+        let Some(guarantee) = self.states[id].as_deref_mut() else { return };
         guarantee.rates.iter_mut().for_each(Rate::wait);
         let is_owed = |rate: &Rate| rate.counts(request.counts().0) && rate.opens() <= now;
         if !guarantee.rates.iter().any(is_owed) {
@@ -78,8 +84,10 @@ impl Guarantees {
         let (lane, bytes) = request.counts();
         let mut id = request.group();
         while id != GroupId::ROOT {
-            let rates = self.0.get_mut(&id).into_iter().flat_map(|guarantee| &mut guarantee.rates);
-            rates.for_each(|rate| _ = rate.charge(now, lane, bytes.get(), None));
+            if let Some(guarantee) = self.states[id].as_deref_mut() {
+                let rates = guarantee.rates.iter_mut();
+                rates.for_each(|rate| _ = rate.charge(now, lane, bytes.get(), None));
+            }
             id = parent(id);
         }
     }
