@@ -286,19 +286,28 @@ impl Engine {
     #[inline(never)]
     fn submitted(&mut self, now: Instant, submit: &Submit, space: Space) {
         self.advance(now);
-        if submit.op == Op::Flush {
-            return self.flush_comes(submit, &Cover::All);
-        }
         if self.live_count() >= FRONTEND_REQUESTS_MAX {
             return self.queue.refuse(&mut self.cx, submit);
         }
-        let Engine { queue, memory, cx, .. } = self;
+        if !matches!(submit.op, Op::Read | Op::Write) {
+            if submit.op == Op::Flush {
+                return self.flush_comes(submit, &Cover::All);
+            }
+            self.makes_void(submit, space);
+        }
+        let Engine { queue, cx, .. } = self;
         let followed = cx.observers.arrived(cx.now, submit, space);
+        queue.enter(cx, submit, |entry| (entry.request.space, entry.followed) = (space, followed));
+    }
+
+    /// A request comes that may make the content of its extent void.
+    #[inline(never)]
+    fn makes_void(&mut self, submit: &Submit, space: Space) {
+        let Engine { queue, memory, cx, .. } = self;
         if matches!(submit.op, Op::Trim | Op::WriteZeroes) {
             cx.look();
             memory.discard(queue, cx, Area { space, extent: submit.extent });
         }
-        queue.enter(cx, submit, |entry| (entry.request.space, entry.followed) = (space, followed));
     }
 
     /// A flush comes, and covers so much.
@@ -311,7 +320,7 @@ impl Engine {
         cx.look();
         cx.observers.flush_arrived(cx.now, submit, cover);
         if let Some(has_failed) = memory.sync(cx, submit, cover) {
-            queue.enter(cx, submit, |entry| entry.written.1 = has_failed);
+            queue.enter(cx, submit, |entry| entry.is_lost = has_failed);
         }
     }
 

@@ -99,7 +99,7 @@ impl<const SUB: usize> StageHistograms<SUB> {
 
     /// Counts a time that is not zero.
     #[inline(always)]
-    pub(crate) fn add(&mut self, stage: Stage, spent: Placed) {
+    fn add(&mut self, stage: Stage, spent: Placed) {
         let times = self.stages[stage as usize].get_or_insert_with(LogHistogram::empty);
         times.record_placed(spent);
     }
@@ -283,14 +283,34 @@ pub struct DeviceStats {
 /// [`DeviceStats`] and the account of the root group are told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceCounts {
-    /// As they are told, without what the accounts of tasks have and what is kept by kind.
+    /// As they are told, without what the accounts of tasks have and what follows here.
     pub(crate) told: DeviceStats,
+    by_stage: [Histogram; Stage::ALL.len()],
     /// By kind (read, write, flush): latencies of requests that tasks waited for, and of others.
     latencies: [[Histogram; 2]; 3],
     failed_counts: [u64; 3],
 }
 
 impl DeviceCounts {
+    /// Counts a time in a stage that is not zero.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, stage: Stage, spent: Placed) {
+        self.by_stage[stage as usize].record_placed(spent);
+    }
+
+    /// Counts what a buffered write waited for.
+    pub(crate) fn paced(&mut self, waited: &StageTimes) {
+        if waited.pace() > Nanos::ZERO {
+            self.add(Stage::Pace, Placed::new(waited.pace()));
+        }
+    }
+
+    /// The times by stage.
+    pub(crate) fn by_stage(&self) -> StageHistograms<16> {
+        let any = |times: &Histogram| (times.count() > 0).then(|| Box::new(times.clone()));
+        StageHistograms { stages: self.by_stage.each_ref().map(any) }
+    }
+
     /// Counts one finished request, whose times by stage are counted already.
     #[inline(always)]
     pub(crate) fn finish(&mut self, finished: &Finished<'_>) {
@@ -309,7 +329,9 @@ impl DeviceCounts {
     /// What the device did, with the sum of its tasks.
     pub(crate) fn stats(&self, counts: &OpCounts) -> DeviceStats {
         let OpCounts { paced_count, buffered, stages, .. } = *counts;
-        let mut stats = DeviceStats { paced_count, buffered, stages, ..self.told.clone() };
+        let by_stage = self.by_stage();
+        let mut stats =
+            DeviceStats { paced_count, buffered, stages, by_stage, ..self.told.clone() };
         (stats.read.finished_count, stats.read.bytes) = (counts.reads_count, counts.read);
         stats.write.finished_count = counts.writes_count + counts.discards_count;
         stats.write.bytes = counts.written + counts.discarded;

@@ -18,8 +18,11 @@ use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use core::ops::Index;
 
+mod list;
 mod request;
 
+use list::Links;
+pub use list::List;
 pub use request::Request;
 
 /// Where a request stands.
@@ -38,7 +41,7 @@ pub(crate) enum State {
 }
 
 /// A slot: it is filled in and read where it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub(crate) request: Request,
@@ -48,20 +51,25 @@ pub(crate) struct Entry {
     pub(crate) started: Instant,
     /// Readings of the clocks of queued time at admission.
     pub(crate) queued: Queued,
-    /// Which scheduler popped it.
-    pub(crate) epoch: u64,
+    /// For how long it had to wait for write-back, before it arrived here: flushes only.
+    pub(crate) written: Nanos,
     /// The pages that it writes back, if it does.
     pub(crate) run: Option<Run>,
-    /// For how long it had to wait for write-back, before it arrived here, and whether that failed:
-    /// flushes only.
-    pub(crate) written: (Nanos, bool),
     /// Its number in the shadow's line; 0 for none.
     pub(crate) followed: u64,
+    /// Its place in the scheduler's list, if it is in one.
+    links: Links,
+    /// Which scheduler popped it.
+    pub(crate) epoch: u32,
     /// How many the device had when it started, with itself.
     pub(crate) beside: u32,
     /// Its task's account, if there are accounts.
     pub(crate) account: TaskPlace,
+    /// Whether write-back failed that it had to wait for.
+    pub(crate) is_lost: bool,
 }
+
+const _: () = assert!(size_of::<Entry>() == 256);
 
 impl Entry {
     /// A place that no request has used yet; its first is to be this one.
@@ -69,10 +77,20 @@ impl Entry {
         let (sequence, state, reserved) = (VACANT, State::Waiting, false);
         let (arrived, space) = (Instant::ZERO, Space::DISK);
         let request = Request { sequence, submit, arrived, space, state, reserved };
-        let (times, started, queued) = (StageTimes::default(), arrived, Queued::default());
-        let (run, written) = (None, (Nanos::ZERO, false));
-        let (epoch, followed, beside, account) = (0, 0, 0, TaskPlace::NONE);
-        Entry { request, times, started, queued, epoch, run, written, followed, beside, account }
+        Entry {
+            request,
+            times: StageTimes::default(),
+            started: arrived,
+            queued: Queued::default(),
+            written: Nanos::ZERO,
+            run: None,
+            followed: 0,
+            links: Links::default(),
+            epoch: 0,
+            beside: 0,
+            account: TaskPlace::NONE,
+            is_lost: false,
+        }
     }
 
     /// A request arrives here. What is known of it later, from its admission and its start on, is
@@ -83,7 +101,7 @@ impl Entry {
         let (submit, arrived) = (*submit, now);
         self.request = Request { sequence, submit, arrived, space, state, reserved };
         self.run = None;
-        self.written = (Nanos::ZERO, false);
+        (self.written, self.is_lost) = (Nanos::ZERO, false);
         self.followed = 0;
     }
 
@@ -120,8 +138,8 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn end(&mut self, now: Instant) -> Nanos {
         // Waiting for write-back is waiting for the disk.
-        self.times.disk = now.behind(self.started).with(self.written.0);
-        now.behind(self.request.arrived).with(self.written.0)
+        self.times.disk = now.behind(self.started).with(self.written);
+        now.behind(self.request.arrived).with(self.written)
     }
 
     /// Where it stands.
@@ -173,6 +191,7 @@ impl Table {
     pub fn queue_in(&mut self, space: Space, now: Instant, submit: Submit) -> RequestId {
         let (id, entry) = self.enter(now, &submit);
         entry.request.space = space;
+        self.entered(State::Waiting);
         self.advance(id, State::Queued);
         id
     }
@@ -194,12 +213,11 @@ impl Table {
         self.entry(id).map(|entry| &entry.request)
     }
 
-    /// Takes a new request in; it waits for a slot of stage admit.
+    /// Takes a new request in, which waits for a slot of stage admit; [`Table::entered`] follows.
     #[inline]
     pub(crate) fn enter(&mut self, now: Instant, submit: &Submit) -> (RequestId, &mut Entry) {
         let sequence = self.submitted_count;
         self.submitted_count += 1;
-        self.counts[State::Waiting as usize] += 1;
         if self.free_count == 0 {
             self.grow(submit);
         }
@@ -208,6 +226,12 @@ impl Table {
         let entry = &mut self.entries[slot as usize];
         entry.begin(sequence, now, submit);
         (RequestId { slot, sequence }, entry)
+    }
+
+    /// A new request stands there.
+    #[inline(always)]
+    pub(crate) fn entered(&mut self, at: State) {
+        self.counts[at as usize] += 1;
     }
 
     /// One more slot.
@@ -247,19 +271,6 @@ impl Table {
         self.counts[to as usize] += 1;
         entry.request.state = to;
         entry
-    }
-
-    /// Counts one that stands elsewhere now.
-    #[inline(always)]
-    pub(crate) fn count_moved(&mut self, from: State, to: State) {
-        self.counts[from as usize] -= 1;
-        self.counts[to as usize] += 1;
-    }
-
-    /// Whether the request is in the scheduler.
-    #[inline]
-    pub(crate) fn is_queued(&self, id: RequestId) -> bool {
-        self.get(id).is_some_and(|request| request.state == State::Queued)
     }
 
     /// A request that stands there goes to the device; false if there is no such one.

@@ -80,8 +80,7 @@ impl Context {
     pub(super) fn finished(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
         let Submit { group, .. } = entry.request.submit;
         if self.is_accounting {
-            let by_stage = &mut self.stats.told.by_stage;
-            let count = |stage, spent| by_stage.add(stage, spent);
+            let count = |stage, spent| self.stats.add(stage, spent);
             let finished = Finished::new(entry, outcome, total, count);
             self.stats.finish(&finished);
             self.tasks.finished(self.now, entry.account, &finished);
@@ -115,7 +114,7 @@ impl Context {
     pub(super) fn paced(&mut self, group: GroupId, place: TaskPlace, waited: &StageTimes) {
         self.groups.wrote(self.now, group, waited, self.is_accounting);
         if self.is_accounting {
-            self.stats.told.by_stage.paced(waited);
+            self.stats.paced(waited);
             self.tasks.paced(self.now, place, waited);
         } else {
             self.tasks.forgotten.paced(waited);

@@ -252,11 +252,11 @@ fn recorded(now: Instant, entry: &Entry) -> Recorded {
         kind,
         submit,
         // A flush stood behind write-back before it came to stage admit.
-        arrived: entry.request.arrived() - entry.written.0,
+        arrived: entry.request.arrived() - entry.written,
         started: entry.started,
         ended: now,
         times: entry.times,
-        written: entry.written.0,
+        written: entry.written,
         beside: entry.beside,
         space: entry.request.space,
         cover: Cover::All,

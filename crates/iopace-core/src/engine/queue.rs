@@ -23,14 +23,13 @@ use crate::flush::Run;
 use crate::limits::SCHEDULER_FORGETS;
 use crate::request::{Area, DiskError, GroupId, Lane, Op, Outcome, RequestId, Submit};
 use crate::sched::guard::Guard;
-use crate::table::{Entry, State, Table};
+use crate::table::{Entry, List, State, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
 use crate::window::{self, AnyWindow};
 use clocks::Clocks;
 use merge::Merge;
-use std::collections::VecDeque;
 
 mod clocks;
 mod control;
@@ -48,13 +47,13 @@ pub(super) struct Queue {
     sched: Guard,
     inserted: bool,
     /// Counts the schedulers: a completion is reported only to the one that popped it.
-    epoch: u64,
+    epoch: u32,
     /// Since when work was held back on an idle device.
     held_since: Option<Instant>,
     /// When it is looked at next whether the scheduler has lost a request.
     audit_at: Instant,
     /// Flushes that have a slot, in arrival order.
-    barriers: VecDeque<RequestId>,
+    barriers: List,
     window: AnyWindow,
     /// When a task last began to wait for the disk.
     read_at: Option<Instant>,
@@ -97,7 +96,7 @@ impl Queue {
             epoch: 0,
             held_since: None,
             audit_at: Instant::ZERO + SCHEDULER_FORGETS,
-            barriers: VecDeque::new(),
+            barriers: List::default(),
             window: (config.window.build)(config.window_depth),
             read_at: None,
             reason: Reason::Idle,
@@ -125,14 +124,16 @@ impl Queue {
         if !self.admit.pass(group, submit.limit_bytes(), &cx.groups.table) {
             let lane = if entry.run.is_some() { Lane::WriteBack } else { Lane::of(submit.op) };
             let ask = Ask { lane, ..Ask::new(id, submit) };
+            self.table.entered(State::Waiting);
             self.admit.enqueue(cx.now, ask, &cx.groups.table);
             cx.look();
         } else if submit.op == Op::Flush || submit.extent.is_empty() {
+            self.table.entered(State::Waiting);
             self.admitted(cx, id, false, Nanos::ZERO);
         } else {
             entry.queued = self.clocks.queued(own);
             entry.pass(cx.now);
-            self.table.count_moved(State::Waiting, State::Queued);
+            self.table.entered(State::Queued);
             self.push(cx, id);
         }
         id
@@ -185,7 +186,7 @@ impl Queue {
         entry.admit(cx.now, reserved, budget);
         entry.queued = self.clocks.queued(cx.own(entry.account));
         match stand {
-            State::Held => self.barriers.push_back(id),
+            State::Held => self.barriers.push(id, &self.table),
             _ => self.push(cx, id),
         }
     }
@@ -233,7 +234,7 @@ impl Queue {
     /// The same where the window has room.
     #[inline(always)]
     pub(super) fn dispatch_next(&mut self, cx: &mut Context) -> Option<Dispatch> {
-        if let Some(id) = self.barriers.pop_front() {
+        if let Some(id) = self.barriers.first(&self.table) {
             return self.dispatch_flush(cx, id);
         }
         let (id, after_done) = match self.sched.pop(cx.now, &self.table) {
@@ -278,10 +279,10 @@ impl Queue {
     #[inline(never)]
     fn dispatch_flush(&mut self, cx: &mut Context, id: RequestId) -> Option<Dispatch> {
         if let Err(fault) = self.sched.on_flush(cx.now, id, &self.table) {
-            self.barriers.push_front(id);
             self.fail_over(cx, fault);
             return None;
         }
+        self.barriers.pop(&self.table);
         assert!(self.table.start(id, State::Held), "the barriers are held");
         Some(Dispatch::Start(id))
     }
@@ -323,7 +324,7 @@ impl Queue {
         let entry = self.table.leave(id, State::InFlight);
         let total = entry.end(now);
         // A flush whose write-back failed has not made everything durable.
-        let lost = entry.written.1 && outcome == Outcome::Ok;
+        let lost = entry.is_lost && outcome == Outcome::Ok;
         let outcome = if lost { Outcome::Failed(DiskError::Io) } else { outcome };
         let Submit { group, sync, .. } = entry.request.submit;
         self.admit.release(now, group, sync, &cx.groups.table);

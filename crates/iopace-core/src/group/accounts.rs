@@ -49,7 +49,7 @@ impl Account {
         Account {
             counts,
             latency: (latency.count() > 0).then(|| Box::new(latency)),
-            by_stage: device.told.by_stage.coarser(),
+            by_stage: device.by_stage().coarser(),
             below_count: u32::try_from(live_count).expect("as many as requests there may be"),
             ..self.clone()
         }

@@ -43,12 +43,11 @@
 //! (antic_expire 6.7 ms, read_batch 500 ms, read_expire 125 ms) and the rules that end a wait;
 //! FreeBSD gsched_as: the batch of 8 MiB.
 
-use super::arrivals::Arrivals;
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
 use crate::request::{RequestId, TaskId};
-use crate::table::{Request, Table};
+use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -154,7 +153,7 @@ pub struct Anticipatory {
     config: Config,
     sorted: Sorted,
     /// By arrival.
-    fifo: Arrivals<()>,
+    fifo: List,
     tasks: Tasks<()>,
     batch: Option<Batch>,
     in_flight: u32,
@@ -173,8 +172,8 @@ impl Anticipatory {
     }
 
     /// When the oldest request arrived.
-    fn oldest(&mut self, table: &Table) -> Option<Instant> {
-        self.fifo.first(table).map(|(id, ())| table[id].arrived())
+    fn oldest(&self, table: &Table) -> Option<Instant> {
+        self.fifo.first(table).map(|id| table[id].arrived())
     }
 
     /// Whether the oldest request has waited too long.
@@ -192,7 +191,7 @@ impl Anticipatory {
     }
 
     /// When the oldest request will have waited too long.
-    fn expires_at(&mut self, table: &Table) -> Instant {
+    fn expires_at(&self, table: &Table) -> Instant {
         let oldest = self.oldest(table);
         oldest.map_or(Instant::NEVER, |arrived| self.ages(arrived).max(self.next_expiry))
     }
@@ -228,7 +227,7 @@ impl Anticipatory {
     fn out_of_order(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
         if self.has_expired(now, table) {
             self.next_expiry = now + self.config.expire;
-            return self.fifo.first(table).map(|(id, ())| id);
+            return self.fifo.first(table);
         }
         let config = self.config;
         let batch = self.batch.as_mut().filter(|batch| batch.is_over(now, &config))?;
@@ -279,7 +278,7 @@ impl Scheduler for Anticipatory {
             self.wait_hit_count += u64::from(was_waited_for);
         }
         self.young_until = self.young_until.min(self.ages(request.arrived()));
-        self.fifo.push(id, (), table);
+        self.fifo.push_by_arrival(id, table);
         self.sorted.insert(id, request.begin());
     }
 
@@ -295,6 +294,7 @@ impl Scheduler for Anticipatory {
             None => self.sorted.pop(table),
         };
         let Some(id) = next else { return Pop::Empty };
+        self.fifo.remove(id, table);
         self.serve(now, id, &table[id]);
         Pop::Ready(id)
     }
@@ -302,6 +302,7 @@ impl Scheduler for Anticipatory {
     fn join(&mut self, now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
         let is_there = self.sorted.join(id, table);
         if is_there {
+            self.fifo.remove(id, table);
             self.serve(now, id, &table[id]);
         }
         is_there

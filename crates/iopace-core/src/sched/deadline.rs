@@ -31,11 +31,10 @@
 //! takes 0 for `writes_starved`, too, and then serves no read as long as writes wait; here 1 is the
 //! least, which is one batch of each in turn.
 
-use super::arrivals::Arrivals;
 use super::sorted::Sorted;
 use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
 use crate::request::RequestId;
-use crate::table::Table;
+use crate::table::{List, Table};
 use crate::time::{Instant, Nanos};
 use crate::verdict::Pop;
 
@@ -95,8 +94,8 @@ static PARAMS: [ParamSpec; 4] = [
 #[derive(Debug, Default)]
 struct Direction {
     sorted: Sorted,
-    /// By arrival: when each is past its deadline.
-    fifo: Arrivals<Instant>,
+    /// By arrival.
+    fifo: List,
 }
 
 /// A direction as an index.
@@ -110,6 +109,8 @@ pub struct Deadline {
     fifo_batch: u64,
     writes_starved: u64,
     directions: [Direction; 2],
+    /// When the request in each slot of the engine's table is past its deadline.
+    due: Vec<Instant>,
     /// Direction of the batch, and how many of it were served.
     batch: (usize, u64),
     /// Read batches that have passed over waiting writes.
@@ -129,6 +130,12 @@ impl Deadline {
         self.expire = [Nanos::from_millis(params.get(0)), Nanos::from_millis(params.get(1))];
         self.fifo_batch = params.get(2);
         self.writes_starved = params.get(3);
+    }
+
+    #[cold]
+    fn grow(&mut self, slot: usize, due: Instant) {
+        self.due.resize(slot, Instant::ZERO);
+        self.due.push(due);
     }
 
     /// The next of the batch under way: above the head, as going back would not be sequential.
@@ -159,8 +166,8 @@ impl Deadline {
         self.batches_count += 1;
         self.batch = (direction, 1);
         let Direction { sorted, fifo } = &mut self.directions[direction];
-        match fifo.first(table).filter(|(_, deadline)| *deadline <= now) {
-            Some((oldest, _)) => {
+        match fifo.first(table).filter(|id| self.due[id.slot as usize] <= now) {
+            Some(oldest) => {
                 self.expired_count += 1;
                 sorted.take(oldest, table)
             }
@@ -173,9 +180,13 @@ impl Scheduler for Deadline {
     fn push(&mut self, now: Instant, id: RequestId, table: &Table) {
         let request = &table[id];
         let index = if request.op().is_write() { WRITE } else { READ };
-        let deadline = now.min(request.arrived()) + self.expire[index];
+        let due = now.min(request.arrived()) + self.expire[index];
+        match self.due.get_mut(id.slot as usize) {
+            Some(place) => *place = due,
+            None => self.grow(id.slot as usize, due),
+        }
         let Direction { sorted, fifo } = &mut self.directions[index];
-        fifo.push(id, deadline, table);
+        fifo.push_by_arrival(id, table);
         sorted.insert(id, request.begin());
     }
 
@@ -184,13 +195,20 @@ impl Scheduler for Deadline {
             return Pop::Empty;
         }
         let next = self.go_on(table).or_else(|| self.begin(now, table));
-        next.map_or(Pop::Empty, Pop::Ready)
+        let Some(id) = next else { return Pop::Empty };
+        self.directions[self.batch.0].fifo.remove(id, table);
+        Pop::Ready(id)
     }
 
     /// The command counts as one of the batch, as in Linux.
     fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
         let index = if table[id].op().is_write() { WRITE } else { READ };
-        self.directions[index].sorted.join(id, table)
+        let Direction { sorted, fifo } = &mut self.directions[index];
+        let is_there = sorted.join(id, table);
+        if is_there {
+            fifo.remove(id, table);
+        }
+        is_there
     }
 
     fn learns(&self) -> bool {

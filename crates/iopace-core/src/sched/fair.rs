@@ -101,7 +101,7 @@
 use super::{Algorithm, CounterSpec, DiskView, Params, Profile, Scheduler};
 use crate::group::table::Groups;
 use crate::request::{GroupId, RequestId};
-use crate::table::{Request, Table};
+use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
@@ -116,7 +116,6 @@ use guarantee::Guarantees;
 use passing::Passing;
 use rows::{Row, Rows};
 use sides::Sides;
-use std::collections::VecDeque;
 use tasks::{Task, Tasks};
 
 mod bound;
@@ -179,7 +178,7 @@ pub struct Fair {
     rows: Rows,
     tasks: Tasks,
     /// Requests that a guarantee pays for.
-    reserved: VecDeque<RequestId>,
+    reserved: List,
     guarantees: Guarantees,
     flight: Flight,
     goes: Goes,
@@ -227,10 +226,10 @@ impl Scheduler for Fair {
         self.len += 1;
         if request.is_reserved() {
             line.reserved += 1;
-            self.reserved.push_back(id);
+            self.reserved.push(id, table);
         } else {
             let is_first = line.is_empty();
-            line.push(id, &mut self.rows, table);
+            line.push(id, &self.rows, table);
             if is_first {
                 let (node, slot) = (*node, self.slot());
                 let behind = self.forest.activate(now, node, slot);

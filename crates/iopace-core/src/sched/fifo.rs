@@ -20,10 +20,9 @@
 
 use super::{Algorithm, Profile, Scheduler};
 use crate::request::RequestId;
-use crate::table::Table;
+use crate::table::{List, Table};
 use crate::time::Instant;
 use crate::verdict::Pop;
-use std::collections::VecDeque;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -42,21 +41,20 @@ pub static ALGORITHM: Algorithm = Algorithm {
 
 /// The queue.
 #[derive(Debug, Default)]
-pub struct Fifo(VecDeque<RequestId>);
+pub struct Fifo(List);
 
 impl Scheduler for Fifo {
-    fn push(&mut self, _now: Instant, id: RequestId, _table: &Table) {
-        self.0.push_back(id);
+    fn push(&mut self, _now: Instant, id: RequestId, table: &Table) {
+        self.0.push(id, table);
     }
 
-    fn pop(&mut self, _now: Instant, _table: &Table) -> Pop {
-        self.0.pop_front().map_or(Pop::Empty, Pop::Ready)
+    fn pop(&mut self, _now: Instant, table: &Table) -> Pop {
+        self.0.pop(table).map_or(Pop::Empty, Pop::Ready)
     }
 
-    fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, _table: &Table) -> bool {
-        // Mostly it is among the first.
-        let place = self.0.iter().position(|queued| *queued == id);
-        place.is_some_and(|place| self.0.remove(place).is_some())
+    fn join(&mut self, _now: Instant, id: RequestId, _lead: RequestId, table: &Table) -> bool {
+        self.0.remove(id, table);
+        true
     }
 
     fn learns(&self) -> bool {

@@ -12,7 +12,6 @@ use crate::verdict::Pop;
 use core::fmt;
 
 pub mod anticipatory;
-mod arrivals;
 pub mod deadline;
 pub mod elevator;
 pub mod fair;

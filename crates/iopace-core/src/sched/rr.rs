@@ -61,7 +61,7 @@ use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
 use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
 use crate::request::{Position, RequestId};
-use crate::table::{Request, Table};
+use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::{Pop, Reason};
@@ -159,8 +159,7 @@ pub struct RoundRobin {
     turns: VecDeque<u32>,
     active: Option<Slice>,
     /// All requests while `bypass` is on, none else.
-    through: VecDeque<RequestId>,
-    len: usize,
+    through: List,
     in_flight: u32,
     wait_hit_count: u64,
     wait_miss_count: u64,
@@ -223,7 +222,6 @@ impl RoundRobin {
         task.queued -= 1;
         task.in_flight += 1;
         slice.service += table[id].service_bytes();
-        self.len -= 1;
         self.in_flight += 1;
         Some(match self.in_flight < self.depth {
             true => Pop::Ready(id),
@@ -234,11 +232,10 @@ impl RoundRobin {
     /// Serves in order of arrival.
     #[inline(never)]
     fn pass(&mut self, table: &Table) -> Pop {
-        let Some(id) = self.through.pop_front() else { return Pop::Empty };
+        let Some(id) = self.through.pop(table) else { return Pop::Empty };
         // What waits in `through` is not seen as the task's: it may have been forgotten.
         let task = self.tasks.enter(id, table[id].task());
         self.tasks[task].in_flight += 1;
-        self.len -= 1;
         self.in_flight += 1;
         Pop::Ready(id)
     }
@@ -266,9 +263,9 @@ impl RoundRobin {
 
     /// Puts a request of a task in its place.
     #[inline(always)]
-    fn queue(&mut self, task: u32, id: RequestId, begin: Position) {
+    fn queue(&mut self, task: u32, id: RequestId, begin: Position, table: &Table) {
         if self.config.bypass {
-            return self.through.push_back(id);
+            return self.through.push(id, table);
         }
         let known = &mut self.tasks[task];
         known.queue.sorted.insert(id, begin);
@@ -284,8 +281,9 @@ impl RoundRobin {
     }
 
     /// Takes out all requests, in order of arrival.
-    fn take_all(&mut self) -> Vec<RequestId> {
-        let mut all: Vec<RequestId> = self.through.drain(..).collect();
+    fn take_all(&mut self, table: &Table) -> Vec<RequestId> {
+        let through = std::iter::from_fn(|| self.through.pop(table));
+        let mut all: Vec<RequestId> = through.collect();
         for task in self.tasks.iter_mut() {
             all.extend(task.queue.sorted.ids());
             task.queue.sorted.clear();
@@ -307,12 +305,11 @@ impl Scheduler for RoundRobin {
         let known = &mut self.tasks[task];
         let (is_alone, think_max) = (known.is_idle(), self.config.wait.times(2));
         known.stats.submits(now, area, is_alone, think_max, SEEK_SAMPLE_MAX);
-        self.len += 1;
-        self.queue(task, id, area.begin());
+        self.queue(task, id, area.begin(), table);
     }
 
     fn pop(&mut self, now: Instant, table: &Table) -> Pop {
-        if self.len == 0 {
+        if table.queued_count() == 0 {
             return Pop::Empty;
         }
         if !self.through.is_empty() {
@@ -334,7 +331,6 @@ impl Scheduler for RoundRobin {
         task.queued -= 1;
         task.in_flight += 1;
         slice.service += table[id].service_bytes();
-        self.len -= 1;
         self.in_flight += 1;
         true
     }
@@ -363,9 +359,9 @@ impl Scheduler for RoundRobin {
         self.config = Config::new(params);
         self.set_depth();
         if self.config.bypass != was_bypass {
-            for id in self.take_all() {
+            for id in self.take_all(table) {
                 let task = self.tasks.enter(id, table[id].task());
-                self.queue(task, id, table[id].begin());
+                self.queue(task, id, table[id].begin(), table);
             }
         }
     }

@@ -191,6 +191,10 @@ impl Tasks {
 
     #[inline(never)]
     fn enter_idle(&mut self, place: u32) {
+        // The account of the others is no task's.
+        if place == OTHERS {
+            return;
+        }
         let latest = std::mem::replace(&mut self.slot(OTHERS).before, place);
         self.slot(latest).after = place;
         let slot = self.slot(place);
@@ -240,15 +244,8 @@ impl Tasks {
             account.latency.record_placed(finished.total);
         }
         account.last = now;
-        self.left(place);
-    }
-
-    /// One less of the task is here.
-    #[inline(always)]
-    fn left(&mut self, place: TaskPlace) {
-        let account = &mut self.slot(place.0).account;
         account.live_count -= 1;
-        if account.live_count == 0 && place.0 != OTHERS && self.is_full() {
+        if account.live_count == 0 && self.is_full() {
             self.enter_idle(place.0);
         }
     }
@@ -265,7 +262,10 @@ impl Tasks {
         let account = &mut self.slot(place.0).account;
         account.counts.paced(waited);
         account.last = now;
-        self.left(place);
+        account.live_count -= 1;
+        if account.live_count == 0 && self.is_full() {
+            self.enter_idle(place.0);
+        }
     }
 
     /// Those with something here, and those that had something here at `since` or later.

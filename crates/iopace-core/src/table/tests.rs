@@ -17,7 +17,7 @@ fn a_name_of_the_past_names_nothing() {
     assert_eq!(first.slot, second.slot, "the slot is used again");
     assert!(table.get(first).is_none() && table.get(second).is_some());
     assert!(table.get(RequestId::forge(second.sequence)).is_none());
-    assert!(!table.is_queued(first) && table.is_queued(second));
+    assert_eq!(table.queued(), [second]);
 }
 
 #[test]
@@ -41,4 +41,41 @@ fn what_is_queued_is_recovered_in_order_of_arrival() {
     assert_eq!(sequences, [2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17, 19, 20]);
     assert_eq!(table.queued_count(), 13);
     table.check_conserved();
+}
+
+#[test]
+fn a_list_through_the_table_keeps_its_order_whatever_leaves() {
+    let (mut list, mut table) = (List::default(), Table::default());
+    let mut expected = Vec::<RequestId>::new();
+    for step in 0..2_000usize {
+        let [one, two] = [0, 1].map(|_| table.queue(Instant(0), submit(1)));
+        // The later one is admitted first, now and then.
+        for id in if step % 5 == 0 { [two, one] } else { [one, two] } {
+            list.push_by_arrival(id, &table);
+        }
+        expected.extend([one, two]);
+        while expected.len() > 20 {
+            let id = match step % 3 {
+                0 => list.pop(&table).expect("there are some"),
+                _ => expected[step * 7 % expected.len()],
+            };
+            if step % 3 != 0 {
+                list.remove(id, &table);
+            }
+            expected.retain(|other| *other != id);
+            table.end(id);
+        }
+        assert_eq!(list.first(&table), expected.first().copied());
+        assert!(list.iter(&table).eq(expected.iter().copied()), "after {step} steps");
+    }
+    // Before all others.
+    let early = table.queue(Instant(0), submit(1));
+    let mut others = List::default();
+    let later = [0; 3].map(|_| table.queue(Instant(0), submit(1)));
+    later.iter().for_each(|id| others.push(*id, &table));
+    others.push_by_arrival(early, &table);
+    assert_eq!(others.pop(&table), Some(early));
+    assert_eq!(std::iter::from_fn(|| others.pop(&table)).collect::<Vec<_>>(), later);
+    assert!(others.is_empty() && others.pop(&table).is_none());
+    assert!(list.iter(&table).eq(expected.iter().copied()), "lists are apart");
 }

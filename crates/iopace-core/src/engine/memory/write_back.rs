@@ -61,9 +61,11 @@ impl Memory {
     fn write_back_asked(&mut self, queue: &mut Queue, cx: &mut Context) {
         let now = cx.now;
         // Flushes whose write-back is done stand in line for the disk.
-        for (submit, written) in self.syncs.end(cx.now, &mut self.flusher) {
+        for (submit, (written, is_lost)) in self.syncs.end(cx.now, &mut self.flusher) {
             cx.groups.release(submit.group);
-            queue.enter(cx, &submit, |entry| entry.written = written);
+            queue.enter(cx, &submit, |entry| {
+                (entry.written, entry.is_lost) = (written, is_lost);
+            });
         }
         self.learn_chunk(queue, cx);
         self.write_back_urgent(queue, cx);

@@ -100,7 +100,7 @@ impl Queue {
     /// Puts `new` in the place of the present scheduler; it has to be given all that is queued.
     fn replace(&mut self, cx: &mut Context, new: Guard, event: Event) {
         self.sched = new;
-        self.epoch += 1;
+        self.epoch = self.epoch.wrapping_add(1);
         (self.held_since, self.after_done) = (None, None);
         cx.outputs.event(event);
     }
@@ -329,7 +329,7 @@ impl Queue {
     ) {
         for entry in self.table.entries() {
             let group = entry.request.submit.group;
-            let age = now.since(entry.request.arrived()) + entry.written.0;
+            let age = now.since(entry.request.arrived()) + entry.written;
             match entry.state() {
                 State::Waiting => {
                     let is_write_back = entry.run.is_some();

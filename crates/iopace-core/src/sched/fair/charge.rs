@@ -47,7 +47,7 @@ impl Fair {
         let Task { group, node, line } = &mut self.tasks[task];
         let (id, right) = match chosen {
             Some(chosen) => chosen,
-            None => (line.pop(now, self.config.expire, &mut self.rows, table)?, None),
+            None => (line.pop(now, self.config.expire, &self.rows, table)?, None),
         };
         let (request, row) = (&table[id], &mut self.rows[id.slot]);
         let bytes = request.service_bytes();
@@ -120,7 +120,7 @@ impl Fair {
             return false;
         }
         let Task { group, node, line } = &mut self.tasks[task];
-        if !line.join(id, &mut self.rows, table) {
+        if !line.join(id, &self.rows, table) {
             return false;
         }
         line.in_flight += 1;

@@ -163,7 +163,7 @@ impl Fair {
     #[inline(never)]
     fn next_of(&mut self, task: u32, now: Instant, table: &Table) -> Option<Choice> {
         let line = &mut self.tasks[task].line;
-        let id = line.pop(now, self.config.expire, &mut self.rows, table)?;
+        let id = line.pop(now, self.config.expire, &self.rows, table)?;
         Some(Choice { task, id, right: None })
     }
 
@@ -216,7 +216,7 @@ impl Fair {
 
     /// A request that goes first: a guarantee pays for it, or it interrupts a go.
     fn preferred(&mut self, now: Instant, table: &Table) -> Option<Choice> {
-        let guaranteed = match self.reserved.pop_front() {
+        let guaranteed = match self.reserved.pop(table) {
             Some(id) => {
                 let task = self.rows[id.slot].task;
                 self.tasks[task].line.reserved -= 1;
@@ -314,7 +314,7 @@ impl Fair {
             && !waits_in_goes
             && rank >= self.flushes.rank();
         let line = &self.tasks[task].line;
-        let writes = || line.first(&self.rows).is_some_and(|next| table[next].op().is_write());
+        let writes = || line.first(table).is_some_and(|next| table[next].op().is_write());
         is_full || (is_for_flush && writes() && line.is_of_others(now))
     }
 

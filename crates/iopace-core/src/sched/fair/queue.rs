@@ -1,16 +1,16 @@
 //! The queued requests, by task: in order of arrival, on a disk with a head by position.
 //!
-//! A task's requests form a doubly linked list in order of arrival, through [`Rows`]. Those that
+//! A task's requests are a list in order of arrival, through the engine's table. Those that
 //! come while the disk is known to have a head are also in their task's index by position (C-LOOK:
 //! upwards from the end of the task's last request, then from the lowest).
 
 use super::bound::{FEW, Load, RECENT};
 use super::cost::Model;
-use super::rows::{NONE, Row, Rows};
+use super::rows::Rows;
 use crate::request::{Position, RequestId, Space};
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
-use crate::table::Table;
+use crate::table::{List, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
@@ -33,8 +33,7 @@ const RATIO_MAX: u64 = 512;
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Line {
-    first: u32,
-    last: u32,
+    queued: List,
     /// Requests at the device.
     pub(super) in_flight: u32,
     /// Requests that a guarantee pays for, which wait elsewhere.
@@ -62,8 +61,7 @@ pub(super) struct Line {
 impl Default for Line {
     fn default() -> Line {
         Line {
-            first: NONE,
-            last: NONE,
+            queued: List::default(),
             in_flight: 0,
             reserved: 0,
             ratio: 256,
@@ -111,7 +109,7 @@ impl Line {
 
     /// Whether it has no queued request.
     pub(super) fn is_empty(&self) -> bool {
-        self.first == NONE
+        self.queued.is_empty()
     }
 
     /// A go of it that had the device to itself took this, in 256ths of what was expected of it.
@@ -175,23 +173,16 @@ impl Line {
 impl Line {
     /// Takes a request in at the end.
     #[inline(always)]
-    pub(super) fn push(&mut self, id: RequestId, rows: &mut Rows, table: &Table) {
-        let row = &mut rows[id.slot];
-        (row.before, row.after) = (self.last, NONE);
-        let is_indexed = row.is_indexed;
-        match self.last {
-            NONE => self.first = id.slot,
-            last => rows[last].after = id.slot,
-        }
-        self.last = id.slot;
-        if is_indexed {
+    pub(super) fn push(&mut self, id: RequestId, rows: &Rows, table: &Table) {
+        self.queued.push(id, table);
+        if rows[id.slot].is_indexed {
             self.index().push(id, table);
         }
     }
 
     /// The first request to have come.
-    pub(super) fn first(&self, rows: &Rows) -> Option<RequestId> {
-        rows.get(self.first).map(|row| row.id(self.first))
+    pub(super) fn first(&self, table: &Table) -> Option<RequestId> {
+        self.queued.first(table)
     }
 
     /// The next request: the nearest upwards, or the first to come if there is no index or others
@@ -201,19 +192,14 @@ impl Line {
         &mut self,
         now: Instant,
         expire: Nanos,
-        rows: &mut Rows,
+        rows: &Rows,
         table: &Table,
     ) -> Option<RequestId> {
-        let first = rows.get(self.first)?;
-        if first.is_indexed {
-            return self.pop_nearest(now, expire, rows, table);
+        let first = self.queued.first(table)?;
+        if rows[first.slot].is_indexed {
+            return Some(self.pop_nearest(now, expire, (first, rows), table));
         }
-        let id = first.id(self.first);
-        self.first = first.after;
-        if self.first == NONE {
-            self.last = NONE;
-        }
-        Some(id)
+        self.queued.pop(table)
     }
 
     #[inline(never)]
@@ -221,41 +207,25 @@ impl Line {
         &mut self,
         now: Instant,
         expire: Nanos,
-        rows: &mut Rows,
+        (first, rows): (RequestId, &Rows),
         table: &Table,
-    ) -> Option<RequestId> {
-        let first = rows.get(self.first)?.id(self.first);
+    ) -> RequestId {
         let is_nearest = !self.is_due(table[first].arrived(), now, expire);
         let nearest = if is_nearest { self.index().pop(table) } else { None };
         let id = nearest.unwrap_or(first);
-        self.unlink(id, rows);
+        self.queued.remove(id, table);
         if nearest.is_none() && rows[id.slot].is_indexed {
             self.index().take(id, table);
         }
-        Some(id)
-    }
-
-    /// Takes one out of the list.
-    #[inline]
-    fn unlink(&mut self, id: RequestId, rows: &mut Rows) {
-        let Row { before, after, .. } = rows[id.slot];
-        let before = if id.slot == self.first { NONE } else { before };
-        match before {
-            NONE => self.first = after,
-            before => rows[before].after = after,
-        }
-        match after {
-            NONE => self.last = before,
-            after => rows[after].before = before,
-        }
+        id
     }
 
     /// Takes one out that goes in one command with the last one popped. Whether it was there.
-    pub(super) fn join(&mut self, id: RequestId, rows: &mut Rows, table: &Table) -> bool {
+    pub(super) fn join(&mut self, id: RequestId, rows: &Rows, table: &Table) -> bool {
         if rows[id.slot].is_indexed && !self.index().join(id, table) {
             return false;
         }
-        self.unlink(id, rows);
+        self.queued.remove(id, table);
         self.set_position(self.position().max(table[id].end()));
         true
     }

@@ -6,9 +6,6 @@ use super::flight::Right;
 use crate::request::RequestId;
 use core::ops::{Index, IndexMut};
 
-/// No slot.
-pub(super) const NONE: u32 = u32::MAX;
-
 /// The go of a request that went to the device in the command of another one.
 pub(super) const JOINED: u64 = u64::MAX;
 
@@ -19,10 +16,6 @@ pub(super) struct Row {
     /// Its arrival number.
     sequence: u64,
     pub(super) task: u32,
-    /// The slots of its neighbours by arrival in the queue of its task; of the first one `before`
-    /// means nothing.
-    pub(super) before: u32,
-    pub(super) after: u32,
     /// Whether the queue has it by position as well.
     pub(super) is_indexed: bool,
     /// Whether it is at the device, to which what follows belongs.
@@ -35,14 +28,6 @@ pub(super) struct Row {
     pub(super) cost: u64,
     /// The go in which it went there, or [`JOINED`] while it is there in another one's command.
     pub(super) go: u64,
-}
-
-impl Row {
-    /// The name of the request, which is in that slot.
-    #[inline]
-    pub(super) fn id(&self, slot: u32) -> RequestId {
-        RequestId { slot, sequence: self.sequence }
-    }
 }
 
 /// All rows.
@@ -65,12 +50,6 @@ impl Rows {
     fn grow(&mut self, at: usize) -> &mut Row {
         self.0.resize(at + 1, Row::default());
         &mut self.0[at]
-    }
-
-    /// The row of a slot, if that was ever used.
-    #[inline]
-    pub(super) fn get(&self, slot: u32) -> Option<&Row> {
-        self.0.get(slot as usize)
     }
 
     /// A request that is done, if it was at the device: it is not there any more.

@@ -308,7 +308,7 @@ fn what_was_queued_goes_in_order_of_arrival_when_bypass_begins() {
     bench.push(TaskId(1), 0);
     let order: Vec<u64> = (0..6).map(|_| bench.serve_next(&mut [])).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5]);
-    assert_eq!(bench.rr.len, 0);
+    assert_eq!(bench.table.queued_count(), 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::group::{Class, Settings, Weight};
 use crate::request::{Extent, Op, Submit, Tag, TaskId};
 use crate::table::State;
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// What a request costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
