@@ -33,6 +33,7 @@ pub mod request;
 pub mod verdict;
 
 pub mod limits;
+mod ordered;
 pub mod registry;
 pub mod stats;
 pub mod table;

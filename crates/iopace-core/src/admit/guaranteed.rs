@@ -48,12 +48,12 @@ use super::{Admission, Admit, Ask, Buffered, GroupSlots};
 use crate::group::rates::{Rate, guarantee_rates, limit_rates, set_rates};
 use crate::group::table::{Column, Groups, Kind};
 use crate::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN};
+use crate::ordered::Ordered;
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use node::{Line, Node, Row};
-use std::collections::BTreeSet;
 
 mod node;
 #[cfg(test)]
@@ -70,7 +70,7 @@ pub struct GuaranteedSlots {
     /// Of groups of which, or below which, something waits, or something is metered.
     nodes: Column<Option<Box<Node>>>,
     /// When which node has to be looked at again.
-    alarms: BTreeSet<(Instant, GroupId)>,
+    alarms: Ordered<(Instant, GroupId)>,
     waiting_count: usize,
     /// Limits of reads and writes together, of all groups.
     totals_count: usize,
@@ -84,7 +84,7 @@ impl GuaranteedSlots {
             short_until: Instant::ZERO,
             rows: Column::default(),
             nodes: Column::default(),
-            alarms: BTreeSet::new(),
+            alarms: Ordered::default(),
             waiting_count: 0,
             totals_count: 0,
         }
@@ -149,7 +149,7 @@ impl Admission for GuaranteedSlots {
         }
         let is_any_ready = self.node(GroupId::ROOT).listed.iter().any(Option::is_some);
         match self.alarms.first() {
-            Some((at, _)) if !is_any_ready => Admit::At(*at, Reason::Budget),
+            Some((at, _)) if !is_any_ready => Admit::At(at, Reason::Budget),
             _ => Admit::At(Instant::NEVER, Reason::Slot),
         }
     }
@@ -245,7 +245,7 @@ impl Admission for GuaranteedSlots {
         let Some(node) = self.nodes.take(id) else { return };
         self.totals_count -= totals(&node.limits);
         if let Some(at) = node.alarm {
-            self.alarms.remove(&(at, id));
+            self.alarms.take((at, id));
         }
     }
 

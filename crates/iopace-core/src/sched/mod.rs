@@ -17,7 +17,6 @@ pub mod elevator;
 pub mod fair;
 pub mod fifo;
 pub(crate) mod guard;
-mod ordered;
 pub mod params;
 pub mod profile;
 pub mod registry;

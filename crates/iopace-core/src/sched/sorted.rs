@@ -13,7 +13,7 @@
 //!
 //! Source: FreeBSD `bioq_disksort` (subr_disk.c) gives the order; the sets are ours.
 
-use super::ordered::{Ordered, Place};
+use crate::ordered::{Ordered, Place};
 use crate::request::{Position, RequestId, Space};
 use crate::table::Table;
 use crate::units::Bytes;

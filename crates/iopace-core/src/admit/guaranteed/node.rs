@@ -4,10 +4,11 @@ use super::super::Ask;
 use crate::group::Weight;
 use crate::group::rates::Rate;
 use crate::group::table::Groups;
+use crate::ordered::Ordered;
 use crate::request::{GroupId, Lane};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// Fixed-point one for shares: with the largest weight, 10 000, a single slot still counts 104.
 const SHARE_ONE: u64 = 1 << 20;
@@ -151,7 +152,7 @@ pub(super) struct Node {
     /// Cap while somebody else's latency target is missed.
     pub(super) narrowed: Option<u32>,
     /// Children that could be served now; its own number stands for its own requests.
-    pub(super) ready: [BTreeSet<Key>; Lane::ALL.len()],
+    pub(super) ready: [Ordered<Key>; Lane::ALL.len()],
     pub(super) own_listed: [Option<Key>; Lane::ALL.len()],
     /// Its keys in its parent's `ready`; those of the root are in nobody's.
     pub(super) listed: [Option<Key>; Lane::ALL.len()],

@@ -10,10 +10,10 @@ use super::node::{Key, Node, cost};
 use super::{Admit, GuaranteedSlots};
 use crate::group::rates::{Rate, Total};
 use crate::group::table::{Groups, Kind};
+use crate::ordered::Ordered;
 use crate::request::{GroupId, Lane};
 use crate::time::Instant;
 use crate::units::Bytes;
-use std::collections::BTreeSet;
 
 impl GuaranteedSlots {
     pub(super) fn node(&mut self, id: GroupId) -> &mut Node {
@@ -39,7 +39,7 @@ impl GuaranteedSlots {
 
     /// Looks again at everybody whose time has come.
     pub(super) fn wake(&mut self, now: Instant, groups: &Groups) {
-        while let Some(&(at, id)) = self.alarms.first() {
+        while let Some((at, id)) = self.alarms.first() {
             if at > now {
                 return;
             }
@@ -109,7 +109,7 @@ impl GuaranteedSlots {
             let node = self.node(id);
             let first = |lane: Lane| {
                 let listed = lanes[lane as usize].then(|| node.ready[lane as usize].first());
-                listed.flatten().copied()
+                listed.flatten()
             };
             let best = Lane::ALL.into_iter().filter_map(first).min()?;
             lanes = Lane::ALL.map(|lane| first(lane).is_some_and(|key| key.id == best.id));
@@ -167,7 +167,7 @@ impl GuaranteedSlots {
         }
         if alarm != old_alarm {
             if let Some(at) = old_alarm {
-                self.alarms.remove(&(at, id));
+                self.alarms.take((at, id));
             }
             if let Some(at) = alarm {
                 self.alarms.insert((at, id));
@@ -177,12 +177,12 @@ impl GuaranteedSlots {
 }
 
 /// Exchanges an entry of an ordered set.
-fn relist(set: &mut BTreeSet<Key>, listed: &mut Option<Key>, key: Option<Key>) {
+fn relist(set: &mut Ordered<Key>, listed: &mut Option<Key>, key: Option<Key>) {
     if *listed == key {
         return;
     }
     if let Some(old) = listed {
-        set.remove(old);
+        set.take(*old);
     }
     if let Some(new) = key {
         set.insert(new);

@@ -23,8 +23,8 @@ mod alone;
 mod members;
 
 use crate::group::{Class, Weight};
+use crate::ordered::Ordered;
 use crate::request::GroupId;
-use crate::sched::ordered::Ordered;
 use crate::time::Nanos;
 use members::{Key, reached};
 

@@ -2,7 +2,7 @@
 
 use super::alone::move_by;
 use super::{Entity, Index, NOBODY, Standing, Tree, is_after};
-use crate::sched::ordered::Ordered;
+use crate::ordered::Ordered;
 use core::cmp;
 
 /// A member by one of its times, and, of equal times, by its index.

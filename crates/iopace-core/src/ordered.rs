@@ -16,7 +16,7 @@ const BLOCK: usize = 64;
 const NEAR: usize = 6;
 
 /// A block and a place in it.
-pub(super) type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 /// Some entries in order.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ fn sink<T: Ord + Copy>(entries: &mut [T], entry: T, above_count: usize) {
 
 /// A set in order.
 #[derive(Clone, Debug)]
-pub(super) struct Ordered<T> {
+pub(crate) struct Ordered<T> {
     /// The block with the least ones; it is empty only if there are no others.
     first: Block<T>,
     /// The other blocks in order, none of them empty.
@@ -144,19 +144,19 @@ impl<T> Default for Ordered<T> {
 impl<T: Ord + Copy> Ordered<T> {
     /// Whether there are none.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.entries.is_empty()
     }
 
     /// The least entry.
     #[inline]
-    pub(super) fn first(&self) -> Option<T> {
+    pub(crate) fn first(&self) -> Option<T> {
         self.first.first()
     }
 
     /// Takes the least entry out.
     #[inline]
-    pub(super) fn pop_first(&mut self) -> Option<T> {
+    pub(crate) fn pop_first(&mut self) -> Option<T> {
         let entry = self.first.pop_first();
         if self.is_empty() && !self.more.is_empty() {
             self.drop_block(0);
@@ -166,7 +166,7 @@ impl<T: Ord + Copy> Ordered<T> {
 
     /// Takes an entry out.
     #[inline]
-    pub(super) fn take(&mut self, entry: T) {
+    pub(crate) fn take(&mut self, entry: T) {
         if self.first() == Some(entry) {
             self.pop_first();
         } else {
@@ -184,26 +184,26 @@ impl<T: Ord + Copy> Ordered<T> {
 
     /// The place of the least entry that is not below that one.
     #[inline(never)]
-    pub(super) fn find(&self, entry: T) -> Option<Place> {
+    pub(crate) fn find(&self, entry: T) -> Option<Place> {
         let block = self.block_of(entry);
         let at = self.block(block).search(entry);
         (at < self.block(block).entries.len()).then_some((block, at))
     }
 
     /// The place of the least entry.
-    pub(super) fn least(&self) -> Option<Place> {
+    pub(crate) fn least(&self) -> Option<Place> {
         (!self.is_empty()).then_some((0, self.first.head))
     }
 
     /// The entry at a place where there is one.
     #[inline]
-    pub(super) fn get(&self, (block, at): Place) -> T {
+    pub(crate) fn get(&self, (block, at): Place) -> T {
         self.block(block).entries[at]
     }
 
     /// Adds an entry that is not there.
     #[inline(always)]
-    pub(super) fn insert(&mut self, entry: T) {
+    pub(crate) fn insert(&mut self, entry: T) {
         match self.more.is_empty() && self.first.len() < BLOCK {
             true => self.first.insert(entry),
             false => self.insert_last(entry),
@@ -238,7 +238,7 @@ impl<T: Ord + Copy> Ordered<T> {
 
     /// Takes the entry out that is at a place.
     #[inline]
-    pub(super) fn remove(&mut self, (block, at): Place) -> T {
+    pub(crate) fn remove(&mut self, (block, at): Place) -> T {
         let entries = self.block_mut(block);
         let entry = entries.remove(at);
         if entries.entries.is_empty() && !self.more.is_empty() {
@@ -268,7 +268,7 @@ impl<T: Ord + Copy> Ordered<T> {
     }
 
     /// All entries in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         let blocks = core::iter::once(&self.first).chain(&self.more);
         blocks.flat_map(|block| &block.entries[block.head..]).copied()
     }
