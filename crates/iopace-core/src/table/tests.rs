@@ -1,5 +1,5 @@
 use super::*;
-use crate::request::{Extent, GroupId, Tag, TaskId};
+use crate::request::{Extent, GroupId, Op, Tag, TaskId};
 use crate::units::Bytes;
 
 fn submit(tag: u64) -> Submit {
