@@ -290,12 +290,12 @@ impl Scheduler for Anticipatory {
             return wait;
         }
         let next = match self.out_of_order(now, table) {
-            Some(id) => self.sorted.take(id, table),
-            None => self.sorted.pop(table),
+            Some(id) => self.sorted.take(id, table).map(|id| (id, &table[id])),
+            None => self.sorted.pop_request(table),
         };
-        let Some(id) = next else { return Pop::Empty };
+        let Some((id, request)) = next else { return Pop::Empty };
         self.fifo.remove(id, table);
-        self.serve(now, id, &table[id]);
+        self.serve(now, id, request);
         Pop::Ready(id)
     }
 

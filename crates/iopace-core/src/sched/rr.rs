@@ -119,18 +119,20 @@ struct Queue {
 }
 
 impl Queue {
-    /// The next request: the nearest, or one that was passed over for too long.
-    fn next(&mut self, now: Instant, table: &Table) -> Option<RequestId> {
+    /// The next request, and its bytes: the nearest, or one that was passed over for too long.
+    fn next(&mut self, now: Instant, table: &Table) -> Option<(RequestId, Bytes)> {
         if now >= self.ages_at
             && let Some(oldest) = self.sorted.oldest()
         {
             let due = table[oldest].arrived() + PASSED_OVER_MAX;
             self.ages_at = due.max(now + AGES_AGAIN);
             if due <= now {
-                return self.sorted.take(oldest, table);
+                let id = self.sorted.take(oldest, table)?;
+                return Some((id, table[id].service_bytes()));
             }
         }
-        self.sorted.pop(table)
+        let (id, request) = self.sorted.pop_request(table)?;
+        Some((id, request.service_bytes()))
     }
 }
 
@@ -218,10 +220,10 @@ impl RoundRobin {
         if task.queued == 0 {
             return None;
         }
-        let id = task.queue.next(now, table)?;
+        let (id, bytes) = task.queue.next(now, table)?;
         task.queued -= 1;
         task.in_flight += 1;
-        slice.service += table[id].service_bytes();
+        slice.service += bytes;
         self.in_flight += 1;
         Some(match self.in_flight < self.depth {
             true => Pop::Ready(id),

@@ -15,7 +15,7 @@
 
 use crate::ordered::{Ordered, Place};
 use crate::request::{Position, RequestId, Space};
-use crate::table::Table;
+use crate::table::{Request, Table};
 use crate::units::Bytes;
 use core::cmp;
 use std::collections::BTreeSet;
@@ -94,18 +94,16 @@ impl Sweep {
         self.sets[self.set_of(item)].insert(item);
     }
 
+    /// The next one, if the first one ahead is known to be it; the head is where it was.
     #[inline(always)]
-    fn pop(&mut self, table: &Table) -> Option<RequestId> {
-        if self.is_at_pivot()
-            && let Some(first) = self.sets[AHEAD].pop_first()
-        {
-            return Some(self.moves_past(first, table));
+    fn pop_first(&mut self) -> Option<RequestId> {
+        if !self.is_at_pivot() {
+            return None;
         }
-        self.search(table)
+        Some(self.sets[AHEAD].pop_first()?.id())
     }
 
-    /// The same if the next one may be anywhere.
-    #[inline(never)]
+    /// The next one, which may be anywhere.
     fn search(&mut self, table: &Table) -> Option<RequestId> {
         if self.is_empty() {
             return None;
@@ -234,7 +232,26 @@ impl Sorted {
     /// The next request upwards from the head; from the lowest when there is none above.
     #[inline(always)]
     pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
-        if self.is_on_disk() { self.disk.pop(table) } else { self.pop_among_files(table) }
+        Some(self.pop_request(table)?.0)
+    }
+
+    /// The same with what there is of it in the table.
+    #[inline(always)]
+    pub(super) fn pop_request<'a>(&mut self, table: &'a Table) -> Option<(RequestId, &'a Request)> {
+        if self.is_on_disk()
+            && let Some(id) = self.disk.pop_first()
+        {
+            let request = &table[id];
+            self.disk.set_position(request.extent().end());
+            return Some((id, request));
+        }
+        let id = self.search(table)?;
+        Some((id, &table[id]))
+    }
+
+    #[inline(never)]
+    fn search(&mut self, table: &Table) -> Option<RequestId> {
+        if self.is_on_disk() { self.disk.search(table) } else { self.pop_among_files(table) }
     }
 
     #[inline(never)]
