@@ -45,7 +45,7 @@ pub(crate) fn owned(proc: &dyn Proc, pid: u32, caller: Option<u32>) -> Result<Pr
 /// Forgets the caps of processes that have ended.
 pub(crate) fn forget_ended(device: &dyn Device, proc: &dyn Proc) {
     for (task, _) in caps(device) {
-        if running(proc, task).is_none() {
+        if has_ended(proc, task) {
             // Lifting a cap is never refused.
             let _ = device.control(Control::TaskCap(task, None));
         }
@@ -68,6 +68,15 @@ fn caps(device: &dyn Device) -> Vec<(TaskId, NonZeroU64)> {
     let mut caps = Vec::new();
     device.look(&mut |engine, _| caps.extend(engine.task_caps()));
     caps
+}
+
+/// Whether the process that a task is runs no more. One that cannot be read may well run.
+fn has_ended(proc: &dyn Proc, task: TaskId) -> bool {
+    let Some((pid, _)) = process_of(task) else { return true };
+    match proc.stat(pid) {
+        Some(stat) => TaskId::from(Process { pid, start: stat.start }) != task,
+        None => proc.is_gone(pid),
+    }
 }
 
 /// The number and the program of the process that a task is, while it runs.
@@ -140,5 +149,11 @@ mod tests {
         cap(8);
         forget_ended(&*device, &proc);
         assert_eq!((listed(), kept()), (vec![8], 1), "it runs");
+        proc.set(8, |made| made.is_readable = false);
+        forget_ended(&*device, &proc);
+        assert_eq!(kept(), 1, "it cannot be read, and may well run");
+        proc.end(8);
+        forget_ended(&*device, &proc);
+        assert_eq!(kept(), 0);
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Made {
     pub(crate) cgroup: String,
     pub(crate) ioprio: u16,
     pub(crate) users: [u32; 3],
+    /// Whether its files can be opened.
+    pub(crate) is_readable: bool,
 }
 
 /// Made-up processes, and a clock that stands until it is moved.
@@ -45,6 +47,7 @@ impl Fake {
             cgroup: "0::/\n".into(),
             ioprio: 0,
             users: [0; 3],
+            is_readable: true,
         };
         self.all.lock().expect("whole").insert(pid, made);
     }
@@ -75,11 +78,13 @@ impl Fake {
 impl Proc for Fake {
     fn stat(&self, pid: u32) -> Option<Stat> {
         self.looks.fetch_add(1, Relaxed);
-        self.get(pid, |made| Stat {
-            comm: made.comm.clone(),
-            parent: made.parent,
-            start: made.start,
-        })
+        let stat =
+            |made: &Made| Stat { comm: made.comm.clone(), parent: made.parent, start: made.start };
+        self.get(pid, |made| made.is_readable.then(|| stat(made)))?
+    }
+
+    fn is_gone(&self, pid: u32) -> bool {
+        !self.all.lock().expect("whole").contains_key(&pid)
     }
 
     fn process(&self, thread: u32) -> Option<u32> {

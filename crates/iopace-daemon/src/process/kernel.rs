@@ -24,6 +24,13 @@ impl Proc for Kernel {
         Stat::parse(&read(pid, "stat")?)
     }
 
+    fn is_gone(&self, pid: u32) -> bool {
+        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        pid.is_none_or(|pid| {
+            rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+        })
+    }
+
     fn process(&self, thread: u32) -> Option<u32> {
         let status = read(thread, "status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
@@ -111,7 +118,10 @@ mod tests {
         let mut child = Command::new("true").spawn().expect("a child");
         let pid = child.id();
         child.wait().expect("ended");
-        assert_eq!(Kernel.stat(pid), None);
+        assert_eq!((Kernel.stat(pid), Kernel.is_gone(pid)), (None, true));
+        assert!(Kernel.is_gone(0) && Kernel.is_gone(u32::MAX));
+        let own = std::process::id();
+        assert!(!Kernel.is_gone(own) && !Kernel.is_gone(1), "one of our own, and one of root");
         assert_eq!((Kernel.process(pid), Kernel.program(pid)), (None, None));
         assert_eq!((Kernel.cgroup(pid), Kernel.ioprio(pid)), (None, None));
         assert_eq!(Kernel.ioprio(u32::MAX), None);

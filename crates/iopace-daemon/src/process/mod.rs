@@ -50,6 +50,10 @@ pub(crate) trait Proc: Send + Sync {
     /// Who it is.
     fn stat(&self, pid: u32) -> Option<Stat>;
 
+    /// Whether there is surely no process of that number: not that it cannot be read, as when the
+    /// daemon has as many files open as it may.
+    fn is_gone(&self, pid: u32) -> bool;
+
     /// The process that a thread belongs to.
     fn process(&self, thread: u32) -> Option<u32>;
 
