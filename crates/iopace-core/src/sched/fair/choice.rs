@@ -14,6 +14,10 @@ use crate::verdict::{Pop, Reason};
 /// Most tasks that are held back and passed over in one choice.
 const ASIDE_MAX: usize = 4;
 
+/// The same with those of class idle, of whom each stands for all in its group, once so many others
+/// have been passed over: class idle never keeps others from the disk by its number.
+const ASIDE_WITH_IDLE_MAX: usize = 16;
+
 /// Most tasks that are looked at in one choice for one that may pass those that are held back.
 const PASS_STEPS: usize = 16;
 
@@ -324,18 +328,24 @@ impl Fair {
     #[cold]
     fn choose_another(&mut self, now: Instant, first: u32, table: &Table) -> Turn {
         let rank = self.side_of(first).1.rank;
-        let (mut aside, mut count) = ([first; ASIDE_MAX], 0);
+        let mut aside = [self.tasks[first].node; ASIDE_WITH_IDLE_MAX];
+        let mut count = 0;
         let found = loop {
-            self.forest.hide(self.tasks[aside[count]].node);
+            self.forest.hide(aside[count]);
             count += 1;
-            match self.next_task(now, GroupId::ROOT) {
-                Some((task, _)) if !self.is_held_back(now, task, table) => break Some(task),
-                Some((task, _)) if count < ASIDE_MAX => aside[count] = task,
-                _ => break None,
+            let Some((task, _)) = self.next_task(now, GroupId::ROOT) else { break None };
+            if !self.is_held_back(now, task, table) {
+                break Some(task);
             }
+            let node = self.tasks[task].node;
+            aside[count] = match self.side_of(task).0 {
+                _ if count < ASIDE_MAX => node,
+                Side::Idle if count + 1 < ASIDE_WITH_IDLE_MAX => self.forest.idle_above(node),
+                _ => break None,
+            };
         };
-        for task in aside[..count].iter().rev() {
-            self.forest.show(self.tasks[*task].node);
+        for node in aside[..count].iter().rev() {
+            self.forest.show(*node);
         }
         let next = found.and_then(|task| self.next_of(task, now, table));
         match next.or_else(|| self.pass(now, rank, table)) {

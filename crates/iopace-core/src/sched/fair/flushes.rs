@@ -105,9 +105,11 @@ pub(super) struct Flushes {
     part_before: u64,
     /// Series of flushes that have ended.
     cycle: u32,
-    /// The class of the group that flushes, and whether all flushes are of class idle.
+    /// The class of the group that flushes, whether all flushes at the disk are of class idle, and
+    /// when one of others last began.
     pub(super) rank: u8,
     is_of_idle: bool,
+    others_at: Option<Instant>,
 }
 
 impl Default for Flushes {
@@ -133,6 +135,7 @@ impl Default for Flushes {
             cycle: 0,
             rank: 0,
             is_of_idle: false,
+            others_at: None,
         }
     }
 }
@@ -168,7 +171,12 @@ impl Flushes {
     /// Until when class idle leaves a disk with a head where it is, for the next flush of others.
     #[inline]
     pub(super) fn grace(&self, now: Instant) -> Option<Instant> {
-        self.next_until().filter(|until| now < *until && !self.is_of_idle)
+        self.next_until().filter(|until| now < *until && self.are_of_others(now))
+    }
+
+    /// Whether the series, if there is one, is not of class idle.
+    fn are_of_others(&self, now: Instant) -> bool {
+        self.others_at.is_some_and(|at| now.since(at) <= RECENT)
     }
 
     /// The class of who flushes.
@@ -241,13 +249,23 @@ impl Flushes {
         took.saturating_sub(paid)
     }
 
-    /// A flush goes to the disk, of class idle or not.
+    /// A flush goes to the disk, of class idle or not. One of class idle is none of the series of
+    /// others, whose next flush it only makes shorter.
     pub(super) fn start(&mut self, now: Instant, is_of_idle: bool) {
-        self.is_of_idle = is_of_idle && (self.count == 0 || self.is_of_idle);
+        let is_first = self.count == 0;
         self.count += 1;
-        match self.count {
-            1 => self.begin(now),
-            _ => self.has_overlapped = true,
+        if is_of_idle && self.are_of_others(now) {
+            if is_first {
+                (self.since, self.alone_since, self.is_of_idle) = (now, None, true);
+                (self.written, self.written_by_idle) = (0, 0);
+            }
+        } else if is_first || (self.is_of_idle && !is_of_idle) {
+            self.begin(now);
+            self.is_of_idle = is_of_idle;
+        }
+        self.has_overlapped = !is_first;
+        if !is_of_idle {
+            self.others_at = Some(now);
         }
     }
 
@@ -257,7 +275,9 @@ impl Flushes {
         self.count = self.count.saturating_sub(1);
         let alone_since = self.alone_since.take();
         if self.count == 0 {
-            self.end(now);
+            if !self.is_of_idle || !self.are_of_others(now) {
+                self.end(now);
+            }
         } else if is_alone {
             self.are_alone(now);
         }

@@ -7,10 +7,16 @@ use std::collections::VecDeque;
 const LISTED_MAX: usize = 4_096;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Passing {
     tasks: VecDeque<u32>,
     len_max: usize,
+}
+
+impl Default for Passing {
+    fn default() -> Passing {
+        Passing { tasks: VecDeque::new(), len_max: LISTED_MAX }
+    }
 }
 
 impl Passing {
@@ -19,14 +25,14 @@ impl Passing {
         self.tasks.len()
     }
 
-    /// Lists a task that is not listed.
+    /// Lists a task that is not listed, and has or gets a request.
     #[inline(never)]
     pub(super) fn push<'a>(&mut self, tasks: &'a mut Tasks, task: u32) -> &'a mut Task {
-        tasks[task].line.is_listed = true;
-        self.tasks.push_back(task);
-        if self.tasks.len() > self.len_max {
+        if self.tasks.len() >= self.len_max {
             self.drop_idle(tasks);
         }
+        tasks[task].line.is_listed = true;
+        self.tasks.push_back(task);
         &mut tasks[task]
     }
 

@@ -76,3 +76,58 @@ impl Quick {
         !self.is_quick || self.has_small
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [u64; 3] = [0; 3];
+
+    /// So many reads of that size in sequence, at so many MB/s.
+    fn reads(quick: &mut Quick, count: u64, bytes: u64, rate: u64) -> bool {
+        quick.look(&[[count, 0, count * bytes], NONE], count * bytes * 1_000 / rate)
+    }
+
+    #[test]
+    fn what_was_believed_lasts_until_as_much_was_slow() {
+        let mut quick = Quick::default();
+        let changes: Vec<bool> = (0..33).map(|_| reads(&mut quick, 1, 512 << 10, 1_000)).collect();
+        assert_eq!(changes.iter().position(|changed| *changed), Some(31));
+        assert!(changes[32..].iter().all(|changed| !changed) && quick.is_quick());
+        assert!(!(0..31).any(|_| reads(&mut quick, 1, 512 << 10, 200)));
+        assert!(quick.is_quick(), "half a MiB of it is left");
+        assert!(reads(&mut quick, 1, 512 << 10, 200) && !quick.is_quick());
+        assert!(!(0..31).any(|_| reads(&mut quick, 1, 512 << 10, 1_000)), "from the beginning");
+    }
+
+    #[test]
+    fn only_large_reads_say_how_quick_it_is() {
+        let at_once = |quick: &mut Quick| reads(quick, 1, 512 << 10, 40_000);
+        let small = |quick: &mut Quick| reads(quick, 32, 64 << 10, 1_000);
+        let middle = |quick: &mut Quick| reads(quick, 32, 100 << 10, 1_000);
+        for look in [at_once, small, middle] {
+            let mut quick = Quick::default();
+            assert!(!(0..200).any(|_| look(&mut quick)));
+            assert_eq!(quick.bytes, 0);
+        }
+        let mut quick = Quick::default();
+        assert!(reads(&mut quick, 32, 512 << 10, 1_000));
+        // The device was busy with writes as well: how slow the reads were is not known.
+        let with_writes = [[1, 0, 512 << 10], [9, 0, 9 << 20]];
+        assert!(!(0..200).any(|_| quick.look(&with_writes, 50_000_000)));
+        assert!(quick.is_quick());
+    }
+
+    #[test]
+    fn small_reads_at_random_have_the_last_word_while_there_were_some_of_late() {
+        let mut quick = Quick::default();
+        reads(&mut quick, 32, 512 << 10, 1_000);
+        let random = |quick: &mut Quick, count| quick.look(&[[0, count, count * 4_096], NONE], 1);
+        assert!(!random(&mut quick, 15) && !quick.has_seeks());
+        assert!(!random(&mut quick, 1) && quick.has_seeks());
+        quick.age(2);
+        assert!(quick.has_seeks(), "a quarter is left");
+        quick.age(1);
+        assert!(!quick.has_seeks());
+    }
+}

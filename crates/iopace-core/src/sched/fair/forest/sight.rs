@@ -23,6 +23,19 @@ impl Forest {
         }
     }
 
+    /// The highest group of class idle that a task of one is in.
+    pub(in crate::sched::fair) fn idle_above(&self, node: Index) -> Index {
+        let (mut index, mut found) = (node, node);
+        while index != ROOT {
+            let Entity { parent, class, .. } = self.entities[index as usize];
+            if class == Class::Idle {
+                found = index;
+            }
+            index = self.groups[parent.0 as usize].index;
+        }
+        found
+    }
+
     /// Puts it back; of several the last one that was hidden first.
     pub(in crate::sched::fair) fn show(&mut self, mut index: Index) {
         while index != ROOT {

@@ -190,6 +190,54 @@ fn class_idle_below_an_ordinary_group_holds_nobody_up() {
 }
 
 #[test]
+fn many_of_class_idle_that_wait_for_the_next_flush_hold_nobody_up() {
+    for count in [1, 6, 40] {
+        let mut bench = Bench::new(Disk::Flash, 8, &[]);
+        bench.fair.set_rotational(false);
+        bench.group(1, 0, &settings(100, Class::BestEffort));
+        bench.group(2, 1, &settings(100, Class::Idle));
+        bench.group(3, 0, &settings(100, Class::BestEffort));
+        let mut clients: Vec<_> = (0..count).map(|number| client(2, 20 + number)).collect();
+        clients.iter_mut().for_each(|client| client.op = Op::Write);
+        clients.push(client(3, 3).depth(8));
+        for _ in 0..100 {
+            let next = bench.now + Nanos::from_millis(20);
+            bench.run(&mut clients, next);
+            let id = flush(&mut bench, 0, 1);
+            bench.now = bench.now + Nanos(MILLI);
+            flushed(&mut bench, id);
+            bench.fair.flushes.comes(bench.now);
+        }
+        assert!(bench.served(3) > 12_000, "of 24,000 beside nobody: {count} of class idle");
+    }
+}
+
+#[test]
+fn a_flush_of_class_idle_takes_nothing_from_who_flushes() {
+    let mut bench = Bench::new(Disk::Head, 8, &[]);
+    bench.fair.set_rotational(true);
+    bench.group(3, 0, &settings(100, Class::Idle));
+    let mut idle = [client(3, 3).depth(8)];
+    let mut begin = bench.now;
+    for cycle in 0..50 {
+        // The series is known, and the device has no more of before.
+        if cycle == 10 {
+            bench.begin_anew();
+            begin = bench.now;
+        }
+        for (group, task) in [(0, 1), (3, 3)] {
+            let id = flush(&mut bench, group, task);
+            bench.now = bench.now + Nanos::from_millis(5);
+            flushed(&mut bench, id);
+        }
+        let next = bench.now + Nanos::from_millis(20);
+        bench.run(&mut idle, next);
+    }
+    let due = bench.now.since(begin).0 / (200 * MILLI);
+    assert!(bench.served(3) <= due + 1, "{due} are due");
+}
+
+#[test]
 fn others_write_between_two_flushes_what_pays_for_both() {
     // Bytes per us of the disk, the flush of one's own and the pause, in us.
     for (rate, alone, pause) in [(500, 200, 100), (500, 200, 20_000), (55, 8_000, 500)] {
@@ -349,18 +397,4 @@ fn a_task_that_flushes_is_waited_for_while_it_thinks_for_longer_than_a_seek() {
 fn a_task_that_flushes_has_the_rest_of_its_share_when_it_comes_back_late() {
     assert_eq!(comes_back(2_000, false), (Nanos::from_millis(10), false));
     assert_eq!(comes_back(2_000, true), (Nanos::from_millis(10), true));
-}
-
-#[test]
-fn a_head_that_is_told_of_is_believed_until_reads_show_otherwise() {
-    for (disk, is_head) in [(Disk::Head, true), (Disk::Flash, false)] {
-        let mut bench = Bench::new(disk, 4, &[]);
-        bench.fair.set_rotational(true);
-        // A stream alone shows nothing.
-        bench.run(&mut [client(1, 1).sequential().depth(4)], Instant(2_000 * MILLI));
-        assert!(bench.fair.model.has_head(), "{disk:?}");
-        let mut clients = [client(1, 1).sequential().depth(4), client(2, 2).depth(2)];
-        bench.run(&mut clients, Instant(6_000 * MILLI));
-        assert_eq!(bench.fair.model.has_head(), is_head, "{disk:?}");
-    }
 }

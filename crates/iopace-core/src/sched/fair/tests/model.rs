@@ -132,3 +132,17 @@ fn a_stream_beside_cached_writes_does_not_hide_the_head() {
     }
     assert!(bench.fair.model.has_head());
 }
+
+#[test]
+fn a_head_that_is_told_of_is_believed_until_reads_show_otherwise() {
+    for (disk, is_head) in [(Disk::Head, true), (Disk::Flash, false)] {
+        let mut bench = Bench::new(disk, 4, &[]);
+        bench.fair.set_rotational(true);
+        // A stream alone shows nothing.
+        bench.run(&mut [client(1, 1).sequential().depth(4)], Instant(2_000_000_000));
+        assert!(bench.fair.model.has_head(), "{disk:?}");
+        let mut clients = [client(1, 1).sequential().depth(4), client(2, 2).depth(2)];
+        bench.run(&mut clients, Instant(6_000_000_000));
+        assert_eq!(bench.fair.model.has_head(), is_head, "{disk:?}");
+    }
+}

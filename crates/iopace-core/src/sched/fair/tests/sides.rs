@@ -144,6 +144,15 @@ fn nobody_is_held_back_for_a_lower_class() {
 }
 
 #[test]
+fn the_first_task_is_listed_as_all_others() {
+    let mut bench = Bench::new(Disk::Flash, 32, &[]);
+    for task in 0..3 {
+        bench.push_op(task, Op::Read);
+    }
+    assert_eq!(bench.fair.passing.len(), 3);
+}
+
+#[test]
 fn a_thousand_tasks_a_second_leave_nothing_behind() {
     let mut bench = Bench::new(Disk::Flash, 32, &[]);
     for task in 0..30_000 {
