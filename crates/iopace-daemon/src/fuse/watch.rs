@@ -8,6 +8,8 @@ use crate::clock;
 use crate::device::Device;
 use crate::process::{Kernel, Proc};
 use iopace_core::time::Nanos;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -91,7 +93,8 @@ fn is_killed(from: Asker) -> bool {
 /// Whether a thread is gone. A program can be alive all the same, and wait for what that thread has
 /// begun. Asked of the kernel itself, as `/proc` may hide the threads of others.
 fn is_gone(from: Asker) -> bool {
-    from.pid != 0 && (Kernel.is_gone(from.pid) || is_another(from))
+    let Some(pid) = i32::try_from(from.pid).ok().and_then(Pid::from_raw) else { return false };
+    test_kill_process(pid) == Err(Errno::SRCH) || is_another(from)
 }
 
 /// Whether the thread of this number was started after the request: who asked is gone, and may wait
