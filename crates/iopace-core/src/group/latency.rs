@@ -88,9 +88,9 @@ pub(crate) type Narrow = (GroupId, Option<u32>);
 /// The state of a group: the target itself is in the table.
 #[derive(Debug, Default)]
 struct State {
-    /// If it has a target.
+    /// Its present window, if it has a target.
     window: Option<Window>,
-    /// What it may hold while it is narrowed.
+    /// The most requests that it may hold while it is narrowed.
     cap: Option<u32>,
 }
 

@@ -46,7 +46,7 @@ pub struct Recorded {
     pub beside: u32,
     /// The owner of its extent.
     pub space: Space,
-    /// What a flush covers.
+    /// The part of the device that a flush covers.
     pub cover: Cover,
 }
 

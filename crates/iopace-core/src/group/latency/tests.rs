@@ -27,7 +27,7 @@ fn world() -> (Targets, Accounts) {
     (targets, accounts)
 }
 
-/// What one missed window of group 1 makes of group 2.
+/// The change of group 2 by one missed window of group 1.
 const NARROWED: Narrow = (GroupId(2), Some(32));
 
 fn window(

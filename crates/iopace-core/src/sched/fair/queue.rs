@@ -43,11 +43,11 @@ pub(super) struct Line {
     pub(super) ratio: u16,
     /// Whether it is among those who may pass others.
     pub(super) is_listed: bool,
-    /// Where the task's last request ended, while there is no index: of what, and
+    /// The space of the task's last request, while there is no index.
     space: Space,
     /// All that it has, wherever that is.
     pub(super) load: Load,
-    /// where in it.
+    /// The end of that request in its space.
     offset: Bytes,
     /// Those that are indexed, from the first one that was on.
     sorted: Option<Box<Sorted>>,

@@ -35,7 +35,7 @@ fn files_follow_the_disk_one_after_another() {
         assert_eq!(pop(&mut sorted), Some(expected));
     }
     assert!(sorted.is_empty() && pop(&mut sorted).is_none());
-    // Whatever is left is found below the head too.
+    // Requests that are left below the head are found too.
     sorted.push(ids[5], &table);
     sorted.push(ids[0], &table);
     sorted.set_position(Position { space: Space(1), offset: Bytes(5) });
