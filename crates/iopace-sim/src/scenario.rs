@@ -73,8 +73,10 @@ pub struct Scenario {
     pub nr_requests: u32,
     /// How its slots are given.
     pub slots: Mode,
-    /// Who pays. The device's name in their files is [`DEVICE`].
+    /// Who pays.
     pub groups: Tree,
+    /// The disk's name in their files: [`DEVICE`], but where one group is on several disks.
+    pub device: &'static str,
     /// Most requests at the disk; `None`: what the disk takes.
     pub window_depth: Option<u32>,
     /// Most bytes of a command into which requests are merged that adjoin each other; zero: none.
@@ -119,6 +121,7 @@ impl Scenario {
             nr_requests: iopace_core::limits::NR_REQUESTS_DEFAULT,
             slots: Mode::default(),
             groups: Tree::new(),
+            device: DEVICE,
             window_depth: None,
             merge_max: Bytes::ZERO,
             window: &window::fixed::POLICY,

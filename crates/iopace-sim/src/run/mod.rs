@@ -22,7 +22,7 @@ use crate::blocking::Blocking;
 use crate::disks::{self, Made};
 use crate::inputs::InputError;
 use crate::report::{EventReport, RunReport};
-use crate::scenario::{DEVICE, Scenario};
+use crate::scenario::Scenario;
 use crate::tally::{Tally, ms};
 use crate::task::{Action, Workload};
 use crate::trace::{Trace, Tracing};
@@ -234,7 +234,7 @@ impl<'a> World<'a> {
     /// Sets the machine up as the scenario says.
     pub(crate) fn begin(&mut self) {
         for id in self.scenario.groups.iter() {
-            let settings = self.scenario.groups.effective(id, DEVICE);
+            let settings = self.scenario.groups.effective(id, self.scenario.device);
             let parent = self.scenario.groups.parent(id).unwrap_or(GroupId::ROOT);
             self.control(Control::SetGroup(id, parent, settings), "group");
         }

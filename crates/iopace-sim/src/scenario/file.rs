@@ -130,6 +130,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         nr_requests: nr_requests.map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
         slots,
         groups,
+        device: super::DEVICE,
         window_depth: file_disk.depth.as_ref().map(|depth| *depth.get_ref()),
         merge_max: disk::merge(file_disk)?,
         window,

@@ -49,12 +49,14 @@ pub struct Point {
 /// The slice in bytes is set to its largest value, or it would end the slices of dd at 8 MiB (about
 /// 120 ms) whatever the time slice is.
 pub fn quantum_wait(seed: u64, duration: Nanos) -> Vec<Point> {
-    let mut points = Vec::new();
-    for row in MIXES {
-        for wait_ms in WAIT_MS {
-            points.extend(QUANTUM_MS.map(|quantum_ms| (row, quantum_ms, wait_ms)));
-        }
-    }
+    let of = |wait_ms| QUANTUM_MS.map(|quantum_ms| (quantum_ms, wait_ms));
+    pairs(&WAIT_MS.map(of).concat(), seed, duration)
+}
+
+/// The same for some pairs of slice and wait: both mixes, in the order of the pairs.
+pub fn pairs(pairs: &[(u64, u64)], seed: u64, duration: Nanos) -> Vec<Point> {
+    let of = |row| pairs.iter().map(move |(quantum_ms, wait_ms)| (row, *quantum_ms, *wait_ms));
+    let points: Vec<_> = MIXES.into_iter().flat_map(of).collect();
     let programs = ["dd-read", "dd-write", "cvs"];
     let alone = parallel::map(&programs, |row| run(&geom::scenario(row, NONE, seed, duration)));
     let outcomes = parallel::map(&points, |(row, quantum_ms, wait_ms)| {

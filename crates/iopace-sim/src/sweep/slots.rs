@@ -8,7 +8,7 @@ use super::{Area, Drawn, finish_svg, write_files};
 use crate::milli::Milli;
 use crate::parallel;
 use crate::run::run;
-use crate::tables::slots::{NR_REQUESTS, Outcome, VARIANTS, outcome, scenario};
+use crate::tables::slots::{NR_REQUESTS, Outcome, VARIANTS, Variant, outcome, scenario};
 use iopace_core::admit::Mode;
 use plotters::prelude::*;
 use std::fmt::Write as _;
@@ -41,14 +41,19 @@ pub struct Point {
 
 /// All points, by variant and cap.
 pub fn group_requests(seed: u64) -> Vec<Point> {
+    of_variants(seed, &VARIANTS)
+}
+
+/// The points of some variants.
+pub fn of_variants(seed: u64, variants: &[Variant]) -> Vec<Point> {
     let mut jobs = Vec::new();
-    for variant in &VARIANTS {
+    for variant in variants {
         jobs.extend(CAPS.map(|cap| scenario((cap, cap), "BE", variant, "fair", seed)));
         jobs.push(scenario((NR_REQUESTS, NR_REQUESTS), "BE", variant, "fifo", seed));
     }
     let outcomes = parallel::map(&jobs, |scenario| outcome(&run(scenario)));
     let mut points = Vec::new();
-    for (variant, outcomes) in VARIANTS.iter().zip(outcomes.chunks(CAPS.len() + 1)) {
+    for (variant, outcomes) in variants.iter().zip(outcomes.chunks(CAPS.len() + 1)) {
         let variant = variant.name;
         let total = |outcome: &Outcome| u128::from(outcome.total_kib_s.0.unsigned_abs());
         let (fifo, outcomes) = outcomes.split_last().expect("fifo is the last of each variant");

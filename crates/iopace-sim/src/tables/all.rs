@@ -1,7 +1,9 @@
 //! All outcome tables at once, and what holds of them, row by row.
 
 use super::format::{finish, plain_table, right};
-use super::{Row, commits, congestion, geom, merge, pace, quantum, rivals, slots, weights};
+use super::{
+    Row, commits, congestion, further, geom, merge, pace, quantum, rivals, slots, weights,
+};
 use iopace_core::time::Nanos;
 use std::fmt::Write as _;
 
@@ -9,11 +11,12 @@ use std::fmt::Write as _;
 pub const ALL: &str = "all";
 
 /// The tables, in the order in which they are made.
-pub const TABLES: [&str; 9] = [
+pub const TABLES: [&str; 10] = [
     geom::TABLE,
     slots::TABLE,
     pace::TABLE,
     congestion::TABLE,
+    further::TABLE,
     rivals::TABLE,
     weights::TABLE,
     commits::TABLE,
@@ -29,6 +32,9 @@ pub fn subject(table: &str) -> &'static str {
         }
         pace::TABLE => "Buffered writers, paced by rate and as before 2011 (Linux, 2011)",
         congestion::TABLE => "Reads beside dd, in more than fifty scenarios (NetBSD, 2006)",
+        further::TABLE => {
+            "What the sources ask or promise beside their tables: groups, slots, exchanges, curves"
+        }
         rivals::TABLE => {
             "A small reader and a light one beside each kind of big one, on four disks"
         }
@@ -47,6 +53,7 @@ pub fn rows(table: &str, seed: u64, duration: Nanos) -> Option<Vec<Row>> {
         slots::TABLE => slots::slots(seed),
         pace::TABLE => pace::pace(seed),
         congestion::TABLE => congestion::congestion(seed),
+        further::TABLE => further::further(seed),
         rivals::TABLE => rivals::rivals(seed, &rivals::DISKS, &rivals::VARIANTS),
         weights::TABLE => weights::weights(seed, &rivals::DISKS, |_| true),
         commits::TABLE => commits::commits(seed, &commits::DISKS, &commits::VARIANTS),

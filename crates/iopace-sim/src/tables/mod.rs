@@ -4,6 +4,7 @@ pub mod all;
 pub mod commits;
 pub mod congestion;
 pub mod format;
+pub mod further;
 pub mod geom;
 pub mod merge;
 pub mod pace;

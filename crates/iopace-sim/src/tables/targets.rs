@@ -7,7 +7,7 @@
 //! tests that make the tables, as a whole by `iopace sim tables targets --page`.
 
 use super::format::{decimals, finish, plain_table, right};
-use super::{Row, congestion, geom, pace, slots};
+use super::{Row, congestion, further, geom, pace, slots};
 use comfy_table::Cell;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -16,11 +16,12 @@ use std::fmt::Write as _;
 pub const TABLE: &str = "targets";
 
 /// The tables of the source systems, in the order of the page: name, and what the source is.
-pub const SOURCES: [(&str, &str); 4] = [
+pub const SOURCES: [(&str, &str); 5] = [
     (geom::TABLE, "Schedulers of disk requests: README of geom_sched (FreeBSD, 2009)"),
     (slots::TABLE, "Request slots per group: the mails on io-controller (Linux, 2009)"),
     (pace::TABLE, "Dirty throttling by rate: IO-less dirty throttling (Linux, 2011)"),
     (congestion::TABLE, "Write congestion control: tech-kern (NetBSD, 2006)"),
+    (further::TABLE, "Beside the sources' own tables: what they ask, promise or leave open"),
 ];
 
 /// How an entry came out.
@@ -83,11 +84,16 @@ fn entry(row: &Row) -> Option<Entry> {
         slots::TABLE => (slots::words(name, figure), slots::reason(name, variant, figure)),
         pace::TABLE => (pace::words(name, variant, figure), pace::reason(name, variant, figure)),
         congestion::TABLE => (None, congestion::reason(variant, figure)),
+        further::TABLE => {
+            (further::words(name, variant, figure), further::reason(name, variant, figure))
+        }
         _ => return None,
     };
     let number = row.source.map(|value| decimals(&Row { value, ..row.clone() }));
     let source = words.map(str::to_owned).or(number);
-    if source.is_none() && row.bound.is_none() {
+    // A curve is its points.
+    let is_shown = table == further::TABLE;
+    if source.is_none() && row.bound.is_none() && !is_shown {
         return None;
     }
     let outcome = match row.holds {

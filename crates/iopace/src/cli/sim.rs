@@ -19,6 +19,7 @@ Examples:
   iopace sim tables slots                    request slots per group: how soon a newcomer is served
   iopace sim tables pace                     buffered writers, paced by rate and as before 2011
   iopace sim tables congestion               reads beside dd, in more than fifty scenarios
+  iopace sim tables further                  weights, slots, exchanges, curves beside the tables
   iopace sim tables rivals                   a small reader beside each kind of big one
   iopace sim tables weights                  groups of 4 and 16 to 1: what each has of its due
   iopace sim tables commits                  a database beside bulk I/O, with nothing set
