@@ -5,22 +5,21 @@
 
 use super::VARIANTS;
 use super::measure::{
-    cap_error, cov_max, down, empty_seconds, jain_min, max_ms, measured, of, p99_ms, range,
-    seconds, spread, starved, up,
+    cov_max, down, empty_seconds, jain_min, max_ms, measured, of, p99_ms, range, seconds, spread,
+    starved, up,
 };
 use crate::fleet::{self, Division};
 use crate::milli::Milli;
 use crate::report::RunReport;
 use crate::run::run_traced as run;
-use crate::scenario::{DEVICE, Memory, Scenario};
+use crate::scenario::{Memory, Scenario};
 use crate::task::{Files, Kind, Task};
 use crate::trace::{Look, Trace};
 use iopace_core::pace::{self, Thresholds};
-use iopace_core::request::{Extent, GroupId};
+use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::{Bytes, BytesPerSec};
 use iopace_core::window;
-use iopace_groups::tree::Tree;
 
 /// Figures of one row under one variant.
 pub type Outcome = Vec<(&'static str, Milli)>;
@@ -35,7 +34,7 @@ pub const NFS: &str = "nfs-gigabit";
 pub const KEY: &str = "usb-key";
 
 /// What a write-only row runs before its steady figures count.
-const WARMUP: Nanos = Nanos::from_secs(10);
+pub(super) const WARMUP: Nanos = Nanos::from_secs(10);
 
 /// Between two looks.
 const LOOK: Nanos = Nanos::from_millis(10);
@@ -50,15 +49,13 @@ const SECONDS: u64 = 23;
 /// Runs of the row `rsync`, each with a seed of its own.
 const SEEDS: u32 = 5;
 
-/// The limit of the row `group-cap`.
-pub const CAP: u64 = 10_000_000;
-
 /// Which rows to begin with: about what their runs take, in tenths of a second.
 pub(super) fn effort(row: &str) -> u32 {
     match row {
         "jbod" => 100,
         "disks-10" => 60,
         "writers-10000" => 50,
+        "write-cost" => 30,
         "rewrite" | "group-cap" | "group-weights" => 10,
         _ => 1,
     }
@@ -75,6 +72,8 @@ pub fn outcome(row: &str, variant: usize, seed: u64) -> Outcome {
         "writers-10" => setup.writers_10(),
         "writers-1000" => setup.many(HDD, 1_000, Nanos::from_secs(30)),
         "writers-10000" => setup.many(SSD, 10_000, Nanos::from_secs(15)),
+        "write-cost" => setup.write_cost(),
+        "pause-5ms" => setup.pause_5ms(),
         "ramp" => setup.ramp(),
         "jbod" => setup.jbod(),
         "disks-10" => setup.disks_10(),
@@ -91,12 +90,12 @@ pub fn outcome(row: &str, variant: usize, seed: u64) -> Outcome {
 }
 
 /// Dirty thresholds of 10 and 20 percent of so many GiB.
-fn thresholds(gib: u64) -> Thresholds {
+pub(super) fn thresholds(gib: u64) -> Thresholds {
     Thresholds::of_memory(Bytes(gib << 30), 10, 20)
 }
 
 /// `count` tasks of a kind, each in a region of its own, one behind the other.
-fn tasks(kind: Kind, count: u64, first: u64, region_mib: u64) -> Vec<Task> {
+pub(super) fn tasks(kind: Kind, count: u64, first: u64, region_mib: u64) -> Vec<Task> {
     let task = |index: u64| {
         let len = Bytes::from_mib(region_mib);
         let region = Extent::new(Bytes((first + index) * len.0), len).expect("far below 2^64");
@@ -106,14 +105,20 @@ fn tasks(kind: Kind, count: u64, first: u64, region_mib: u64) -> Vec<Task> {
 }
 
 /// One row under one variant.
-struct Setup {
+pub(super) struct Setup {
     row: String,
-    variant: usize,
+    pub(super) variant: usize,
     seed: u64,
 }
 
 impl Setup {
-    fn scenario(&self, disk: &str, dirty: Thresholds, seconds: u64, tasks: Vec<Task>) -> Scenario {
+    pub(super) fn scenario(
+        &self,
+        disk: &str,
+        dirty: Thresholds,
+        seconds: u64,
+        tasks: Vec<Task>,
+    ) -> Scenario {
         let (_, pace, window) = VARIANTS[self.variant];
         Scenario {
             seed: self.seed,
@@ -319,48 +324,6 @@ impl Setup {
         if self.variant == 0 { Vec::new() } else { vec![("count_factor", factor)] }
     }
 
-    /// A group with `io.max` of 10 MB/s and 4 writers of 4 KiB at a time beside 2 dd, 4 GiB.
-    fn group_cap(&self) -> Outcome {
-        let mut groups = Tree::new();
-        let capped = group(&mut groups, "/capped", "io.max", &format!("{DEVICE} wbps={CAP}"));
-        let free = group(&mut groups, "/free", "io.weight", "100");
-        let mut all = tasks(Kind::DdWrite, 6, 0, 4_096);
-        for (index, task) in all.iter_mut().enumerate() {
-            if index < 4 {
-                (task.group, task.block) = (capped, Bytes::from_kib(4));
-                task.name = format!("capped-{index}");
-            } else {
-                task.group = free;
-            }
-        }
-        let scenario = Scenario { groups, ..self.scenario(HDD, thresholds(4), 30, all) };
-        let (report, _) = run(&scenario, None);
-        let error = cap_error(&of(&report, "capped"), WARMUP, Nanos::from_secs(30), CAP);
-        vec![("cap_error_max", error)]
-    }
-
-    /// Two groups of weights 100 and 200, one of them with a single dd and the other with 10, and
-    /// the other way round, 4 GiB: the larger error.
-    fn group_weights(&self) -> Outcome {
-        let error = |light: usize, heavy: usize| {
-            let mut groups = Tree::new();
-            let one = group(&mut groups, "/one", "io.weight", "100");
-            let two = group(&mut groups, "/two", "io.weight", "200");
-            let mut all = tasks(Kind::DdWrite, (light + heavy) as u64, 0, 4_096);
-            for (index, task) in all.iter_mut().enumerate() {
-                let (name, id) = if index < light { ("one", one) } else { ("two", two) };
-                (task.name, task.group) = (format!("{name}-{index}"), id);
-            }
-            let scenario = Scenario { groups, ..self.scenario(HDD, thresholds(4), 60, all) };
-            let (report, _) = run(&scenario, None);
-            let sum = |name| of(&report, name).iter().map(|task| u128::from(task.bytes)).sum();
-            let (one, two): (u128, u128) = (sum("one"), sum("two"));
-            // Shares of 1/3 and 2/3; the lighter one's error is the larger part of its share.
-            up((3 * one).abs_diff(one + two), one + two)
-        };
-        vec![("share_error", error(10, 1).max(error(1, 10)))]
-    }
-
     /// Postmark with a pool that takes 60 percent of 1 GiB and is in memory, alone and beside a dd.
     fn reader_frames(&self) -> Outcome {
         let files = Files { count: 80_000, ..postmark().files };
@@ -382,12 +345,6 @@ impl Setup {
 fn postmark() -> Task {
     let region = Extent::new(Bytes(0), Bytes(32 << 30)).expect("far below 2^64");
     Task::new("postmark", Kind::Postmark, region)
-}
-
-fn group(groups: &mut Tree, path: &str, file: &str, line: &str) -> GroupId {
-    let id = groups.create(path).expect("a new name");
-    groups.write(id, file, line, &[DEVICE]).expect("a legal line");
-    id
 }
 
 /// Looks at what is steady.
