@@ -72,12 +72,10 @@ fn parse(line: &str, place: u64, names: &mut Names) -> Result<Line, String> {
     }
     let rwbs = field("RWBS")?;
     let kind = kind(rwbs)?;
-    let rest: Vec<&str> = fields.take(4).collect();
-    let (sector, sectors, name) = match rest[..] {
-        [sector, "+", sectors, name] => (sector, sectors, name),
-        [sector, "+", sectors] => (sector, sectors, ""),
-        [name] => ("0", "0", name),
-        [] => ("0", "0", ""),
+    let rest = [fields.next(), fields.next(), fields.next(), fields.next()];
+    let (sector, sectors, name) = match rest {
+        [Some(sector), Some("+"), Some(sectors), name] => (sector, sectors, name.unwrap_or("")),
+        [name, None, ..] => ("0", "0", name.unwrap_or("")),
         _ => return Err("after RWBS comes 'SECTOR + SECTORS [PROCESS]'".into()),
     };
     let bytes = |text, what| {
@@ -87,15 +85,10 @@ fn parse(line: &str, place: u64, names: &mut Names) -> Result<Line, String> {
     let (offset, len) = (bytes(sector, "sector")?, bytes(sectors, "number of sectors")?);
     let name = name.trim_start_matches('[').trim_end_matches(']');
     let queued = Queued { at, kind, offset: Bytes(offset), len: Bytes(len), place };
-    Ok(match queued.records(names, &stream(name, pid), device)? {
+    Ok(match queued.records(names, (name, pid), device)? {
         Some((first, second)) => Line::Requests(first, second),
         None => Line::Other,
     })
-}
-
-/// A process by its name and its number.
-pub(super) fn stream(name: &str, pid: u64) -> String {
-    if name.is_empty() { format!("pid {pid}") } else { format!("{name} {pid}") }
 }
 
 fn kind(rwbs: &str) -> Result<Kind, String> {

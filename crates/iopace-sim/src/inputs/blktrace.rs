@@ -12,7 +12,6 @@
 //!
 //! Source: `include/uapi/linux/blktrace_api.h`, version 7, the only one since 2006.
 
-use super::blkparse::stream;
 use super::{Mistake, Names, Parse, Place, Record, check};
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -79,7 +78,7 @@ impl Queued {
     pub(super) fn records(
         self,
         names: &mut Names,
-        who: &str,
+        (name, pid): (&str, u64),
         device: &str,
     ) -> Result<Option<(Record, Option<Record>)>, String> {
         let Queued { at, kind, offset, len, place } = self;
@@ -94,7 +93,7 @@ impl Queued {
         if op.is_none() && !kind.flush {
             return Ok(None);
         }
-        let (stream, volume) = (names.stream(who), names.volume(device)?);
+        let (stream, volume) = (names.process(name, pid), names.volume(device)?);
         let record = |op, offset, len, fua| Record {
             at,
             op,
@@ -274,7 +273,7 @@ impl<R: BufRead + Send> Parse for Blktrace<R> {
             let name = self.processes.get(&event.pid).map_or("", String::as_str);
             // dev_t of the kernel: 12 bits of major above 20 bits of minor.
             let device = format!("{},{}", event.device >> 20, event.device & 0xf_ffff);
-            let records = queued.records(names, &stream(name, u64::from(event.pid)), &device);
+            let records = queued.records(names, (name, u64::from(event.pid)), &device);
             if let Some((first, second)) = records.map_err(fail)? {
                 self.pending = second;
                 return Ok(Some(first));

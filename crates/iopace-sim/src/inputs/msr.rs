@@ -66,8 +66,7 @@ fn parse(line: &str, place: u64, names: &mut Names) -> Result<Record, String> {
     let (offset, len) = (Bytes(number(offset, "offset")?), Bytes(number(len, "size")?));
     check(op, offset, len)?;
     let took = Some(nanos(took, "response time")?);
-    let name = format!("{host}.{disk}");
-    let (stream, volume) = (names.stream(&name), names.volume(&name)?);
+    let (stream, volume) = names.disk(host, disk)?;
     Ok(Record { at, op, offset, len, fua: false, stream, volume, took, place })
 }
 

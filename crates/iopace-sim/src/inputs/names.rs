@@ -12,6 +12,9 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// What streams beyond the table are counted under.
 pub const OTHERS: &str = "(others)";
 
+/// Names that are compared one after the other.
+const SCANNED: usize = 8;
+
 /// One table of names.
 #[derive(Debug, Default)]
 struct Table {
@@ -22,6 +25,11 @@ struct Table {
 impl Table {
     /// The place of a name, which is entered if it is new and there is room.
     fn place(&mut self, name: &str) -> Option<u32> {
+        // Most traces have few names: it is sooner to look at them than into the tree.
+        let is_it = |known: &String| known == name;
+        if let Some(place) = self.names.iter().take(SCANNED).position(is_it) {
+            return Some(place as u32);
+        }
         if let Some(place) = self.places.get(name) {
             return Some(*place);
         }
@@ -40,6 +48,10 @@ impl Table {
 pub struct Names {
     streams: Table,
     volumes: Table,
+    /// Processes by number and name: no name is put together for each line.
+    processes: Vec<(u64, String, u32)>,
+    /// For the names of disks, which are.
+    scratch: String,
 }
 
 impl Names {
@@ -57,6 +69,35 @@ impl Names {
     /// The number of a stream.
     pub(super) fn stream(&mut self, name: &str) -> u32 {
         self.streams.place(clip(name)).unwrap_or(STREAMS_MAX as u32)
+    }
+
+    /// The number of the stream of a process: its name and its number, or the number alone.
+    pub(super) fn process(&mut self, name: &str, pid: u64) -> u32 {
+        let is_it = |known: &&(u64, String, u32)| known.0 == pid && known.1 == name;
+        if let Some((.., stream)) = self.processes.iter().find(is_it) {
+            return *stream;
+        }
+        let stream = match name {
+            "" => self.stream(&format!("pid {pid}")),
+            name => self.stream(&format!("{name} {pid}")),
+        };
+        if self.processes.len() < SCANNED {
+            self.processes.push((pid, name.into(), stream));
+        }
+        stream
+    }
+
+    /// The numbers of a stream and a volume that are both called HOST.DISK.
+    ///
+    /// # Errors
+    /// As [`Names::volume`].
+    pub(super) fn disk(&mut self, host: &str, disk: &str) -> Result<(u32, u32), String> {
+        let mut name = std::mem::take(&mut self.scratch);
+        name.clear();
+        name.extend([host, ".", disk]);
+        let numbers = (self.stream(&name), self.volume(&name));
+        self.scratch = name;
+        Ok((numbers.0, numbers.1?))
     }
 
     /// The number of a volume.

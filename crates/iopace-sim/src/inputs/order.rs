@@ -6,7 +6,7 @@
 use super::{Format, InputError, Place, Record, Trace};
 use iopace_core::time::Nanos;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Records that are looked at at once: some 300 KiB. The buffers of blktrace hold 10 922 events of
 /// one processor, of which a twentieth are requests being queued.
@@ -48,7 +48,10 @@ pub struct Ordered<'a> {
     trace: Trace<'a>,
     /// Whether places are bytes.
     is_binary: bool,
-    window: BinaryHeap<Reverse<Timed>>,
+    /// The records of the window that came in order: nearly all of them, and no heap is needed.
+    run: VecDeque<Timed>,
+    /// The others.
+    late: BinaryHeap<Reverse<Timed>>,
     sequence: u64,
     last: Nanos,
     /// A mistake in the file: told once everything before it is out.
@@ -62,7 +65,8 @@ impl<'a> Ordered<'a> {
         Ordered {
             trace,
             is_binary: format == Format::Blktrace,
-            window: BinaryHeap::new(),
+            run: VecDeque::new(),
+            late: BinaryHeap::new(),
             sequence: 0,
             last: Nanos::ZERO,
             failed: None,
@@ -84,11 +88,15 @@ impl<'a> Ordered<'a> {
     }
 
     fn fill(&mut self) {
-        while !self.ended && self.window.len() < WINDOW {
+        while !self.ended && self.run.len() + self.late.len() < WINDOW {
             match self.trace.next() {
                 Some(Ok(record)) => {
                     self.sequence += 1;
-                    self.window.push(Reverse(Timed(self.sequence, record)));
+                    let timed = Timed(self.sequence, record);
+                    match self.run.back().is_none_or(|last| *last <= timed) {
+                        true => self.run.push_back(timed),
+                        false => self.late.push(Reverse(timed)),
+                    }
                 }
                 Some(Err(error)) => {
                     self.failed = Some(error);
@@ -100,12 +108,23 @@ impl<'a> Ordered<'a> {
     }
 }
 
+impl Ordered<'_> {
+    /// Takes the first record of the window.
+    fn take(&mut self) -> Option<Timed> {
+        let is_late = match (self.run.front(), self.late.peek()) {
+            (Some(first), Some(Reverse(late))) => late < first,
+            (first, _) => first.is_none(),
+        };
+        if is_late { self.late.pop().map(|Reverse(timed)| timed) } else { self.run.pop_front() }
+    }
+}
+
 impl Iterator for Ordered<'_> {
     type Item = Result<Record, InputError>;
 
     fn next(&mut self) -> Option<Result<Record, InputError>> {
         self.fill();
-        let Some(Reverse(Timed(_, record))) = self.window.pop() else {
+        let Some(Timed(_, record)) = self.take() else {
             return self.failed.take().map(Err);
         };
         if record.at < self.last {
@@ -115,7 +134,8 @@ impl Iterator for Ordered<'_> {
                 "time runs back by {back}, by more than {WINDOW} requests: sort the trace by time \
                  first (text: sort -s -n -k on its time; blktrace: blkparse -d)"
             );
-            self.window.clear();
+            self.run.clear();
+            self.late.clear();
             (self.ended, self.failed) = (true, None);
             return Some(Err(self.trace.error(place, message)));
         }
