@@ -66,7 +66,7 @@ registry: ## write anew what is made from the registry of schedulers: tables of 
 	IOPACE_BLESS=1 $(CARGO) test -q -p iopace-sim --test geom --test score
 	@git status --short docs snapshots README.md
 
-truth: ## model against live: the same fio jobs on both (some four minutes)
+truth: ## model against live: the same fio jobs on both (some nine minutes)
 	@scripts/model_truth.sh
 
 rivals: ## iopace beside the kernel's schedulers on the same disks; ARGS=short: eight minutes (as root)
