@@ -27,7 +27,7 @@ fn text(format: Format) -> String {
     for number in 0..REQUESTS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         let (program, page, reads) =
-            (number % 4, (random >> 33) % (1 << 24), (random >> 20) % 2 == 0);
+            (number % 4, (random >> 33) % (1 << 24), (random >> 20).is_multiple_of(2));
         let (at, offset) = (number * GAP, page * 4_096);
         let _ = match format {
             Format::Iolog => {

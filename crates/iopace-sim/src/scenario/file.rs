@@ -116,7 +116,6 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
     let checks =
         file.check.iter().map(|check| resolve_check(check, &tasks, &groups, memory.is_some()));
     let checks = checks.collect::<Result<Vec<Check>, Mistake>>()?;
-    let nr_requests = file_disk.nr_requests.as_ref();
     Ok(Scenario {
         why: file.why.into_inner(),
         seed: file.seed,
@@ -127,7 +126,7 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         model,
         faults,
         memory,
-        nr_requests: nr_requests.map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
+        nr_requests: file_disk.nr_requests.as_ref().map_or(NR_REQUESTS_DEFAULT, |n| *n.get_ref()),
         slots,
         groups,
         device: super::DEVICE,

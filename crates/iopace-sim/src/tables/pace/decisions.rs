@@ -43,8 +43,8 @@ fn counted<T>(act: impl FnOnce() -> T) -> (T, u64, u64) {
 }
 
 impl Setup {
-    /// A thousand and ten thousand dd of 4 KiB a write on a flash disk, and a thousand on one with a
-    /// head, 2 GiB: decisions of stage pace for each write, over those of one dd. The old scheme
+    /// A thousand and ten thousand dd of 4 KiB a write on a flash disk, and a thousand on one with
+    /// a head, 2 GiB: decisions of stage pace for each write, over those of one dd. The old scheme
     /// has no such count.
     pub(super) fn write_cost(&self) -> Outcome {
         if self.variant == 0 {
