@@ -28,8 +28,9 @@ pub fn is_current(table: &str, rows: &[Row]) {
     let page = std::fs::read_to_string(path()).unwrap_or_default();
     let is_written = ["IOPACE_UPDATE_DOCS", "IOPACE_BLESS"].map(std::env::var_os);
     if is_written.iter().any(Option::is_some) && found(&page, table) != wanted {
-        let (start, old) = (page.find(found(&page, table)), found(&page, table).len());
-        let start = start.unwrap_or(page.len());
+        let old = found(&page, table).len();
+        // A section that is not there yet comes last.
+        let start = page.find(&format!("\n## {table}\n")).unwrap_or(page.len());
         let text = format!("{}{wanted}{}", &page[..start], &page[start + old..]);
         std::fs::write(path(), text).expect("the folder docs/ of the project");
         return;
