@@ -2,7 +2,7 @@
 //! the group and of all below it, as in cgroup v2. Those of the root are the device's, which counts
 //! them already: here they are filled in when they are told.
 
-use super::pressure::{Change, Pressure};
+use super::pressure::Pressure;
 use super::table::{Column, Groups, Kind};
 use super::{Class, Rates};
 use crate::flush::PAGE;
@@ -57,12 +57,13 @@ impl Account {
 
     /// A request of the group or of one below it has ended.
     #[inline(always)]
-    fn finished(&mut self, finished: &Finished<'_>, by_stage: bool) {
+    fn finished(&mut self, now: Instant, finished: &Finished<'_>, by_stage: bool) {
         self.below_count -= 1;
         self.counts.finish(finished);
         if finished.submit.sync {
             let latency = self.latency.get_or_insert_with(Histogram::empty);
             latency.record_placed(finished.total);
+            self.pressure.finished(now);
         }
         if by_stage {
             self.by_stage.record(finished);
@@ -92,28 +93,20 @@ impl Accounts {
         }
     }
 
-    /// Fewer or more of a group wait or are at the disk. The groups above are told only if it was
-    /// the first or the last one.
-    #[inline(always)]
-    fn press(&mut self, now: Instant, mut id: GroupId, by: Change) {
-        let mut above = self.accounts[id].pressure.change(now, by);
-        while let Some(by) = above
-            && id != GroupId::ROOT
-        {
-            id = self.table.parent(id);
-            above = self.accounts[id].pressure.change(now, by);
-        }
-    }
-
     /// A request or a buffered write comes; `sync`: a task waits for it.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: Instant, id: GroupId, sync: bool) {
-        if sync {
-            self.press(now, id, Change::ARRIVED);
-        }
         if id != GroupId::ROOT {
             self.table.enter(id);
-            self.up(id, |account| account.below_count += 1);
+            self.up(id, |account| {
+                account.below_count += 1;
+                if sync {
+                    account.pressure.arrived(now);
+                }
+            });
+        }
+        if sync {
+            self.accounts[GroupId::ROOT].pressure.arrived(now);
         }
     }
 
@@ -132,7 +125,8 @@ impl Accounts {
     #[inline(always)]
     pub(crate) fn started(&mut self, now: Instant, id: GroupId, sync: bool) -> Class {
         if sync {
-            self.press(now, id, Change::STARTED);
+            self.up(id, |account| account.pressure.started(now));
+            self.accounts[GroupId::ROOT].pressure.started(now);
         }
         self.table.class(id)
     }
@@ -160,11 +154,12 @@ impl Accounts {
         self.up(id, |account| {
             account.below_count -= 1;
             account.counts.paced(waited);
+            account.pressure.finished(now);
             if by_stage {
                 account.by_stage.paced(waited);
             }
         });
-        self.press(now, id, Change::FINISHED);
+        self.accounts[GroupId::ROOT].pressure.finished(now);
     }
 
     /// A request has ended; `by_stage` as above.
@@ -177,17 +172,23 @@ impl Accounts {
         by_stage: bool,
     ) {
         if id != GroupId::ROOT {
-            self.finished_below_root(id, finished, by_stage);
+            self.finished_below_root(now, id, finished, by_stage);
         }
         if finished.submit.sync {
-            self.press(now, id, Change::FINISHED);
+            self.accounts[GroupId::ROOT].pressure.finished(now);
         }
     }
 
     /// Takes a copy, which is made only here.
     #[inline(always)]
-    fn finished_below_root(&mut self, id: GroupId, finished: Finished<'_>, by_stage: bool) {
-        self.up(id, |account| account.finished(&finished, by_stage));
+    fn finished_below_root(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        finished: Finished<'_>,
+        by_stage: bool,
+    ) {
+        self.up(id, |account| account.finished(now, &finished, by_stage));
     }
 
     /// Requests of the group and of all below it that are not finished.

@@ -43,68 +43,55 @@ impl Averages {
     }
 }
 
-/// By how much it changes how many wait and how many are at the disk.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
-    waiting: i32,
-    flying: i32,
-}
-
-impl Change {
-    pub(super) const ARRIVED: Change = Change { waiting: 1, flying: 0 };
-    pub(super) const STARTED: Change = Change { waiting: -1, flying: 1 };
-    pub(super) const FINISHED: Change = Change { waiting: 0, flying: -1 };
-}
-
 /// The pressure of one group; first of it what changes with every request.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Pressure {
-    /// Its own requests that wait, and the groups directly below of which any waits.
+    /// Requests of its own and of all below that wait.
     waiting_count: u32,
     /// The same of those at the disk.
     flying_count: u32,
     /// Accounted for up to here.
     at: Instant,
     period_began: Instant,
-    /// Total time of *some* and of *full*, and whether they hold now.
+    /// Total time of *some* and of *full*.
     totals_ns: [u64; 2],
-    holds: [bool; 2],
     averages: [Averages; 2],
 }
 
 impl Pressure {
-    /// Takes a change in; what of it the group above has to take in, if there is any: that one
-    /// waits now, or none any more, and the same of those at the disk.
+    /// A request of the group or of one below it comes: *some* holds from now on.
     #[inline(always)]
-    pub(super) fn change(&mut self, now: Instant, by: Change) -> Option<Change> {
-        let is_waiting_told = count(&mut self.waiting_count, by.waiting);
-        let is_flying_told = count(&mut self.flying_count, by.flying);
-        if !is_waiting_told && !is_flying_told {
-            return None;
+    pub(super) fn arrived(&mut self, now: Instant) {
+        if self.waiting_count == 0 {
+            self.advance(now);
         }
-        let some = self.waiting_count > 0;
-        let full = some && self.flying_count == 0;
-        if [some, full] != self.holds {
-            self.turn(now, [some, full]);
-        }
-        Some(Change {
-            waiting: if is_waiting_told { by.waiting } else { 0 },
-            flying: if is_flying_told { by.flying } else { 0 },
-        })
+        self.waiting_count += 1;
     }
 
-    /// Takes over the state that holds from `now` on.
-    #[inline(never)]
-    fn turn(&mut self, now: Instant, holds: [bool; 2]) {
-        self.advance(now);
-        self.holds = holds;
+    /// One goes to the disk: *full* holds no more, nor *some* if it was the last to wait.
+    #[inline(always)]
+    pub(super) fn started(&mut self, now: Instant) {
+        if self.waiting_count == 1 || self.flying_count == 0 {
+            self.advance(now);
+        }
+        self.waiting_count -= 1;
+        self.flying_count += 1;
+    }
+
+    /// One has ended: *full* holds from now on if others wait and it was the last at the disk.
+    #[inline(always)]
+    pub(super) fn finished(&mut self, now: Instant) {
+        if self.flying_count == 1 && self.waiting_count > 0 {
+            self.advance(now);
+        }
+        self.flying_count -= 1;
     }
 
     /// Brings totals and averages up to `now`.
-    #[inline]
+    #[inline(never)]
     pub fn advance(&mut self, now: Instant) {
-        if now >= self.period_began + PERIOD {
+        if now.since(self.period_began) >= PERIOD {
             self.end_periods(now);
         }
         self.account(now);
@@ -138,19 +125,12 @@ impl Pressure {
 
     fn account(&mut self, now: Instant) {
         let passed = now.since(self.at).0;
-        for (total_ns, holds) in self.totals_ns.iter_mut().zip(self.holds) {
-            *total_ns += if holds { passed } else { 0 };
+        if self.waiting_count > 0 {
+            self.totals_ns[0] += passed;
+            self.totals_ns[1] += if self.flying_count == 0 { passed } else { 0 };
         }
         self.at = self.at.max(now);
     }
-}
-
-/// Counts one more, one less or neither. True if there is now the first one, or none any more.
-#[inline(always)]
-fn count(count: &mut u32, by: i32) -> bool {
-    *count = count.wrapping_add_signed(by);
-    debug_assert!(*count <= u32::MAX >> 1, "one was taken away that had not come");
-    by != 0 && *count == u32::from(by > 0)
 }
 
 impl fmt::Display for Pressure {
@@ -180,12 +160,12 @@ mod tests {
     #[test]
     fn waiting_is_some_and_waiting_with_nothing_at_the_disk_is_full() {
         let mut pressure = Pressure::default();
-        pressure.change(at(10), Change::ARRIVED);
-        pressure.change(at(10), Change::ARRIVED);
-        pressure.change(at(11), Change::STARTED); // full for 1 s
-        pressure.change(at(13), Change::STARTED); // some for 3 s
-        pressure.change(at(20), Change::FINISHED);
-        pressure.change(at(20), Change::FINISHED);
+        pressure.arrived(at(10));
+        pressure.arrived(at(10));
+        pressure.started(at(11)); // full for 1 s
+        pressure.started(at(13)); // some for 3 s
+        pressure.finished(at(20));
+        pressure.finished(at(20));
         pressure.advance(at(30));
         let text = pressure.to_string();
         assert!(text.starts_with("some avg10=") && text.ends_with(" total=1000000\n"), "{text}");
@@ -195,15 +175,15 @@ mod tests {
     #[test]
     fn averages_rise_to_all_of_the_time_and_fall_to_nothing() {
         let mut pressure = Pressure::default();
-        pressure.change(at(0), Change::ARRIVED);
+        pressure.arrived(at(0));
         pressure.advance(at(10));
         let text = pressure.to_string();
         // 1 - exp(-1) = 63 %.
         assert!(text.starts_with("some avg10=63."), "{text}");
         pressure.advance(at(3_000));
         assert!(pressure.to_string().starts_with("some avg10=99.9"), "{pressure}");
-        pressure.change(at(3_000), Change::STARTED);
-        pressure.change(at(3_000), Change::FINISHED);
+        pressure.started(at(3_000));
+        pressure.finished(at(3_000));
         pressure.advance(at(100_000));
         let text = pressure.to_string();
         assert!(text.starts_with("some avg10=0.00 avg60=0.00 avg300=0.0"), "{text}");
