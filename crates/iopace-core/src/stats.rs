@@ -13,43 +13,37 @@ pub use histogram::{Histogram, LogHistogram, SmallHistogram};
 pub use tasks::TaskAccount;
 pub(crate) use tasks::{TaskPlace, Tasks};
 
-/// A request that has ended, as it is counted: what several accounts need of it, found out once.
+/// A request that has ended, as it is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished<'a> {
     pub(crate) submit: &'a Submit,
     is_done: bool,
     times: &'a StageTimes,
-    admit: Placed,
-    sched: Placed,
-    window: Placed,
-    disk: Placed,
     pub(crate) total: Placed,
 }
 
 impl<'a> Finished<'a> {
-    /// A request that has ended, how, and after how long; `count` is told of stages with time.
+    /// A request that has ended, how, and after how long.
     #[inline(always)]
-    pub(crate) fn new(
-        entry: &'a Entry,
-        outcome: Outcome,
-        total: Nanos,
-        mut count: impl FnMut(Stage, Placed),
-    ) -> Finished<'a> {
-        let (submit, times, is_done) =
-            (&entry.request.submit, &entry.times, outcome == Outcome::Ok);
-        let mut place = |stage, time: Nanos| {
-            if time == Nanos::ZERO {
-                return Placed::ZERO;
+    pub(crate) fn new(entry: &'a Entry, outcome: Outcome, total: Nanos) -> Finished<'a> {
+        let Entry { request, times, .. } = entry;
+        let (is_done, total) = (outcome == Outcome::Ok, Placed::new(total));
+        Finished { submit: &request.submit, is_done, times, total }
+    }
+
+    /// Calls `count` for each stage in which it has spent time.
+    #[inline(always)]
+    pub(crate) fn each_stage(&self, mut count: impl FnMut(Stage, Nanos)) {
+        let times = self.times;
+        let mut each = |stage, spent: Nanos| {
+            if spent > Nanos::ZERO {
+                count(stage, spent);
             }
-            let placed = Placed::new(time);
-            count(stage, placed);
-            placed
         };
-        let admit = place(Stage::Admit, times.slot.with(times.budget));
-        let sched = place(Stage::Sched, times.turn.with(times.anticipation));
-        let window = place(Stage::Window, times.window);
-        let (disk, total) = (place(Stage::Disk, times.disk), Placed::new(total));
-        Finished { submit, is_done, times, admit, sched, window, disk, total }
+        each(Stage::Admit, times.slot.with(times.budget));
+        each(Stage::Sched, times.turn.with(times.anticipation));
+        each(Stage::Window, times.window);
+        each(Stage::Disk, times.disk);
     }
 }
 
@@ -75,33 +69,17 @@ impl<const SUB: usize> StageHistograms<SUB> {
         StageHistograms { stages: self.stages.each_ref().map(coarser) }
     }
 
-    /// Counts what one request spent.
-    #[inline]
-    pub(crate) fn record(&mut self, finished: &Finished<'_>) {
-        let mut record = |stage, spent: Placed| {
-            if spent.time > Nanos::ZERO {
-                self.add(stage, spent);
-            }
-        };
-        record(Stage::Admit, finished.admit);
-        record(Stage::Sched, finished.sched);
-        record(Stage::Window, finished.window);
-        record(Stage::Disk, finished.disk);
-    }
-
     /// Counts what a buffered write waited for.
     pub(crate) fn paced(&mut self, waited: &StageTimes) {
-        let spent = Placed::new(waited.pace());
-        if spent.time > Nanos::ZERO {
-            self.add(Stage::Pace, spent);
+        if waited.pace() > Nanos::ZERO {
+            self.add(Stage::Pace, waited.pace());
         }
     }
 
     /// Counts a time that is not zero.
     #[inline(always)]
-    fn add(&mut self, stage: Stage, spent: Placed) {
-        let times = self.stages[stage as usize].get_or_insert_with(LogHistogram::empty);
-        times.record_placed(spent);
+    pub(crate) fn add(&mut self, stage: Stage, spent: Nanos) {
+        self.stages[stage as usize].get_or_insert_with(LogHistogram::empty).record(spent);
     }
 }
 
@@ -294,14 +272,14 @@ pub(crate) struct DeviceCounts {
 impl DeviceCounts {
     /// Counts a time in a stage that is not zero.
     #[inline(always)]
-    pub(crate) fn add(&mut self, stage: Stage, spent: Placed) {
-        self.by_stage[stage as usize].record_placed(spent);
+    pub(crate) fn add(&mut self, stage: Stage, spent: Nanos) {
+        self.by_stage[stage as usize].record(spent);
     }
 
     /// Counts what a buffered write waited for.
     pub(crate) fn paced(&mut self, waited: &StageTimes) {
         if waited.pace() > Nanos::ZERO {
-            self.add(Stage::Pace, Placed::new(waited.pace()));
+            self.add(Stage::Pace, waited.pace());
         }
     }
 

@@ -80,11 +80,11 @@ impl Context {
     pub(super) fn finished(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
         let Submit { group, .. } = entry.request.submit;
         if self.is_accounting {
-            let count = |stage, spent| self.stats.add(stage, spent);
-            let finished = Finished::new(entry, outcome, total, count);
+            let finished = Finished::new(entry, outcome, total);
+            finished.each_stage(|stage, spent| self.stats.add(stage, spent));
             self.stats.finish(&finished);
             self.tasks.finished(self.now, entry.account, &finished);
-            self.groups.finished(self.now, group, finished, true);
+            self.groups.finished(self.now, group, &finished, true);
         } else {
             self.finished_uncounted(entry, outcome, total);
         }
@@ -94,10 +94,10 @@ impl Context {
     /// The same without accounts of tasks and histograms by stage.
     #[inline(never)]
     fn finished_uncounted(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
-        let finished = Finished::new(entry, outcome, total, |_, _| {});
+        let finished = Finished::new(entry, outcome, total);
         self.stats.finish(&finished);
         self.tasks.forgotten.finish(&finished);
-        self.groups.finished(self.now, entry.request.group(), finished, false);
+        self.groups.finished(self.now, entry.request.group(), &finished, false);
     }
 
     /// A portion of a buffered write is in memory.

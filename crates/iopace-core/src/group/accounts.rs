@@ -66,7 +66,7 @@ impl Account {
             self.pressure.finished(now);
         }
         if by_stage {
-            self.by_stage.record(finished);
+            finished.each_stage(|stage, spent| self.by_stage.add(stage, spent));
         }
     }
 }
@@ -168,27 +168,29 @@ impl Accounts {
         &mut self,
         now: Instant,
         id: GroupId,
-        finished: Finished<'_>,
+        finished: &Finished<'_>,
         by_stage: bool,
     ) {
         if id != GroupId::ROOT {
-            self.finished_below_root(now, id, finished, by_stage);
+            self.finished_below_root(now, id, *finished, by_stage);
         }
         if finished.submit.sync {
             self.accounts[GroupId::ROOT].pressure.finished(now);
         }
     }
 
-    /// Takes a copy, which is made only here.
-    #[inline(always)]
+    #[inline(never)]
     fn finished_below_root(
         &mut self,
         now: Instant,
-        id: GroupId,
+        mut id: GroupId,
         finished: Finished<'_>,
         by_stage: bool,
     ) {
-        self.up(id, |account| account.finished(now, &finished, by_stage));
+        while id != GroupId::ROOT {
+            self.accounts[id].finished(now, &finished, by_stage);
+            id = self.table.parent(id);
+        }
     }
 
     /// Requests of the group and of all below it that are not finished.

@@ -31,9 +31,6 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// No time, which is the first bucket.
-    pub(crate) const ZERO: Placed = Placed { time: Nanos::ZERO, place: 0 };
-
     #[inline(always)]
     pub(crate) fn new(time: Nanos) -> Placed {
         Placed { time, place: Histogram::index(time.0) }

@@ -23,7 +23,7 @@ fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
     let id = table.queue(Instant(now), submit);
     let entry = table.at_device(id);
     entry.times = LITTLE;
-    let finished = Finished::new(entry, Outcome::Ok, LITTLE.disk, |_, _| {});
+    let finished = Finished::new(entry, Outcome::Ok, LITTLE.disk);
     tasks.finished(Instant(now), place, &finished);
 }
 
