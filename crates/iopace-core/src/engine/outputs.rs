@@ -5,12 +5,14 @@ use crate::request::{Area, Outcome};
 use crate::trace::Event;
 use std::collections::VecDeque;
 
+/// The request that has left this slot of the table, which has the rest of its finish.
+type Ended = (u32, Outcome);
+
 /// An output that waits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Waiting {
-    /// The request that has left this slot of the table, which has the rest of its finish.
-    Ended(u32, Outcome),
+    Ended(Ended),
     /// That of one that has no slot: it was refused.
     Finish(Finish),
     Resume(Resume),
@@ -24,6 +26,8 @@ enum Waiting {
 /// All that wait.
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
+    /// The first one, if it is an end: mostly it is the only one.
+    ended: Option<Ended>,
     waiting: Vec<Waiting>,
     /// How many of `waiting` were taken; both begin anew when all were.
     taken_count: usize,
@@ -33,12 +37,12 @@ pub(super) struct Outputs {
 impl Outputs {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.taken_count >= self.waiting.len()
+        self.ended.is_none() && self.taken_count >= self.waiting.len()
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn push(&mut self, output: Waiting) {
-        if self.is_empty() {
+        if self.taken_count >= self.waiting.len() {
             self.waiting.clear();
             self.taken_count = 0;
         }
@@ -47,7 +51,10 @@ impl Outputs {
 
     #[inline(always)]
     pub(super) fn ended(&mut self, slot: u32, outcome: Outcome) {
-        self.push(Waiting::Ended(slot, outcome));
+        match self.is_empty() {
+            true => self.ended = Some((slot, outcome)),
+            false => self.push(Waiting::Ended((slot, outcome))),
+        }
     }
 
     pub(super) fn finish(&mut self, finish: Finish) {
@@ -74,30 +81,37 @@ impl Outputs {
     /// Whether the next one is that of a request of the table that has ended.
     #[inline(always)]
     pub(super) fn is_end(&self) -> bool {
-        matches!(self.waiting.get(self.taken_count), Some(Waiting::Ended(..)))
+        self.ended.is_some()
     }
 
     /// Its slot, and how it ended.
     #[inline(always)]
-    pub(super) fn take_ended(&mut self) -> Option<(u32, Outcome)> {
-        let Some(&Waiting::Ended(slot, outcome)) = self.waiting.get(self.taken_count) else {
-            return None;
-        };
-        self.taken_count += 1;
-        Some((slot, outcome))
+    pub(super) fn take_ended(&mut self) -> Option<Ended> {
+        let ended = self.ended.take();
+        if let Some(&Waiting::Ended(next)) = self.waiting.get(self.taken_count) {
+            self.ended = Some(next);
+            self.taken_count += 1;
+        }
+        ended
     }
 
-    /// The next one, if it is another.
+    /// The next one; `None` if it is such an end.
     pub(super) fn take(&mut self) -> Option<Output> {
-        let output = match *self.waiting.get(self.taken_count)? {
-            Waiting::Ended(..) => return None,
+        if self.is_end() {
+            return None;
+        }
+        let waiting = *self.waiting.get(self.taken_count)?;
+        self.taken_count += 1;
+        Some(match waiting {
+            Waiting::Ended(ended) => {
+                self.ended = Some(ended);
+                return None;
+            }
             Waiting::Finish(finish) => Output::Finish(finish),
             Waiting::Resume(resume) => Output::Resume(resume),
             Waiting::Cleaned(area) => Output::Cleaned(area),
             Waiting::Start(start) => Output::Start(start),
             Waiting::Event => Output::Event(self.events.pop_front().expect("one for each mark")),
-        };
-        self.taken_count += 1;
-        Some(output)
+        })
     }
 }
