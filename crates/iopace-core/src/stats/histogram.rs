@@ -12,7 +12,8 @@ const POWERS: usize = 40;
 #[derive(Clone)]
 pub struct LogHistogram<const SUB: usize> {
     buckets: [[u32; SUB]; POWERS],
-    count: u64,
+    /// How many found their bucket full.
+    beyond_count: u64,
     max_ns: u64,
     sum_ns: u128,
 }
@@ -39,7 +40,7 @@ impl Placed {
 
 impl<const SUB: usize> Default for LogHistogram<SUB> {
     fn default() -> LogHistogram<SUB> {
-        LogHistogram { buckets: [[0; SUB]; POWERS], count: 0, max_ns: 0, sum_ns: 0 }
+        LogHistogram { buckets: [[0; SUB]; POWERS], beyond_count: 0, max_ns: 0, sum_ns: 0 }
     }
 }
 
@@ -82,9 +83,8 @@ impl<const SUB: usize> LogHistogram<SUB> {
         let bucket = &mut self.buckets.as_flattened_mut()[place];
         *bucket = bucket.wrapping_add(1);
         if *bucket == 0 {
-            fill(bucket);
+            fill(bucket, &mut self.beyond_count);
         }
-        self.count += 1;
         if time.0 > self.max_ns {
             self.max_ns = time.0;
         }
@@ -93,7 +93,8 @@ impl<const SUB: usize> LogHistogram<SUB> {
 
     /// How many were counted.
     pub fn count(&self) -> u64 {
-        self.count
+        let buckets = self.buckets.as_flattened().iter();
+        self.beyond_count + buckets.map(|bucket| u64::from(*bucket)).sum::<u64>()
     }
 
     /// All of them together; at most 2^64 ns are told.
@@ -126,14 +127,14 @@ impl<const SUB: usize> LogHistogram<SUB> {
 
     /// The mean, zero when nothing was counted.
     pub fn mean(&self) -> Nanos {
-        let mean = self.sum_ns.checked_div(u128::from(self.count)).unwrap_or(0);
+        let mean = self.sum_ns.checked_div(u128::from(self.count())).unwrap_or(0);
         Nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
     /// The time that `permille` of 1000 did not exceed, rounded up to its bucket's end; zero when
     /// nothing was counted. 500 is the median, 990 the 99th percentile.
     pub fn quantile(&self, permille: u64) -> Nanos {
-        let wanted = u128::from(self.count) * u128::from(permille.min(1000));
+        let wanted = u128::from(self.count()) * u128::from(permille.min(1000));
         let rank = wanted.div_ceil(1000).max(1);
         let mut seen = 0u128;
         for (index, bucket) in self.buckets.as_flattened().iter().enumerate() {
@@ -149,9 +150,9 @@ impl<const SUB: usize> LogHistogram<SUB> {
     pub fn merge(&mut self, other: &Self) {
         let theirs = other.buckets.as_flattened();
         for (mine, theirs) in self.buckets.as_flattened_mut().iter_mut().zip(theirs) {
-            *mine = mine.saturating_add(*theirs);
+            add(mine, *theirs, &mut self.beyond_count);
         }
-        self.count += other.count;
+        self.beyond_count += other.beyond_count;
         self.max_ns = self.max_ns.max(other.max_ns);
         self.sum_ns += other.sum_ns;
     }
@@ -160,7 +161,7 @@ impl<const SUB: usize> LogHistogram<SUB> {
     pub fn coarser<const LESS: usize>(&self) -> LogHistogram<LESS> {
         const { assert!(LESS <= SUB) };
         let mut coarser = LogHistogram::<LESS> {
-            count: self.count,
+            beyond_count: self.beyond_count,
             max_ns: self.max_ns,
             sum_ns: self.sum_ns,
             ..LogHistogram::default()
@@ -168,7 +169,7 @@ impl<const SUB: usize> LogHistogram<SUB> {
         for (index, count) in self.buckets.as_flattened().iter().enumerate() {
             let place = LogHistogram::<LESS>::index(Self::end_of(index));
             let bucket = &mut coarser.buckets.as_flattened_mut()[place];
-            *bucket = bucket.saturating_add(*count);
+            add(bucket, *count, &mut coarser.beyond_count);
         }
         coarser
     }
@@ -185,7 +186,7 @@ impl<const SUB: usize> LogHistogram<SUB> {
                 longest_ns = Self::end_of(place).min(self.max_ns);
             }
         }
-        since.count = self.count.saturating_sub(earlier.count);
+        since.beyond_count = self.beyond_count.saturating_sub(earlier.beyond_count);
         since.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
         let is_new = self.max_ns > earlier.max_ns;
         since.max_ns = if is_new { self.max_ns } else { longest_ns };
@@ -214,13 +215,20 @@ impl<const SUB: usize> LogHistogram<SUB> {
 /// A bucket that was full stays full.
 #[cold]
 #[inline(never)]
-fn fill(bucket: &mut u32) {
+fn fill(bucket: &mut u32, beyond_count: &mut u64) {
     *bucket = u32::MAX;
+    *beyond_count += 1;
+}
+
+/// Adds to a bucket as many as it can hold.
+fn add(bucket: &mut u32, count: u32, beyond_count: &mut u64) {
+    *beyond_count += (u64::from(*bucket) + u64::from(count)).saturating_sub(u32::MAX.into());
+    *bucket = bucket.saturating_add(count);
 }
 
 impl<const SUB: usize> fmt::Debug for LogHistogram<SUB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} times, mean {}, max {}", self.count, self.mean(), self.max())
+        write!(f, "{} times, mean {}, max {}", self.count(), self.mean(), self.max())
     }
 }
 
@@ -250,7 +258,13 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.buckets[0][7] = u32::MAX - 1;
         (0..3).for_each(|_| histogram.record(Nanos(7)));
-        assert_eq!((histogram.buckets[0][7], histogram.count()), (u32::MAX, 3));
+        let count = u64::from(u32::MAX) + 2;
+        assert_eq!((histogram.buckets[0][7], histogram.count()), (u32::MAX, count));
+        assert_eq!(histogram.coarser::<4>().count(), count);
+        let once = histogram.clone();
+        histogram.merge(&once);
+        assert_eq!((histogram.buckets[0][7], histogram.count()), (u32::MAX, 2 * count));
+        assert_eq!(histogram.since(&once).count(), count);
     }
 
     #[test]
