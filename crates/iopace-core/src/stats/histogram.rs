@@ -34,7 +34,7 @@ pub(crate) struct Placed {
 impl Placed {
     #[inline(always)]
     pub(crate) fn new(time: Nanos) -> Placed {
-        Placed { time, place: Histogram::index(time.0) }
+        Placed { time, place: Histogram::place(time.0) }
     }
 }
 
@@ -68,27 +68,43 @@ impl<const SUB: usize> LogHistogram<SUB> {
     /// Counts one time.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
-        self.count_at(Self::index(time.0), time);
+        self.count_at(Self::place(time.0), time);
     }
 
     /// The same of a time that others count as well.
     #[inline]
     pub(crate) fn record_placed(&mut self, placed: Placed) {
         let Placed { time, place } = placed;
-        self.count_at(if SUB == 16 { place } else { usize::from(Self::PLACES[place]) }, time);
+        match Self::PLACES.get(place) {
+            Some(place) if SUB < 16 => self.count_at(usize::from(*place), time),
+            _ => self.count_at(place, time),
+        }
     }
 
     #[inline]
     fn count_at(&mut self, place: usize, time: Nanos) {
-        let bucket = &mut self.buckets.as_flattened_mut()[place];
-        *bucket = bucket.wrapping_add(1);
-        if *bucket == 0 {
-            fill(bucket, &mut self.beyond_count);
+        match self.buckets.as_flattened_mut().get_mut(place) {
+            Some(bucket) => {
+                *bucket = bucket.wrapping_add(1);
+                if *bucket == 0 {
+                    *bucket = u32::MAX;
+                    self.count_at_end(place);
+                }
+            }
+            None => self.count_at_end(place),
         }
         if time.0 > self.max_ns {
             self.max_ns = time.0;
         }
         self.sum_ns += u128::from(time.0);
+    }
+
+    /// Counts a time beyond the last bucket in that one, and one whose bucket is full.
+    #[cold]
+    #[inline(never)]
+    fn count_at_end(&mut self, place: usize) {
+        let place = place.min(SUB * POWERS - 1);
+        add(&mut self.buckets.as_flattened_mut()[place], 1, &mut self.beyond_count);
     }
 
     /// How many were counted.
@@ -196,10 +212,15 @@ impl<const SUB: usize> LogHistogram<SUB> {
     /// Values below `SUB` have a bucket each; above, the top bits choose: what is left of a value
     /// of the power `shift` above `SUB` is from `SUB` to twice that.
     #[inline]
-    const fn index(nanos_ns: u64) -> usize {
+    const fn place(nanos_ns: u64) -> usize {
         let shift = (nanos_ns | SUB as u64).ilog2() as usize - Self::SUB_POWER;
-        let index = shift * SUB + (nanos_ns >> shift) as usize;
-        if index < SUB * POWERS { index } else { SUB * POWERS - 1 }
+        shift * SUB + (nanos_ns >> shift) as usize
+    }
+
+    /// The same of a time of whatever length: the longest ones are in the last bucket.
+    const fn index(nanos_ns: u64) -> usize {
+        let place = Self::place(nanos_ns);
+        if place < SUB * POWERS { place } else { SUB * POWERS - 1 }
     }
 
     /// The largest value that falls into the bucket.
@@ -210,14 +231,6 @@ impl<const SUB: usize> LogHistogram<SUB> {
         let (shift, sub) = (index / SUB - 1, (index % SUB) as u64);
         (1 << (shift + Self::SUB_POWER)) + ((sub + 1) << shift) - 1
     }
-}
-
-/// A bucket that was full stays full.
-#[cold]
-#[inline(never)]
-fn fill(bucket: &mut u32, beyond_count: &mut u64) {
-    *bucket = u32::MAX;
-    *beyond_count += 1;
 }
 
 /// Adds to a bucket as many as it can hold.
