@@ -25,13 +25,6 @@ impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Key) -> Option<cmp::Ordering> {
         Some(self.cmp(other))
     }
-
-    /// The times decide, mostly.
-    #[inline]
-    fn lt(&self, other: &Key) -> bool {
-        let ahead = self.time.wrapping_sub(other.time).cast_signed();
-        ahead < 0 || (ahead == 0 && self.index < other.index)
-    }
 }
 
 impl Tree {
