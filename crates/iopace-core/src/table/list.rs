@@ -1,7 +1,7 @@
 //! A list of requests through the table: the links are in their slots, so a request is in one list
 //! at a time. What is wrong with a list stays with its owner: no link means anything to the table.
 
-use super::Table;
+use super::{Request, Table};
 use crate::request::RequestId;
 use core::cell::Cell;
 
@@ -104,16 +104,28 @@ impl List {
         })
     }
 
+    /// The slot of the first one; none is that of no request.
+    #[inline]
+    pub(crate) fn first_slot(&self) -> u32 {
+        self.first
+    }
+
     /// Takes the first one out.
     #[inline]
     pub fn pop(&mut self, table: &Table) -> Option<RequestId> {
+        Some(self.pop_request(table)?.0)
+    }
+
+    /// The same with the request.
+    #[inline]
+    pub(crate) fn pop_request<'a>(&mut self, table: &'a Table) -> Option<(RequestId, &'a Request)> {
         let slot = self.first;
         let entry = table.entries.get(slot as usize)?;
         self.first = entry.links.after.get();
         if self.first == NONE {
             self.last = NONE;
         }
-        Some(RequestId { slot, sequence: entry.request.sequence })
+        Some((RequestId { slot, sequence: entry.request.sequence }, &entry.request))
     }
 
     /// Takes one out that is in this list.

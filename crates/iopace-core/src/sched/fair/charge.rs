@@ -45,11 +45,11 @@ impl Fair {
         table: &Table,
     ) -> Option<RequestId> {
         let Task { group, node, line } = &mut self.tasks[task];
-        let (id, right) = match chosen {
-            Some(chosen) => chosen,
-            None => (line.pop(now, self.config.expire, &self.rows, table)?, None),
+        let ((id, request), right) = match chosen {
+            Some((id, right)) => ((id, &table[id]), right),
+            None => (line.pop_request(now, self.config.expire, &self.rows, table)?, None),
         };
-        let (request, row) = (&table[id], &mut self.rows[id.slot]);
+        let row = &mut self.rows[id.slot];
         let bytes = request.service_bytes();
         let kind = self.model.starts(request, bytes.get());
         let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;

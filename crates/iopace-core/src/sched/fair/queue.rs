@@ -10,7 +10,7 @@ use super::rows::Rows;
 use crate::request::{Position, RequestId, Space};
 use crate::sched::sorted::Sorted;
 use crate::sched::tasks::TaskStats;
-use crate::table::{List, Table};
+use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 
@@ -188,6 +188,21 @@ impl Line {
     /// The next request: the nearest upwards, or the first to come if there is no index or others
     /// have gone before it for `expire`.
     #[inline(always)]
+    pub(super) fn pop_request<'a>(
+        &mut self,
+        now: Instant,
+        expire: Nanos,
+        rows: &Rows,
+        table: &'a Table,
+    ) -> Option<(RequestId, &'a Request)> {
+        if rows.is_indexed(self.queued.first_slot()) {
+            let id = self.pop_nearest(now, expire, rows, table)?;
+            return Some((id, &table[id]));
+        }
+        self.queued.pop_request(table)
+    }
+
+    /// Only its name.
     pub(super) fn pop(
         &mut self,
         now: Instant,
@@ -195,11 +210,7 @@ impl Line {
         rows: &Rows,
         table: &Table,
     ) -> Option<RequestId> {
-        let first = self.queued.first(table)?;
-        if rows[first.slot].is_indexed {
-            return Some(self.pop_nearest(now, expire, (first, rows), table));
-        }
-        self.queued.pop(table)
+        Some(self.pop_request(now, expire, rows, table)?.0)
     }
 
     #[inline(never)]
@@ -207,9 +218,10 @@ impl Line {
         &mut self,
         now: Instant,
         expire: Nanos,
-        (first, rows): (RequestId, &Rows),
+        rows: &Rows,
         table: &Table,
-    ) -> RequestId {
+    ) -> Option<RequestId> {
+        let first = self.queued.first(table)?;
         let is_nearest = !self.is_due(table[first].arrived(), now, expire);
         let nearest = if is_nearest { self.index().pop(table) } else { None };
         let id = nearest.unwrap_or(first);
@@ -217,7 +229,7 @@ impl Line {
         if nearest.is_none() && rows[id.slot].is_indexed {
             self.index().take(id, table);
         }
-        id
+        Some(id)
     }
 
     /// Takes one out that goes in one command with the last one popped. Whether it was there.

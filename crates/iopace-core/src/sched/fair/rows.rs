@@ -45,6 +45,12 @@ impl Rows {
     }
 
     /// There is a row for that slot.
+    /// Whether the request in this slot has a place in its task's index.
+    #[inline(always)]
+    pub(super) fn is_indexed(&self, slot: u32) -> bool {
+        self.0.get(slot as usize).is_some_and(|row| row.is_indexed)
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&mut self, at: usize) -> &mut Row {

@@ -228,20 +228,18 @@ impl Tree {
                 self.leave_alone(entity);
             }
         } else if entity.standing == Standing::Out {
-            self.serve_late(entities, index, charge);
+            self.serve_late(entities, index, *charge);
         } else {
-            let (has_work, has_siblings) = (entity.is_active() && !leaves, self.count > 1);
+            let has_work = entity.is_active() && !leaves;
             self.unseat(entity, index);
             self.charge(entity, index, charge, has_work);
-            if has_siblings {
-                self.drop_idle(entities);
-            }
+            self.drop_idle(entities);
         }
     }
 
     /// [`Tree::serve`] for one that had work until a moment ago: a late charge must not get lost.
     #[inline(never)]
-    fn serve_late(&mut self, entities: &mut [Entity], index: Index, charge: &Charge) {
+    fn serve_late(&mut self, entities: &mut [Entity], index: Index, charge: Charge) {
         if charge.cost <= 0 {
             return;
         }
@@ -252,7 +250,7 @@ impl Tree {
             return self.leave_alone(entity);
         }
         self.join(entities, index);
-        self.charge(&mut entities[index as usize], index, charge, false);
+        self.charge(&mut entities[index as usize], index, &charge, false);
         self.drop_idle(entities);
     }
 
