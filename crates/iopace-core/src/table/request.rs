@@ -93,10 +93,19 @@ impl Request {
     /// for trim and write-zeroes, which move no data however large they are.
     pub fn service_bytes(&self) -> Bytes {
         match self.submit.op {
-            Op::Read | Op::Write | Op::Cache => self.submit.extent.len(),
-            Op::Trim | Op::WriteZeroes => Bytes(4096),
-            Op::Flush => Bytes::ZERO,
+            Op::Read | Op::Write => self.submit.extent.len(),
+            op => rare_service_bytes(op, self.submit.extent.len()),
         }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn rare_service_bytes(op: Op, len: Bytes) -> Bytes {
+    match op {
+        Op::Read | Op::Write | Op::Cache => len,
+        Op::Trim | Op::WriteZeroes => Bytes(4096),
+        Op::Flush => Bytes::ZERO,
     }
 }
 
