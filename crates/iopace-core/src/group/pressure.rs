@@ -72,10 +72,11 @@ impl Pressure {
     /// One goes to the disk: *full* holds no more, nor *some* if it was the last to wait.
     #[inline(always)]
     pub(super) fn started(&mut self, now: Instant) {
-        if self.waiting_count == 1 || self.flying_count == 0 {
+        let waiting_count = self.waiting_count - 1;
+        if waiting_count == 0 || self.flying_count == 0 {
             self.advance(now);
         }
-        self.waiting_count -= 1;
+        self.waiting_count = waiting_count;
         self.flying_count += 1;
     }
 

@@ -39,12 +39,23 @@ impl<T: Default> Column<T> {
     }
 }
 
+impl<T> Column<T> {
+    #[cold]
+    #[inline(never)]
+    fn vacant(&self) -> &T {
+        &self.vacant
+    }
+}
+
 impl<T> Index<GroupId> for Column<T> {
     type Output = T;
 
     #[inline(always)]
     fn index(&self, id: GroupId) -> &T {
-        self.cells.get(id.0 as usize).unwrap_or(&self.vacant)
+        match self.cells.get(id.0 as usize) {
+            Some(cell) => cell,
+            None => self.vacant(),
+        }
     }
 }
 
