@@ -64,7 +64,7 @@ impl Pressure {
     #[inline(always)]
     pub(super) fn arrived(&mut self, now: Instant) {
         if self.waiting_count == 0 {
-            self.advance(now);
+            self.go_on(now);
         }
         self.waiting_count += 1;
     }
@@ -74,7 +74,7 @@ impl Pressure {
     pub(super) fn started(&mut self, now: Instant) {
         let waiting_count = self.waiting_count - 1;
         if waiting_count == 0 || self.flying_count == 0 {
-            self.advance(now);
+            self.go_on(now);
         }
         self.waiting_count = waiting_count;
         self.flying_count += 1;
@@ -84,15 +84,20 @@ impl Pressure {
     #[inline(always)]
     pub(super) fn finished(&mut self, now: Instant) {
         if self.flying_count == 1 && self.waiting_count > 0 {
-            self.advance(now);
+            self.go_on(now);
         }
         self.flying_count -= 1;
     }
 
     /// Brings totals and averages up to `now`.
-    #[inline(never)]
     pub fn advance(&mut self, now: Instant) {
-        if now.since(self.period_began) >= PERIOD {
+        self.go_on(now.max(self.at));
+    }
+
+    /// The same with a time that is not before the last one.
+    #[inline(always)]
+    fn go_on(&mut self, now: Instant) {
+        if now.behind(self.period_began) >= PERIOD {
             self.end_periods(now);
         }
         self.account(now);
@@ -124,13 +129,14 @@ impl Pressure {
         }
     }
 
+    #[inline(always)]
     fn account(&mut self, now: Instant) {
-        let passed = now.since(self.at).0;
+        let passed = now.behind(self.at).0;
         if self.waiting_count > 0 {
             self.totals_ns[0] += passed;
             self.totals_ns[1] += if self.flying_count == 0 { passed } else { 0 };
         }
-        self.at = self.at.max(now);
+        self.at = now;
     }
 }
 

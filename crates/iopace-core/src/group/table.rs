@@ -39,24 +39,20 @@ impl<T: Default> Column<T> {
     }
 }
 
-impl<T> Column<T> {
-    #[cold]
-    #[inline(never)]
-    fn vacant(&self) -> &T {
-        &self.vacant
-    }
-}
-
 impl<T> Index<GroupId> for Column<T> {
     type Output = T;
 
     #[inline(always)]
     fn index(&self, id: GroupId) -> &T {
-        match self.cells.get(id.0 as usize) {
-            Some(cell) => cell,
-            None => self.vacant(),
-        }
+        self.cells.get(id.0 as usize).unwrap_or_else(|| rare(&self.vacant))
     }
+}
+
+/// What few ask for.
+#[cold]
+#[inline(never)]
+fn rare<T>(state: &T) -> &T {
+    state
 }
 
 impl<T: Default> IndexMut<GroupId> for Column<T> {
