@@ -78,7 +78,7 @@ impl<T: Ord + Copy> Block<T> {
 
     /// Adds one that is there not yet. From the end it moves down to its place, which is mostly
     /// among the [`NEAR`] greatest.
-    #[inline(never)]
+    #[inline(always)]
     fn insert(&mut self, entry: T) {
         // Nothing is called, and so nothing saved, where there is room.
         if self.entries.len() == self.entries.capacity() {
