@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// The next thing to do, which is a finish.
-    #[inline(never)]
+    #[inline(always)]
     fn finish(&mut self) -> Output {
         match self.queue.take_finish(&mut self.cx) {
             Some(finish) => Output::Finish(finish),

@@ -167,29 +167,16 @@ impl Accounts {
     pub(crate) fn finished(
         &mut self,
         now: Instant,
-        id: GroupId,
+        mut id: GroupId,
         finished: &Finished<'_>,
         by_stage: bool,
     ) {
-        if id != GroupId::ROOT {
-            self.finished_below_root(now, id, *finished, by_stage);
+        while id != GroupId::ROOT {
+            self.accounts[id].finished(now, finished, by_stage);
+            id = self.table.parent(id);
         }
         if finished.submit.sync {
             self.accounts[GroupId::ROOT].pressure.finished(now);
-        }
-    }
-
-    #[inline(never)]
-    fn finished_below_root(
-        &mut self,
-        now: Instant,
-        mut id: GroupId,
-        finished: Finished<'_>,
-        by_stage: bool,
-    ) {
-        while id != GroupId::ROOT {
-            self.accounts[id].finished(now, &finished, by_stage);
-            id = self.table.parent(id);
         }
     }
 

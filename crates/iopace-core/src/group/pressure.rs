@@ -109,7 +109,9 @@ impl Pressure {
         let mut periods = 0;
         while now >= self.period_began + PERIOD {
             self.account(self.period_began + PERIOD);
-            self.end_period();
+            for (averages, total_ns) in self.averages.iter_mut().zip(self.totals_ns) {
+                averages.end_period(total_ns);
+            }
             self.period_began = self.period_began + PERIOD;
             periods += 1;
             if periods == PERIODS_MAX {
@@ -120,12 +122,6 @@ impl Pressure {
                     averages.period_ns = total_ns;
                 }
             }
-        }
-    }
-
-    fn end_period(&mut self) {
-        for (averages, total_ns) in self.averages.iter_mut().zip(self.totals_ns) {
-            averages.end_period(total_ns);
         }
     }
 
