@@ -1,6 +1,6 @@
 //! A scheduler behind a fence: what it does wrong is found out, not believed.
 //!
-//! Every call goes through `catch_unwind`. That is 12 of some 1,050 instructions of a request with
+//! Every call goes through `catch_unwind`. That is 12 of some 950 instructions of a request with
 //! fifo, 10 of them for `pop`, so one fence around all that a drain pops is not worth its price: a
 //! request starts between two pops, and the engine would have to keep what a scheduler popped
 //! before it panicked.
