@@ -53,7 +53,8 @@
 //! *Few beside many.* On a disk without a head nobody needs a go, but who asks for one request
 //! after the other waits behind all that the disk holds of the others, many of which add nothing
 //! to what it does. While a task with few requests is there (see `bound`), the disk holds no more
-//! requests of the others than pays for both.
+//! requests of the others than pays for both. Where no such bound leaves the few their part of what
+//! they have alone, as beside writes into a cache, the two take turns of some 50 ms (see `turns`).
 //!
 //! # Properties
 //! 1. Groups with work share device time by weight, within 2 % over 10 s, at every level.
@@ -65,7 +66,8 @@
 //!    has what must not be passed over; and class idle in the pauses of who
 //!    flushes. On flash only the many beside the few, and class idle beyond two requests within
 //!    200 ms of one of another class, or beside a flush of one for `HOLD_MAX`; something is at the
-//!    disk then. Among many a deep window is kept full.
+//!    disk then, but in the turn of the few, while they think, for 10 ms at most. Among many a deep
+//!    window is kept full.
 //! 6. Requests that a guarantee pays for go first, in order of arrival, and are charged, and a
 //!    group that is behind its guaranteed rate (`io.min`) goes before what weights say. This
 //!    puts a group at most two seconds of service behind the others.
@@ -83,14 +85,13 @@
 //!
 //! # Limits
 //! A client with one request at a time can only be given what it asks for: on flash it is not
-//! waited for, so beside others it may get less than its weight. Where one request of another takes
-//! as long as ten of its own (a write into a full cache), that is what it waits for, however few
-//! there are. On a disk with a head a random reader waits for a whole go of the other; shorter goes
-//! cost both more seeks. Many programs in one group get 0.6 of what the disk makes of them alone in
-//! the same time, as a go holds few of them at a time. Costs of requests that are always mixed in
-//! the same way cannot be told apart. On a device that works on sixteen at once, 4 KiB beside 1 MiB
-//! requests get up to a quarter less than due. The bound of 4 counts while the parent is served:
-//! idle below a waiting group waits with it.
+//! waited for but in turns, so beside others it may get less than its weight. On a disk with a head
+//! a random reader waits for a whole go of the other; shorter goes cost both more seeks. Many
+//! programs in one group get 0.6 of what the disk makes of them alone in the same time, as a go
+//! holds few of them at a time. Costs of requests that are always mixed in the same way cannot be
+//! told apart. On a device that works on sixteen at once, 4 KiB beside 1 MiB requests get up to a
+//! quarter less than due. The bound of 4 counts while the parent is served: idle below a waiting
+//! group waits with it.
 //!
 //! # Sources
 //! BFQ, block/bfq-wf2q.c: B-WF2Q+, idle tree, 200 ms for class idle; Bennett and Zhang, "WF2Q" and
@@ -105,7 +106,6 @@ use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Pop;
-use bound::Side;
 use config::{Config, PARAMS};
 use cost::{BUSY_MAX, Model};
 use flight::Flight;
@@ -113,6 +113,7 @@ use flushes::{Flushes, HOLD_MAX};
 use forest::Forest;
 use goes::Goes;
 use guarantee::Guarantees;
+use load::Side;
 use passing::Passing;
 use rows::{Row, Rows};
 use sides::Sides;
@@ -128,6 +129,7 @@ mod flushes;
 mod forest;
 mod goes;
 mod guarantee;
+mod load;
 mod passing;
 mod queue;
 mod quick;
@@ -135,6 +137,8 @@ mod rows;
 mod sides;
 mod tasks;
 mod tree;
+mod turns;
+mod window;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -212,11 +216,16 @@ impl Scheduler for Fair {
         let (bytes, is_unused) = (request.service_bytes().get(), line.is_unused());
         line.load.add(bytes);
         let sight = self.forest.load(*group, bytes);
-        let (side, is_of_others) = (sight.side(&line.load), line.is_of_others(now));
+        let is_of_others = line.is_of_others(now);
         if !is_of_others {
             self.flushes.comes(now);
         }
-        self.sides.comes(now, side, sight, self.model.has_head());
+        let has_head = self.model.has_head();
+        let (side, counts) = self.sides.comes(now, sight, &mut line.load, has_head);
+        if let Some(moves) = counts {
+            let weight = self.forest.weight_below_root(*group);
+            self.sides.count(side, weight, moves);
+        }
         let is_new = !line.is_listed && (side == Side::Few || !is_of_others);
         let known = if is_new { self.passing.push(&mut self.tasks, task) } else { known };
         let Task { node, line, .. } = known;

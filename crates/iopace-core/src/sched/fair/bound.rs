@@ -4,9 +4,10 @@
 //! # Model
 //! Such a disk works on many requests at once, and takes the longer for each the more it holds. Who
 //! asks for one after the other pays for the depth of the others; they have little from the last of
-//! it. Two sides are told apart: *few*, a task with no more than [`FEW`] requests and [`FEW_BYTES`]
-//! queued and at the disk, whose group has no more than that either; and *many*, all others. While
-//! the few are there, the disk holds no more of the many than the *bound*.
+//! it. Two sides are told apart (see `load`): *few*, a task with no more than four requests and 256
+//! KiB queued and at the disk, whose group has no more than that either; and *many*, all others.
+//! Where nobody has more, those with requests of 128 KiB are the many. While the few are there, the
+//! disk holds no more of the many than the *bound*.
 //!
 //! The bound is searched for, where the product of both throughputs is the largest: a step pays if
 //! one side gains a larger part than the other loses. That is proportional fairness, and Nash's
@@ -23,6 +24,10 @@
 //! 1, 2, 4 and so on up to [`PATIENCE_MAX`] windows; when the product has changed by half the
 //! search is quick again. When the few come back they find the bound where they left it.
 //!
+//! Weights are those of all groups, and of tasks in the root, of which a request came in the last
+//! second; of a nested group the part that it has of the one below the root. Where no bound leaves
+//! the few their part, the two take turns: see `turns`.
+//!
 //! # Limits
 //! One bound for all: of several tasks with few requests their sum counts. A side is judged by its
 //! group (by the task in the root): a database beside a backup within one group is not seen.
@@ -32,33 +37,16 @@
 //! (1997); K2 (Miemietz et al., 2022) for fewer requests at a flash as the means to bounded
 //! latency.
 
+use super::load::Side;
+use super::turns::{Alternation, Found};
+use super::window::{Had, Window};
 use crate::time::{Instant, Nanos};
 
 /// A task that came within this time may come again soon: one that asks once a second is seen.
 pub(super) const RECENT: Nanos = Nanos::from_secs(1);
 
-/// Most requests of a task or group with few. On a disk with a head (NCQ): so many are lost among
-/// others, as it orders them by place; of more, some are always the nearest ones.
-pub(super) const FEW: u32 = 4;
-
-/// Their most bytes: two readings ahead of Linux (128 KiB).
-const FEW_BYTES: u64 = 256 << 10;
-
-/// The few done in a window, or [`WINDOW_MAX`] is over: some 5 % of chance in what they got.
-const WINDOW_FEW: u64 = 24;
-
-/// The many done in a window: as many as were there, twice.
-const WINDOW_TURNS: u32 = 2;
-
-/// Longest window.
-const WINDOW_MAX: Nanos = Nanos::from_secs(2);
-
-/// Least change of the product that counts, in [`log2`]: 5 %.
+/// Least change of the product that counts, in `log2`: 5 %.
 const MARGIN: i64 = 18;
-
-/// If requests of the few are there for less than this part of the time, at most a tenth can be
-/// gained for them: nothing is tried.
-const LITTLE: u64 = 10;
 
 /// Change of the product between two windows at the same depth after which the load is another.
 const ANOTHER: i64 = 150;
@@ -69,93 +57,25 @@ const PATIENCE_MAX: u32 = 64;
 /// Every request counts as this much more than its bytes, or small ones would not count.
 const WORK_MIN: u64 = 16 << 10;
 
+/// The first epoch.
+const FIRST: u32 = 1;
+
 /// No bound.
 const ALL: u32 = u32::MAX;
-
-/// How much somebody asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Of class idle, or below a group of that class.
-    Idle,
-    /// A few requests at a time.
-    #[default]
-    Few,
-    /// Many.
-    Many,
-}
-
-/// What a task or group has queued and at the disk.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
-    requests: u32,
-    bytes: u64,
-}
-
-impl Load {
-    pub(super) fn add(&mut self, bytes: u64) {
-        self.requests += 1;
-        self.bytes += bytes;
-    }
-
-    /// Harmless for what was never added.
-    pub(super) fn remove(&mut self, bytes: u64) {
-        self.requests = self.requests.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
-    }
-
-    pub(super) fn requests(&self) -> u32 {
-        self.requests
-    }
-
-    pub(super) fn is_few(&self) -> bool {
-        self.requests <= FEW && self.bytes <= FEW_BYTES
-    }
-}
-
-/// One measurement.
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    since: Instant,
-    /// Requests of the few that are done, and how long they took in all, waits included.
-    few: u64,
-    few_time: Nanos,
-    /// Those of the many, and what was done by them.
-    many: u32,
-    work: u64,
-    /// The most of the many that were at the disk.
-    peak: u32,
-    /// Weights of the two sides when it began.
-    weights: [u32; 2],
-}
-
-impl Window {
-    /// What one request more or less of the few would have made of the score.
-    fn chance(&self) -> i64 {
-        let [few, many] = self.weights.map(i64::from);
-        2 * few * (log2(self.few + 1) - log2(self.few)) / (few + many).max(1)
-    }
-
-    /// Whether the few would gain something if they were served at once.
-    fn pays(&self, now: Instant) -> bool {
-        self.few_time.times(LITTLE) >= now.since(self.since)
-    }
-
-    /// The logarithm of the product of the throughputs, with weights as exponents.
-    fn score(&self, now: Instant) -> i64 {
-        let time = log2(now.since(self.since).0);
-        let rates = [log2(self.few) - time, log2(self.work) - time];
-        let [few, many] = self.weights.map(i64::from);
-        2 * (few * rates[0] + many * rates[1]) / (few + many).max(1)
-    }
-}
 
 /// The bound and the search for it.
 #[derive(Debug)]
 pub(super) struct Bound {
     /// Until then the few count as there.
     until: Instant,
-    /// Weights of the two sides, as last seen.
+    /// Weights of the two sides: of all groups, and tasks in the root, of which a request came in
+    /// the last epoch; and those that have come in this one.
     weights: [u32; 2],
+    coming: [u32; 2],
+    /// How many groups and tasks the few were in the last one, and are in this one.
+    few_groups: [u32; 2],
+    epoch: u32,
+    epoch_ends: Instant,
     /// The class of the few that came last.
     rank: u8,
     /// Requests of the many that are at the disk.
@@ -175,6 +95,9 @@ pub(super) struct Bound {
     /// Completions of the many until the next window begins.
     settling: u32,
     window: Option<Window>,
+    /// What both have at the best bound, and whether turns are taken instead.
+    had: Had,
+    turns: Alternation,
 }
 
 impl Default for Bound {
@@ -182,6 +105,10 @@ impl Default for Bound {
         Bound {
             until: Instant::ZERO,
             weights: [1, 1],
+            coming: [0, 0],
+            few_groups: [0, 0],
+            epoch: FIRST,
+            epoch_ends: Instant(RECENT.0),
             rank: 0,
             in_flight: 0,
             best: ALL,
@@ -194,24 +121,74 @@ impl Default for Bound {
             patience: 1,
             settling: 0,
             window: None,
+            had: Had::default(),
+            turns: Alternation::default(),
         }
     }
 }
 
 impl Bound {
+    /// A group of that weight, or a task in the root, is there in this epoch; `moves`: it was
+    /// counted as one of the few.
+    #[cold]
+    pub(super) fn count(&mut self, side: Side, weight: u32, moves: bool) {
+        let at = usize::from(side == Side::Many);
+        self.coming[at] = self.coming[at].saturating_add(weight);
+        if moves {
+            self.coming[0] = self.coming[0].saturating_sub(weight);
+            self.few_groups[1] -= 1;
+        }
+        self.few_groups[1] += u32::from(side == Side::Few);
+        if self.epoch == FIRST {
+            self.weights = self.coming.map(|weight| weight.max(1));
+        }
+        self.weights[at] = self.weights[at].max(self.coming[at]);
+    }
+
+    /// Ends the epoch if it is over.
+    #[inline]
+    pub(super) fn end_epoch(&mut self, now: Instant) {
+        if now >= self.epoch_ends {
+            self.next_epoch(now);
+        }
+    }
+
+    #[cold]
+    fn next_epoch(&mut self, now: Instant) {
+        for (weight, coming) in self.weights.iter_mut().zip(&mut self.coming) {
+            let seen = std::mem::take(coming);
+            *weight = if seen > 0 { seen } else { *weight };
+        }
+        self.turns.set_weights(self.weights);
+        self.few_groups = [self.few_groups[1], 0];
+        (self.epoch, self.epoch_ends) = ((self.epoch + 1) % (u32::MAX / 2), now + RECENT);
+    }
+
+    /// The epoch: see `Load::count`.
+    #[inline]
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// A request of the few has come.
     #[inline]
-    pub(super) fn few_come(&mut self, now: Instant, rank: u8, weight: u32) {
+    pub(super) fn few_come(&mut self, now: Instant, rank: u8) {
         if now >= self.until {
             if self.window.is_some_and(|window| !window.pays(self.until)) {
                 self.best = ALL;
             }
             self.trial = None;
+            self.turns.forget();
             self.settle();
         }
         self.until = now + RECENT;
         self.rank = rank;
-        self.weights[0] = weight;
+    }
+
+    /// A request of the few has come, on whatever disk.
+    #[inline]
+    pub(super) fn few_queued(&mut self, now: Instant) {
+        self.turns.few_comes(now);
     }
 
     /// The class of the few.
@@ -222,22 +199,45 @@ impl Bound {
     /// Whether the disk has as much of the many as it may.
     #[inline]
     pub(super) fn is_full(&self, now: Instant) -> bool {
-        self.in_flight >= self.depth() && now < self.until
+        now < self.until && (self.in_flight >= self.depth() || self.turn_of_few(now).is_some())
+    }
+
+    /// Until when it is the turn of the few, if it is: the many wait.
+    #[inline]
+    pub(super) fn turn_of_few(&self, now: Instant) -> Option<Instant> {
+        if now < self.until { self.turns.of_few(now) } else { None }
+    }
+
+    /// Whether it is, turns are taken and not only tried, and only one group has few: among several
+    /// weights count.
+    #[inline]
+    pub(super) fn is_turn_paid(&self, now: Instant) -> bool {
+        self.turns.is_taken() && self.few_groups[0] <= 1 && self.turn_of_few(now).is_some()
+    }
+
+    /// See [`Alternation::nobody_there`].
+    pub(super) fn nobody_there(&mut self) {
+        self.turns.nobody_there();
     }
 
     /// The bound at present.
     fn depth(&self) -> u32 {
-        self.trial.unwrap_or(self.best)
+        if self.turns.is_unbound() { ALL } else { self.trial.unwrap_or(self.best) }
     }
 
     /// A request of the many goes to the disk.
     #[inline]
-    pub(super) fn start(&mut self, weight: u32) {
+    pub(super) fn start(&mut self) {
         self.in_flight += 1;
-        self.weights[1] = weight;
         if let Some(window) = &mut self.window {
             window.peak = window.peak.max(self.in_flight);
         }
+    }
+
+    /// See [`Alternation::few_change`].
+    #[inline]
+    pub(super) fn few_change(&mut self, by: i32) {
+        self.turns.few_change(by);
     }
 
     /// A request of the many is done, of so many bytes.
@@ -247,9 +247,12 @@ impl Bound {
         if now >= self.until {
             return;
         }
-        if let Some(window) = &mut self.window {
+        let work = bytes + WORK_MIN;
+        if self.turns.many_done(now, work, self.in_flight) {
+            self.judge_turns(now);
+        } else if let Some(window) = &mut self.window {
             window.many += 1;
-            window.work += bytes + WORK_MIN;
+            window.work += work;
             self.look(now);
         } else if self.settling > 1 {
             self.settling -= 1;
@@ -261,7 +264,13 @@ impl Bound {
     /// A request of the few is done, and came at `arrived`.
     #[inline]
     pub(super) fn few_done(&mut self, now: Instant, arrived: Instant) {
-        if let Some(window) = self.window.as_mut().filter(|_| now < self.until) {
+        let is_by_turns = self.turns.few_done(now, arrived);
+        if now >= self.until {
+            return;
+        }
+        if is_by_turns {
+            self.judge_turns(now);
+        } else if let Some(window) = &mut self.window {
             window.few += 1;
             window.few_time += now.since(arrived);
             self.look(now);
@@ -277,7 +286,7 @@ impl Bound {
     /// Judges the window if it is over.
     #[inline]
     fn look(&mut self, now: Instant) {
-        if let Some(window) = self.window.filter(|window| is_over(now, window)) {
+        if let Some(window) = self.window.filter(|window| window.is_over(now)) {
             self.open(now);
             if window.many > 0 && window.few > 0 {
                 self.judge(now, &window);
@@ -296,34 +305,60 @@ impl Bound {
     fn judge(&mut self, now: Instant, window: &Window) {
         let score = window.score(now);
         let margin = MARGIN + window.chance();
-        let Some(trial) = self.trial else {
-            if self.score.is_some_and(|before| (before - score).abs() > ANOTHER) {
-                (self.patience, self.pause, self.is_fine) = (1, 0, false);
-            }
-            self.score = Some(score);
-            if self.best == ALL {
-                self.all = window.peak;
-            }
-            if !window.pays(now) {
-                self.best = ALL;
-                return;
-            }
-            self.pause = self.pause.saturating_sub(1);
-            if self.pause == 0 {
-                self.next_trial();
+        if self.turns.is_looking() {
+            if self.turns.sees(now, window, &self.had, self.weights) {
+                self.window = None;
             }
             return;
-        };
-        self.trial = None;
-        if self.score.is_some_and(|best| score > best + margin) {
-            (self.best, self.score, self.patience) = (trial, Some(score), 1);
+        }
+        if let Some(trial) = self.trial.take() {
+            if self.score.is_some_and(|best| score > best + margin) {
+                (self.best, self.score, self.patience) = (trial, Some(score), 1);
+                self.had = window.had(now);
+                self.next_trial();
+            } else {
+                self.is_upwards = !self.is_upwards;
+                // The first step back is of the coarse kind no more.
+                self.pause = if self.is_fine { self.patience } else { 1 };
+                self.is_fine = true;
+                self.patience = (2 * self.patience).min(PATIENCE_MAX);
+            }
+            self.settle();
+            return;
+        }
+        self.had.join(&window.had(now));
+        if self.best == ALL {
+            self.all = window.peak;
+        }
+        if self.score.is_some_and(|before| (before - score).abs() > ANOTHER) {
+            (self.patience, self.pause, self.is_fine) = (1, 0, false);
+        }
+        self.score = Some(score);
+        if !window.pays(now) {
+            self.best = ALL;
+            return;
+        }
+        if self.is_fine && self.turns.may_be_tried(now, &self.had) {
+            self.turns.begin_trial(now, self.weights);
+            self.window = None;
+            return;
+        }
+        self.pause = self.pause.saturating_sub(1);
+        if self.pause == 0 {
             self.next_trial();
-        } else {
-            self.is_upwards = !self.is_upwards;
-            // The first step back is of the coarse kind no more.
-            self.pause = if self.is_fine { self.patience } else { 1 };
-            self.is_fine = true;
-            self.patience = (2 * self.patience).min(PATIENCE_MAX);
+        }
+    }
+
+    /// What the turns have shown, if they have shown enough.
+    #[inline]
+    fn judge_turns(&mut self, now: Instant) {
+        match self.turns.judge(now, &self.had, self.weights) {
+            Found::Nothing => return,
+            Found::Use | Found::NoUse => {}
+            Found::Enough => {
+                (self.score, self.had) = (None, Had::default());
+                (self.patience, self.pause, self.is_fine) = (1, 0, false);
+            }
         }
         self.settle();
     }
@@ -335,43 +370,10 @@ impl Bound {
         let to = if self.is_upwards { from + step.max(1) } else { from - step.max(1).min(from) };
         let is_any = if self.is_upwards { self.best != ALL } else { to > 0 };
         if !is_any {
-            self.is_upwards = !self.is_upwards;
+            (self.is_upwards, self.is_fine) = (!self.is_upwards, true);
             return;
         }
         self.trial = Some(if to >= self.all { ALL } else { to });
         self.settle();
-    }
-}
-
-/// Whether a window has enough of both sides, or has lasted long enough.
-fn is_over(now: Instant, window: &Window) -> bool {
-    let has_many = window.many >= WINDOW_TURNS * window.peak.max(FEW);
-    (window.few >= WINDOW_FEW && has_many) || now.since(window.since) >= WINDOW_MAX
-}
-
-/// The binary logarithm in 256ths; of zero as of one.
-fn log2(x: u64) -> i64 {
-    let x = x.max(1);
-    let mut log = i64::from(x.ilog2());
-    // A number of at least one and below two, with 63 bits behind the point, is squared: if that is
-    // two or more the next bit of its logarithm is one.
-    let mut rest = u128::from(x << x.leading_zeros());
-    for _ in 0..8 {
-        rest = (rest * rest) >> 63;
-        let bit = rest >> 64;
-        log = 2 * log + i64::from(bit != 0);
-        rest >>= bit;
-    }
-    log
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_logarithm_is_right() {
-        assert_eq!([1, 2, 3, 1 << 63].map(log2), [0, 256, 405, 63 * 256]);
-        assert_eq!(log2(u64::MAX), 64 * 256 - 1);
     }
 }

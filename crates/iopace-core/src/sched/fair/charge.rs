@@ -6,8 +6,8 @@
 //! its bytes cost, as the device has to seek once, and is paid for by the same task.
 
 use super::Fair;
-use super::bound::Side;
 use super::flight::Right;
+use super::load::Side;
 use super::rows::{JOINED, Row};
 use super::tasks::Task;
 use super::tree::{AHEAD_MAX, Charge};
@@ -20,6 +20,12 @@ impl Fair {
     /// The length of a slot in ns: on a disk with a head what is served in one go, else a request.
     pub(super) fn slot(&self) -> u64 {
         if self.model.has_head() { self.config.quantum.0 } else { self.mean / 16 }
+    }
+
+    /// Until when the many, and class idle, wait as it is the turn of the few, if it is.
+    #[inline(always)]
+    pub(super) fn turn_of_few(&self, now: Instant) -> Option<Instant> {
+        if self.model.has_head() { None } else { self.sides.turn_of_few(now) }
     }
 
     /// Charges a task for more, or less, than was thought.
@@ -54,9 +60,9 @@ impl Fair {
         let kind = self.model.starts(request, bytes.get());
         let cost = self.model.cost(kind) * u64::from(line.ratio) / 256;
         let sight = self.forest.sight(*group);
-        let side = sight.side(&line.load);
+        let side = sight.side(&line.load, self.sides.few_piece());
         self.sides.leaves(row.side);
-        self.sides.start(now, side, sight.weight);
+        self.sides.start(now, side);
         let is_of_go = !BY_SHARE && self.goes.start(task, cost, bytes.get());
         let own = if is_of_go { Right::Go } else { Right::Other };
         self.flight.start(now, row, right.unwrap_or(own), (kind, side, cost));
@@ -75,7 +81,13 @@ impl Fair {
         }
         let ahead = is_guaranteed.then_some(AHEAD_MAX.0);
         let slot = if BY_SHARE { self.mean / 16 } else { self.slot() };
-        let charge = Charge { cost: cost.cast_signed(), slot, ahead };
+        // The turn of the few is paid for by what they leave to the many in theirs.
+        let is_paid = !BY_SHARE
+            && side == Side::Few
+            && !(is_guaranteed || self.model.has_head())
+            && self.sides.is_turn_paid(now);
+        let cost = if is_paid { 0 } else { cost.cast_signed() };
+        let charge = Charge { cost, slot, ahead };
         self.forest.start(now, node, &charge, leaves);
         if is_priced {
             self.writes(now, task, (side, bytes), is_guaranteed);
@@ -128,7 +140,7 @@ impl Fair {
         let bytes = request.service_bytes();
         let ratio = u64::from(line.ratio);
         let (node, leaves) = (*node, line.is_empty());
-        let side = self.forest.sight(*group).side(&line.load);
+        let side = self.forest.sight(*group).side(&line.load, self.sides.few_piece());
         self.sides.leaves(self.rows[id.slot].side);
         let longer = self.model.joins(request, &mut self.rows[lead.slot].kind, bytes.get());
         let cost = longer * ratio / 256;

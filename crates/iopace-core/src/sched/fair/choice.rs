@@ -1,9 +1,9 @@
 //! The choice of the next request.
 
 use super::Fair;
-use super::bound::Side;
 use super::flight::{Choice, Right, Turn, UNTIL_DONE};
 use super::forest::Sight;
+use super::load::Side;
 use super::tasks::Task;
 use super::tree::Index;
 use crate::request::GroupId;
@@ -268,14 +268,12 @@ impl Fair {
         Ok(self.next_of(task, now, table))
     }
 
-    // Who is held back.
-
     /// On which side a task is at present, and how its group stands.
     #[inline]
     pub(super) fn side_of(&self, task: u32) -> (Side, &Sight) {
         let Task { group, line, .. } = &self.tasks[task];
         let sight = self.forest.sight(*group);
-        (sight.side(&line.load), sight)
+        (sight.side(&line.load, self.sides.few_piece()), sight)
     }
 
     /// Whether the disk has as much as it may of writes beside flushes, of the many, and of class
@@ -308,7 +306,7 @@ impl Fair {
         let is_full = match side {
             Side::Few => return false,
             Side::Many => is_bound && rank >= self.sides.few_rank(),
-            Side::Idle => is_idle_full,
+            Side::Idle => is_idle_full || self.turn_of_few(now).is_some(),
         };
         // Who flushes has goes, in which others write nothing, as others have theirs.
         let in_goes = self.model.has_head() && self.flushes.are_in_goes(now, self.config.wait);
@@ -353,12 +351,23 @@ impl Fair {
                 let right = self.model.has_head().then_some(Right::Light);
                 Ok(Some(Choice { right, ..next }))
             }
-            None => {
-                let holds = [self.flushes.hold_writes(now, true), self.idle_grace(now)];
-                let until = holds.into_iter().flatten().min().unwrap_or(Instant::NEVER);
-                Err(Pop::At(until, Reason::Turn))
+            None => self.nothing_goes(now, table),
+        }
+    }
+
+    /// Why nothing goes, as all are held back; if they wait for the turn of the few, and the disk
+    /// has nothing, nobody of the few is there.
+    fn nothing_goes(&mut self, now: Instant, table: &Table) -> Turn {
+        if self.flight.count == 0 && self.turn_of_few(now).is_some() {
+            self.sides.nobody_there();
+            if self.turn_of_few(now).is_none() {
+                return self.choose(now, table);
             }
         }
+        let turn = self.turn_of_few(now);
+        let holds = [self.flushes.hold_writes(now, true), self.idle_grace(now), turn];
+        let until = holds.into_iter().flatten().min().unwrap_or(Instant::NEVER);
+        Err(Pop::At(until, Reason::Turn))
     }
 
     /// The next request of a task that may go past those that are held back: it has few requests,

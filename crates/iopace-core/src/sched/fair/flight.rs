@@ -5,8 +5,8 @@
 //! they are at the device: nothing of the go joins them, or a disk that orders what it holds by
 //! place (NCQ) would pass the few over for as long as it likes.
 
-use super::bound::Side;
 use super::cost::Kind;
+use super::load::Side;
 use super::rows::Row;
 use crate::request::RequestId;
 use crate::time::{Instant, Nanos};

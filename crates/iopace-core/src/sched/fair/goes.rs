@@ -1,7 +1,8 @@
 //! On a disk with a head: who is served in one go, and who had the last one.
 
-use super::bound::{FEW, RECENT};
+use super::bound::RECENT;
 use super::config::Config;
+use super::load::FEW;
 use super::tasks::Tasks;
 use crate::request::GroupId;
 use crate::time::{Instant, Nanos};

@@ -4,8 +4,9 @@
 //! come while the disk is known to have a head are also in their task's index by position (C-LOOK:
 //! upwards from the end of the task's last request, then from the lowest).
 
-use super::bound::{FEW, Load, RECENT};
+use super::bound::RECENT;
 use super::cost::Model;
+use super::load::{FEW, Load};
 use super::rows::Rows;
 use crate::request::{Position, RequestId, Space};
 use crate::sched::sorted::Sorted;

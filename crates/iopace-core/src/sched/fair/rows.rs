@@ -1,8 +1,8 @@
 //! The facts about each request, by its slot in the engine's table, from its arrival to its end.
 
-use super::bound::Side;
 use super::cost::Kind;
 use super::flight::Right;
+use super::load::Side;
 use crate::request::RequestId;
 use core::ops::{Index, IndexMut};
 
@@ -44,13 +44,13 @@ impl Rows {
         (row.is_indexed, row.is_at_device) = (is_indexed, false);
     }
 
-    /// There is a row for that slot.
     /// Whether the request in this slot has a place in its task's index.
     #[inline(always)]
     pub(super) fn is_indexed(&self, slot: u32) -> bool {
         self.0.get(slot as usize).is_some_and(|row| row.is_indexed)
     }
 
+    /// Makes a row for that slot.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, at: usize) -> &mut Row {

@@ -1,7 +1,8 @@
 //! Who has few requests, who has many, and who is of class idle: at the disk they are kept apart.
 
-use super::bound::{Bound, Side};
+use super::bound::{Bound, RECENT};
 use super::forest::Sight;
+use super::load::{FEW_BYTES, Load, PIECE_AMONG_FEW, Side};
 use super::rows::Row;
 use crate::time::{Instant, Nanos};
 
@@ -14,7 +15,7 @@ const IDLE_BEHIND_MAX: u32 = 2;
 const OTHERS_RECENT: Nanos = Nanos::from_millis(200);
 
 /// What the disk has of each side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sides {
     /// Requests of class idle at the disk and queued, when one last went to the disk, and when one
     /// of another class last came.
@@ -22,32 +23,87 @@ pub(super) struct Sides {
     idle_queued: usize,
     idle_at: Option<Instant>,
     others_at: Option<Instant>,
+    /// See [`Sides::few_piece`], and when a request of somebody with more than [`FEW_BYTES`] came.
+    few_piece: u64,
+    many_at: Option<Instant>,
     bound: Bound,
 }
 
+impl Default for Sides {
+    fn default() -> Sides {
+        Sides {
+            idle_in_flight: 0,
+            idle_queued: 0,
+            idle_at: None,
+            others_at: None,
+            few_piece: PIECE_AMONG_FEW,
+            many_at: None,
+            bound: Bound::default(),
+        }
+    }
+}
+
 impl Sides {
-    /// A request comes, of one that is on that side.
+    /// A request comes, of a task that has so much; on which side it is, and whether its group, or
+    /// the task in the root, is to be counted there: see [`Load::count`].
     #[inline(always)]
-    pub(super) fn comes(&mut self, now: Instant, side: Side, sight: &Sight, has_head: bool) {
+    pub(super) fn comes(
+        &mut self,
+        now: Instant,
+        sight: &mut Sight,
+        own: &mut Load,
+        has_head: bool,
+    ) -> (Side, Option<bool>) {
+        if has_head {
+            self.few_piece = FEW_BYTES;
+        }
+        let mut counts = None;
+        let side = sight.side(own, self.few_piece);
         match side {
             Side::Idle => self.idle_queued += 1,
             _ => self.others_at = Some(now),
         }
-        if side == Side::Few && !has_head {
-            self.bound.few_come(now, sight.rank, sight.weight);
+        if side == Side::Few {
+            self.bound.few_queued(now);
         }
+        if !has_head && side != Side::Idle {
+            self.bound.end_epoch(now);
+            counts = sight.count(own, self.bound.epoch(), side);
+            if side == Side::Few {
+                self.bound.few_come(now, sight.rank);
+            } else if self.few_piece == FEW_BYTES || sight.side(own, FEW_BYTES) == Side::Many {
+                (self.few_piece, self.many_at) = (FEW_BYTES, Some(now));
+            }
+            if self.many_at.is_some_and(|at| now > at + RECENT) {
+                self.few_piece = PIECE_AMONG_FEW;
+            }
+        }
+        (side, counts)
+    }
+
+    /// A group of that weight, or a task in the root, is there; `moves`: it was counted as one of
+    /// the few.
+    #[cold]
+    pub(super) fn count(&mut self, side: Side, weight: u32, moves: bool) {
+        self.bound.count(side, weight, moves);
+    }
+
+    /// The largest mean request of a task or group with few: see [`Load::is_few`].
+    #[inline(always)]
+    pub(super) fn few_piece(&self) -> u64 {
+        self.few_piece
     }
 
     /// A request goes to the disk.
     #[inline(always)]
-    pub(super) fn start(&mut self, now: Instant, side: Side, weight: u32) {
+    pub(super) fn start(&mut self, now: Instant, side: Side) {
         match side {
             Side::Idle => {
                 self.idle_in_flight += 1;
                 self.idle_at = Some(now);
             }
-            Side::Many => self.bound.start(weight),
-            Side::Few => {}
+            Side::Many => self.bound.start(),
+            Side::Few => self.bound.few_change(1),
         }
     }
 
@@ -72,7 +128,11 @@ impl Sides {
     /// A request is queued no more that came as one of that side.
     #[inline(always)]
     pub(super) fn leaves(&mut self, side: Side) {
-        self.idle_queued -= usize::from(side == Side::Idle);
+        match side {
+            Side::Idle => self.idle_queued -= 1,
+            Side::Few => self.bound.few_change(-1),
+            Side::Many => {}
+        }
     }
 
     /// Requests of class idle that are queued.
@@ -89,6 +149,22 @@ impl Sides {
     #[inline(always)]
     pub(super) fn is_bound(&self, now: Instant) -> bool {
         self.bound.is_full(now)
+    }
+
+    /// Until when the many wait as it is the turn of the few.
+    pub(super) fn turn_of_few(&self, now: Instant) -> Option<Instant> {
+        self.bound.turn_of_few(now)
+    }
+
+    /// Whether it is the turn of the few, and not only tried.
+    #[inline]
+    pub(super) fn is_turn_paid(&self, now: Instant) -> bool {
+        self.bound.is_turn_paid(now)
+    }
+
+    /// The disk has nothing and nobody of the few can go.
+    pub(super) fn nobody_there(&mut self) {
+        self.bound.nobody_there();
     }
 
     /// The class of the few.

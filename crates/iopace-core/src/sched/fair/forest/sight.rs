@@ -3,7 +3,7 @@
 use super::{Entity, Forest, NONE, ROOT, rank};
 use crate::group::{Class, Weight};
 use crate::request::GroupId;
-use crate::sched::fair::bound::{Load, Side};
+use crate::sched::fair::load::{Load, Side};
 use crate::sched::fair::tree::Index;
 
 impl Forest {
@@ -60,7 +60,7 @@ impl Forest {
 
     /// A request of a group comes; how its tasks stand from now on.
     #[inline]
-    pub(in crate::sched::fair) fn load(&mut self, id: GroupId, bytes: u64) -> &Sight {
+    pub(in crate::sched::fair) fn load(&mut self, id: GroupId, bytes: u64) -> &mut Sight {
         let sight = &mut self.groups[id.0 as usize].sight;
         if id != GroupId::ROOT {
             sight.load.add(bytes);
@@ -89,6 +89,27 @@ impl Forest {
                     (self.groups[at].sight.load, self.entities[index as usize].weight());
                 self.groups[at].sight = Sight { load, weight, rank, is_idle };
             }
+        }
+    }
+
+    /// The weight of a group, or of a task in the root, among those below the root: of one that is
+    /// nested the part of that which its weight makes of those with work at present.
+    #[cold]
+    pub(in crate::sched::fair) fn weight_below_root(&self, id: GroupId) -> u32 {
+        let mut index = self.index_of(id).unwrap_or(ROOT);
+        if index == ROOT {
+            return Weight::DEFAULT.get();
+        }
+        let mut part = 1 << 16;
+        loop {
+            let entity = &self.entities[index as usize];
+            let weight = u64::from(entity.weight());
+            if entity.parent == GroupId::ROOT {
+                return ((weight * part) >> 16).max(1) as u32;
+            }
+            let group = &self.groups[entity.parent.0 as usize];
+            part = part * weight / group.trees[rank(entity.class)].weight.max(weight);
+            index = group.index;
         }
     }
 
@@ -129,12 +150,24 @@ impl Default for Sight {
 }
 
 impl Sight {
+    /// See [`Load::count`]: of the group, or of a task in the root, whose `own` this is.
+    #[inline]
+    pub(in crate::sched::fair) fn count(
+        &mut self,
+        own: &mut Load,
+        epoch: u32,
+        side: Side,
+    ) -> Option<bool> {
+        let stands = if self.load.requests() == 0 { own } else { &mut self.load };
+        stands.count(epoch, side)
+    }
+
     /// On which side a task of the group is that has so much.
     #[inline]
-    pub(in crate::sched::fair) fn side(&self, own: &Load) -> Side {
+    pub(in crate::sched::fair) fn side(&self, own: &Load, piece_max: u64) -> Side {
         if self.is_idle {
             Side::Idle
-        } else if own.is_few() && self.load.is_few() {
+        } else if own.is_few(piece_max) && self.load.is_few(piece_max) {
             Side::Few
         } else {
             Side::Many

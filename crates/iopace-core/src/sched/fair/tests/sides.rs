@@ -58,6 +58,76 @@ fn weights_count_where_the_bound_is_sought() {
     assert!((9..=25).contains(&depths[2]), "{depths:?}");
 }
 
+/// One that reads beside one that keeps 32 writes going, on a disk where no depth divides them.
+fn reader_and_writer(weights: [u32; 2]) -> (Bench, [Client; 2]) {
+    let mut bench = Bench::new(Disk::Cached, 32, &[]);
+    for (group, weight) in [(1, weights[0]), (2, weights[1])] {
+        bench.group(group, 0, &settings(weight, Class::BestEffort));
+    }
+    let mut writer = client(2, 2).depth(32);
+    writer.op = Op::Write;
+    (bench, [client(1, 1), writer])
+}
+
+#[test]
+fn where_no_depth_divides_them_they_take_turns() {
+    for (weights, least) in [([100, 100], [42, 42]), ([300, 100], [64, 18]), ([100, 300], [20, 68])]
+    {
+        let (mut bench, mut clients) = reader_and_writer(weights);
+        let reader = part(&mut bench, &mut clients, 1);
+        // Of 149,152 ns each.
+        let writer = 100 * bench.served(2) / (10 * SECOND / 149_152);
+        assert!(reader >= least[0] && writer >= least[1], "{weights:?}: {reader} {writer}");
+    }
+}
+
+#[test]
+fn turns_end_with_the_load_for_which_they_are() {
+    let (mut bench, mut clients) = reader_and_writer([100, 100]);
+    let wait = |bench: &mut Bench, clients: &mut [Client]| {
+        clients[1].wait_max = Nanos::ZERO;
+        let until = bench.now + Nanos::from_secs(1);
+        bench.run(clients, until);
+        clients[1].wait_max
+    };
+    bench.run(&mut clients, Instant(3 * SECOND));
+    let in_turns = wait(&mut bench, &mut clients);
+    assert!(in_turns >= Nanos::from_millis(30), "{in_turns:?}");
+    clients[1].op = Op::Read;
+    bench.run(&mut clients, Instant(20 * SECOND));
+    let after = wait(&mut bench, &mut clients);
+    assert!(after < Nanos::from_millis(30), "{after:?}");
+}
+
+#[test]
+fn turns_that_show_nothing_are_over() {
+    // The few think for so long that no turn of theirs lasts: from the beginning, or while turns
+    // are taken, which are not for them then.
+    for is_late in [false, true] {
+        let (mut bench, mut clients) = reader_and_writer([100, 100]);
+        let think = Nanos::from_millis(15);
+        clients[0].think = if is_late { Nanos::ZERO } else { think };
+        bench.run(&mut clients, Instant(2 * SECOND));
+        clients[0].think = think;
+        bench.run(&mut clients, Instant(40 * SECOND));
+        let busy = looks(&mut bench, &mut clients, 20_000, 1, 32);
+        assert!(busy >= 19_000, "{is_late}: in {busy} of 20,000 looks the disk had something");
+    }
+}
+
+#[test]
+fn queued_requests_of_the_many_do_not_keep_a_turn_of_the_few() {
+    let (mut bench, mut clients) = reader_and_writer([100, 100]);
+    bench.run(&mut clients, Instant(3 * SECOND));
+    clients[0].think = Nanos::from_millis(200);
+    // Bursts: the first four requests of each came as few.
+    let mut bursts = vec![clients[0].clone(), clients[1].clone(), client(3, 3).depth(20)];
+    bursts[2].think = Nanos::from_millis(30);
+    bench.idle_max = Nanos::ZERO;
+    bench.run(&mut bursts, Instant(6 * SECOND));
+    assert!(bench.idle_max <= Nanos::from_millis(10), "{:?}", bench.idle_max);
+}
+
 #[test]
 fn who_seldom_asks_costs_the_others_nothing() {
     let mut bench = Bench::new(Disk::Shared, 32, &[]);
