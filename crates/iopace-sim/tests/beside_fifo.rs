@@ -50,10 +50,15 @@ fn a_small_reader_gets_no_less_done_than_under_fifo() {
         ("hdd-sata-250g-ncq sequential-write", "light_p99_ms"),
     ];
     assert_eq!(worse(&rows, &["small_p99_ms", "light_p99_ms"]), waits);
-    // While the small one has its go the disk has one request to choose from, and not 31.
+    // While the small one has its go the disk has one request to choose from, and not 31. On flash
+    // both take turns where the small one had less than its part, and are not served side by side.
     let both = [
         ("hdd-sata-250g-ncq random-64", "sum"),
         ("hdd-sata-250g-ncq programs-64", "sum"),
+        ("ssd-sata sequential-read", "sum"),
+        ("ssd-sata sequential-write", "sum"),
+        ("ssd-nvme sequential-write", "sum"),
+        ("ssd-nvme random-write", "sum"),
         ("hdd-sata-250g programs-64", "big_beside_light"),
         ("hdd-sata-250g random-write", "big_beside_light"),
         ("hdd-sata-250g-ncq random-64", "big_beside_light"),

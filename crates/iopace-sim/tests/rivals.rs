@@ -39,7 +39,7 @@ fn few_requests_are_not_lost_among_many_on_flash() {
         let fair = |figure| value(&rows, row, "fair", figure).0;
         let (small, big) = (fair("small"), fair("big"));
         let is_deep = row.ends_with("random-64") || row.ends_with("programs-64");
-        let (least_small, least_big) = if is_deep { (700, 650) } else { (170, 900) };
+        let (least_small, least_big) = if is_deep { (700, 650) } else { (530, 470) };
         assert!(small >= least_small && big >= least_big, "{row}: small {small}, big {big}");
         // One that hardly ever asks costs the others nothing.
         assert!(fair("big_beside_light") >= 980, "{row}: {}", fair("big_beside_light"));

@@ -104,7 +104,9 @@ pub fn weights(disk: &'static str, seed: u64) -> Outcome {
 /// what it has alone; below a shared limit, what it has of both.
 pub fn depths(variant: &'static str, seed: u64) -> Outcome {
     let disk = if variant == SHARED { "ssd-sata" } else { variant };
-    let mut scenario = story(disk, length(disk), seed);
+    // The depth is found, and turns are tried, within the first second.
+    let longer = if disk.starts_with("ssd") { 4 } else { 1 };
+    let mut scenario = story(disk, Nanos(longer * length(disk).0), seed);
     let top = if variant == SHARED {
         let lines = [("io.max", format!("{DEVICE} iops={SHARED_IOPS}"))];
         group(&mut scenario.groups, "/both", &lines, &[DEVICE]);
