@@ -8,6 +8,8 @@ from rivals_words import jain, ms, number
 ROWS = ["kernel-none", "kernel-bfq", "iopace-groups", "iopace-fair"]
 SHORT_ROWS = ROWS[:-1]
 RATIOS = [1, 4, 16]
+# The weight of the lighter one: 16 times as much is legal for BFQ, which takes 1000 at most.
+LIGHT = 50
 GROUPS, SHORT_GROUPS = [2, 16, 64], [2, 16]
 # Requests of a burst: one, and of a disk with a head some 0.1, 1 and 5 s, of flash 10 ms to 2 s.
 BURSTS = {True: [1, 10, 100, 500], False: [1, 100, 1000, 10_000]}
@@ -30,7 +32,7 @@ def rows(chosen):
 def weights(disk, chosen, cell):
     made = [cell("alone", disk, "kernel-none", BESIDE, [Side("big", BESIDE)], chosen.seconds)]
     for ratio in RATIOS[1:] if chosen.is_short else RATIOS:
-        sides = [Side("heavy", BESIDE, 100 * ratio), Side("light", BESIDE)]
+        sides = [Side("heavy", BESIDE, LIGHT * ratio), Side("light", BESIDE, LIGHT)]
         made += [cell("weights", disk, row, f"{ratio} to 1", sides, chosen.seconds)
                  for row in rows(chosen)]
     return made
@@ -77,9 +79,9 @@ def weight_table(report, disk):
     alone = report.alone(disk, BESIDE)
     for one in report.all_of("weights", disk):
         heavy, light = one["sides"]["heavy"]["ops_s"], one["sides"]["light"]["ops_s"]
-        both, weight = heavy + light, one["sides_asked"][0][2]
-        due = weight / (weight + 100)
-        index = jain([heavy / weight, light / 100])
+        both, (weight, least) = heavy + light, [side[2] for side in one["sides_asked"]]
+        due = weight / (weight + least)
+        index = jain([heavy / weight, light / least])
         total = both / alone["ops_s"] if alone and alone["ops_s"] else None
         cells = [one["mix"], one["row"], number(heavy / both if both else 0), number(due)]
         lines.append("| " + " | ".join([*cells, number(index, 3), number(total)]) + " |")
