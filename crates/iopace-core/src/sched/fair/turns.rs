@@ -52,8 +52,9 @@ const PAUSE_MAX: Nanos = Nanos::from_secs(60);
 /// Requests of the few that must have been seen at the best depth.
 const HAD_MIN: u64 = 4 * WINDOW_FEW;
 
-/// Turns are to give the few so much more, in [`log2`]: 5 %.
-const MARGIN: i64 = 18;
+/// So far below their part, in [`log2`], the few must be: 15 %. Where one request at a time is at
+/// the disk they have it by weight, but for some percent of chance.
+const MARGIN: i64 = 60;
 
 /// So much slower, in [`log2`], a bound may make the many in their turn: an eighth.
 const SLOWER_MAX: i64 = 49;

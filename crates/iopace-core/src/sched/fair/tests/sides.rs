@@ -100,6 +100,19 @@ fn turns_end_with_the_load_for_which_they_are() {
 }
 
 #[test]
+fn who_has_the_part_of_its_weight_takes_no_turns() {
+    // One request at a time at the disk: weights divide it.
+    let mut bench = Bench::new(Disk::Flash, 1, &[]);
+    let mut clients = [client(1, 1).depth(2), client(2, 2).depth(16)];
+    for _ in 0..6 {
+        bench.begin_anew();
+        let until = bench.now + Nanos::from_secs(10);
+        bench.run(&mut clients, until);
+        bench.assert_shares(&[(1, 1), (2, 1)], 100);
+    }
+}
+
+#[test]
 fn turns_that_show_nothing_are_over() {
     // The few think for so long that no turn of theirs lasts: from the beginning, or while turns
     // are taken, which are not for them then.
