@@ -223,7 +223,7 @@ impl Scheduler for Fair {
         let has_head = self.model.has_head();
         let (side, counts) = self.sides.comes(now, sight, &mut line.load, has_head);
         if let Some(moves) = counts {
-            let weight = self.forest.weight_below_root(*group);
+            let weight = self.forest.sight(*group).weight;
             self.sides.count(side, weight, moves);
         }
         let is_new = !line.is_listed && (side == Side::Few || !is_of_others);

@@ -25,12 +25,12 @@
 //! search is quick again. When the few come back they find the bound where they left it.
 //!
 //! Weights are those of all groups, and of tasks in the root, of which a request came in the last
-//! second; of a nested group the part that it has of the one below the root. Where no bound leaves
-//! the few their part, the two take turns: see `turns`.
+//! second. Where no bound leaves the few their part, the two take turns: see `turns`.
 //!
 //! # Limits
 //! One bound for all: of several tasks with few requests their sum counts. A side is judged by its
-//! group (by the task in the root): a database beside a backup within one group is not seen.
+//! group (by the task in the root): a database beside a backup within one group is not seen. The
+//! weights of nested groups count as they stand, whatever those above them weigh.
 //!
 //! # Sources
 //! Nash, "The bargaining problem" (1950); Kelly, "Charging and rate control for elastic traffic"

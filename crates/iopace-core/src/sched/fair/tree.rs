@@ -142,7 +142,7 @@ pub(super) struct Tree {
     /// What the last division by the sum of weights left over.
     rest: i64,
     /// W: the weights of all members, the idle ones included; of the last one if there is none.
-    pub(super) weight: u64,
+    weight: u64,
     /// Service in ns at this weight that V knows nothing of: of members that were alone.
     unsettled: i64,
     /// How many members there are.

@@ -92,27 +92,6 @@ impl Forest {
         }
     }
 
-    /// The weight of a group, or of a task in the root, among those below the root: of one that is
-    /// nested the part of that which its weight makes of those with work at present.
-    #[cold]
-    pub(in crate::sched::fair) fn weight_below_root(&self, id: GroupId) -> u32 {
-        let mut index = self.index_of(id).unwrap_or(ROOT);
-        if index == ROOT {
-            return Weight::DEFAULT.get();
-        }
-        let mut part = 1 << 16;
-        loop {
-            let entity = &self.entities[index as usize];
-            let weight = u64::from(entity.weight());
-            if entity.parent == GroupId::ROOT {
-                return ((weight * part) >> 16).max(1) as u32;
-            }
-            let group = &self.groups[entity.parent.0 as usize];
-            part = part * weight / group.trees[rank(entity.class)].weight.max(weight);
-            index = group.index;
-        }
-    }
-
     /// The rank of the class in which a group, or the one above it, competes below the root, and
     /// whether one of them is of class idle.
     fn way_up(&self, mut index: Index) -> (usize, bool) {
