@@ -48,7 +48,7 @@ impl<T> Index<GroupId> for Column<T> {
     }
 }
 
-/// What few ask for.
+/// A state that few ask for: that of a group without a row.
 #[cold]
 #[inline(never)]
 fn rare<T>(state: &T) -> &T {

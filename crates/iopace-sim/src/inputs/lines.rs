@@ -70,7 +70,7 @@ impl<R: BufRead> Lines<R> {
         if self.line.is_empty() { Ok(None) } else { text(&self.line, self.number).map(Some) }
     }
 
-    /// What the reader has at hand.
+    /// The bytes that the reader has at hand.
     fn fill(&mut self) -> Result<&[u8], Mistake> {
         let number = self.number;
         loop {

@@ -65,7 +65,7 @@ fn unit(figure: &str) -> &'static str {
     }
 }
 
-/// What a source says of it, in its words or its figure.
+/// The words or the figure of a source for it.
 pub fn words(row: &str, variant: &str, figure: &str) -> Option<&'static str> {
     Some(match (row, variant, figure) {
         ("depth 1 beside 64", groups::SHARED, "one_share") => "0.24 (QEMU)",

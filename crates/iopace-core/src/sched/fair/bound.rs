@@ -95,7 +95,7 @@ pub(super) struct Bound {
     /// Completions of the many until the next window begins.
     settling: u32,
     window: Option<Window>,
-    /// What both have at the best bound, and whether turns are taken instead.
+    /// Rates of both sides at the best bound, and whether turns are taken instead.
     had: Had,
     turns: Alternation,
 }
@@ -349,7 +349,7 @@ impl Bound {
         }
     }
 
-    /// What the turns have shown, if they have shown enough.
+    /// Judges the turns, if they have shown enough.
     #[inline]
     fn judge_turns(&mut self, now: Instant) {
         match self.turns.judge(now, &self.had, self.weights) {

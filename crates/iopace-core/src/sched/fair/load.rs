@@ -24,7 +24,7 @@ pub(super) enum Side {
     Many,
 }
 
-/// What a task or group has queued and at the disk.
+/// Requests and bytes that a task or group has queued and at the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
     requests: u32,

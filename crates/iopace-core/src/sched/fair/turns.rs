@@ -20,7 +20,7 @@
 //! periods a depth is searched for anew, as the load may be another by then.
 //!
 //! # Limits
-//! What a cache has taken in is worked off in the turn of the few.
+//! Writes that a cache has taken in are worked off in the turn of the few.
 //!
 //! # Sources
 //! FIOS (Park and Shen, 2012) and FlashFQ (Shen and Park, 2013) for slices of time on flash where
@@ -45,7 +45,7 @@ const PERIODS_MAX: u32 = 100;
 
 /// Time after turns that were no use until they are tried again: first, and at most. Two periods
 /// in so much cost the many 3 %; a trial has up to ten while the few have less than
-/// [`WINDOW_FEW`] alone.
+/// [`WINDOW_FEW`] alone, and lasts 2 s at most.
 const PAUSE: Nanos = Nanos::from_secs(3);
 const PAUSE_MAX: Nanos = Nanos::from_secs(60);
 
@@ -59,7 +59,7 @@ const MARGIN: i64 = 60;
 /// So much slower, in [`log2`], a bound may make the many in their turn: an eighth.
 const SLOWER_MAX: i64 = 49;
 
-/// What the periods since the last judgement have shown.
+/// The figures of the periods since the last judgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     periods: u32,
@@ -75,7 +75,7 @@ struct Shown {
 struct Turns {
     /// When they began.
     begun: Instant,
-    /// What the many have of each period at most: time, and work.
+    /// The most that the many have of each period: time, and work.
     time: Nanos,
     work: u64,
     /// When the period began, and when the turn of the many is over in it.
@@ -145,7 +145,7 @@ impl Turns {
             self.over = self.over.min(now);
         }
         if left == 0 && now >= self.over {
-            // What the disk does for the many after that is over by then, mostly.
+            // The disk's work for the many below its cache is over by then, mostly.
             let rest = (self.since + PERIOD).since(self.over);
             self.alone = Some(now.max(self.over + Nanos(rest.0 / 2)));
             self.alone_count = 0;
@@ -169,7 +169,7 @@ impl Turns {
     }
 }
 
-/// What a look at the turns has found.
+/// The result of a look at the turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// They go on.
@@ -247,7 +247,7 @@ impl Alternation {
         self.looking.is_some() || (self.is_wide && self.turns.is_some())
     }
 
-    /// What a window of the look has seen; whether turns begin.
+    /// A window of the look is over; whether turns begin.
     pub(super) fn sees(
         &mut self,
         now: Instant,
@@ -339,7 +339,7 @@ impl Alternation {
         }
     }
 
-    /// What the turns have shown, if they have shown enough.
+    /// Judges the turns, if they have shown enough.
     #[inline]
     pub(super) fn judge(&mut self, now: Instant, had: &Had, weights: [u32; 2]) -> Found {
         let Some(turns) = &self.turns else { return Found::Nothing };

@@ -1,4 +1,4 @@
-//! What few and many have: one measurement at some depth, and a rate over many.
+//! Rates of few and many: one measurement at some depth, and a rate over many.
 
 use super::load::FEW;
 use crate::time::{Instant, Nanos};
@@ -36,7 +36,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// What one request more or less of the few would have made of the score.
+    /// The change that one request more or less of the few would make in the score.
     pub(super) fn chance(&self) -> i64 {
         let [few, many] = self.weights.map(i64::from);
         2 * few * (log2(self.few + 1) - log2(self.few)) / (few + many).max(1)
@@ -54,7 +54,7 @@ impl Window {
         self.few_time.times(LITTLE) >= now.since(self.since)
     }
 
-    /// What both had in it.
+    /// Counts of both sides in it.
     pub(super) fn had(&self, now: Instant) -> Had {
         let tally = |count| Tally { count, time: now.since(self.since) };
         Had { few: tally(self.few), many: tally(self.work) }
@@ -69,7 +69,7 @@ impl Window {
     }
 }
 
-/// What both sides had: requests of the few, work of the many.
+/// Rates of both sides: requests of the few, work of the many.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Had {
     pub(super) few: Tally,

@@ -42,7 +42,7 @@ const BLOCK: Bytes = Bytes::from_kib(4);
 /// Requests of a run.
 const REQUESTS: u64 = SWAPS * BETWEEN + OUTSTANDING;
 
-/// What the disk saw.
+/// The account of a witness at the disk: the commands that it saw.
 #[derive(Debug, Default)]
 struct Account {
     /// Of each block: how often it was written, and its last place in `completed`.
@@ -64,7 +64,7 @@ impl Account {
                 let first = command.extent.offset().0 / BLOCK.0;
                 for block in first..first + command.extent.len().0 / BLOCK.0 {
                     self.completed += 1;
-                    // What has FUA is durable at once: it stands before all others.
+                    // A write with FUA is durable at once: it stands before all others.
                     let place = if command.fua { 0 } else { self.completed };
                     let entry = self.blocks.entry(block).or_default();
                     *entry = (entry.0 + 1, place);
@@ -126,7 +126,7 @@ impl Disk for Witness {
     }
 }
 
-/// What came of it.
+/// The result of all exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
     /// Exchanges that were carried out.

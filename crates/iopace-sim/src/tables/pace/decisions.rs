@@ -34,7 +34,7 @@ static POLICY: Policy = Policy {
     build: || Box::new(Counted(Rate::default())),
 };
 
-/// What `act` makes, with the decisions and passed portions of its run, which is one thread.
+/// The result of `act`, with the decisions and passed portions of its run, which is one thread.
 fn counted<T>(act: impl FnOnce() -> T) -> (T, u64, u64) {
     COUNTS.set((0, 0));
     let made = act();
