@@ -161,7 +161,7 @@ impl Bound {
         }
         self.turns.set_weights(self.weights);
         self.few_groups = [self.few_groups[1], 0];
-        (self.epoch, self.epoch_ends) = ((self.epoch + 1) % (u32::MAX / 2), now + RECENT);
+        (self.epoch, self.epoch_ends) = ((self.epoch + 1) % (u32::MAX / 4), now + RECENT);
     }
 
     /// The epoch: see `Load::count`.

@@ -12,6 +12,11 @@ pub(super) const FEW_BYTES: u64 = 256 << 10;
 /// the interface for longer than it takes itself.
 pub(super) const PIECE_AMONG_FEW: u64 = (128 << 10) - 1;
 
+/// Ways in which a load is counted: as one of the few (0), or of the many, as it was of late or is.
+const WAYS: u32 = 3;
+const WAS_MANY: u32 = 1;
+const IS_MANY: u32 = 2;
+
 /// How much somebody asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Side {
@@ -29,8 +34,8 @@ pub(super) enum Side {
 pub(super) struct Load {
     requests: u32,
     bytes: u64,
-    /// Twice the number of the epoch in which it was last counted, and one more if as one of the
-    /// many: see [`Load::count`].
+    /// [`WAYS`] times the number of the epoch in which it was last counted, and how: see
+    /// [`Load::count`].
     counted: u32,
 }
 
@@ -51,22 +56,41 @@ impl Load {
     }
 
     /// Whether it has few requests, and none larger than that on the mean.
-    pub(super) fn is_few(&self, piece_max: u64) -> bool {
+    pub(super) fn has_few(&self, piece_max: u64) -> bool {
         let bytes_max = FEW_BYTES.min(u64::from(self.requests) * piece_max);
         self.requests <= FEW && self.bytes <= bytes_max
     }
 
-    /// A request has come when it was on that side: `None` if it has been counted there in this
-    /// epoch, else whether it was counted on the other one. Nobody is of the few any more who was
-    /// of the many.
-    #[inline]
-    pub(super) fn count(&mut self, epoch: u32, side: Side) -> Option<bool> {
-        let (mark, was) = (2 * epoch + u32::from(side == Side::Many), self.counted);
-        let was_counted = was / 2 == epoch;
-        if was_counted && was >= mark {
-            return None;
-        }
-        self.counted = mark;
-        Some(was_counted)
+    /// Whether it is of the few: it has few requests, and had so when it was last counted.
+    pub(super) fn is_few(&self, piece_max: u64) -> bool {
+        self.counted % WAYS == 0 && self.has_few(piece_max)
     }
+
+    /// It is counted no more.
+    #[inline]
+    pub(super) fn uncount(&mut self) {
+        self.counted = 0;
+    }
+
+    /// A request has come in this epoch when it had few or many. Whether that puts it on the side
+    /// of the many, and if it is to be counted there: `None` if it has been, else whether it was
+    /// counted on the other side in this epoch.
+    ///
+    /// Nobody is of the few who had many in this epoch or the one before: of a client that asks for
+    /// the next ones when all are done the first of each lot would be.
+    #[inline]
+    pub(super) fn count(&mut self, epoch: u32, has_many: bool) -> (bool, Option<bool>) {
+        let (counted, was) = (self.counted / WAYS, self.counted % WAYS);
+        let way = match counted {
+            _ if has_many => IS_MANY,
+            _ if counted == epoch => was,
+            _ if counted + 1 == epoch && was == IS_MANY => WAS_MANY,
+            _ => 0,
+        };
+        self.counted = epoch * WAYS + way;
+        let was_counted = counted == epoch;
+        let is_known = was_counted && (was == 0) == (way == 0);
+        (way != 0, (!is_known).then_some(was_counted))
+    }
+
 }

@@ -57,26 +57,30 @@ impl Sides {
         if has_head {
             self.few_piece = FEW_BYTES;
         }
+        let mut side = sight.side(own, self.few_piece);
+        if side == Side::Idle {
+            self.idle_queued += 1;
+            return (side, None);
+        }
+        self.others_at = Some(now);
         let mut counts = None;
-        let side = sight.side(own, self.few_piece);
-        match side {
-            Side::Idle => self.idle_queued += 1,
-            _ => self.others_at = Some(now),
-        }
-        if side == Side::Few {
-            self.bound.few_queued(now);
-        }
-        if !has_head && side != Side::Idle {
+        if has_head {
+            sight.uncount(own);
+        } else {
             self.bound.end_epoch(now);
-            counts = sight.count(own, self.bound.epoch(), side);
+            let has_many = !sight.has_few(own, self.few_piece);
+            (side, counts) = sight.count(own, self.bound.epoch(), has_many);
             if side == Side::Few {
                 self.bound.few_come(now, sight.rank);
-            } else if self.few_piece == FEW_BYTES || sight.side(own, FEW_BYTES) == Side::Many {
+            } else if has_many && !sight.has_few(own, FEW_BYTES) {
                 (self.few_piece, self.many_at) = (FEW_BYTES, Some(now));
             }
             if self.many_at.is_some_and(|at| now > at + RECENT) {
                 self.few_piece = PIECE_AMONG_FEW;
             }
+        }
+        if side == Side::Few {
+            self.bound.few_queued(now);
         }
         (side, counts)
     }

@@ -135,10 +135,28 @@ impl Sight {
         &mut self,
         own: &mut Load,
         epoch: u32,
-        side: Side,
-    ) -> Option<bool> {
-        let stands = if self.load.requests() == 0 { own } else { &mut self.load };
-        stands.count(epoch, side)
+        has_many: bool,
+    ) -> (Side, Option<bool>) {
+        let (is_of_many, counts) = self.standing(own).count(epoch, has_many);
+        (if is_of_many { Side::Many } else { Side::Few }, counts)
+    }
+
+    /// See [`Load::uncount`].
+    #[inline]
+    pub(in crate::sched::fair) fn uncount(&mut self, own: &mut Load) {
+        self.standing(own).uncount();
+    }
+
+    /// The load that says on which side a task is: the group's, or its own in the root.
+    #[inline]
+    fn standing<'a>(&'a mut self, own: &'a mut Load) -> &'a mut Load {
+        if self.load.requests() == 0 { own } else { &mut self.load }
+    }
+
+    /// Whether a task that has so much, and its group, have few requests at present.
+    #[inline]
+    pub(in crate::sched::fair) fn has_few(&self, own: &Load, piece_max: u64) -> bool {
+        own.has_few(piece_max) && self.load.has_few(piece_max)
     }
 
     /// On which side a task of the group is that has so much.

@@ -189,6 +189,31 @@ fn nobody_stands_behind_more_than_two_requests_of_class_idle() {
 }
 
 #[test]
+fn who_asks_for_lots_at_a_time_is_not_held_back_for_the_first_of_each() {
+    // As a client does that takes in all answers before it asks again.
+    for group in [0, 1] {
+        let mut bench = Bench::new(Disk::Shared, 32, &[]);
+        for lot in 0..20_000 {
+            let mut at_disk = Vec::new();
+            for number in 0..32 {
+                bench.push_at(group, 7, (lot * 37 + number * 1_009) << 16);
+                // Its first ones are those of a client with few, once.
+                while let Pop::Ready(id) = bench.fair.pop(bench.now, &bench.table) {
+                    at_disk.push(id);
+                }
+            }
+            assert_eq!(at_disk.len(), 32, "lot {lot} in group {group}");
+            for id in at_disk {
+                let request = bench.table[id];
+                bench.table.end(id);
+                bench.now = bench.now + Nanos::from_micros(10);
+                bench.fair.on_done(bench.now, id, &request, true);
+            }
+        }
+    }
+}
+
+#[test]
 fn class_idle_is_bounded_at_the_disk_in_whatever_group_it_is() {
     let mut bench = Bench::new(Disk::Shared, 32, &[]);
     bench.group(1, 0, &settings(100, Class::BestEffort));
