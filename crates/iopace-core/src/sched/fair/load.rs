@@ -13,7 +13,7 @@ pub(super) const FEW_BYTES: u64 = 256 << 10;
 pub(super) const PIECE_AMONG_FEW: u64 = (128 << 10) - 1;
 
 /// Ways in which a load is counted: as one of the few (0), or of the many, as it was of late or is.
-const WAYS: u32 = 3;
+const WAYS: u32 = 4;
 const WAS_MANY: u32 = 1;
 const IS_MANY: u32 = 2;
 
@@ -92,5 +92,4 @@ impl Load {
         let is_known = was_counted && (was == 0) == (way == 0);
         (way != 0, (!is_known).then_some(was_counted))
     }
-
 }
