@@ -5,7 +5,8 @@
 //! Such a disk works on many requests at once, and takes the longer for each the more it holds. Who
 //! asks for one after the other pays for the depth of the others; they have little from the last of
 //! it. Two sides are told apart (see `load`): *few*, a task with no more than four requests and 256
-//! KiB queued and at the disk, whose group has no more than that either; and *many*, all others.
+//! KiB queued and at the disk, whose group has no more than that either; and *many*, all others,
+//! among them class idle, with the least weight there is.
 //! Where nobody has more, those with requests of 128 KiB are the many. While the few are there, the
 //! disk holds no more of the many than the *bound*.
 //!

@@ -306,7 +306,7 @@ impl Fair {
         let is_full = match side {
             Side::Few => return false,
             Side::Many => is_bound && rank >= self.sides.few_rank(),
-            Side::Idle => is_idle_full || self.turn_of_few(now).is_some(),
+            Side::Idle => is_idle_full || is_bound,
         };
         // Who flushes has goes, in which others write nothing, as others have theirs.
         let in_goes = self.model.has_head() && self.flushes.are_in_goes(now, self.config.wait);

@@ -63,7 +63,7 @@ impl Load {
 
     /// Whether it is of the few: it has few requests, and had so when it was last counted.
     pub(super) fn is_few(&self, piece_max: u64) -> bool {
-        self.counted % WAYS == 0 && self.has_few(piece_max)
+        self.counted.is_multiple_of(WAYS) && self.has_few(piece_max)
     }
 
     /// It is counted no more.

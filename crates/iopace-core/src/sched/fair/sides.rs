@@ -10,6 +10,10 @@ use crate::time::{Instant, Nanos};
 /// behind no more than these.
 const IDLE_BEHIND_MAX: u32 = 2;
 
+/// The weight of a group of class idle, or a task in the root, among the many on a disk without a
+/// head: the least there is. It is counted only where others have few, and they come first.
+const IDLE_WEIGHT: u32 = 1;
+
 /// So long after a request of another class its next one is still expected: the default of
 /// `idle_starve_ms`, from BFQ.
 const OTHERS_RECENT: Nanos = Nanos::from_millis(200);
@@ -58,14 +62,16 @@ impl Sides {
             self.few_piece = FEW_BYTES;
         }
         let mut side = sight.side(own, self.few_piece);
-        if side == Side::Idle {
-            self.idle_queued += 1;
-            return (side, None);
-        }
-        self.others_at = Some(now);
         let mut counts = None;
+        match side {
+            Side::Idle => self.idle_queued += 1,
+            _ => self.others_at = Some(now),
+        }
         if has_head {
             sight.uncount(own);
+        } else if side == Side::Idle {
+            self.bound.end_epoch(now);
+            (_, counts) = sight.count(own, self.bound.epoch(), true);
         } else {
             self.bound.end_epoch(now);
             let has_many = !sight.has_few(own, self.few_piece);
@@ -89,7 +95,10 @@ impl Sides {
     /// the few.
     #[cold]
     pub(super) fn count(&mut self, side: Side, weight: u32, moves: bool) {
-        self.bound.count(side, weight, moves);
+        match side {
+            Side::Idle => self.bound.count(Side::Many, IDLE_WEIGHT, false),
+            _ => self.bound.count(side, weight, moves),
+        }
     }
 
     /// The largest mean request of a task or group with few: see [`Load::is_few`].
@@ -105,6 +114,7 @@ impl Sides {
             Side::Idle => {
                 self.idle_in_flight += 1;
                 self.idle_at = Some(now);
+                self.bound.start();
             }
             Side::Many => self.bound.start(),
             Side::Few => self.bound.few_change(1),
@@ -115,11 +125,12 @@ impl Sides {
     #[inline(always)]
     pub(super) fn done(&mut self, now: Instant, row: &Row, arrived: Instant) {
         match row.side {
+            Side::Few => return self.bound.few_done(now, arrived),
+            Side::Many => {}
             Side::Idle => self.idle_in_flight -= 1,
-            // With what has joined it.
-            Side::Many => self.bound.many_done(now, u64::from(row.kind.bytes)),
-            Side::Few => self.bound.few_done(now, arrived),
         }
+        // With what has joined it.
+        self.bound.many_done(now, u64::from(row.kind.bytes));
     }
 
     /// Whether the disk has as much of class idle as it may.

@@ -82,6 +82,15 @@ fn where_no_depth_divides_them_they_take_turns() {
 }
 
 #[test]
+fn class_idle_has_hardly_a_turn() {
+    // Two writes at a time keep the cache full: the reader would have a fifth.
+    let (mut bench, mut clients) = reader_and_writer([100, 100]);
+    bench.group(2, 0, &settings(100, Class::Idle));
+    let reader = part(&mut bench, &mut clients, 1);
+    assert!(reader >= 85 && bench.served(2) > 0, "{reader} % and {} writes", bench.served(2));
+}
+
+#[test]
 fn turns_end_with_the_load_for_which_they_are() {
     let (mut bench, mut clients) = reader_and_writer([100, 100]);
     let wait = |bench: &mut Bench, clients: &mut [Client]| {
