@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The same fio jobs live and simulated, see model_truth.py. `short`: a few seconds, ends with 1 if
-# they are far apart. IOPACE_BIN: the binary, else it is built.
+# they are far apart. `recorded`: only live load that is recorded and replayed, see
+# model_truth_recorded.py. IOPACE_BIN: the binary, else it is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v fio >/dev/null; then
@@ -12,4 +13,12 @@ if [ -z "${IOPACE_BIN:-}" ]; then
   IOPACE_BIN="${CARGO_TARGET_DIR:-target}/release/iopace"
 fi
 export IOPACE_BIN
-exec python3 scripts/model_truth.py "$@"
+case "${1:-}" in
+recorded) shift && exec python3 scripts/model_truth_recorded.py "$@" ;;
+"")
+  python3 scripts/model_truth.py
+  echo && echo "## Recorded live and replayed" && echo
+  exec python3 scripts/model_truth_recorded.py
+  ;;
+*) exec python3 scripts/model_truth.py "$@" ;;
+esac

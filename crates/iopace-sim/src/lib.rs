@@ -10,7 +10,8 @@
 //! - [`task`]: the programs (`dd`, `cvs`, plain patterns), usable by live clients too.
 //! - [`inputs`]: traces and fio job files; [`replay`] carries them out.
 //! - [`run`]: the event loop. [`report`]: what comes out. [`trace`]: looks at the device meanwhile.
-//! - [`record`]: a run in time steps.
+//! - [`record`]: a run in time steps. [`recorded`]: requests of a live device, in a file, and their
+//!   replay.
 //! - [`tables`]: the outcome tables beside the figures of their sources. [`sweep`]:
 //!   trade-off curves. [`score`]: policies on a fixed set of mixes and disks. [`fuzz`]: random
 //!   scenarios, and what fails of them made small.
@@ -30,6 +31,7 @@ pub mod figure;
 pub mod fuzz;
 pub mod inputs;
 pub mod record;
+pub mod recorded;
 pub mod report;
 pub mod score;
 pub mod trace;

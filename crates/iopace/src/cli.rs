@@ -7,6 +7,7 @@ mod live;
 mod mount;
 mod pace;
 mod recommend;
+mod record;
 mod replay;
 mod sched;
 mod serve;
@@ -25,6 +26,7 @@ pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, MountFlag, UnmountArgs};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
+pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
@@ -104,6 +106,8 @@ pub enum Command {
     /// Learn what other settings would delay, before they hold: nothing is delayed
     #[command(subcommand)]
     Recommend(RecommendCommand),
+    /// Write each request that a device gets to a file, to be replayed in virtual time
+    Record(RecordArgs),
     /// Test whether limits, weights and guarantees hold, and say by how much they are off
     Verify(Box<VerifyArgs>),
     /// See the effect of a scheduler in a minute, on an emulated disk
@@ -358,6 +362,8 @@ mod tests {
             "explain /a /b",
             "explain --over 1ms",
             "events disk",
+            "record --for 1ms",
+            "record a b",
         ];
         for line in wrong {
             let words = ["iopace"].into_iter().chain(line.split(' '));

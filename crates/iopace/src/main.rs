@@ -25,6 +25,7 @@ mod pace;
 mod paths;
 mod policies;
 mod recommend;
+mod record;
 mod replay;
 mod running;
 mod sched;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Demo(args) => demo::run(&args).map_err(output::Failure::new),
         Command::Calibrate(args) => calibrate::run(&args),

@@ -1,6 +1,7 @@
 //! `iopace sim replay`: a recorded load, or that of a fio job file, under each scheduler.
 
 mod progress;
+mod recorded;
 mod report;
 mod show;
 
@@ -34,6 +35,9 @@ const JOB_BYTES_MAX: u64 = 1 << 20;
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let formats = args.files.iter().map(|file| format_of(file, args.input_format.as_deref()));
     let formats = formats.collect::<Result<Vec<Format>, Failure>>()?;
+    if formats.contains(&Format::Iopace) {
+        return recorded::run(args);
+    }
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     prepare(report::NAME, args.output.out.as_deref(), args.output.files(), &inputs)?;
     let (replay, setup) = if formats.contains(&Format::Fio) {
@@ -162,9 +166,9 @@ fn traces(args: &ReplayArgs, formats: &[Format]) -> Result<(Replay, String), Fai
         Loop::Closed { keeps_pauses: true, .. } => "In their order, with the pauses".into(),
         Loop::Closed { keeps_pauses: false, .. } => "In their order".into(),
     };
-    setup.push(format!("{turn}, on disk {}, window {}{}.", args.disk, args.window, live(args)));
+    setup.push(format!("{turn}, on disk {}, window {}{}.", args.disk(), args.window(), live(args)));
     let setup = setup.join(". ");
-    let mut replay = Replay::of(&args.disk, recordings, settings);
+    let mut replay = Replay::of(args.disk(), recordings, settings);
     set_policies(&mut replay.scenario, args);
     Ok((replay, setup))
 }
@@ -199,7 +203,7 @@ fn describe(
     args: &ReplayArgs,
     settings: &Settings,
 ) -> Result<String, Failure> {
-    let placing = recording.placing(&args.disk, settings).map_err(Failure::usage)?;
+    let placing = recording.placing(args.disk(), settings).map_err(Failure::usage)?;
     let (name, survey) = (&recording.file, &recording.survey);
     let mut text = format!(
         "{name}: {}, {} in {}, {}, {}",
@@ -225,13 +229,13 @@ fn describe(
 /// Sets what a device of a daemon has: the window as asked for, and its pace, which a job file that
 /// writes through the page cache notices.
 fn set_policies(scenario: &mut Scenario, args: &ReplayArgs) {
-    scenario.window = window::find(&args.window).expect("one of the registry");
+    scenario.window = window::find(args.window()).expect("one of the registry");
     scenario.pace = pace::find(PACE_DEFAULT).expect("one of the registry");
 }
 
 /// ` (as live)`, if the window is the one that a daemon has.
 fn live(args: &ReplayArgs) -> &'static str {
-    if args.window == WINDOW_DEFAULT { " (as live)" } else { "" }
+    if args.window() == WINDOW_DEFAULT { " (as live)" } else { "" }
 }
 
 /// The replay of a job file, and in words what is done; `None` if it is to be printed only.
@@ -250,7 +254,7 @@ fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     }
     let text = fs::read_to_string(file);
     let text = text.map_err(|error| Failure::usage(format!("{name}: cannot be read: {error}")))?;
-    let job = fio::Job::parse(&name, &text, &args.disk).map_err(Failure::usage)?;
+    let job = fio::Job::parse(&name, &text, args.disk()).map_err(Failure::usage)?;
     for text in &job.notes {
         note(format_args!("note: {text}"));
     }
@@ -275,8 +279,8 @@ fn job(args: &ReplayArgs) -> Result<Option<(Replay, String)>, Failure> {
     let setup = format!(
         "{name}: a fio job file, {} tasks, on disk {}, window {}{}.",
         scenario.tasks.len(),
-        args.disk,
-        args.window,
+        args.disk(),
+        args.window(),
         live(args)
     );
     Ok(Some((Replay { scenario, recordings, settings }, setup)))

@@ -87,6 +87,7 @@ impl Engine {
                 }
             }
             Control::Record(most_count) => cx.observers.record(cx.now, most_count),
+            Control::ForgetRecorded(count) => cx.observers.forget_recorded(count),
             other => unreachable!("{other:?} is a change of the device"),
         }
     }

@@ -189,6 +189,8 @@ pub enum Control {
     /// Records what ends from now on, at most so many requests, from the beginning; `None` ends it
     /// and drops what was recorded. See [`crate::shadow::Recording`].
     Record(Option<usize>),
+    /// The first so many of what was recorded have been copied: there is room for others.
+    ForgetRecorded(usize),
     /// The group is gone. Its requests and its write-back go on, with its weight and class and
     /// within the limits of the groups above, but without limits, guarantees and targets of its
     /// own; with the last of them it is forgotten. The root cannot be removed.

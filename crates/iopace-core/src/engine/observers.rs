@@ -44,6 +44,13 @@ impl Observers {
         self.recording = most_count.map(|most| Box::new(Recording::new(now, most)));
     }
 
+    /// The first so many of the recording have been copied.
+    pub(super) fn forget_recorded(&mut self, count: usize) {
+        if let Some(recording) = &mut self.recording {
+            recording.forget(count);
+        }
+    }
+
     /// Tries other settings of the device, or ends that for groups as well. True if the shadow has
     /// to begin anew.
     pub(super) fn recommend(&mut self, plan: Option<Plan>) -> bool {

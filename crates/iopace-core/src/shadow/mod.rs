@@ -67,6 +67,7 @@ use crate::window;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+mod closed_loop;
 pub(crate) mod disk;
 mod follow;
 mod line;
@@ -77,6 +78,7 @@ mod report;
 mod tests;
 
 pub use crate::limits::SHADOW_OPEN_MAX as OPEN_REQUESTS_MAX;
+pub use closed_loop::{Asked, ClosedLoop};
 pub(crate) use disk::Served;
 use disk::{Measured, VirtualDisk};
 use follow::Followed;

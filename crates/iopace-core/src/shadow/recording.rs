@@ -1,7 +1,8 @@
 //! The requests that have ended on a device within some seconds, to be replayed under other
-//! settings (see `replay`).
+//! settings (see `replay`), or to be written to a file.
 //!
-//! The live engine only appends to a list, and only while somebody asks.
+//! The live engine only appends to a list, and only while somebody asks. The reader of a long
+//! recording copies the list from time to time and lets the engine forget it.
 //!
 //! # Limits
 //! A request that had not ended is not in it, and nothing is known of what was dirty before.
@@ -81,6 +82,11 @@ impl Recording {
     pub(crate) fn new(began: Instant, most_count: usize) -> Recording {
         let (ended, flushes) = (Vec::with_capacity(most_count), BTreeMap::new());
         Recording { began, most_count, ended, left_out_count: 0, flushes }
+    }
+
+    /// The first so many have been copied. That is quick if they are nearly all of them.
+    pub(crate) fn forget(&mut self, count: usize) {
+        self.ended.drain(..count.min(self.ended.len()));
     }
 
     /// A flush comes.

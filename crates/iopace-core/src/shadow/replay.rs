@@ -45,15 +45,15 @@
 //! # Sources
 //! Schroeder, Wierman and Harchol-Balter (2006) and Weiss et al. (2013), as in [`super`].
 
+use super::closed_loop::{Asked, ClosedLoop};
 use super::line::Item;
 use super::{Ended, PANICKED, Plan, Recorded, RecordedKind, Served, Shadow};
 use crate::engine::{Engine, Input};
 use crate::group::Settings;
 use crate::group::table::Groups;
-use crate::request::{Cover, GroupId, Op, Outcome, StageTimes, TaskId};
+use crate::request::{Cover, GroupId, Op, Outcome, StageTimes};
 use crate::time::{Instant, Nanos};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Steps of a replay between two ends of requests: a bound on hanging only.
 const STEPS_MAX: usize = 1 << 16;
@@ -137,7 +137,7 @@ impl Replay {
             began: self.began,
             since: self.began,
             until: self.began + length,
-            clients: Clients::default(),
+            clients: ClosedLoop::default(),
             recorded,
             served,
             first_place: 0,
@@ -184,78 +184,14 @@ impl Replay {
     }
 }
 
-/// The requests of a task, in order of arrival.
-#[derive(Debug, Default)]
-struct Client {
-    /// Its requests that have not come: after so many ends of the task, how long, and the place.
-    line: VecDeque<(usize, Nanos, usize)>,
-    /// Requests that have ended in the replay.
-    ended_count: usize,
-}
-
-/// When each request comes.
-#[derive(Debug, Default)]
-struct Clients {
-    all: BTreeMap<TaskId, Client>,
-    /// Requests whose instant is known, the earliest first; of one instant in order of place.
-    due: BinaryHeap<Reverse<(Instant, usize)>>,
-}
-
-impl Clients {
-    fn of(began: Instant, recorded: &[Recorded]) -> Clients {
-        let mut clients = Clients::default();
-        let of_clients = || recorded.iter().enumerate().filter(|(_, one)| is_of_client(one));
-        // By task, in order of their ends.
-        let mut ends: BTreeMap<TaskId, Vec<(Instant, usize)>> = BTreeMap::new();
-        for (place, one) in of_clients() {
-            ends.entry(one.submit.task).or_default().push((one.ended, place));
-        }
-        let mut arrivals: Vec<(Instant, usize)> =
-            of_clients().map(|(place, one)| (one.arrived, place)).collect();
-        arrivals.sort_unstable();
-        for (arrived, place) in arrivals {
-            let task = recorded[place].submit.task;
-            let ends = &ends[&task];
-            let ended_count = ends.partition_point(|end| *end < (arrived, place));
-            match ended_count.checked_sub(1).map(|last| ends[last].0) {
-                Some(last) => {
-                    let line = &mut clients.all.entry(task).or_default().line;
-                    line.push_back((ended_count, arrived.since(last), place));
-                }
-                None => clients.due.push(Reverse((arrived.max(began), place))),
-            }
-        }
-        clients
-    }
-
-    /// All come so much later.
-    fn come_later(&mut self, by: Nanos) {
-        let due = std::mem::take(&mut self.due).into_iter();
-        self.due = due.map(|Reverse((at, place))| Reverse((at + by, place))).collect();
-    }
-
-    /// When the next one comes.
-    fn next(&self) -> Instant {
-        self.due.peek().map_or(Instant::NEVER, |Reverse((at, _))| *at)
-    }
-
-    /// The next one, if it has come by then.
-    fn pop(&mut self, by: Instant) -> Option<usize> {
-        self.due.peek().filter(|Reverse((at, _))| *at <= by)?;
-        self.due.pop().map(|Reverse((_, place))| place)
-    }
-
-    /// A request of the task has ended.
-    fn ended(&mut self, now: Instant, task: TaskId) {
-        let Some(client) = self.all.get_mut(&task) else { return };
-        client.ended_count += 1;
-        while let Some(&(after, think, place)) = client.line.front()
-            && after <= client.ended_count
-        {
-            client.line.pop_front();
-            self.due.push(Reverse((now + think, place)));
-        }
-    }
+/// The clients of a recording.
+fn clients_of(began: Instant, recorded: &[Recorded]) -> ClosedLoop {
+    let asked = recorded.iter().enumerate().filter(|(_, one)| is_of_client(one));
+    let asked = asked.map(|(place, one)| {
+        let (task, arrived, ended) = (one.submit.task, one.arrived, one.ended);
+        Asked { place, task, arrived, ended }
+    });
+    ClosedLoop::new(began, asked)
 }
 
 /// Whether a client asked for it and waited for its end.
@@ -271,7 +207,7 @@ struct Run<'a> {
     /// When the present pass began, and when it is over.
     since: Instant,
     until: Instant,
-    clients: Clients,
+    clients: ClosedLoop,
     recorded: &'a [Recorded],
     served: Vec<Served>,
     /// The shadow's number of the recording's first request in this pass: what a former pass has
@@ -287,7 +223,7 @@ impl Run<'_> {
         self.first_place += self.replayed.len();
         self.since = self.began.max(shadow.now);
         self.until = self.since + length;
-        self.clients = Clients::of(self.began, self.recorded);
+        self.clients = clients_of(self.began, self.recorded);
         self.clients.come_later(self.since.since(self.began));
         self.replayed = vec![None; self.recorded.len()];
         self.is_stuck(shadow, |run, _, now| now > run.until)
@@ -295,7 +231,7 @@ impl Run<'_> {
 
     /// What the pass before has left in the shadow ends, and nothing comes.
     fn drain_is_stuck(&mut self, shadow: &mut Shadow) -> bool {
-        self.clients = Clients::default();
+        self.clients = ClosedLoop::default();
         self.is_stuck(shadow, |_, shadow, now| shadow.waiting_count() == 0 || now.is_never())
     }
 

@@ -23,6 +23,7 @@
 //! | `GET /v1/live[?history=N]` | [`LiveReport`], or a list of them, oldest first |
 //! | `GET /v1/live/stream` | Server-Sent Events: [`LiveReport`], [`EventReport`] |
 //! | `GET /v1/explain[?group=PATH][&device=DEVICE][&over_ms=N]` | [`ExplainReport`] |
+//! | `GET /v1/devices/{name}/record[?for_ms=N]` | lines, each a [`RecordPiece`] |
 //! | `GET /v1/openapi.json` | all of this for machines |
 //! | `GET /v1/connections` | a list of [`ConnectionReport`] |
 //!
@@ -37,6 +38,7 @@ mod live;
 mod mounts;
 mod policies;
 mod recommend;
+mod record;
 
 use iopace_core::sched::AUTO;
 
@@ -47,6 +49,7 @@ pub use live::*;
 pub use mounts::MountReport;
 pub use policies::*;
 pub use recommend::*;
+pub use record::*;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

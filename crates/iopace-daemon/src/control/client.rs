@@ -4,9 +4,11 @@ mod groups;
 mod live;
 mod policies;
 mod recommend;
+mod record;
 mod sse;
 
 pub use live::{Follow, LiveMessage, LiveStream};
+pub use record::RecordStream;
 
 use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use http_body_util::{BodyExt, Full, Limited};

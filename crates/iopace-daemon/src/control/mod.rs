@@ -24,6 +24,7 @@ mod policies;
 pub mod port;
 mod query;
 pub mod recommend;
+mod record;
 pub mod report;
 mod routes;
 pub mod server;
@@ -31,7 +32,7 @@ mod stream;
 pub mod token;
 mod turns;
 
-pub use client::{Client, ClientError, Follow, LiveMessage, LiveStream};
+pub use client::{Client, ClientError, Follow, LiveMessage, LiveStream, RecordStream};
 pub use port::Port;
 pub use server::{Server, run, serve};
 pub use token::Token;

@@ -10,7 +10,7 @@ use super::groups::{self, Body, body};
 use super::hall::Guest;
 use super::metrics::{Format, Scrape};
 use super::turns::Turns;
-use super::{aside, caps, explain, openapi, policies, query, recommend, report, stream};
+use super::{aside, caps, explain, openapi, policies, query, recommend, record, report, stream};
 use crate::clock;
 use crate::device::Device;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -38,6 +38,7 @@ pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, 
                                  /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
                                  /v1/groups/files, /v1/groups/stat, /v1/connections, \
                                  /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
+                                 /v1/devices/NAME/record, \
                                  /v1/devices/NAME/pace/caps; POST \
                                  /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
                                  /v1/devices/NAME/pace/caps, \
@@ -93,6 +94,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .merge(policies::router())
         .merge(caps::router())
         .merge(recommend::router())
+        .merge(record::router())
         .merge(groups::router())
         .merge(stream::router())
         .merge(explain::router())

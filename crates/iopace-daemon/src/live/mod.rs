@@ -26,6 +26,7 @@ mod tests;
 pub(crate) mod text;
 
 pub use hub::{History, Hub, Interval, Item, Reader};
+pub(crate) use tasks::name_of;
 
 use crate::clock;
 use crate::control::api::{EventReport, LiveReport};

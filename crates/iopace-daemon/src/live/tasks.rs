@@ -111,7 +111,7 @@ fn is_shown(seen: &Seen, account: &TaskAccount) -> bool {
 }
 
 /// What a task is called.
-pub(super) fn name_of(proc: &dyn Proc, task: Option<TaskId>) -> String {
+pub(crate) fn name_of(proc: &dyn Proc, task: Option<TaskId>) -> String {
     let Some(task) = task else { return "others".into() };
     let Some((pid, start)) = process_of(task) else { return format!("connection {}", task.0) };
     let stat = proc.stat(pid).filter(|stat| stat.start & 0x7fff_ffff == start);

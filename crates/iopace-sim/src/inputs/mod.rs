@@ -12,6 +12,7 @@
 //! | blkparse, default output | first line begins with `MAJOR,MINOR` and a CPU | `blkparse` |
 //! | MSR Cambridge CSV | first line has seven fields between commas | `msr` |
 //! | fio job file | first line that is no comment is `[NAME]` | `fio` |
+//! | `iopace record` | first line begins with `# iopace-record:` | `iopace` |
 
 mod blkparse;
 mod blktrace;
@@ -26,6 +27,7 @@ pub mod survey;
 
 pub use names::{NAME_BYTES_MAX, Names, OTHERS, STREAMS_MAX};
 
+use crate::recorded::format::MAGIC;
 use core::fmt;
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -108,6 +110,8 @@ pub enum Format {
     Msr,
     /// A fio job file: a description of load, not a trace.
     Fio,
+    /// What `iopace record` writes: it is replayed with the settings that it holds.
+    Iopace,
 }
 
 impl Format {
@@ -118,6 +122,7 @@ impl Format {
         (Format::Blkparse, "blkparse", "the default output of blkparse"),
         (Format::Msr, "msr", "CSV of the MSR Cambridge traces"),
         (Format::Fio, "fio", "fio job file"),
+        (Format::Iopace, "iopace", "what 'iopace record' writes"),
     ];
 
     /// Its word.
@@ -147,6 +152,9 @@ impl Format {
         ];
         if let Some((_, what)) = packed.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Err(format!("the file is packed with {what}"));
+        }
+        if head.starts_with(MAGIC.as_bytes()) {
+            return Ok(Format::Iopace);
         }
         let text = String::from_utf8_lossy(head);
         let mut lines = text.lines().map(str::trim);
@@ -204,8 +212,11 @@ impl<'a> Trace<'a> {
             Format::Blktrace => Box::new(blktrace::Blktrace::new(reader)),
             Format::Blkparse => Box::new(blkparse::Blkparse::new(reader)),
             Format::Msr => Box::new(msr::Msr::new(reader)),
-            Format::Fio => {
-                let message = "a fio job file is no trace: it describes load".into();
+            Format::Fio | Format::Iopace => {
+                let message = match format {
+                    Format::Fio => "a fio job file is no trace: it describes load".into(),
+                    _ => "a recording of iopace is replayed alone: name one file".into(),
+                };
                 return Err(InputError { file: file.into(), place: None, message });
             }
         };

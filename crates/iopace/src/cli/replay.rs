@@ -15,21 +15,22 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// Traces (fio iolog, blktrace, blkparse output, MSR Cambridge CSV), replayed beside each
-    /// other, or one fio job file
+    /// other, or one fio job file, or one file of 'iopace record'
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     /// Schedulers, separated by commas; 'none' is the plain elevator, 'all' is all of them
     /// [default: all, or for more than 200000 requests none, deadline and fair; fair is what a
-    /// daemon has]
+    /// daemon has; of a recording the recorded one]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = schedulers())]
     pub sched: Vec<String>,
-    /// How many requests the disk holds; by default the policy that a daemon has
-    #[arg(long, value_name = "NAME", default_value = WINDOW_DEFAULT)]
-    #[arg(value_parser = window_policies())]
-    pub window: String,
-    /// The disk: a preset (see 'iopace models') or a model file (*.toml)
-    #[arg(long, value_name = "MODEL", default_value = "hdd-sata-250g", value_parser = DiskParser)]
-    pub disk: String,
+    /// How many requests the disk holds [default: latency, as a daemon has it; of a recording the
+    /// recorded one]
+    #[arg(long, value_name = "NAME", value_parser = window_policies())]
+    pub window: Option<String>,
+    /// The disk: a preset (see 'iopace models') or a model file (*.toml) [default: hdd-sata-250g;
+    /// of a recorded emulated disk its own model]
+    #[arg(long, value_name = "MODEL", value_parser = DiskParser)]
+    pub disk: Option<String>,
     /// Submit in the order of the trace as fast as requests finish, not by time stamps
     #[arg(long)]
     pub closed: bool,
@@ -58,6 +59,18 @@ pub struct ReplayArgs {
     /// Where it goes
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+impl ReplayArgs {
+    /// The window of a replay that names none.
+    pub fn window(&self) -> &str {
+        self.window.as_deref().unwrap_or(WINDOW_DEFAULT)
+    }
+
+    /// The disk of a replay that names none.
+    pub fn disk(&self) -> &str {
+        self.disk.as_deref().unwrap_or("hdd-sata-250g")
+    }
 }
 
 /// What becomes of offsets beyond the end of the disk.

@@ -3,9 +3,9 @@
 use super::sse::{Message, Parser};
 use super::{ANSWER_BYTES_MAX, Client, ClientError, TIMEOUT, encode, refusal, runtime};
 use crate::control::api::{EventReport, ExplainReport, LiveReport};
-use http_body_util::{BodyExt, Limited};
-use hyper::Method;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request};
 use iopace_core::time::Nanos;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -90,6 +90,27 @@ pub struct LiveStream {
     last: Option<String>,
 }
 
+/// The body of an answer that is read piece by piece.
+pub(super) fn opened(
+    client: &Client,
+    runtime: &Runtime,
+    request: Request<Full<Bytes>>,
+) -> Result<Incoming, ClientError> {
+    let path = client.path.display().to_string();
+    let asked = async {
+        let (answer, _driver) = client.open(request).await?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer.into_body());
+        }
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let error = |error| ClientError::Broken { path: path.clone(), error };
+        Err(refusal(&path, status, &body.map_err(error)?.to_bytes()))
+    };
+    let asked = runtime.block_on(async { tokio::time::timeout(TIMEOUT, asked).await });
+    asked.map_err(|_| ClientError::Silent(path.clone()))?
+}
+
 impl LiveStream {
     fn open(client: &Client, last: Option<&str>) -> Result<LiveStream, ClientError> {
         let path = client.path.display().to_string();
@@ -97,18 +118,7 @@ impl LiveStream {
         let head: Vec<(&str, &str)> =
             last.map(|last| ("last-event-id", last)).into_iter().collect();
         let request = client.request(Method::GET, "/v1/live/stream", &head, Vec::new());
-        let asked = async {
-            let (answer, _driver) = client.open(request).await?;
-            let status = answer.status();
-            if status.is_success() {
-                return Ok(answer.into_body());
-            }
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let error = |error| ClientError::Broken { path: path.clone(), error };
-            Err(refusal(&path, status, &body.map_err(error)?.to_bytes()))
-        };
-        let asked = runtime.block_on(async { tokio::time::timeout(TIMEOUT, asked).await });
-        let body = asked.map_err(|_| ClientError::Silent(path.clone()))??;
+        let body = opened(client, &runtime, request)?;
         let parser = Parser::new(ANSWER_BYTES_MAX);
         Ok(LiveStream { body, runtime, parser, path, last: last.map(str::to_owned) })
     }

@@ -1,0 +1,19 @@
+//! The requests that a live device got, in a file, and their replay under the same settings.
+//!
+//! [`format`](mod@format) is the file that `iopace record` writes (`reading.rs` reads it),
+//! [`replay`] runs it on a disk model, and [`report`] puts the recorded latencies beside the
+//! replayed ones.
+
+pub mod format;
+mod late;
+mod reading;
+pub mod replay;
+pub mod report;
+mod run;
+
+pub use format::{Device, End, File, Group, Header, Name, Pace, Request, Scheduler, Window};
+pub use replay::{Replay, Settings};
+pub use report::{Figures, Report, Row};
+
+#[cfg(test)]
+mod tests;
