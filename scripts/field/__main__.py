@@ -66,6 +66,9 @@ def main():
         print("skipped: field: needs root and /dev/fuse")
         return 0
     signal.signal(signal.SIGTERM, interrupted)
+    # A shell's background job ignores SIGINT, and so would every dd, which is asked with it how far
+    # it came.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tables, failed = [], []
     for name in names or TESTS:
         try:
