@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from figures import put
+
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SECONDS = int(os.environ.get("SECONDS_EACH", "2"))
 IOPACE = os.path.realpath(os.environ["IOPACE_BIN"])
@@ -170,15 +172,6 @@ def nbd():
         f"{SECONDS} s each."
     )
     return parts
-
-
-def put(page, name, text):
-    """The page with this part replaced: what stands between its two marks."""
-    begin, end = f"<!-- measured: {name} -->\n", f"<!-- end: {name} -->\n"
-    if page.count(begin) != 1 or page.count(end) != 1:
-        raise SystemExit(f"bench: the page has no part '{name}': put {begin.strip()} and {end.strip()} there")
-    head, rest = page.split(begin)
-    return head + begin + "\n" + text.strip("\n") + "\n\n" + end + rest.split(end)[1]
 
 
 def main():

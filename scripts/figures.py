@@ -14,3 +14,12 @@ def figure(name, measured, bound, holds):
         with open(path, "a") as file:
             file.write(json.dumps(row) + "\n")
     return holds
+
+
+def put(page, name, text):
+    """The page with this part replaced: what stands between its two marks."""
+    begin, end = f"<!-- measured: {name} -->\n", f"<!-- end: {name} -->\n"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise SystemExit(f"the page has no part '{name}': put {begin.strip()} and {end.strip()} there")
+    head, rest = page.split(begin)
+    return head + begin + "\n" + text.strip("\n") + "\n\n" + end + rest.split(end)[1]

@@ -38,6 +38,10 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if formats.contains(&Format::Iopace) {
         return recorded::run(args);
     }
+    if args.on_time {
+        let message = "--on-time is about files of 'iopace record': leave it out";
+        return Err(Failure::usage(message));
+    }
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     prepare(report::NAME, args.output.out.as_deref(), args.output.files(), &inputs)?;
     let (replay, setup) = if formats.contains(&Format::Fio) {

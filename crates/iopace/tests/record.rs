@@ -89,6 +89,8 @@ fn a_recording_is_replayed_under_its_settings() {
     // The same file is replayed to the same bytes, and under another scheduler.
     let again = place.run(&["sim", "replay", "x.rec"]);
     assert_eq!(again.out, place.run(&["sim", "replay", "x.rec"]).out);
+    let on_time = place.run(&["sim", "replay", "x.rec", "--on-time", "--format", "json"]).json();
+    assert!(report["late_ns"].is_u64() && on_time[0]["late_ns"].is_null(), "{on_time}");
     let other = place.run(&["sim", "replay", "x.rec", "--sched", "fair,none", "--format", "json"]);
     assert_eq!(other.status, Some(2), "{other:?}");
     let other = place.run(&["sim", "replay", "x.rec", "--sched", "fair", "--format", "json"]);

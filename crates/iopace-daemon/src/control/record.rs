@@ -58,6 +58,10 @@ const PIECE_COUNT: usize = 1_024;
 /// A recording waits so long for a look of `explain` or another recording to end.
 const WAITS: Duration = Duration::from_secs(6);
 
+/// A client that takes nothing for so long has its recording ended: nobody else can record or take
+/// a look meanwhile.
+const TAKES_WITHIN: Nanos = Nanos::from_secs(10);
+
 /// Between two tries to hand over a piece that the client has no room for.
 const ROOM: Duration = Duration::from_millis(5);
 
@@ -85,7 +89,7 @@ async fn record(
     // One records at a time: a recording is of whoever began it last.
     let right = timeout(WAITS, Arc::clone(&shared.looks).acquire_owned()).await;
     let right = right.ok().and_then(Result::ok).ok_or_else(|| {
-        let error = "another recording goes on";
+        let error = "another recording, or a look of 'explain', goes on";
         Refused::new(StatusCode::SERVICE_UNAVAILABLE, error, "ask again when it has ended")
     })?;
     guest.stay();
@@ -205,7 +209,8 @@ impl<'a> Taking<'a> {
         taken
     }
 
-    /// Sends a piece, when the client has room for it. False if nobody listens any more.
+    /// Sends a piece, when the client has room for it. False if nobody listens any more, or takes
+    /// nothing.
     fn tell(&mut self, recorded: &[Recorded], now: Instant, end: bool) -> bool {
         self.told_at = now;
         let piece = RecordPiece {
@@ -219,13 +224,14 @@ impl<'a> Taking<'a> {
         let mut line = json(&piece, Vec::new());
         line.push(b'\n');
         let mut line = Bytes::from(line);
+        let asked = clock::now();
         loop {
             line = match self.to.try_send(line) {
                 Ok(()) => return true,
                 Err(TrySendError::Closed(_)) => return false,
                 Err(TrySendError::Full(line)) => line,
             };
-            if *self.ended.borrow() {
+            if *self.ended.borrow() || clock::now().since(asked) > TAKES_WITHIN {
                 return false;
             }
             // SLEEP: the pause between two looks at the condition.

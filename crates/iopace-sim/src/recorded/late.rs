@@ -3,34 +3,35 @@
 //! # Model
 //! ```text
 //!   live:    started ├──── the model ────┤ done │ timer, lock, processor │ noticed: done_ns
-//!   replay:  started ├──── the model ────┤ done │ as late as it was live │ noticed
+//!   replay:  started ├──── the model ────┤ done │ the mean of these      │ noticed
 //! ```
-//! The model alone gets the recorded commands when they were started, whatever becomes of them.
-//! What a command took longer live than in the model is the daemon's own time: its timer wakes up,
-//! and answers one request after another. Clients that wait for each other's answers fall into
-//! step by it. So it is taken over for each request, like the time that a client thinks.
+//! The model alone gets the recorded commands when they were started, whatever becomes of them. A
+//! command that took longer live than in the model was noticed late: the daemon's timer wakes up,
+//! and answers one request after another. The replay notices all of them as late as the mean.
 //!
-//! # Properties
-//! 1. Under the recorded settings each request ends when it did, as far as the scheduler and the
-//!    window decide alike: a mistake of the model is among what is taken over. How much that was is
-//!    told ([`super::Report::late_ns`]).
+//! The model gets the commands twice, elsewhere on the disk the first time: the recording did not
+//! begin with an empty cache of the disk either.
+//!
+//! # Why a mean
+//! To notice each request as late as it was live makes short recordings without writes come out to
+//! the request, and was no better over all (20 recordings of two disks: 59 of 92 means and 99th
+//! percentiles within 10 %, 63 with the mean, 55 without any lateness): where the model takes
+//! commands in another order than the recorded disk did, its mistakes count as lateness.
 //!
 //! # Limits
-//! Above [`LATE_MAX`] it is no timer: the model knows too little of what was before the recording.
+//! Above [`LATE_MAX`] it is no timer: the model knows too little of what was before the recording,
+//! as how full the disk's cache was, or takes commands in another order.
 
-use iopace_core::request::{Extent, Op, Outcome};
+use iopace_core::request::{Extent, Op};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_disk::disk::{Command, Completion};
 use iopace_disk::{Disk, DiskStats};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-/// The latest that a completion is noticed: a processor that others have for some turns. Less
-/// would let clients fall out of step at each of these stalls.
-const LATE_MAX: Nanos = Nanos::from_millis(100);
-
-/// A command by which a request is found again.
-type Key = (Op, Extent);
+/// Later than that is a mistake of the model. A timer and a busy daemon are some 20 us to 60 us
+/// late; the quickest platter turns once in 4 ms.
+const LATE_MAX: Nanos = Nanos::from_millis(1);
 
 /// A command of the recording.
 #[derive(Clone, Copy, Debug)]
@@ -42,56 +43,36 @@ pub(super) struct Started {
     pub(super) fua: bool,
 }
 
-/// How late commands were noticed, in the order in which they were started.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lateness {
-    known: BTreeMap<Key, VecDeque<Nanos>>,
-    /// The median.
-    usual: Nanos,
-    /// The mean.
-    pub(super) mean: Nanos,
+/// How late these commands were noticed, on average, of a disk that has had others before. Both in
+/// the order in which they were started.
+pub(super) fn lateness(before: &[Started], commands: &[Started], disk: &mut dyn Disk) -> Nanos {
+    let done = perform(before, Nanos::ZERO, disk);
+    let begin = done.into_iter().max().unwrap_or(Instant::ZERO).since(Instant::ZERO);
+    let done = perform(commands, begin, disk);
+    let late = commands.iter().zip(done).map(|(one, done)| (one.noticed + begin).since(done));
+    let late: Vec<u64> = late.filter(|late| *late <= LATE_MAX).map(Nanos::as_nanos).collect();
+    Nanos(late.iter().sum::<u64>() / (late.len() as u64).max(1))
 }
 
-impl Lateness {
-    /// Of commands that the disk, which is at rest, gets when they were started.
-    pub(super) fn of(mut commands: Vec<Started>, disk: &mut dyn Disk) -> Lateness {
-        commands.sort_by_key(|one| one.at);
-        let mut done = vec![Instant::NEVER; commands.len()];
-        let (mut outstanding, mut taken_at) = (0, Instant::ZERO);
-        for (id, one) in commands.iter().enumerate() {
-            while outstanding > 0 && (disk.next() <= one.at || outstanding == disk.depth()) {
-                taken_at = disk.next();
-                outstanding -= take(disk, &mut done);
-            }
-            let (Started { op, extent, fua, .. }, id) = (*one, id as u64);
-            // A disk that is behind takes it when it has room.
-            let at = one.at.max(taken_at);
-            disk.submit(at, Command { id, op, extent, fua });
-            outstanding += 1;
-        }
-        while outstanding > 0 {
+/// Gives them to the disk in their order, so much later than they were started; when each is done.
+fn perform(commands: &[Started], later: Nanos, disk: &mut dyn Disk) -> Vec<Instant> {
+    let mut done = vec![Instant::NEVER; commands.len()];
+    let (mut outstanding, mut taken_at) = (0, Instant::ZERO);
+    for (id, one) in commands.iter().enumerate() {
+        let started = one.at + later;
+        while outstanding > 0 && (disk.next() <= started || outstanding == disk.depth()) {
+            taken_at = disk.next();
             outstanding -= take(disk, &mut done);
         }
-        let mut lateness = Lateness::default();
-        let mut all = Vec::new();
-        for (one, done) in commands.iter().zip(done) {
-            let late = one.noticed.since(done).min(LATE_MAX);
-            lateness.known.entry((one.op, one.extent)).or_default().push_back(late);
-            all.push(late);
-        }
-        all.sort_unstable();
-        let sum: u64 = all.iter().map(|late| late.as_nanos()).sum();
-        lateness.mean = Nanos(sum.checked_div(all.len() as u64).unwrap_or(0));
-        lateness.usual = all.get(all.len() / 2).copied().unwrap_or_default();
-        lateness
+        let (Started { op, extent, fua, .. }, id) = (*one, id as u64);
+        // A disk that is behind takes it when it has room.
+        disk.submit(started.max(taken_at), Command { id, op, extent, fua });
+        outstanding += 1;
     }
-
-    /// Of the next command of this kind. After the last one comes the first one again.
-    fn next(&mut self, key: Key) -> Nanos {
-        let Some(known) = self.known.get_mut(&key) else { return self.usual };
-        known.rotate_left(1);
-        known.back().copied().unwrap_or(self.usual)
+    while outstanding > 0 {
+        outstanding -= take(disk, &mut done);
     }
+    done
 }
 
 /// Takes what the disk completes next; how many commands that were.
@@ -108,24 +89,21 @@ fn take(disk: &mut dyn Disk, done: &mut [Instant]) -> u32 {
 #[derive(Debug)]
 pub(super) struct Late {
     inner: Box<dyn Disk>,
-    lateness: Lateness,
-    /// Of commands under way, by id.
-    late: BTreeMap<u64, Nanos>,
-    /// Completed and not noticed.
-    done: BTreeMap<(Instant, u64), Outcome>,
+    late: Nanos,
+    /// Completed and not noticed, with the instant at which it is.
+    done: VecDeque<(Instant, Completion)>,
 }
 
 impl Late {
-    pub(super) fn new(inner: Box<dyn Disk>, lateness: Lateness) -> Late {
-        Late { inner, lateness, late: BTreeMap::new(), done: BTreeMap::new() }
+    pub(super) fn new(inner: Box<dyn Disk>, late: Nanos) -> Late {
+        Late { inner, late, done: VecDeque::new() }
     }
 
     fn collect(&mut self, now: Instant) {
         while self.inner.next() <= now {
             let at = self.inner.next();
-            let Some(Completion { id, outcome }) = self.inner.poll(at) else { return };
-            let late = self.late.remove(&id).unwrap_or_default();
-            self.done.insert((at + late, id), outcome);
+            let Some(completion) = self.inner.poll(at) else { return };
+            self.done.push_back((at + self.late, completion));
         }
     }
 }
@@ -145,21 +123,18 @@ impl Disk for Late {
 
     fn submit(&mut self, now: Instant, command: Command) {
         self.collect(now);
-        let late = self.lateness.next((command.op, command.extent));
-        self.late.insert(command.id, late);
         self.inner.submit(now, command);
     }
 
     fn next(&self) -> Instant {
-        let noticed = self.done.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at);
+        let noticed = self.done.front().map_or(Instant::NEVER, |(at, _)| *at);
         noticed.min(self.inner.next())
     }
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         self.collect(now);
-        let first = self.done.first_entry().filter(|first| first.key().0 <= now)?;
-        let ((_, id), outcome) = first.remove_entry();
-        Some(Completion { id, outcome })
+        self.done.front().filter(|(at, _)| *at <= now)?;
+        self.done.pop_front().map(|(_, completion)| completion)
     }
 
     fn stats(&self) -> DiskStats {
@@ -176,18 +151,19 @@ mod tests {
         Extent::new(Bytes(place << 20), Bytes(16 << 10)).expect("small")
     }
 
-    fn read(place: u64) -> Command {
-        Command { id: place, op: Op::Read, extent: extent(place), fua: false }
-    }
-
     fn at(place: u64) -> Instant {
         Instant::ZERO + Nanos::from_millis(place)
     }
 
-    /// When each read is noticed.
+    fn build() -> Box<dyn Disk> {
+        (presets::find("ssd-sata").expect("there").build)()
+    }
+
+    /// When each of twenty reads is noticed.
     fn noticed(disk: &mut dyn Disk) -> Vec<Instant> {
         let noticed = (0..20).map(|place| {
-            disk.submit(at(place), read(place));
+            let read = Command { id: place, op: Op::Read, extent: extent(place), fua: false };
+            disk.submit(at(place), read);
             loop {
                 let next = disk.next();
                 if disk.poll(next).is_some() {
@@ -198,32 +174,33 @@ mod tests {
         noticed.collect()
     }
 
-    #[test]
-    fn what_a_command_took_longer_than_the_model_is_found_and_taken_again() {
-        let build = presets::find("ssd-sata").expect("there").build;
+    /// Reads that were noticed so much later than the model had them.
+    fn recorded(late: impl Fn(u64) -> Nanos) -> Vec<Started> {
         let done = noticed(&mut *build());
-        let late = |place: u64| Nanos::from_micros(place * 7 % 50);
-        let live: Vec<Instant> =
-            (0..).zip(&done).map(|(place, done)| *done + late(place)).collect();
-        let commands = (0..).zip(&live).map(|(place, noticed)| Started {
+        let started = (0..).zip(&done).map(|(place, done)| Started {
             at: at(place),
-            noticed: *noticed,
+            noticed: *done + late(place),
             op: Op::Read,
             extent: extent(place),
             fua: false,
         });
-        let lateness = Lateness::of(commands.collect(), &mut *build());
-        assert_eq!(noticed(&mut Late::new(build(), lateness)), live);
+        started.collect()
+    }
+
+    #[test]
+    fn the_mean_of_what_commands_took_longer_than_the_model_is_taken_over() {
+        let live = recorded(|place| Nanos::from_micros(place % 2 * 50));
+        let late = lateness(&[], &live, &mut *build());
+        assert_eq!(late, Nanos::from_micros(25));
+        let done = noticed(&mut *build());
+        let expected: Vec<Instant> = done.into_iter().map(|done| done + late).collect();
+        assert_eq!(noticed(&mut Late::new(build(), late)), expected);
     }
 
     #[test]
     fn more_than_a_timer_can_be_is_not_believed() {
-        let build = presets::find("ssd-sata").expect("there").build;
-        let noticed = at(1_000);
-        let (op, extent, fua) = (Op::Read, extent(1), false);
-        let commands = vec![Started { at: at(0), noticed, op, extent, fua }];
-        let mut lateness = Lateness::of(commands, &mut *build());
-        assert_eq!(lateness.next((op, extent)), LATE_MAX);
-        assert_eq!(lateness.next((Op::Write, extent)), lateness.usual);
+        let live = recorded(|place| Nanos::from_micros(if place == 7 { 1_001 } else { 30 }));
+        assert_eq!(lateness(&[], &live, &mut *build()), Nanos::from_micros(30));
+        assert_eq!(lateness(&[], &[], &mut *build()), Nanos::ZERO);
     }
 }

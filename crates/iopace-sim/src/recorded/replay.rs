@@ -16,7 +16,7 @@
 //! Settings that were changed meanwhile are those of the beginning.
 
 use super::format::{File, Group, Request};
-use super::late::{Late, Lateness, Started};
+use super::late::{self, Late, Started};
 use super::report::{Replayed, Report};
 use super::run::{self, Again, Device};
 use crate::disks;
@@ -37,6 +37,10 @@ use std::collections::BTreeMap;
 /// Bytes that every disk can address.
 const SECTOR: u64 = 512;
 
+/// Each pass lies so much further on the disk than the one before, so that what that one has left
+/// in the disk's cache is not read, or written over, a second time. Distances stay as they were.
+const PASS_APART: u64 = 1 << 30;
+
 /// What is different from the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -46,6 +50,9 @@ pub struct Settings {
     pub scheduler: Option<&'static Algorithm>,
     /// The policy of stage window.
     pub window: Option<&'static window::Policy>,
+    /// Completions are noticed when the disk has done them, not as late as they were live, on
+    /// average.
+    pub on_time: bool,
 }
 
 /// A recording with the device on which it is replayed.
@@ -62,6 +69,7 @@ pub struct Replay<'a> {
     /// Where each space begins on the disk.
     places: BTreeMap<u32, u64>,
     capacity: u64,
+    on_time: bool,
     /// Requests of tasks that were there until the end.
     pub(super) constant: BTreeMap<TaskId, usize>,
 }
@@ -104,6 +112,7 @@ impl<'a> Replay<'a> {
             group_ids,
             places,
             capacity,
+            on_time: settings.on_time,
             constant,
         })
     }
@@ -113,23 +122,24 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// The device fails, or hangs.
     pub fn run(&self) -> Result<Report, String> {
-        let lateness = self.lateness()?;
-        let late = lateness.as_ref().map(|lateness| lateness.mean);
-        let (times, same_until) = run::carry_out(self, self.device(lateness)?)?;
+        let late = self.lateness()?;
+        let (times, same_until) = run::carry_out(self, self.device(late)?)?;
         let settings = [&*self.disk, self.scheduler.0.name, self.window.name];
         let replayed = Replayed { times: &times, same_until, late };
         Ok(Report::new(self.file, settings, &replayed))
     }
 
-    /// How late completions were noticed; of another disk than the recorded one nothing is known.
-    fn lateness(&self) -> Result<Option<Lateness>, String> {
-        if self.file.header.device.model.as_ref() != Some(&self.disk) {
+    /// How late completions were noticed, if that is taken over; of another disk than the recorded
+    /// one nothing is known.
+    fn lateness(&self) -> Result<Option<Nanos>, String> {
+        if self.on_time || self.file.header.device.model.as_ref() != Some(&self.disk) {
             return Ok(None);
         }
-        Ok(Some(Lateness::of(self.started(), &mut *disks::build(&self.disk)?)))
+        let [before, commands] = [0, 1].map(|pass| self.started(pass));
+        Ok(Some(late::lateness(&before, &commands, &mut *disks::build(&self.disk)?)))
     }
 
-    fn device(&self, lateness: Option<Lateness>) -> Result<Device, String> {
+    fn device(&self, late: Option<Nanos>) -> Result<Device, String> {
         let header = &self.file.header;
         let mut config = Config {
             base: plain_elevator(),
@@ -149,8 +159,8 @@ impl<'a> Replay<'a> {
             cache = Some(PageCacheConfig { memory, drop_behind: true });
         }
         let mut disk = disks::build(&self.disk)?;
-        if let Some(lateness) = lateness {
-            disk = Box::new(Late::new(disk, lateness));
+        if let Some(late) = late {
+            disk = Box::new(Late::new(disk, late));
         }
         let mut device = Modelled::pump(config, cache, disk);
         let insert = Control::Insert(self.scheduler.0, self.scheduler.1.clone());
@@ -163,8 +173,8 @@ impl<'a> Replay<'a> {
         Ok(device)
     }
 
-    /// The commands that the disk had.
-    fn started(&self) -> Vec<Started> {
+    /// The commands that the disk had, in the place of that pass.
+    fn started(&self, pass: u64) -> Vec<Started> {
         let requests = &self.file.requests;
         let begin = requests.iter().map(|one| one.started_ns).min().unwrap_or(0).min(0);
         let at = |time: i64| Instant::ZERO + Nanos((time - begin).cast_unsigned());
@@ -173,16 +183,18 @@ impl<'a> Replay<'a> {
             .enumerate()
             .filter(|(_, one)| !one.flags.has('b') && (one.length > 0 || one.op == Op::Flush));
         let started = had.map(|(place, one)| {
-            let Submit { op, extent, fua, .. } = self.again(place).io.submit;
+            let Submit { op, extent, fua, .. } = self.again(place, pass).io.submit;
             Started { at: at(one.started_ns), noticed: at(one.done_ns), op, extent, fua }
         });
-        started.collect()
+        let mut started: Vec<Started> = started.collect();
+        started.sort_by_key(|one| one.at);
+        started
     }
 
-    /// The request, as the device gets it.
-    pub(super) fn again(&self, place: usize) -> Again {
+    /// The request, as the device gets it in that pass.
+    pub(super) fn again(&self, place: usize, pass: u64) -> Again {
         let one = &self.file.requests[place];
-        let area = self.area(one);
+        let area = self.area(one, pass);
         let cover = match (one.flags.has('p'), one.flags.has('n')) {
             (true, _) => Cover::Piece(area),
             (_, true) => Cover::Nothing,
@@ -204,8 +216,9 @@ impl<'a> Replay<'a> {
 
     /// Its place on the disk: spaces lie one behind the other, and at the end it goes on at the
     /// beginning.
-    fn area(&self, one: &Request) -> Area {
-        let base = self.places.get(&one.space).copied().unwrap_or(0);
+    fn area(&self, one: &Request, pass: u64) -> Area {
+        let base =
+            self.places.get(&one.space).copied().unwrap_or(0).saturating_add(pass * PASS_APART);
         let length = one.length.min(self.capacity);
         let mut offset = base.saturating_add(one.offset);
         if offset.saturating_add(length) > self.capacity {
@@ -274,7 +287,7 @@ fn places(requests: &[Request]) -> BTreeMap<u32, u64> {
     let mut next = 0_u64;
     for span in spans.values_mut() {
         let begin = next;
-        next = next.saturating_add(span.next_multiple_of(1 << 20));
+        next = next.saturating_add(span.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX));
         *span = begin;
     }
     spans

@@ -86,8 +86,8 @@ pub struct Report {
     pub length_ns: u64,
     /// The part of it that is compared: requests that came within so long.
     pub compared_ns: u64,
-    /// How late the daemon noticed completions, on average, or how much longer they took than in
-    /// the model: taken over. None of a disk that is not the recorded model.
+    /// How late the daemon noticed completions, on average: taken over. None of a disk that is not
+    /// the recorded model.
     pub late_ns: Option<u64>,
     /// Requests for which there was no room in the recording.
     pub left_out: u64,

@@ -57,6 +57,7 @@ pub(super) fn carry_out(
     for pass in [Pass::Learn, Pass::Fill, Pass::Count] {
         run.drain()?;
         run.pass(pass)?;
+        run.pass_count += 1;
     }
     Ok((run.times, run.same_until))
 }
@@ -70,6 +71,8 @@ struct Run<'a> {
     since: Instant,
     now: Instant,
     under_way_count: usize,
+    /// Passes before the present one.
+    pass_count: u64,
     /// By place: when it came, and when it ended, since the beginning of the pass.
     times: Vec<Option<Times>>,
     came: Vec<Instant>,
@@ -92,6 +95,7 @@ impl<'a> Run<'a> {
             since: Instant::ZERO,
             now: Instant::ZERO,
             under_way_count: 0,
+            pass_count: 0,
             times: Vec::new(),
             came: vec![Instant::ZERO; count],
             left: BTreeMap::new(),
@@ -154,7 +158,7 @@ impl<'a> Run<'a> {
         while let Some(place) = self.clients.pop(now) {
             self.came[place] = now;
             self.under_way_count += 1;
-            self.device.submit(now, self.replay.again(place), &mut self.ended);
+            self.device.submit(now, self.replay.again(place, self.pass_count), &mut self.ended);
         }
         let mut failed = None;
         self.device_at = self.device.drain(now, &mut self.ended, |event| {

@@ -47,6 +47,10 @@ pub struct ReplayArgs {
     /// What becomes of offsets beyond the end of the disk
     #[arg(long, value_enum, default_value_t)]
     pub fit: FitArg,
+    /// Of a recording: notice completions when the disk model has done them, not as late as the
+    /// daemon noticed them live, on average
+    #[arg(long)]
+    pub on_time: bool,
     /// The format of the files [default: told by their content]
     #[arg(long, value_name = "NAME", value_parser = formats())]
     pub input_format: Option<String>,

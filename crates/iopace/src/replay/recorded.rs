@@ -46,7 +46,12 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     let window = args.window.as_deref().and_then(window::find);
     let reports = parallel::map(&schedulers, |scheduler| {
-        let settings = Settings { disk: args.disk.clone(), scheduler: *scheduler, window };
+        let settings = Settings {
+            disk: args.disk.clone(),
+            scheduler: *scheduler,
+            window,
+            on_time: args.on_time,
+        };
         let replay = Replay::new(&file, &settings).map_err(Failure::usage)?;
         replay.run().map_err(Failure::new)
     });
