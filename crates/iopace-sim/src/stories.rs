@@ -43,6 +43,7 @@ pub static STORIES: &[Story] = stories![
     "groups-limited-writer",
     "groups-limited-writers",
     "groups-limits",
+    "groups-random-writer",
     "groups-shared-limit",
     "groups-weights-nested",
     "newcomer-beside-stream",
