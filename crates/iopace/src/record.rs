@@ -8,13 +8,16 @@ use crate::target;
 use crate::units::shell_word;
 use iopace_daemon::control::api::{DeviceReport, GroupReport, RecordPiece, RecordRequest};
 use iopace_daemon::control::{Client, ClientError};
+use iopace_sim::recorded::REQUESTS_MAX;
 use iopace_sim::recorded::format::{
     Device, End, Flags, Group, Header, Pace, Request, Scheduler, Window, end_line, find_op,
     group_line, push_request, task_line,
 };
+use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -36,11 +39,11 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::new(format!("no signal handler: {error}")))?;
     }
     let groups = groups(&client, &device.name)?;
-    let mut stream = client.record(&device.name, args.length).map_err(Failure::new)?;
     let mut file = Writing::begin(&path, args.force, header(&device, groups))?;
+    let mut stream = client.record(&device.name, args.length).map_err(Failure::new)?;
     let shows_progress = io::stderr().is_terminal();
     let mut lost = None;
-    while !file.is_over && !stop.load(Relaxed) {
+    while !file.is_over && !file.is_full() && !stop.load(Relaxed) {
         match stream.next_piece() {
             Ok(piece) => file.piece(&piece)?,
             // What has come is kept.
@@ -58,7 +61,13 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
         note_over(format_args!(""));
     }
     drop(stream);
-    file.end()?;
+    if file.is_full() {
+        note(format_args!("ended early: a file has at most {REQUESTS_MAX} requests"));
+    }
+    // A file without an end was cut off.
+    if lost.is_none() {
+        file.end()?;
+    }
     told(&client, &device, &file)?;
     lost.map_or(Ok(()), |error: ClientError| {
         Err(Failure::new(error).but("what was recorded before is in the file"))
@@ -165,10 +174,10 @@ struct Writing {
 impl Writing {
     fn begin(path: &Path, force: bool, header: Header) -> Result<Writing, Failure> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        if !force {
-            options.create_new(true);
-        }
+        // No link is followed, and no pipe waited for, that others may have put there; what is in
+        // it is as private as the socket that it comes from.
+        options.write(true).create(true).create_new(!force).mode(0o600);
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
         let file = options.open(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 let path = path.display();
@@ -177,6 +186,12 @@ impl Writing {
             }
             _ => failed(path, &error),
         })?;
+        let is_file = file.metadata().map_err(|error| failed(path, &error))?.is_file();
+        if !is_file {
+            let path = path.display();
+            return Err(Failure::usage(format!("{path} is no regular file: name another with -o")));
+        }
+        file.set_len(0).map_err(|error| failed(path, &error))?;
         let numbered = header.groups.iter().map(|group| (group.path.clone(), group.number));
         let mut writing = Writing {
             path: path.into(),
@@ -190,6 +205,11 @@ impl Writing {
         };
         writing.put(&header.text())?;
         Ok(writing)
+    }
+
+    /// Whether a replay takes no more.
+    fn is_full(&self) -> bool {
+        self.count >= REQUESTS_MAX as u64
     }
 
     fn put(&mut self, text: &str) -> Result<(), Failure> {
@@ -211,6 +231,9 @@ impl Writing {
             self.groups.insert(group.number, number);
         }
         for one in &piece.requests {
+            if self.is_full() {
+                break;
+            }
             if let Some(one) = self.request(one) {
                 push_request(&mut text, &one);
                 self.count += 1;

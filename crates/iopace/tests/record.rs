@@ -4,6 +4,7 @@ mod common;
 
 use common::{Place, Serving, until};
 use iopace_nbd::client::{Client, Wanted};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -118,6 +119,15 @@ fn a_file_that_is_there_stays_and_wrong_questions_are_told() {
     let ran = place.run(&["record", "--for", "200ms", "-o", "no/x.rec"]);
     assert_eq!(ran.status, Some(1), "{ran:?}");
     assert!(ran.error.contains("no/x.rec cannot be written"), "{ran:?}");
+    // A link that others may have put there is not followed, and a pipe not waited for.
+    place.write("mine", "mine");
+    std::os::unix::fs::symlink(place.path("mine"), place.path("link.rec")).expect("linked");
+    let ran = place.run(&["record", "--for", "200ms", "-o", "link.rec", "--force"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    assert_eq!(fs::read_to_string(place.path("mine")).expect("there"), "mine");
+    mknodat(CWD, place.path("pipe.rec"), FileType::Fifo, Mode::RWXU, 0).expect("made");
+    let ran = place.run(&["record", "--for", "200ms", "-o", "pipe.rec", "--force"]);
+    assert_eq!(ran.status, Some(1), "{ran:?}");
     let ran = place.run(&["record", "nothing", "--for", "200ms"]);
     assert!(ran.status != Some(0) && ran.error.contains("nothing"), "{ran:?}");
     for words in ["--closed", "--speed=2", "--fit=scale", "--svg=x.svg", "--format=csv"] {

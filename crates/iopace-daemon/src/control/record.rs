@@ -62,6 +62,9 @@ const WAITS: Duration = Duration::from_secs(6);
 /// a look meanwhile.
 const TAKES_WITHIN: Nanos = Nanos::from_secs(10);
 
+/// Tasks, and groups, whose names are told: those beyond that have their numbers only.
+const NAMES_MAX: usize = 65_536;
+
 /// Between two tries to hand over a piece that the client has no room for.
 const ROOM: Duration = Duration::from_millis(5);
 
@@ -168,7 +171,8 @@ impl<'a> Taking<'a> {
         let until = self.began + length;
         loop {
             let now = clock::now();
-            let is_over = now >= until;
+            let is_ended = *self.ended.borrow();
+            let is_over = now >= until || is_ended;
             let mut taken = self.take();
             taken.retain(|one| one.ended <= until);
             for piece in taken.chunks(PIECE_COUNT) {
@@ -177,7 +181,7 @@ impl<'a> Taking<'a> {
                 }
             }
             if is_over {
-                self.tell(&[], until, true);
+                self.tell(&[], now.min(until), true);
                 return;
             }
             if now.since(self.told_at) >= TELL && !self.tell(&[], now, false) {
@@ -241,7 +245,8 @@ impl<'a> Taking<'a> {
 
     fn new_tasks(&mut self, recorded: &[Recorded]) -> Vec<RecordName> {
         let proc = self.subject.groups().proc();
-        let new = recorded.iter().map(|one| one.submit.task).filter(|id| self.tasks.insert(*id));
+        let is_new = |id: &TaskId| self.tasks.len() < NAMES_MAX && self.tasks.insert(*id);
+        let new = recorded.iter().map(|one| one.submit.task).filter(is_new);
         new.map(|id| RecordName { number: id.0, name: name_of(&*proc, Some(id)) }).collect()
     }
 

@@ -12,6 +12,7 @@ pub mod report;
 mod run;
 
 pub use format::{Device, End, File, Group, Header, Name, Pace, Request, Scheduler, Window};
+pub use reading::{NAMES_MAX, REQUESTS_MAX};
 pub use replay::{Replay, Settings};
 pub use report::{Figures, Report, Row};
 

@@ -1,6 +1,8 @@
 //! Reads the file of a recording; a mistake is told with its line and what would be right.
 
-use super::format::{COLUMNS, File, Flags, Group, LETTERS, MAGIC, Name, Request, WORDS, find_op};
+use super::format::{
+    COLUMNS, End, File, Flags, Group, LETTERS, MAGIC, Name, Request, WORDS, find_op,
+};
 use crate::inputs::{InputError, LEN_MAX, Place};
 use iopace_core::request::Op;
 use iopace_core::units::Bytes;
@@ -15,7 +17,7 @@ pub const REQUESTS_MAX: usize = 1 << 22;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// Most groups and most tasks.
-const NAMES_MAX: usize = 1 << 16;
+pub const NAMES_MAX: usize = 1 << 16;
 
 /// Times are within so many nanoseconds of the beginning: a day.
 const TIME_MAX: i64 = 86_400_000_000_000;
@@ -106,7 +108,13 @@ impl Reading {
                 let Name { number, name } = parse(key, value)?;
                 file.tasks.insert(number, name);
             }
-            "end" => file.end = Some(parse(key, value)?),
+            "end" => {
+                let end: End = parse(key, value)?;
+                if end.length_ns > TIME_MAX.unsigned_abs() {
+                    return Err(format!("length_ns is a day at most, not {}", end.length_ns));
+                }
+                file.end = Some(end);
+            }
             "columns" if value == COLUMNS => {}
             "columns" => return Err(format!("the columns are {COLUMNS}")),
             _ => return Err(format!("'{key}' is not known: take the line out")),
@@ -153,6 +161,11 @@ impl Reading {
         let Request { arrived_ns, started_ns, done_ns, op, offset, length, .. } = *one;
         if arrived_ns > started_ns || started_ns > done_ns {
             return Err("a request comes, starts and is done in this order".into());
+        }
+        if done_ns < 0 {
+            return Err(
+                "a request is done after the recording has begun: done_ns is not negative".into()
+            );
         }
         if self.file.requests.last().is_some_and(|last| last.done_ns > done_ns) {
             return Err("requests stand in the order of done_ns: sort them".into());

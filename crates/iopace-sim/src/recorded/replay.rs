@@ -31,6 +31,7 @@ use iopace_core::units::Bytes;
 use iopace_core::window;
 use iopace_disk::modelled::{Io, Modelled};
 use iopace_disk::page_cache::PageCacheConfig;
+use iopace_disk::presets;
 use iopace_groups::tree::Tree;
 use std::collections::BTreeMap;
 
@@ -88,6 +89,13 @@ impl<'a> Replay<'a> {
                  preset or a model file that 'iopace calibrate' has written"
             )
         })?;
+        if settings.disk.is_none() && presets::find(&disk).is_none() {
+            // A file of others is not to say what is opened here.
+            return Err(format!(
+                "the recorded disk '{disk}' is no preset here: say it, or its model file, with \
+                 --disk"
+            ));
+        }
         let made = disks::build(&disk)
             .map_err(|error| format!("{error}; name another disk with --disk"))?;
         let scheduler = match settings.scheduler {

@@ -59,6 +59,8 @@ pub(super) fn carry_out(
         run.pass(pass)?;
         run.pass_count += 1;
     }
+    // Those that came and have not ended count as well: they have waited longest.
+    run.drain()?;
     Ok((run.times, run.same_until))
 }
 

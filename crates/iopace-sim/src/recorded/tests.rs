@@ -116,6 +116,8 @@ fn a_mistake_is_told_with_its_line_and_what_would_be_right() {
         (&line, "8,9,9,read,,1,0,0,0,99999999999", "at most"),
         (&line, "8,9,99999999999999999,read,,1,0,0,0,1", "is within a day of the beginning"),
         (&line, "8,9,999000000,read,,1,0,0,0,1", "in the order of done_ns"),
+        (&line, "-9,-8,-7,read,,1,0,0,0,1", "done_ns is not negative"),
+        ("\"length_ns\":1", "\"length_ns\":99991", "length_ns is a day at most"),
     ];
     for (from, to, told) in wrong {
         let error = read(&whole.replacen(from, to, 1)).expect_err(to);
@@ -190,7 +192,8 @@ fn what_is_not_known_is_told() {
         Replay::new(&file, &Settings::default()).map(|_| ()).expect_err("refused")
     };
     assert!(new(&header(None)).contains("say which one stands for it with --disk"));
-    assert!(new(&header(Some("floppy"))).contains("name another disk with --disk"));
+    assert!(new(&header(Some("floppy"))).contains("with --disk"));
+    assert!(new(&header(Some("/etc/x.toml"))).contains("with --disk"));
     let mut other = header(Some("null"));
     other.scheduler.name = "cfq".into();
     assert!(new(&other).contains("name one with --sched"));

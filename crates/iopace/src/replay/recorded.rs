@@ -6,6 +6,7 @@ use crate::sim::output::{all_schedulers, spelt_out};
 use crate::units::time;
 use comfy_table::Cell;
 use iopace_core::{sched, window};
+use iopace_daemon::printable;
 use iopace_sim::milli::Milli;
 use iopace_sim::parallel;
 use iopace_sim::recorded::report::{Figures, Report, Row};
@@ -90,7 +91,9 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 fn text(report: &Report) -> String {
-    let Report { device, disk, scheduler, window, recorded_scheduler, .. } = report;
+    let Report { disk, scheduler, window, .. } = report;
+    let [device, recorded_scheduler] =
+        [&report.device, &report.recorded_scheduler].map(|name| printable::name(name));
     let mut text = format!(
         "{device} recorded under {recorded_scheduler} for {}, compared for {}\n\
          replayed on {disk}, scheduler {scheduler}, window {window}\n",
@@ -113,9 +116,9 @@ fn text(report: &Report) -> String {
     if left_out > 0 {
         let _ = writeln!(text, "{left_out} more: --format json shows all");
     }
-    if scheduler == recorded_scheduler {
+    if *scheduler == report.recorded_scheduler {
         let far = report.rows.iter().filter(|row| !row.within_aim);
-        let far: Vec<&str> = far.map(|row| &*row.name).collect();
+        let far: Vec<_> = far.map(|row| printable::name(&row.name)).collect();
         text += &match far.len() {
             0 => "\nAll rates, means and 99th percentiles are within 10 %.\n".into(),
             _ => format!("\nMore than 10 % off: {}.\n", far.join(", ")),
@@ -131,7 +134,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     };
     let rate = |figures: &Figures| right(format!("{:.1}", figures.per_s.as_f64()));
     vec![
-        Cell::new(&row.name),
+        Cell::new(printable::name(&row.name)),
         rate(live),
         rate(again),
         percent(off.per_s),
