@@ -74,7 +74,7 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     })
 }
 
-/// What was written, and what is not in it.
+/// Tells the user what was written, and what is not in it.
 fn told(client: &Client, before: &DeviceReport, file: &Writing) -> Result<(), Failure> {
     let (name, path) = (&before.name, file.path.display());
     let left_out = file.left_out_count;

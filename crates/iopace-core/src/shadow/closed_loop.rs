@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 pub struct Asked {
     /// Its number, by which it is told that it comes.
     pub place: usize,
-    /// Who asked.
+    /// The task that asked.
     pub task: TaskId,
     /// When.
     pub arrived: Instant,

@@ -135,7 +135,7 @@ struct Taking<'a> {
     began: Instant,
     told_at: Instant,
     left_out_count: u64,
-    /// Whose names are told.
+    /// Tasks and groups that the client knows the names of.
     tasks: BTreeSet<TaskId>,
     groups: BTreeSet<GroupId>,
 }
@@ -206,6 +206,7 @@ impl<'a> Taking<'a> {
             if taken.len() < before + PIECE_COUNT {
                 break;
             }
+            // SLEEP: requests have the device's lock between two pieces.
             thread::sleep(LOOK_PAUSE);
         }
         // It can always be forgotten.

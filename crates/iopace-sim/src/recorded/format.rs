@@ -119,7 +119,7 @@ pub struct End {
     pub left_out_count: u64,
 }
 
-/// What stands before the requests.
+/// The lines before the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The device.
@@ -145,13 +145,13 @@ pub struct Request {
     pub started_ns: i64,
     /// When it ended.
     pub done_ns: i64,
-    /// What was asked for.
+    /// The operation.
     pub op: Op,
     /// See the module.
     pub flags: Flags,
-    /// Who asked.
+    /// The task that asked, by number.
     pub task: u64,
-    /// Who paid.
+    /// The group that paid, by number.
     pub group: u64,
     /// The owner of the extent: 0 is the disk.
     pub space: u32,
@@ -195,7 +195,7 @@ impl std::fmt::Display for Flags {
 pub struct File {
     /// Its name in messages.
     pub name: String,
-    /// What stands before the requests.
+    /// The lines before the requests.
     pub header: Header,
     /// The names of tasks by number.
     pub tasks: BTreeMap<u64, String>,

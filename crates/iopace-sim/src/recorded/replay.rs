@@ -42,7 +42,7 @@ const SECTOR: u64 = 512;
 /// in the disk's cache is not read, or written over, a second time. Distances stay as they were.
 const PASS_APART: u64 = 1 << 30;
 
-/// What is different from the recording.
+/// The settings that differ from the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The disk; needed unless an emulated one was recorded.

@@ -97,7 +97,7 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// What a replay has done.
+/// The outcome of a replay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replayed<'a> {
     /// By place in the file; none for what was not served, or not asked for.
@@ -114,7 +114,7 @@ struct Latencies {
     replayed: Vec<u64>,
 }
 
-/// What is compared: requests that came within so long, of the recording and of the replay.
+/// The part that is compared: requests that came within so long, of recording and replay.
 #[derive(Clone, Copy)]
 struct Compared<'a> {
     file: &'a File,

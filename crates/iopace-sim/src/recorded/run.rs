@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What the pass before has left ends, and nothing comes.
+    /// The requests that the pass before has left end, and nothing comes.
     fn drain(&mut self) -> Result<(), String> {
         self.clients = ClosedLoop::default();
         let begun = self.now;

@@ -50,7 +50,7 @@ pub struct RecordRequest {
     /// Letters: `b` a buffered write, `w` write-back, `f` forced to the medium, `a` nobody waits
     /// for it; of a flush, `p` it covers its extent only, `n` it covers nothing.
     pub flags: String,
-    /// Who asked, by number.
+    /// The task that asked, by number.
     pub task: u64,
     /// The group that paid, by number.
     pub group: u32,
