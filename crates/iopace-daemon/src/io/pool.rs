@@ -55,10 +55,8 @@ impl<T: Send + 'static> Pool<T> {
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.work.extend(pieces);
         drop(queue);
-        if count == 1 {
+        for _ in 0..count.min(self.threads.len()) {
             self.shared.changed.notify_one();
-        } else {
-            self.shared.changed.notify_all();
         }
     }
 }

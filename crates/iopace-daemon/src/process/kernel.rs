@@ -12,6 +12,9 @@ use std::io::Read;
 /// hierarchies.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
+/// More than `status`, the longest that is read often, has (about 1.5 KiB).
+const FILE_BYTES_USUAL: usize = 4096;
+
 /// `IOPRIO_WHO_PROCESS` of linux/ioprio.h: a thread by its number.
 const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 
@@ -82,7 +85,8 @@ fn parse_users(status: &str) -> Option<[u32; 3]> {
 }
 
 pub(super) fn read(pid: u32, file: &str) -> Option<String> {
-    let mut bytes = Vec::new();
+    // Room for all of it, as a rule: a buffer that grows asks for such a file in eight pieces.
+    let mut bytes = Vec::with_capacity(FILE_BYTES_USUAL);
     let file = File::open(format!("/proc/{pid}/{file}")).ok()?;
     // A process that ends meanwhile: ESRCH.
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
