@@ -3,7 +3,7 @@
 #![no_main]
 
 use iopace_daemon::config::{Backend, DaemonConfig, DeviceConfig};
-use iopace_daemon::control::change::{apply, apply_pace, apply_window};
+use iopace_daemon::change::{apply, apply_pace, apply_window};
 use iopace_daemon::daemon::Daemon;
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, OnceLock};

@@ -2,7 +2,7 @@
 //! of extended attributes, and the kernel's tables of mounts and processes.
 #![no_main]
 
-use iopace_daemon::hostile::check;
+use iopace_daemon::fuzzing::check;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| check(input));

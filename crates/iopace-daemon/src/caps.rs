@@ -5,8 +5,7 @@
 //! a process that has by now the number of another one has not its cap.
 
 use crate::device::Device;
-use crate::fuse::who::process_of;
-use crate::process::{Proc, Process};
+use crate::process::{Proc, Process, process_of_task};
 use core::num::NonZeroU64;
 use iopace_core::engine::Control;
 use iopace_core::request::TaskId;
@@ -72,7 +71,7 @@ fn caps(device: &dyn Device) -> Vec<(TaskId, NonZeroU64)> {
 
 /// Whether the process that a task is runs no more. One that cannot be read may well run.
 fn has_ended(proc: &dyn Proc, task: TaskId) -> bool {
-    let Some((pid, _)) = process_of(task) else { return true };
+    let Some((pid, _)) = process_of_task(task) else { return true };
     match proc.stat(pid) {
         Some(stat) => TaskId::from(Process { pid, start: stat.start }) != task,
         None => proc.is_gone(pid),
@@ -81,7 +80,7 @@ fn has_ended(proc: &dyn Proc, task: TaskId) -> bool {
 
 /// The number and the program of the process that a task is, while it runs.
 fn running(proc: &dyn Proc, task: TaskId) -> Option<(u32, String)> {
-    let (pid, _) = process_of(task)?;
+    let (pid, _) = process_of_task(task)?;
     let stat = proc.stat(pid)?;
     (TaskId::from(Process { pid, start: stat.start }) == task).then_some((pid, stat.comm))
 }

@@ -1,10 +1,10 @@
 //! What a daemon is told at its start. Plain values: the command line and the configuration file
 //! are both turned into this, so both have the same words and the same defaults.
 
-use crate::control::api::RecommendChange;
-use crate::fuse::who::Rules;
+use crate::api::RecommendChange;
 use crate::limits;
 use crate::printable;
+use crate::rules::Rules;
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};

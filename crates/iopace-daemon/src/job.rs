@@ -1,14 +1,14 @@
 //! A request on its way through a device: what to do, where, and who must hear of its end.
 
+use crate::answer::{Answer, Answered, Progress, Touched, Waiter};
 use crate::buffer::Buffer;
-use crate::fuse::held;
 use crate::io::target::Target;
-use crate::nbd::reply::{self, Touched};
 use iopace_core::engine::Input;
 use iopace_core::request::{
     Area, Cover, DiskError, Extent, GroupId, Op, Outcome, Space, Submit, Tag, TaskId,
 };
 use std::io;
+use std::sync::Arc;
 
 /// A request from a client, for a device.
 #[derive(Debug)]
@@ -34,49 +34,14 @@ pub struct Job {
     /// How far it has come, and what the system said if it failed.
     pub progress: Progress,
     /// The answer it must get.
-    pub ticket: Ticket,
-}
-
-/// What became of a request besides its outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of a write that were written before an error.
-    pub written: u64,
-    /// What was to be copied ends there: no error.
-    pub is_end: bool,
-    /// The system's own error number.
-    pub errno: Option<i32>,
-}
-
-impl Progress {
-    /// Takes note of an error; the first counts.
-    pub(crate) fn failed(&mut self, error: &io::Error) {
-        self.errno = self.errno.or(error.raw_os_error());
-        self.is_end |= error.kind() == io::ErrorKind::UnexpectedEof;
-    }
-}
-
-/// The right and the duty to answer one request, by who asked.
-#[derive(Debug)]
-pub enum Ticket {
-    /// A client's, over NBD.
-    Nbd(reply::Ticket),
-    /// A program's, through a mount.
-    Fuse(held::Ticket),
-    /// Nobody's: the kernel has written pages of a mapping, and had its answer. So much is counted.
-    Nobody(held::Room),
+    pub ticket: Box<dyn Answer>,
 }
 
 impl Job {
     /// Answers the request: with its data if it was read, or with the error.
     pub fn finish(self, outcome: Outcome, touched: &mut Touched) {
-        match self.ticket {
-            Ticket::Nbd(ticket) => {
-                ticket.answer(reply::nbd_outcome(outcome), self.extent, self.buffer, touched);
-            }
-            Ticket::Fuse(ticket) => ticket.answer(outcome, self.progress, &self.buffer),
-            Ticket::Nobody(_) => {}
-        }
+        let Job { extent, progress, buffer: data, ticket, .. } = self;
+        ticket.answer(Answered { outcome, extent, progress, data }, touched);
     }
 
     /// It comes, in the words of an engine, under this name: through the page cache if `buffered`.
@@ -100,20 +65,14 @@ impl Job {
     }
 
     /// Who waits for it, if he may be killed meanwhile.
-    pub(crate) fn waiter(&self) -> Option<held::Waiter> {
-        match &self.ticket {
-            Ticket::Fuse(ticket) => Some(ticket.waiter()),
-            Ticket::Nbd(_) | Ticket::Nobody(_) => None,
-        }
+    pub(crate) fn waiter(&self) -> Option<Arc<dyn Waiter>> {
+        self.ticket.waiter()
     }
 
     /// It is carried out from now on. False if nobody waits for it any more: then it must not be,
     /// as others may have written there in the meantime.
     pub(crate) fn begin(&self) -> bool {
-        match &self.ticket {
-            Ticket::Fuse(ticket) => ticket.waiter().begin(),
-            Ticket::Nbd(_) | Ticket::Nobody(_) => true,
-        }
+        self.ticket.begin()
     }
 
     /// Whether it bypasses the page cache, whatever the device does.

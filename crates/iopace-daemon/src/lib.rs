@@ -2,38 +2,66 @@
 //!
 //! The path of a request: [`nbd`] reads it from a socket, [`device`] puts it before its engine and
 //! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
+//!
+//! The modules stand in layers, the lowest first; none knows one above it (`cargo xtask tidy` holds
+//! that). A frontend (`nbd`, `fuse`) is one folder: a device knows it by [`answer`] only.
 
+// What all may use.
+pub mod api;
 pub mod below;
-pub mod config;
-pub mod control;
-pub mod daemon;
-mod dirty;
+pub mod buffer;
+pub mod clock;
 pub mod figures;
-pub mod groups;
 #[cfg(any(test, feature = "fuzzing"))]
-pub mod hostile;
-pub mod job;
+mod hostile;
 pub mod kernel;
-pub mod measured;
-mod opening;
+pub mod limits;
+pub mod memory;
+pub mod mount_error;
+pub mod mount_table;
 pub mod printable;
-mod process;
 pub mod runtime_files;
-pub use process::process_of;
 mod start_error;
+pub mod timer;
 
-pub mod nbd;
+// The system: its processes, what a user configures of it.
+mod process;
+mod rules;
 
-pub mod fuse;
+pub mod config;
+
+// Disks, and an engine before each.
+pub mod io;
+
+pub mod answer;
+pub mod job;
 
 pub mod device;
 
-pub mod io;
+mod dirty;
 
-pub mod buffer;
+// Who pays.
 mod caps;
-pub mod clock;
-pub mod limits;
+pub mod change;
+pub mod exports;
+pub mod groups;
+pub mod report;
+
+// Frontends.
+pub mod fuse;
+pub mod nbd;
+
+// All of it, running; what is seen of it, and how it is controlled.
 pub mod live;
-pub mod memory;
-pub mod timer;
+
+mod opening;
+
+pub mod daemon;
+
+pub mod control;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod measured;
+
+pub use process::process_of;
+pub use rules::{Rule, RuleError, Rules};

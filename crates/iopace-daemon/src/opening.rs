@@ -1,10 +1,11 @@
 //! From a configuration to open devices and exports.
 
+use crate::change::recommend;
 use crate::config::{Backend, DaemonConfig, DeviceConfig, ExportConfig, check_dirty};
-use crate::control::recommend;
 use crate::device::Device;
 use crate::device::emulated::EmulatedDevice;
 use crate::device::file::FileDevice;
+use crate::exports::Export;
 use crate::fuse::mounts::Prepared;
 use crate::start_error::StartError;
 use crate::timer::Timers;
@@ -92,8 +93,9 @@ pub(crate) fn default_export(device: &DeviceConfig) -> ExportConfig {
 
 pub(crate) fn resolve_exports(
     config: &DaemonConfig,
-) -> Result<Vec<(ExportConfig, usize)>, StartError> {
-    let mut exports: Vec<(ExportConfig, usize)> = Vec::new();
+    devices: &[Arc<dyn Device>],
+) -> Result<Vec<Export>, StartError> {
+    let mut exports: Vec<Export> = Vec::new();
     for export in &config.exports {
         let found = config.devices.iter().position(|device| device.name == export.device);
         let device = found.ok_or_else(|| StartError::NoSuchDevice {
@@ -103,7 +105,7 @@ pub(crate) fn resolve_exports(
         if exports.iter().any(|(known, _)| known.name == export.name) {
             return Err(StartError::TwoExports(export.name.clone()));
         }
-        exports.push((export.clone(), device));
+        exports.push((export.clone(), Arc::clone(&devices[device])));
     }
     Ok(exports)
 }

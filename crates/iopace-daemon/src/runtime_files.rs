@@ -18,7 +18,7 @@ mod named;
 
 pub use named::{open_log, read_config};
 
-use crate::fuse::mounting::table;
+use crate::mount_table;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Statx, StatxFlags, fstat, mkdirat, open, openat,
     readlinkat, statx, unlinkat,
@@ -355,10 +355,10 @@ fn has_all_uids() -> bool {
 
 /// A file system that another user serves is not to be asked anything.
 fn check_served(path: &Path, device: (u32, u32)) -> Result<(), Distrust> {
-    let table = table::read().unwrap_or_default();
+    let table = mount_table::read().unwrap_or_default();
     let on = table.iter().find(|entry| entry.device == device && entry.fs_type.starts_with("fuse"));
     let own = geteuid().as_raw();
-    match on.and_then(table::Entry::uid).filter(|uid| *uid != 0 && *uid != own) {
+    match on.and_then(mount_table::Entry::uid).filter(|uid| *uid != 0 && *uid != own) {
         None => Ok(()),
         Some(uid) => Err(Distrust::Served(path.to_owned(), uid)),
     }

@@ -1,6 +1,6 @@
 //! Why a daemon does not start.
 
-use crate::fuse::mounting::MountError;
+use crate::mount_error::MountError;
 use iopace_core::sched;
 use iopace_groups::tree::TreeError;
 use std::io;

@@ -1,18 +1,23 @@
 //! One thread for all timers of the daemon: it calls a device when the engine said to come back.
 
 use crate::clock;
-use crate::device::Device;
 use iopace_core::time::Instant;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 
+/// Is called back at an instant that it has asked for.
+pub trait Tick: Send + Sync {
+    /// The instant has come, or nearly.
+    fn tick(&self);
+}
+
 #[derive(Default)]
 struct State {
     /// What is due when, by device.
     due: BTreeSet<(Instant, usize)>,
-    devices: Vec<Weak<dyn Device>>,
+    devices: Vec<Weak<dyn Tick>>,
     stopped: bool,
 }
 
@@ -36,7 +41,7 @@ impl Timers {
     }
 
     /// Makes a device known; the number is its key for [`Timers::arm`].
-    pub fn register(&self, device: Weak<dyn Device>) -> usize {
+    pub fn register(&self, device: Weak<dyn Tick>) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.devices.push(device);
         state.devices.len() - 1

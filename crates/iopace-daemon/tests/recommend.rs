@@ -3,8 +3,8 @@
 mod support;
 
 use iopace_core::request::GroupId;
+use iopace_daemon::api::RecommendChange;
 use iopace_daemon::config::Backend;
-use iopace_daemon::control::api::RecommendChange;
 use support::Running;
 
 const SIZE: u64 = 16 << 20;

@@ -6,7 +6,7 @@ use iopace_daemon::config::{DaemonConfig, MountConfig};
 use iopace_daemon::daemon::Daemon;
 use iopace_daemon::fuse::image::loops;
 use iopace_daemon::fuse::mounting::abort::abort;
-use iopace_daemon::fuse::mounting::table;
+use iopace_daemon::mount_table;
 use iopace_fuse::BackgroundSession;
 use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Cuts all that is mounted in a folder: whoever waits for it gets an error. A process that serves
 /// its own mounts can neither end nor be killed while it waits for them.
 fn cut(folder: &Path) {
-    let all = table::read().unwrap_or_default();
+    let all = mount_table::read().unwrap_or_default();
     // Of a loop device everything fails as soon as what is behind it is cut.
     let loops = loops::of_file(&folder.join("images/disk"));
     for entry in all.iter().rev().filter(|entry| entry.mountpoint.starts_with(folder)) {
@@ -137,7 +137,7 @@ impl Bench {
     /// The daemon's refusal, in words.
     pub fn attach(&mut self) -> io::Result<()> {
         let Some(daemon) = &self.daemon else { return Ok(()) };
-        let attached = daemon.images().attach(daemon, None, Some(512));
+        let attached = daemon.attach(None, Some(512));
         self.at = attached.map_err(|error| io::Error::other(error.to_string()))?.path;
         Ok(())
     }

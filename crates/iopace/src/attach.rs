@@ -99,7 +99,7 @@ fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
     leave_directory();
     let served = front.run(|told| {
         run_plan(plan, |daemon, _| {
-            let attached = daemon.images().attach(daemon, source.clone(), block);
+            let attached = daemon.attach(source.clone(), block);
             let attached = attached.map_err(Failure::new)?;
             told(&welcome(daemon, &attached, &log))
         })

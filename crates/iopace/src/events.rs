@@ -7,7 +7,7 @@ use crate::output::{
 use crate::running::{Sought, daemon};
 use crate::units::time;
 use iopace_core::time::Nanos;
-use iopace_daemon::control::api::EventReport;
+use iopace_daemon::api::EventReport;
 use iopace_daemon::control::{ClientError, LiveMessage, LiveStream};
 use iopace_daemon::printable;
 use jiff::{SignedDuration, Zoned};

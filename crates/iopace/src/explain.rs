@@ -5,7 +5,7 @@ use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::running::{Sought, daemon as find};
 use crate::units::{percent, shell_word, size, time};
 use comfy_table::Cell;
-use iopace_daemon::control::api::{
+use iopace_daemon::api::{
     BelowReport, Cause, ExplainReport, Explained, ExplainedDevice, Holding, Remedy, TaskTime,
     TimePart, WaitingGroup, scheduler_words,
 };

@@ -8,8 +8,8 @@ use crate::cli::{
 };
 use crate::output::{Failure, Format, print, print_json, warn};
 use crate::running::{Sought, daemon};
+use iopace_daemon::api::{FileReport, Move, SettingWarning, WriteFile};
 use iopace_daemon::control::Client;
-use iopace_daemon::control::api::{FileReport, Move, SettingWarning, WriteFile};
 use iopace_groups::limits::GROUP_FILE_BYTES_MAX;
 use std::io::Read;
 

@@ -9,7 +9,7 @@ use crate::log;
 use crate::output::{Failure, print};
 use crate::paths::{SocketDir, runtime_dir};
 use crate::serve::{Doors, Plan, quoted, ready, run_plan};
-use iopace_daemon::control::api::MountReport;
+use iopace_daemon::api::MountReport;
 use iopace_daemon::daemon::Daemon;
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -8,7 +8,7 @@ use crate::cli::{PaceCommand, PaceConfigureArgs, PaceListArgs};
 use crate::output::Failure;
 use crate::policies;
 use crate::target::{self, devices, done};
-use iopace_daemon::control::api::PaceChange;
+use iopace_daemon::api::PaceChange;
 
 /// Carries out a command.
 ///

@@ -4,8 +4,8 @@ use crate::cli::TargetArgs;
 use crate::output::{Failure, finish, table};
 use crate::target::{asks_daemon, done, find};
 use comfy_table::Cell;
-use iopace_daemon::control::api::{DeviceReport, PolicyList, PolicySpec};
-use iopace_daemon::control::report;
+use iopace_daemon::api::{DeviceReport, PolicyList, PolicySpec};
+use iopace_daemon::report;
 
 /// Lists the policies of one stage: those of the daemon if one is named, else those of this
 /// program. `of` takes them out of the list of all, `at_work` says which one a device has.

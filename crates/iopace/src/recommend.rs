@@ -6,7 +6,7 @@ use crate::cli::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetA
 use crate::group;
 use crate::output::{Failure, Format, print, print_json};
 use crate::target::{done, find, only};
-use iopace_daemon::control::api::{ClientsWord, RecommendChange, RecommendFile, RecommendReport};
+use iopace_daemon::api::{ClientsWord, RecommendChange, RecommendFile, RecommendReport};
 use iopace_daemon::control::{Client, ClientError};
 
 /// Carries out a command.

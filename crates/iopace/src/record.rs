@@ -6,7 +6,7 @@ use crate::cli::RecordArgs;
 use crate::output::{Failure, note, note_over, print};
 use crate::target;
 use crate::units::shell_word;
-use iopace_daemon::control::api::{DeviceReport, GroupReport, RecordPiece, RecordRequest};
+use iopace_daemon::api::{DeviceReport, GroupReport, RecordPiece, RecordRequest};
 use iopace_daemon::control::{Client, ClientError};
 use iopace_sim::recorded::REQUESTS_MAX;
 use iopace_sim::recorded::format::{

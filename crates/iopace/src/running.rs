@@ -2,7 +2,7 @@
 
 use crate::output::Failure;
 use crate::paths::controls;
-use iopace_daemon::control::api::DaemonReport;
+use iopace_daemon::api::DaemonReport;
 use iopace_daemon::control::{Client, ClientError};
 use std::path::Path;
 

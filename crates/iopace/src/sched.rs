@@ -5,8 +5,8 @@ mod show;
 use crate::cli::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 use crate::output::{Failure, warn};
 use crate::target::{self, asks_daemon, devices, done, find};
-use iopace_daemon::control::api::{Action, Change, SchedulerWarning};
-use iopace_daemon::control::report;
+use iopace_daemon::api::{Action, Change, SchedulerWarning};
+use iopace_daemon::report;
 
 /// Carries out a command.
 ///

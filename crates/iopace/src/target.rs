@@ -3,7 +3,7 @@
 use crate::cli::TargetArgs;
 use crate::output::{Failure, Format, nearest, print, print_json};
 use crate::paths::controls;
-use iopace_daemon::control::api::DeviceReport;
+use iopace_daemon::api::DeviceReport;
 use iopace_daemon::control::{Client, ClientError};
 use serde::Serialize;
 use std::path::Path;

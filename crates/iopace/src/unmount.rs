@@ -8,10 +8,10 @@ use crate::units;
 use iopace_daemon::control::Client;
 use iopace_daemon::fuse::mounting::detach::MountId;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
-use iopace_daemon::fuse::mounting::table::{self, Entry};
 use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, namespaces, unless_used};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
+use iopace_daemon::mount_table::{self, Entry};
 use rustix::process::geteuid;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -41,9 +41,9 @@ pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
         unseen.retain(|one| is_detached(one, &table));
         return unmount_all(args, &unseen, &table);
     };
-    let path = table::resolve(dir, &table)
+    let path = mount_table::resolve(dir, &table)
         .map_err(|error| Failure::new(format!("{}: {error}", dir.display())))?;
-    match table::at(&table, &path).filter(|entry| entry.is_ours()) {
+    match mount_table::at(&table, &path).filter(|entry| entry.is_ours()) {
         Some(entry) => unmount_seen(entry, args),
         None => match detached(&path) {
             Some((connection, seen)) => end_unseen(&path, (connection, &seen), args, &table),
@@ -53,7 +53,7 @@ pub fn run(args: &UnmountArgs) -> Result<(), Failure> {
 }
 
 fn mounted() -> Result<Vec<Entry>, Failure> {
-    table::read().map_err(|error| {
+    mount_table::read().map_err(|error| {
         Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
     })
 }
@@ -94,7 +94,7 @@ fn end_unseen(
              {seconds} s"
         ));
     }
-    wait(path, Some(seen), table::device_of(connection), patience(args))
+    wait(path, Some(seen), mount_table::device_of(connection), patience(args))
 }
 
 /// What was unmounted lazily is served as long as somebody uses it.

@@ -6,7 +6,7 @@ use crate::policies;
 use crate::target::{self, devices, done};
 use crate::units::time;
 use comfy_table::Cell;
-use iopace_daemon::control::api::{DeviceReport, WindowChange};
+use iopace_daemon::api::{DeviceReport, WindowChange};
 use std::fmt::Write as _;
 
 /// Carries out a command.

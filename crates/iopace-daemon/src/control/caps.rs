@@ -1,11 +1,11 @@
 //! The control socket's answers about caps of processes.
 
-use super::api::{CapChange, CapReport, CapsReport, Problem};
-use super::change::{self, Refusal};
 use super::groups::{Body, body};
 use super::hall::Guest;
 use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use crate::api::{CapChange, CapReport, CapsReport, Problem};
 use crate::caps::{self, Capped, NotOwned};
+use crate::change::{self, Refusal};
 use crate::device::Device;
 use crate::process::{Proc, Process};
 use axum::Extension;

@@ -10,7 +10,7 @@ mod sse;
 pub use live::{Follow, LiveMessage, LiveStream};
 pub use record::RecordStream;
 
-use super::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
+use crate::api::{Change, DaemonReport, DeviceReport, EventReport, Problem, SchedulerSpec};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;

@@ -1,10 +1,10 @@
 //! Why requests wait: `GET /v1/explain`.
 
-use super::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use super::hall::Guest;
 use super::routes::{Refused, Shared, Subject, words};
 use super::turns::Turn;
 use super::{Controlled, aside};
+use crate::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use crate::clock;
 use crate::device::Device;
 use crate::groups::Groups;

@@ -1,15 +1,15 @@
 //! The control socket's answers about groups.
 
-use super::api::{
+use super::routes::{Answer, Refused, Shared, Subject, bad_body, words};
+use crate::api::{
     ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
     GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SettingWarning, StatReport,
     WriteFile, Written,
 };
-use super::report;
-use super::routes::{Answer, Refused, Shared, Subject, bad_body, words};
 use crate::device::GroupStatus;
 use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo, Warning};
 use crate::limits::PROCESSES_LISTED_MAX;
+use crate::report;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;

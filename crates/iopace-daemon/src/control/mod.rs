@@ -1,16 +1,14 @@
 //! The control socket: HTTP with JSON over a Unix socket of mode 0600, for `iopace sched` and for
 //! scripts (`curl --unix-socket iopace.ctl http://localhost/v1/devices`).
 //!
-//! [`api`] is what goes over it, [`server`] answers, [`client`] asks. [`change`] is the one place
-//! that turns a request into a change of a device, `groups` the one that answers for groups,
-//! `stream` tells what everything does. What takes long is done `aside`. One request per
-//! connection, bounded in size, time and number; only the daemon's own user and root are heard.
-//! [`port`] is the same for browsers, behind a [`token`].
+//! [`crate::api`] is what goes over it, [`server`] answers, [`client`] asks. [`crate::change`]
+//! turns a request into a change of a device, `groups` answers for groups, `stream` tells what
+//! everything does. What takes long is done `aside`. One request per connection, bounded in size,
+//! time and number; only the daemon's own user and root are heard. [`port`] is the same for
+//! browsers, behind a [`token`].
 
-pub mod api;
 mod aside;
 mod caps;
-pub mod change;
 pub mod client;
 mod explain;
 mod groups;
@@ -23,9 +21,8 @@ mod peer;
 mod policies;
 pub mod port;
 mod query;
-pub mod recommend;
+mod recommend;
 mod record;
-pub mod report;
 mod routes;
 pub mod server;
 mod stream;
@@ -37,11 +34,11 @@ pub use port::Port;
 pub use server::{Server, run, serve};
 pub use token::Token;
 
+use crate::api::{ExportReport, MountReport};
 use crate::daemon::Daemon;
 use crate::device::Device;
 use crate::groups::Groups;
 use crate::live::Hub;
-use api::{ExportReport, MountReport};
 use std::sync::Arc;
 
 /// What can be controlled: the daemon, or a stand-in of a test.

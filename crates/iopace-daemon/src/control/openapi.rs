@@ -1,7 +1,7 @@
 //! The description of the control API for machines: OpenAPI 3.1, made from the routes themselves.
 
-use super::api::Problem;
 use super::routes::{Shared, api};
+use crate::api::Problem;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use std::sync::LazyLock;

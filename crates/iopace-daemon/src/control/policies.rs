@@ -1,9 +1,9 @@
 //! The control socket's answers about stages pace and window.
 
-use super::api::{DeviceReport, PaceChange, PolicyList, Problem, WindowChange};
 use super::groups::{Body, body};
 use super::routes::{Answer, Name, Refused, Shared, Subject, find};
-use super::{change, report};
+use crate::api::{DeviceReport, PaceChange, PolicyList, Problem, WindowChange};
+use crate::{change, report};
 use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

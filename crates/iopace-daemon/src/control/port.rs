@@ -5,13 +5,13 @@
 //! requests that come from other pages, and wants a token in a header, which other pages can
 //! neither read nor send.
 
-use super::api::HttpReport;
 use super::page;
 use super::peer::Owners;
 use super::routes::Refused;
 use super::server::Door;
 use super::token::Token;
-use crate::daemon::StartError;
+use crate::api::HttpReport;
+use crate::start_error::StartError;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};

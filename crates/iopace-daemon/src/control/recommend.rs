@@ -1,20 +1,19 @@
 //! The control socket's answers about recommend mode.
 
-use super::api::{
+use super::groups::{Body, body};
+use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use crate::api::{
     ClientsWord, Problem, RecommendChange, RecommendFile, RecommendReport, RecommendedReport,
     TimesReport, TriedGroup,
 };
-use super::change::{self, Refusal};
-use super::groups::{Body, body};
-use super::report::{self, stages};
-use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use crate::change::recommend::{apply, is_set_explicitly};
 use crate::clock;
 use crate::device::Device;
+use crate::report::{self, stages};
 use axum::extract::State;
-use iopace_core::engine::{Control, Engine, Status};
-use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::engine::Engine;
 use iopace_core::request::GroupId;
-use iopace_core::sched::{self, AUTO};
+use iopace_core::sched;
 use iopace_core::shadow::{Clients, GroupReport, Plan, View};
 use iopace_core::stats::SmallHistogram;
 use iopace_core::{pace, window};
@@ -97,63 +96,6 @@ fn tried(shared: &Shared, device: &str) -> Vec<TriedGroup> {
     all.map(|(group, files)| TriedGroup { group, files }).collect()
 }
 
-/// Tries what a change says on a device.
-///
-/// # Errors
-/// The reason, with what would be right.
-pub(crate) fn apply(device: &dyn Device, change: &RecommendChange) -> Result<(), Refusal> {
-    let plan = plan(change)?;
-    device.control(Control::Recommend(Some(plan))).map_err(|error| change::conflict(device, &error))
-}
-
-/// What a change asks for.
-///
-/// # Errors
-/// The reason, with what would be right.
-pub fn plan(change: &RecommendChange) -> Result<Plan, Refusal> {
-    let scheduler = match &change.scheduler {
-        None if !change.set.is_empty() => {
-            return Err(Refusal::Illegal {
-                error: "parameters are set, but no scheduler is named".into(),
-                hint: "name the scheduler that they are for ('scheduler')".into(),
-            });
-        }
-        None => None,
-        Some(name) if name == AUTO => {
-            if !change.set.is_empty() {
-                return Err(change::auto_has_no_settings());
-            }
-            let algorithm = sched::recommended();
-            Some((algorithm, algorithm.defaults()))
-        }
-        Some(name) => {
-            let algorithm = change::find(name)?;
-            Some((algorithm, change::with(algorithm, algorithm.defaults(), &change.set)?))
-        }
-    };
-    Ok(Plan {
-        scheduler,
-        pace: change.pace.as_deref().map(change::find_pace).transpose()?,
-        window: change.window.as_deref().map(change::find_window).transpose()?,
-        window_depth: bounded("depth", change.depth, 1, WINDOW_DEPTH_MAX)?,
-        nr_requests: bounded("nr_requests", change.nr_requests, NR_REQUESTS_MIN, NR_REQUESTS_MAX)?,
-        clients: match change.clients {
-            ClientsWord::Closed => Clients::Closed,
-            ClientsWord::Open => Clients::Open,
-        },
-    })
-}
-
-fn bounded(what: &str, value: Option<u32>, least: u32, most: u32) -> Result<Option<u32>, Refusal> {
-    match value.filter(|value| !(least..=most).contains(value)) {
-        Some(value) => Err(Refusal::Illegal {
-            error: format!("{what} {value} is out of bounds"),
-            hint: format!("it is {least} to {most}"),
-        }),
-        None => Ok(value),
-    }
-}
-
 /// What is tried beside a device, as of the oldest request that has not ended.
 fn told(shared: &Shared, device: &dyn Device) -> RecommendReport {
     // What has come to its end since the last request is counted first.
@@ -208,13 +150,6 @@ fn is_default(plan: &RecommendChange) -> bool {
     let default = sched::recommended();
     plan.scheduler.as_deref() == Some(default.name)
         && plan.set == report::params(&default.defaults())
-}
-
-/// Whether the scheduler at work was named by somebody, and is not the default.
-pub(crate) fn is_set_explicitly(status: &Status) -> bool {
-    let default = sched::recommended();
-    let is_same = status.algorithm.name == default.name && status.params == default.defaults();
-    status.inserted && !is_same
 }
 
 /// Whether what is tried serves the group's requests in three quarters of the time that they took
@@ -273,6 +208,8 @@ fn times(histogram: &SmallHistogram) -> TimesReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::recommend::plan;
+    use iopace_core::sched::AUTO;
 
     #[test]
     fn who_is_worse_off_without_the_default_is_told() {

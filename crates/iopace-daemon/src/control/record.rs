@@ -8,9 +8,9 @@
 //! nothing, the list in the engine becomes full, and further requests are counted only.
 
 use super::Controlled;
-use super::api::{Problem, RecordName, RecordPiece, RecordRequest};
 use super::hall::Guest;
 use super::routes::{Name, Refused, Shared, Subject, find, words};
+use crate::api::{Problem, RecordName, RecordPiece, RecordRequest};
 use crate::clock;
 use crate::device::Device;
 use crate::limits::LOOK_PAUSE;

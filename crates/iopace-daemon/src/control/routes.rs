@@ -1,18 +1,19 @@
 //! The routes of the control API: what is asked for, and what is answered.
 
 use super::Controlled;
-use super::api::{
-    Change, DaemonReport, DeviceReport, EventReport, HttpReport, MountReport, Problem,
-    SchedulerSpec, SchedulerWarning,
-};
-use super::change::{self, Refusal};
 use super::groups::{self, Body, body};
 use super::hall::Guest;
 use super::metrics::{Format, Scrape};
 use super::turns::Turns;
-use super::{aside, caps, explain, openapi, policies, query, recommend, record, report, stream};
+use super::{aside, caps, explain, openapi, policies, query, recommend, record, stream};
+use crate::api::{
+    Change, DaemonReport, DeviceReport, EventReport, HttpReport, MountReport, Problem,
+    SchedulerSpec, SchedulerWarning,
+};
+use crate::change::{self, Refusal};
 use crate::clock;
 use crate::device::Device;
+use crate::report;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path as InPath, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};

@@ -4,10 +4,10 @@
 //! of them.) What comes next is seen by tasks that may take the hub's lock; it is put into words
 //! and sent [`aside`].
 
-use super::api::{EventReport, LiveReport, Problem};
 use super::aside;
 use super::hall::Guest;
 use super::routes::{Refused, Shared, Subject, words};
+use crate::api::{EventReport, LiveReport, Problem};
 use crate::limits::LIVE_KEPT;
 use crate::live::{Interval, Item, Reader};
 use axum::Extension;

@@ -9,10 +9,10 @@ mod openapi;
 mod policies;
 
 use super::Controlled;
-use super::api::{Action, Change, ExportReport, MountReport};
 use super::client::{Client, ClientError};
 use super::routes::BODY_BYTES_MAX;
 use super::server::Server;
+use crate::api::{Action, Change, ExportReport, MountReport};
 use crate::config::GroupConfig;
 use crate::device::Device;
 use crate::groups::Groups;

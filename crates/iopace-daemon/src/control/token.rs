@@ -1,7 +1,7 @@
 //! What a client of the loopback port has to know.
 
-use crate::daemon::StartError;
 use crate::runtime_files::{Distrust, open_named};
+use crate::start_error::StartError;
 use rustix::fs::{Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::{self, Write as _};

@@ -1,7 +1,6 @@
 //! A device and the timers.
 
-use super::Device;
-use crate::timer::Timers;
+use crate::timer::{Tick, Timers};
 use iopace_core::time::Instant;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -18,7 +17,7 @@ impl Alarm {
     }
 
     /// Makes the device known to the timers, once.
-    pub(crate) fn register(&self, device: Weak<dyn Device>) {
+    pub(crate) fn register(&self, device: Weak<dyn Tick>) {
         self.key.get_or_init(|| self.timers.register(device));
     }
 

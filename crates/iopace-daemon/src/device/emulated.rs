@@ -9,15 +9,14 @@ mod store;
 
 use super::shell::{Behind, Caller, Shell, engine_config, registered};
 use super::{Device, DeviceInfo, thresholds};
+use crate::answer::{SEND_FILE_BYTES, Touched};
 use crate::clock;
 use crate::config::{Backend, DeviceConfig};
-use crate::daemon::StartError;
 use crate::io::pool::Pool;
-use crate::job::{Job, Ticket, disk_error};
+use crate::job::{Job, disk_error};
 use crate::limits::{EMULATED_CACHE_DEFAULT, MOVE_THREADS};
-use crate::nbd::SEND_FILE_BYTES;
-use crate::nbd::reply::Touched;
 use crate::runtime_files::read_config;
+use crate::start_error::StartError;
 use crate::timer::Timers;
 use iopace_core::pace::Thresholds;
 use iopace_core::pace::domain::{BACKGROUND_PERCENT, LIMIT_PERCENT};
@@ -135,7 +134,7 @@ impl EmulatedDevice {
         job.op == Op::Read
             && len >= SEND_FILE_BYTES as u64
             && job.target.is_none()
-            && matches!(&job.ticket, Ticket::Nbd(ticket) if ticket.may_wait_here())
+            && job.ticket.may_wait_here()
             && self.memory.as_ref().is_some_and(|memory| memory.has_all(offset, len))
     }
 
@@ -249,9 +248,7 @@ impl Behind for EmulatedDevice {
         touched.send_some();
         // No other client waits for this thread now.
         for job in large {
-            if let Ticket::Nbd(ticket) = job.ticket {
-                ticket.answer_and_wait(self.shell.file.fd(), job.extent);
-            }
+            job.ticket.answer_from_file(self.shell.file.fd(), job.extent);
         }
     }
 }

@@ -3,14 +3,20 @@
 use super::LoggedEvent;
 use crate::clock;
 use crate::limits::{EVENTS_KEPT, FAILURES_EVERY};
-use crate::live::Hub;
 use iopace_core::engine::Control;
 use iopace_core::request::{Extent, Op};
 use iopace_core::time::Instant;
 use iopace_core::trace::Event;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
+
+/// Learns of the events of devices at once.
+pub(crate) trait Listener: fmt::Debug + Send + Sync {
+    /// This has happened to the device of that name.
+    fn happened(&self, device: &str, event: &LoggedEvent);
+}
 
 /// Events of a device: the latest are kept, all are logged.
 #[derive(Debug)]
@@ -18,13 +24,13 @@ pub struct EventLog {
     pub(super) device: String,
     kept: VecDeque<LoggedEvent>,
     /// Who is told at once.
-    hub: Option<Arc<Hub>>,
+    listener: Option<Arc<dyn Listener>>,
     failures: Failures,
 }
 
 impl EventLog {
     pub(crate) fn new(device: String) -> EventLog {
-        EventLog { device, kept: VecDeque::new(), hub: None, failures: Failures::default() }
+        EventLog { device, kept: VecDeque::new(), listener: None, failures: Failures::default() }
     }
 
     pub(crate) fn add(&mut self, event: Event) {
@@ -42,15 +48,15 @@ impl EventLog {
             self.kept.pop_front();
         }
         let logged = LoggedEvent { at: clock::now(), event };
-        if let Some(hub) = &self.hub {
-            hub.happened(&self.device, &logged);
+        if let Some(listener) = &self.listener {
+            listener.happened(&self.device, &logged);
         }
         self.kept.push_back(logged);
     }
 
-    /// Whoever listens there learns of events from now on.
-    pub(crate) fn report_to(&mut self, hub: &Arc<Hub>) {
-        self.hub = Some(Arc::clone(hub));
+    /// That one learns of events from now on.
+    pub(crate) fn report_to(&mut self, listener: Arc<dyn Listener>) {
+        self.listener = Some(listener);
     }
 
     /// A request has failed at the disk: the first one is logged, others are counted.

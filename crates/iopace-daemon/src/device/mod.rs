@@ -6,6 +6,7 @@ pub mod emulated;
 pub(crate) mod events;
 pub mod file;
 mod limited;
+pub(crate) mod pieces;
 mod portion;
 mod shell;
 
@@ -14,10 +15,12 @@ pub use events::EventLog;
 use crate::below::Below;
 use crate::clock;
 use crate::config::DeviceConfig;
+use crate::io::file::Allocation;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Job;
 use crate::limits::{DIRECT_BLOCK_BYTES, LIVE_TASKS_LOOK, LOOK_PAUSE};
+use crate::timer::Tick;
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Control, ControlError, Engine, Status, WaitingNow};
 use iopace_core::group::Settings;
@@ -206,17 +209,8 @@ pub(crate) fn thresholds(config: &DeviceConfig, limit: Bytes) -> Thresholds {
     Thresholds { background, limit }
 }
 
-/// Whether a piece of a device has data behind it (NBD `base:allocation`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocation {
-    /// Its length in bytes.
-    pub len_bytes: u64,
-    /// Whether it is a hole that reads as zeroes.
-    pub is_hole: bool,
-}
-
 /// What the frontends and the control socket need of a device.
-pub trait Device: Send + Sync {
+pub trait Device: Tick {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
 
@@ -274,9 +268,6 @@ pub trait Device: Send + Sync {
     /// Takes requests that arrived together. Each is answered exactly once, some before this
     /// returns, the others by the thread that learns of their completion.
     fn submit(&self, jobs: &mut Vec<Job>);
-
-    /// Time has come to look again (the timer's call).
-    fn tick(&self);
 
     /// The pieces of `extent`, at least one, in order; they may reach less far than asked.
     ///

@@ -3,8 +3,8 @@
 //! The write's data goes with its portion while that is written, outside the device's lock: the
 //! engine lets only one portion of a write go at a time.
 
+use crate::answer::Waiter;
 use crate::buffer::Buffer;
-use crate::fuse::held::Waiter;
 use crate::io::file::File;
 use crate::io::target::Target;
 use crate::job::Job;
@@ -13,6 +13,7 @@ use iopace_core::request::Extent;
 use iopace_core::units::Bytes;
 use rustix::io::ReadWriteFlags;
 use std::io;
+use std::sync::Arc;
 
 /// A portion of a buffered write that may go into the page cache now.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Portion {
     /// The file that the write is for, if it is not the device's own.
     target: Option<Target>,
     /// Who waits for the write, if he may be killed meanwhile.
-    waiter: Option<Waiter>,
+    waiter: Option<Arc<dyn Waiter>>,
     /// How it went: what was written before an error.
     pub(super) failed: Option<(u64, io::Error)>,
 }

@@ -9,17 +9,15 @@
 use super::alarm::Alarm;
 use super::events::{EventLog, is_exchange};
 use super::limited::Limited;
-use super::{
-    Allocation, Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse,
-};
+use super::{Device, DeviceInfo, DeviceStatus, HalfDirty, Look, MemoryStatus, MemoryUse};
+use crate::answer::Touched;
 use crate::clock;
 use crate::config::DeviceConfig;
 use crate::io::durable;
-use crate::io::file::File;
+use crate::io::file::{Allocation, File};
 use crate::io::target::Target;
 use crate::job::Job;
-use crate::nbd::reply::Touched;
-use crate::timer::Timers;
+use crate::timer::{Tick, Timers};
 use iopace_core::engine::{Config, Control, ControlError, Input};
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
 use iopace_core::pace::Thresholds;
@@ -237,6 +235,13 @@ pub(super) fn registered<D: Behind>(device: Arc<D>) -> Arc<D> {
     device
 }
 
+impl<D: Behind> Tick for D {
+    fn tick(&self) {
+        self.shell().alarm.rang();
+        self.turn(Caller::Busy, |_, _, _| ());
+    }
+}
+
 impl<D: Behind> Device for D {
     fn info(&self) -> &DeviceInfo {
         &self.shell().info
@@ -308,11 +313,6 @@ impl<D: Behind> Device for D {
         self.turn(caller, |inner, now, outside| {
             jobs.drain(..).for_each(|job| inner.pump.submit(now, job, outside));
         });
-    }
-
-    fn tick(&self) {
-        self.shell().alarm.rang();
-        self.turn(Caller::Busy, |_, _, _| ());
     }
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {

@@ -3,11 +3,11 @@
 use super::mounting::MountError;
 use super::mounting::busy;
 use super::mounting::claim::{Claim, Refused};
-use super::mounting::table;
 use super::mounts::ours;
 use super::record::{self, Record};
 use crate::clock;
 use crate::config::{DaemonConfig, InUse};
+use crate::mount_table;
 use iopace_core::time::Instant;
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
@@ -98,9 +98,9 @@ impl Last {
         let (recorded, record): (Option<u32>, Option<Record>) =
             recorded.map(|(connection, seen)| (connection, seen.record)).unzip();
         let claimed = holder.map(|(_, connection)| connection).filter(|number| *number != 0);
-        let device = claimed.or(recorded).map(table::device_of);
+        let device = claimed.or(recorded).map(mount_table::device_of);
         // The number is free for the next file system as soon as the kernel has let go of ours.
-        let table = table::read().unwrap_or_default();
+        let table = mount_table::read().unwrap_or_default();
         let device = device.filter(|one| table.iter().all(|entry| entry.device != *one));
         Last {
             pid: holder.map(|(pid, _)| pid).or(record.as_ref().map(|record| record.pid)),

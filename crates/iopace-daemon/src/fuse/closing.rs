@@ -4,7 +4,7 @@
 //! is told by `fsync`. One behind a network may, and writes back then. The kernel need not ask the
 //! former, which is a request less for each file that is written.
 
-use super::mounting::table::{self, Entry};
+use crate::mount_table::{self, Entry};
 use std::path::Path;
 
 /// Types of file systems without a `flush` of their own (`file_operations`), or with one that never
@@ -16,11 +16,11 @@ const SILENT: [&str; 12] = [
 
 /// Whether it can for any file in `directory`, as far as the table of mounts says.
 pub(super) fn matters(directory: &Path) -> bool {
-    table::read().map_or(true, |table| matters_in(&table, directory))
+    mount_table::read().map_or(true, |table| matters_in(&table, directory))
 }
 
 fn matters_in(table: &[Entry], directory: &Path) -> bool {
-    let own = table::covering(table, directory);
+    let own = mount_table::covering(table, directory);
     let below = table.iter().filter(|entry| entry.mountpoint.starts_with(directory));
     let mut all = own.into_iter().chain(below);
     own.is_none() || all.any(|entry| !SILENT.contains(&entry.fs_type.as_str()))

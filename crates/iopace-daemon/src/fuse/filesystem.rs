@@ -4,7 +4,8 @@ use super::backing::Backing;
 use super::tree::{Options, Served};
 use super::who::Who;
 use crate::config::MountConfig;
-use crate::daemon::{Daemon, StartError};
+use crate::groups::Groups;
+use crate::start_error::StartError;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use std::sync::Arc;
 /// real directory, opened (`O_PATH`) before anything is mounted over it; what is reached from it is
 /// below the mount.
 pub(super) fn filesystem(
-    daemon: &Arc<Daemon>,
+    groups: &Arc<Groups>,
     (mount, is_over_itself, flush): (&MountConfig, bool, bool),
     backing: &Backing,
     root: OwnedFd,
 ) -> Result<Served, StartError> {
-    let who = Who::new(daemon.groups(), mount.rules.clone());
+    let who = Who::new(groups, mount.rules.clone());
     let who = who.map_err(|error| StartError::Group(error.to_string()))?;
     // Programs that had files open before go on past the mount.
     let is_passed = mount.in_use.while_in_use || mount.in_use.while_written;

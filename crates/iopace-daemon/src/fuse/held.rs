@@ -7,17 +7,18 @@
 //! the same file (running.rs).
 
 mod operations;
+mod room;
 mod whole;
 
 use super::data::{Caller, Operation};
 use super::running::{Asker, Running, Touch};
-use crate::buffer::Buffer;
-use crate::job::Progress;
-use crate::memory::Memory;
+use crate::answer::Progress;
+use crate::answer::{Answer, Answered, Touched, Waiter};
 use iopace_core::request::{DiskError, Outcome};
 use iopace_core::time::Instant;
 use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use operations::{Due, Owed, Turn};
+pub(crate) use room::Room;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -146,7 +147,7 @@ impl Waiting {
     }
 
     /// It, or the part of it that had begun, is not carried out any more.
-    fn has_ended(&self) {
+    fn end(&self) {
         let mut stand = self.lock();
         stand.begun = Begun::No;
         let was_given_up = std::mem::take(&mut stand.is_given_up);
@@ -157,44 +158,17 @@ impl Waiting {
     }
 }
 
-/// Who waits for a request.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiter(Arc<Waiting>);
-
-impl Waiter {
-    /// The request, or a part of it, is carried out now. False if nobody waits for it any more:
-    /// then it must not be.
-    pub(crate) fn begin(&self) -> bool {
-        let mut stand = self.0.lock();
+impl Waiter for Waiting {
+    fn begin(&self) -> bool {
+        let mut stand = self.lock();
         if stand.reply.is_some() {
             stand.begun = Begun::Now;
         }
         stand.reply.is_some()
     }
 
-    /// What was begun has come to an end; more of it may begin later.
-    pub(crate) fn has_ended(&self) {
-        self.0.has_ended();
-    }
-}
-
-/// Memory that a held request has taken, given back with it.
-#[derive(Debug)]
-pub struct Room {
-    memory: Arc<Memory>,
-    bytes: u64,
-}
-
-impl Room {
-    /// Takes so many bytes, if they are there.
-    pub(crate) fn take(memory: &Arc<Memory>, bytes: u64) -> Option<Room> {
-        memory.try_take(bytes).then(|| Room { memory: Arc::clone(memory), bytes })
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.memory.give(self.bytes);
+    fn has_ended(&self) {
+        self.end();
     }
 }
 
@@ -325,18 +299,14 @@ impl Held {
     }
 }
 
-impl Ticket {
-    /// Who waits for it.
-    pub(crate) fn waiter(&self) -> Waiter {
-        Waiter(Arc::clone(&self.waiting))
-    }
-
+impl Answer for Ticket {
     /// Answers it, unless that was done already.
-    pub(crate) fn answer(mut self, outcome: Outcome, progress: Progress, data: &Buffer) {
+    fn answer(mut self: Box<Self>, answered: Answered, _touched: &mut Touched) {
+        let Answered { outcome, progress, data, .. } = answered;
         self.is_answered = true;
         if outcome == Outcome::Ok && self.waiting.operation_of().is_some() {
             if let Some(held) = self.held.upgrade() {
-                held.carry_out(Turn { waiting: Arc::clone(&self.waiting), _ticket: Some(self) });
+                held.carry_out(Turn { waiting: Arc::clone(&self.waiting), _ticket: Some(*self) });
             }
             return;
         }
@@ -355,6 +325,14 @@ impl Ticket {
             (outcome, reply) => reply.error(errno(outcome, progress)),
         }
     }
+
+    fn waiter(&self) -> Option<Arc<dyn Waiter>> {
+        Some(Arc::clone(&self.waiting) as Arc<dyn Waiter>)
+    }
+
+    fn begin(&self) -> bool {
+        self.waiting.begin()
+    }
 }
 
 impl Drop for Ticket {
@@ -362,7 +340,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         // First the reply: whoever finds it counts what is owed, and the ticket counts down.
         let reply = self.waiting.take();
-        self.waiting.has_ended();
+        self.waiting.end();
         if let Some(held) = self.held.upgrade() {
             let mut table = held.lock();
             table.all.remove(&self.number);

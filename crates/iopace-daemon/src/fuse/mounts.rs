@@ -10,7 +10,6 @@ use super::filesystem::filesystem;
 use super::in_use;
 use super::mounting::claim::Claim;
 use super::mounting::region::Region;
-use super::mounting::table::{self, Entry};
 use super::mounting::walk::OpenDirectory;
 use super::mounting::{MountError, inherited_flags, shown};
 use super::record::{Kept, Record};
@@ -18,19 +17,21 @@ use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
 use super::tree::credentials::respect_quotas;
 use super::tree::trim::raise_descriptors;
+use crate::api::MountReport;
 use crate::clock;
 use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig};
-use crate::control::api::MountReport;
-use crate::daemon::{Daemon, StartError};
 use crate::device::Device;
+use crate::groups::Groups;
 use crate::limits::FUSE_READ_AHEAD_KB;
+use crate::mount_table::{self, Entry};
+use crate::start_error::StartError;
 use crate::timer::Timers;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::MountFlags;
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -109,8 +110,9 @@ impl Prepared {
             let shown = mountpoint.display();
             tracing::warn!("{shown}: the mount of a daemon that was killed is cleared away");
         }
-        let table = table::read().map_err(MountError::Table)?;
-        if let Some(over) = table::covering(&table, &directory).filter(|over| over.is_ours()) {
+        let table = mount_table::read().map_err(MountError::Table)?;
+        if let Some(over) = mount_table::covering(&table, &directory).filter(|over| over.is_ours())
+        {
             if over.mountpoint == directory {
                 return Err(MountError::Mounted(directory));
             }
@@ -168,8 +170,8 @@ impl Prepared {
 
 /// A path in full; what is mounted there need not answer.
 pub(super) fn place(path: &Path) -> Result<PathBuf, MountError> {
-    let table = table::read().map_err(MountError::Table)?;
-    table::resolve(path, &table).map_err(|error| MountError::open(path.to_owned(), error))
+    let table = mount_table::read().map_err(MountError::Table)?;
+    mount_table::resolve(path, &table).map_err(|error| MountError::open(path.to_owned(), error))
 }
 
 /// What we need ourselves must not lie under the mount.
@@ -218,38 +220,44 @@ fn open_at(path: &Path, full: &Path) -> Result<OpenDirectory, MountError> {
 ///
 /// # Errors
 /// The first that could not be mounted; those before it are for [`Mounts::end`].
-pub(crate) fn start(daemon: &Arc<Daemon>, prepared: Vec<Prepared>) -> Result<(), StartError> {
+pub(crate) fn start(
+    mounts: &Arc<Mounts>,
+    config: &DaemonConfig,
+    groups: &Arc<Groups>,
+    prepared: Vec<Prepared>,
+) -> Result<(), StartError> {
     for mount in prepared {
         // A wait may have been long: whoever gave it up sees no mount come and go.
-        if !daemon.config().notes.is_heard() {
+        if !config.notes.is_heard() {
             return Err(MountError::GivenUp(mount.directory).into());
         }
-        start_one(daemon, mount)?;
+        start_one((mounts, config, groups), mount)?;
     }
     Ok(())
 }
 
-fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
+fn start_one(
+    (mounts, whole, groups): (&Arc<Mounts>, &DaemonConfig, &Arc<Groups>),
+    mount: Prepared,
+) -> Result<(), StartError> {
     let Prepared { config, directory, mountpoint, root, mut claim, mut region, flags, backing } =
         mount;
     let backing = backing.expect("its device is open");
     let is_over_itself = directory == mountpoint.path;
     let flush = closing::matters(&directory);
-    let served = filesystem(daemon, (&config, is_over_itself, flush), &backing, root)?;
+    let served = filesystem(groups, (&config, is_over_itself, flush), &backing, root)?;
     let options = Options {
         allow_other: config.allow_other.unwrap_or(geteuid().is_root()),
         read_only: config.device.read_only,
         flags: flags | config.flags,
         ..Options::new(shown(&directory))
     };
-    let this: Weak<Daemon> = Arc::downgrade(daemon);
-    let (name, at) = (config.device.name.clone(), mountpoint.path.clone());
-    let mounts = daemon.mounts();
+    let (this, at) = (Arc::downgrade(mounts), mountpoint.path.clone());
     // Held while it is mounted, so that an end that comes at once finds it in the list.
     let mut all = mounts.all();
     let on_end = move || {
-        if let Some(daemon) = this.upgrade() {
-            ended_outside(&daemon, &at, &name);
+        if let Some(mounts) = this.upgrade() {
+            ended_outside(&mounts, &at);
         }
     };
     let tree = Arc::clone(&served.0);
@@ -270,18 +278,16 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
         Session::start_at(served, (&mountpoint, &options), on_attached, on_start, on_end)?;
     let place = session.place().clone();
     claim.mounted_as(place.connection);
-    let record = daemon.config().runtime.as_ref().map(|runtime| {
+    let record = whole.runtime.as_ref().and_then(|runtime| {
         let record = Record {
             mountpoint: mountpoint.path,
             directory,
             device: config.device.name.clone(),
             pid: std::process::id(),
-            control: daemon.config().control.clone(),
-            log: daemon.config().log.clone(),
+            control: whole.control.clone(),
+            log: whole.log.clone(),
         };
-        Kept::write(runtime, place.connection, &record)
-    });
-    let record = record.and_then(|kept| {
+        let kept = Kept::write(runtime, place.connection, &record);
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (device, session) = (config.device.name, Some(session));
@@ -291,21 +297,24 @@ fn start_one(daemon: &Arc<Daemon>, mount: Prepared) -> Result<(), StartError> {
 }
 
 /// A mount has ended. If it was not we who ended it, what it wrote is made durable here.
-fn ended_outside(daemon: &Arc<Daemon>, at: &Path, device: &str) {
-    let mounts = daemon.mounts();
+fn ended_outside(mounts: &Mounts, at: &Path) {
     let is_ours = |mount: &&mut Mount| mount.place.mountpoint == at;
     // While `end` waits for it, the session is there no more.
     let session = mounts.all().iter_mut().find(is_ours).and_then(|mount| mount.session.take());
     let Some(session) = session else { return };
     tracing::info!("{} was unmounted", at.display());
     session.let_go();
-    mounts
-        .all()
-        .iter()
-        .filter(|mount| mount.place.mountpoint == at)
-        .for_each(|mount| mount.backing.give_up());
-    if let Some(Err(error)) = daemon.device(device).map(|device| device.flush_all()) {
-        tracing::error!(%error, "{device}: not everything could be made durable");
+    let give_up = |mount: &Mount| {
+        mount.backing.give_up();
+        Arc::clone(&mount.backing.device)
+    };
+    let is_there = |mount: &&Mount| mount.place.mountpoint == at;
+    let device = mounts.all().iter().find(is_there).map(give_up);
+    if let Some(device) = device
+        && let Err(error) = device.flush_all()
+    {
+        let name = &device.info().name;
+        tracing::error!(%error, "{name}: not everything could be made durable");
     }
     mounts.all().retain(|mount| mount.place.mountpoint != at);
     mounts.live.send_modify(|live| *live = live.map(|live| live - 1));
@@ -371,5 +380,5 @@ impl Mounts {
 /// # Errors
 /// The table cannot be read.
 pub fn ours() -> std::io::Result<Vec<Entry>> {
-    Ok(table::read()?.into_iter().filter(Entry::is_ours).collect())
+    Ok(mount_table::read()?.into_iter().filter(Entry::is_ours).collect())
 }

@@ -4,7 +4,7 @@
 //! when all that was written through the mount is durable. Only records that root or we ourselves
 //! have put there are believed, see [`runtime_files`](crate::runtime_files).
 
-use super::mounting::table::Entry;
+use crate::mount_table::Entry;
 use crate::runtime_files::{Distrust, RuntimeDir, trusted};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};

@@ -19,12 +19,14 @@ use super::layout::Layout;
 use super::running::{Running, Touch};
 use super::tree::inode::Inode;
 use super::who::Who;
+use crate::answer::Answer;
+use crate::answer::Progress;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::io::file::File;
 use crate::io::past_cache::PastCache;
 use crate::io::target::Target;
-use crate::job::{Job, Progress, Ticket};
+use crate::job::Job;
 use crate::limits::{FUSE_DIRECT_READ_MIN, FUSE_MAPPED_BYTES_MAX};
 use crate::memory::Memory;
 use aside::copy_aside;
@@ -154,7 +156,7 @@ impl Scheduled {
         (task, group): (TaskId, GroupId),
         op: Op,
         Area { space, extent }: Area,
-        (target, ticket): (Option<Target>, Ticket),
+        (target, ticket): (Option<Target>, Box<dyn Answer>),
     ) -> Job {
         Job {
             task,
@@ -176,8 +178,8 @@ impl Scheduled {
         (from, touch): (Caller, Touch),
         reply: impl Into<Option<Reply>>,
         room: Option<Room>,
-    ) -> Ticket {
-        Ticket::Fuse(self.held.hold((from, touch), reply, room))
+    ) -> Box<dyn Answer> {
+        Box::new(self.held.hold((from, touch), reply, room))
     }
 }
 
@@ -309,7 +311,7 @@ impl Data for Scheduled {
         let pays = self.who.of(from);
         let area = self.dirty_place(file, offset, len);
         let mut target = Target::new(Arc::clone(&file.file), offset);
-        target.space = self.keep(file);
+        target.space = self.keep(file).map(|space| space as _);
         target.source = Some((Arc::clone(&source.file), start));
         let Some(reply) = late.take() else { return };
         let from = (from, Touch::one(file.inode.id()));

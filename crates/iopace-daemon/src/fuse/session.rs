@@ -4,10 +4,10 @@
 use super::mounting::busy::{self, User};
 use super::mounting::detach::MountId;
 use super::mounting::probe::{Answer, probe};
-use super::mounting::table::{self, Entry};
 use super::mounting::walk::OpenDirectory;
 use super::mounting::{Attached, How, MountError, UnmountError, abort, mount, unless_used};
 use crate::limits::{CUT_PATIENCE, PROBE_PATIENCE};
+use crate::mount_table::{self, Entry};
 use iopace_fuse::{Control, Filesystem, Notifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
@@ -327,8 +327,8 @@ pub(crate) fn clear(mountpoint: &Path) -> Result<Found, MountError> {
     let mut found = Found::Free;
     // Several may lie over each other: whoever mounted anew by other means.
     loop {
-        let table = table::read().map_err(MountError::Table)?;
-        let seen = table::at(&table, mountpoint).filter(|entry| entry.is_ours());
+        let table = mount_table::read().map_err(MountError::Table)?;
+        let seen = mount_table::at(&table, mountpoint).filter(|entry| entry.is_ours());
         let Some(seen) = seen else { return Ok(found) };
         let id = MountId::of(seen);
         match probe(mountpoint, PROBE_PATIENCE) {

@@ -3,8 +3,8 @@
 //! A connection pays as the group of its export and follows it, until it is moved by itself. One
 //! that has named a group, as in `disk@/vms/web`, counts as moved.
 
+use super::payer::Payer;
 use super::{GroupError, Groups, State};
-use crate::nbd::connection::Connection;
 use iopace_core::request::GroupId;
 use iopace_groups::tree::{Tree, TreeError};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Export {
 
 /// A connection with an export open; its group is in its payer.
 pub(super) struct Member {
-    pub(super) connection: Arc<Connection>,
+    pub(super) payer: Arc<Payer>,
     /// The place of its export.
     pub(super) export: usize,
     /// It has a group of its own and does not follow its export.
@@ -97,7 +97,7 @@ impl Groups {
     /// A connection has opened an export, as the group of the export or as the one that it named.
     pub(crate) fn join(
         &self,
-        connection: &Arc<Connection>,
+        (number, payer): (u64, &Arc<Payer>),
         export: usize,
         named: Option<&str>,
     ) -> Result<(), TreeError> {
@@ -107,10 +107,10 @@ impl Groups {
             None => state.exports[export].group,
         };
         state.tree.add_member(group);
-        connection.payer.set(group);
+        payer.set(group);
         let is_moved = named.is_some();
-        let member = Member { connection: Arc::clone(connection), export, is_moved };
-        state.members.insert(connection.number(), member);
+        let member = Member { payer: Arc::clone(payer), export, is_moved };
+        state.members.insert(number, member);
         Ok(())
     }
 
@@ -118,14 +118,14 @@ impl Groups {
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.lock();
         if let Some(member) = state.members.remove(&number) {
-            state.tree.remove_member(member.connection.payer.group());
+            state.tree.remove_member(member.payer.group());
         }
     }
 }
 
 impl Member {
     fn move_to(&self, tree: &mut Tree, group: GroupId) {
-        let payer = &self.connection.payer;
+        let payer = &self.payer;
         tree.add_member(group);
         tree.remove_member(payer.group());
         payer.set(group);
@@ -137,7 +137,7 @@ impl State {
         ConnectionInfo {
             number,
             export: self.exports[member.export].name.clone(),
-            group: self.tree.path(member.connection.payer.group()),
+            group: self.tree.path(member.payer.group()),
             is_moved: member.is_moved,
         }
     }

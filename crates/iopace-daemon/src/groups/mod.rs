@@ -13,6 +13,7 @@ mod listed;
 mod made;
 mod members;
 mod named;
+pub mod payer;
 mod processes;
 mod recommend;
 mod set_for;
@@ -31,9 +32,9 @@ pub use stat::GroupOnDevice;
 pub use warnings::Warning;
 
 use crate::config::{ExportConfig, GroupConfig};
-use crate::daemon::StartError;
 use crate::device::Device;
 use crate::process::{Kernel, Proc};
+use crate::start_error::StartError;
 use iopace_core::engine::Control;
 use iopace_core::request::GroupId;
 use iopace_groups::files::{Explained, FILES};
@@ -180,7 +181,7 @@ impl Groups {
         if state.tree.dying().is_empty() {
             return;
         }
-        let gathered = state.members.values().filter_map(|member| member.connection.payer.in_use());
+        let gathered = state.members.values().filter_map(|member| member.payer.in_use());
         let gathered: BTreeSet<GroupId> = gathered.collect();
         // A parent is asked about only when its children are gone: devices count a request in all
         // groups above it, so they must know these as long.
@@ -388,7 +389,7 @@ impl State {
             payers.exports.entry(export.group).or_default().push(export.name.clone());
         }
         for (number, member) in &self.members {
-            let group = member.connection.payer.group();
+            let group = member.payer.group();
             payers.connections.entry(group).or_default().push(*number);
         }
         payers

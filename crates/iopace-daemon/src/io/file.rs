@@ -2,6 +2,8 @@
 
 mod space;
 
+pub use space::Allocation;
+
 use super::leaving::{Hold, Patience};
 use super::untold::Untold;
 use super::{image, lock};

@@ -7,10 +7,10 @@ use super::file::File;
 use super::leaving::Patience;
 use super::past_cache::PastCache;
 use crate::buffer::Buffer;
-use crate::fuse::file_spaces::FileSpace;
 use iopace_core::request::{Area, Extent, Op};
 use iopace_core::units::Bytes;
 use rustix::io::{Errno, ReadWriteFlags};
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Target {
     /// Of a durable request: the file is lent for it (`durable.rs`), after so many failures.
     pub(crate) lent: Option<u64>,
     /// Where the file is dirty; it stays known as long as a request is on its way there.
-    pub(crate) space: Option<Arc<FileSpace>>,
+    pub(crate) space: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Target {

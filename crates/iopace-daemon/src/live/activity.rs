@@ -1,7 +1,7 @@
 //! From what was counted in an interval to what is told of it.
 
-use crate::control::api::{Activity, FlowReport, TimesReport, WaitCounts};
-use crate::control::report;
+use crate::api::{Activity, FlowReport, TimesReport, WaitCounts};
+use crate::report;
 use iopace_core::engine::GroupWaits;
 use iopace_core::stats::{Histogram, OpCounts};
 use iopace_core::time::Nanos;

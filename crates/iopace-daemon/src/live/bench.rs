@@ -3,9 +3,9 @@
 
 use super::activity::{Counted, activity};
 use super::limits::SettingsOf;
-use crate::control::api::{LiveDevice, LiveGroup, LiveReport, WaitCounts};
-use crate::control::report;
+use crate::api::{LiveDevice, LiveGroup, LiveReport, WaitCounts};
 use crate::device::MemoryStatus;
+use crate::report;
 use iopace_core::engine::{Config, Control, Engine, Input, Output, WaitingNow};
 use iopace_core::group::{Class, Rates, Settings};
 use iopace_core::pace::Thresholds;

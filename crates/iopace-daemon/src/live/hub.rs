@@ -4,11 +4,12 @@
 //! newest report and every event that is still kept, and nobody waits for it.
 
 use super::text::json;
+use crate::api::{Activity, EventReport, LiveDevice, LiveGroup, LiveReport};
 use crate::clock;
-use crate::control::api::{Activity, EventReport, LiveDevice, LiveGroup, LiveReport};
-use crate::control::report;
 use crate::device::LoggedEvent;
+use crate::device::events::Listener;
 use crate::limits::{LIVE_EVENTS_KEPT, LIVE_GROUPS_KEPT, LIVE_KEPT};
+use crate::report;
 use axum::body::Bytes;
 use iopace_core::time::Instant;
 use std::cmp::Reverse;
@@ -242,10 +243,6 @@ impl Hub {
         self.newest.send_replace(number);
     }
 
-    pub(crate) fn happened(&self, device: &str, logged: &LoggedEvent) {
-        self.raise(report::event(device, logged, logged.at), logged.at);
-    }
-
     /// Tells all who listen of something that happened `at` that time.
     pub fn raise(&self, report: EventReport, at: Instant) {
         let mut kept = self.lock();
@@ -351,5 +348,11 @@ impl Reader {
     /// The place, to go on there later.
     pub fn id(&self) -> String {
         format!("{}-{}", self.hub.run, self.place)
+    }
+}
+
+impl Listener for Hub {
+    fn happened(&self, device: &str, event: &LoggedEvent) {
+        self.raise(report::event(device, event, event.at), event.at);
     }
 }

@@ -6,13 +6,13 @@
 use super::activity::{Counted, activity, now};
 use super::tasks::FormerTasks;
 use super::{give_way, giving_way};
+use crate::api::{LiveDevice, LiveGroup, LiveReport};
 use crate::clock;
-use crate::control::api::{LiveDevice, LiveGroup, LiveReport};
-use crate::control::report;
 use crate::device::Device;
 use crate::groups::{Groups, Named};
 use crate::limits::{LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_LOOK, LIVE_GROUPS_MAX, LOOK_PAUSE};
 use crate::process::Proc;
+use crate::report;
 use iopace_core::admit::GroupSlots;
 use iopace_core::engine::{Engine, GroupWaits, Status, WaitingNow};
 use iopace_core::group::accounts::Account;

@@ -28,9 +28,10 @@ pub(crate) mod text;
 pub use hub::{History, Hub, Interval, Item, Reader};
 pub(crate) use tasks::name_of;
 
+use crate::api::{EventReport, LiveReport};
 use crate::clock;
-use crate::control::api::{EventReport, LiveReport};
 use crate::device::Device;
+use crate::device::events::Listener;
 use crate::groups::Groups;
 use crate::limits::LOOK_PAUSE;
 use iopace_core::time::Nanos;
@@ -83,7 +84,7 @@ impl Live {
     pub fn start(devices: &[Arc<dyn Device>], groups: Arc<Groups>) -> io::Result<Live> {
         let hub = Arc::new(Hub::new());
         for device in devices {
-            device.look(&mut |_, events| events.report_to(&hub));
+            device.look(&mut |_, events| events.report_to(Arc::clone(&hub) as Arc<dyn Listener>));
         }
         let read_only = devices.iter().map(|device| device.info()).filter(|info| info.read_only);
         let mut watch = Watch::new(read_only.map(|info| info.name.clone()).collect());
@@ -162,7 +163,7 @@ fn giving_way<T>(all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
 
 /// What is set for the groups of a report, by device.
 fn settings(groups: &Groups, report: &LiveReport) -> BTreeMap<String, SettingsOf> {
-    let of = |device: &crate::control::api::LiveDevice| {
+    let of = |device: &crate::api::LiveDevice| {
         let paths = device.groups.iter().map(|group| &*group.group);
         (device.device.clone(), groups.settings_on(&device.device, paths))
     };

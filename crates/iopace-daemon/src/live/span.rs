@@ -1,6 +1,6 @@
 //! Several intervals of one device taken together.
 
-use crate::control::api::{Activity, LiveDevice, LiveGroup, LiveReport, WaitCounts, WaitsReport};
+use crate::api::{Activity, LiveDevice, LiveGroup, LiveReport, WaitCounts, WaitsReport};
 use iopace_core::verdict::Reason;
 use std::collections::BTreeMap;
 

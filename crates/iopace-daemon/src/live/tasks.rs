@@ -1,12 +1,12 @@
 //! The tasks of a device that moved most or waited longest since the last look.
 
 use super::activity::activity_of;
-use crate::control::api::{LiveTask, WaitCounts};
-use crate::control::report;
+use crate::api::{LiveTask, WaitCounts};
 use crate::device::Device;
-use crate::fuse::who::process_of;
 use crate::limits::LIVE_TASKS_MAX;
 use crate::process::Proc;
+use crate::process::process_of_task;
+use crate::report;
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::stats::{OpCounts, SmallHistogram, TaskAccount};
 use iopace_core::time::{Instant, Nanos};
@@ -113,7 +113,7 @@ fn is_shown(seen: &Seen, account: &TaskAccount) -> bool {
 /// What a task is called.
 pub(crate) fn name_of(proc: &dyn Proc, task: Option<TaskId>) -> String {
     let Some(task) = task else { return "others".into() };
-    let Some((pid, start)) = process_of(task) else { return format!("connection {}", task.0) };
+    let Some((pid, start)) = process_of_task(task) else { return format!("connection {}", task.0) };
     let stat = proc.stat(pid).filter(|stat| stat.start & 0x7fff_ffff == start);
     let program = stat.and_then(|stat| proc.program(pid).or(Some(stat.comm)));
     format!("{} {pid}", program.as_deref().unwrap_or("process"))

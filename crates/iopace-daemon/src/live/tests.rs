@@ -2,9 +2,9 @@
 
 use super::look::Looker;
 use super::{Hub, INTERVAL, Item, spread};
+use crate::api::{EventReport, LiveGroup, LiveReport};
 use crate::clock;
 use crate::config::{Backend, DaemonConfig, DeviceConfig, GroupConfig};
-use crate::control::api::{EventReport, LiveGroup, LiveReport};
 use crate::daemon::Daemon;
 use crate::limits::{
     LIVE_EVENTS_KEPT, LIVE_GROUPS_IDLE_MAX, LIVE_GROUPS_KEPT, LIVE_GROUPS_MAX, LIVE_KEPT,

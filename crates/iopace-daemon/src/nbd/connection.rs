@@ -8,8 +8,8 @@ mod sending;
 use super::drainer::Drainer;
 use super::held::{Held, Holdings};
 use super::outbox::Outbox;
-use super::payer::Payer;
 use crate::buffer::Buffer;
+use crate::groups::payer::Payer;
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES, REPLY_BATCH_BYTES, SEND_LOOK,
 };
@@ -65,7 +65,7 @@ struct State {
 pub struct Connection {
     number: u64,
     /// Who pays for its requests.
-    pub payer: Payer,
+    pub payer: Arc<Payer>,
     socket: OwnedFd,
     state: Mutex<State>,
     changed: Condvar,
@@ -88,7 +88,7 @@ impl Connection {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let kind = rustix::net::sockopt::Timeout::Send;
         let _ = rustix::net::sockopt::set_socket_timeout(&socket, kind, Some(SEND_LOOK));
-        let payer = Payer::default();
+        let payer = Arc::<Payer>::default();
         memory.reserve(CONNECTION_RESERVED_BYTES);
         let (own, is_own_patient) = (OnceLock::new(), AtomicBool::new(false));
         Arc::new(Connection {

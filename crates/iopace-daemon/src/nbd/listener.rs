@@ -1,10 +1,11 @@
 //! Where clients connect: Unix sockets and TCP, one accepting thread each.
 
 use super::connection::Connection;
+use super::frontend::Frontend;
 use super::session::Session;
 use crate::config::Listen;
-use crate::daemon::{Daemon, StartError};
 use crate::limits::CONNECTION_STACK_BYTES;
+use crate::start_error::StartError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -128,21 +129,21 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Starts accepting clients for the daemon.
+    /// Starts accepting clients.
     ///
     /// # Errors
     /// No thread or no descriptor.
-    pub fn start(listener: Listener, daemon: &Arc<Daemon>) -> io::Result<Acceptor> {
+    pub fn start(listener: Listener, frontend: &Arc<Frontend>) -> io::Result<Acceptor> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let (stopped, daemon) = (stop.try_clone()?, Arc::downgrade(daemon));
+        let (stopped, frontend) = (stop.try_clone()?, Arc::downgrade(frontend));
         let builder = thread::Builder::new().name("accept".into());
         let thread = builder.spawn(move || {
             while wait(&listener, &stopped) {
-                let Some(daemon) = daemon.upgrade() else {
+                let Some(frontend) = frontend.upgrade() else {
                     return;
                 };
                 match listener.accept() {
-                    Ok(socket) => serve(&daemon, socket),
+                    Ok(socket) => serve(&frontend, socket),
                     Err(error) => {
                         tracing::warn!(%error, "a client could not be accepted");
                         thread::sleep(ACCEPT_RETRY);
@@ -178,20 +179,20 @@ fn wait(listener: &Listener, stop: &OwnedFd) -> bool {
 }
 
 /// Starts the thread of a connection, if there is room for one more.
-fn serve(daemon: &Arc<Daemon>, socket: OwnedFd) {
-    let (memory, drainer) = daemon.shared();
-    let number = daemon.next_connection();
+fn serve(frontend: &Arc<Frontend>, socket: OwnedFd) {
+    let (memory, drainer) = frontend.shared();
+    let number = frontend.next_connection();
     let connection = Connection::new(number, socket, memory, drainer);
-    if !daemon.enter(&connection) {
+    if !frontend.enter(&connection) {
         return;
     }
-    let entered = Entered { daemon: Arc::clone(daemon), number };
-    let (daemon, session_connection) = (Arc::clone(daemon), Arc::clone(&connection));
+    let entered = Entered { frontend: Arc::clone(frontend), number };
+    let (frontend, session_connection) = (Arc::clone(frontend), Arc::clone(&connection));
     let builder =
         thread::Builder::new().name(format!("nbd-{number}")).stack_size(CONNECTION_STACK_BYTES);
     let started = builder.spawn(move || {
         let _entered = entered;
-        Session::new(daemon, session_connection).run();
+        Session::new(frontend, session_connection).run();
     });
     if let Err(error) = started {
         tracing::warn!(%error, "no thread for a client: closed");
@@ -199,15 +200,15 @@ fn serve(daemon: &Arc<Daemon>, socket: OwnedFd) {
     }
 }
 
-/// A connection in the daemon's table, for as long as its thread lives (or panics).
+/// A connection in the table of the frontend, for as long as its thread lives (or panics).
 struct Entered {
-    daemon: Arc<Daemon>,
+    frontend: Arc<Frontend>,
     number: u64,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.daemon.leave(self.number);
+        self.frontend.leave(self.number);
     }
 }
 

@@ -2,15 +2,12 @@
 
 pub mod connection;
 pub mod drainer;
+pub mod frontend;
 pub mod held;
 pub mod listener;
 mod outbox;
-pub mod payer;
-pub(crate) mod pieces;
 mod receive;
 pub mod reply;
 mod session;
 mod spin;
 mod view;
-
-pub(crate) use session::SEND_FILE_BYTES;

@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, Data};
 use super::held::Held;
+use crate::answer::{Answer, Answered, Client, Touched};
 use crate::buffer::Buffer;
 use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_nbd::Error as NbdError;
@@ -60,36 +61,6 @@ impl Ticket {
         self.whole = Some(Arc::clone(whole));
     }
 
-    /// Writes the reply into the connection's buffer; [`Touched::send`] sends it.
-    pub fn answer(
-        mut self,
-        outcome: Result<(), NbdError>,
-        extent: Extent,
-        data: Buffer,
-        touched: &mut Touched,
-    ) {
-        let connection = self.connection.take().expect("answered once");
-        self.write(&connection, outcome, extent, data);
-        touched.add(connection);
-    }
-
-    /// Whether this thread may wait for the client.
-    pub(crate) fn may_wait_here(&self) -> bool {
-        self.connection.as_ref().is_some_and(|connection| connection.is_patient())
-    }
-
-    /// Answers a read with data from a file, and waits until the client takes it. Only the
-    /// connection's own thread may call this, and only when it has submitted all that it gathered.
-    pub(crate) fn answer_and_wait(mut self, file: BorrowedFd<'_>, extent: Extent) {
-        let connection = self.connection.take().expect("answered once");
-        let (offset, len) = (extent.offset().get(), extent.len().get());
-        // The group of the gathered requests may be removed from now on, however long this waits.
-        connection.payer.end();
-        connection.answer_and_wait(self.held, Data::File(file, offset, len), |head| {
-            self.replies.read(head, self.cookie, offset, len as u32);
-        });
-    }
-
     fn write(
         &self,
         connection: &Connection,
@@ -117,6 +88,31 @@ impl Ticket {
     }
 }
 
+impl Answer for Ticket {
+    fn answer(mut self: Box<Self>, answered: Answered, touched: &mut Touched) {
+        let Answered { outcome, extent, data, .. } = answered;
+        let connection = self.connection.take().expect("answered once");
+        self.write(&connection, nbd_outcome(outcome), extent, data);
+        touched.add(connection);
+    }
+
+    fn may_wait_here(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_patient())
+    }
+
+    /// Only the connection's own thread may call this, and only when it has submitted all that it
+    /// gathered.
+    fn answer_from_file(mut self: Box<Self>, file: BorrowedFd<'_>, extent: Extent) {
+        let connection = self.connection.take().expect("answered once");
+        let (offset, len) = (extent.offset().get(), extent.len().get());
+        // The group of the gathered requests may be removed from now on, however long this waits.
+        connection.payer.end();
+        connection.answer_and_wait(self.held, Data::File(file, offset, len), |head| {
+            self.replies.read(head, self.cookie, offset, len as u32);
+        });
+    }
+}
+
 impl Drop for Ticket {
     /// A ticket that nobody answered is a bug. Tests hear of it; a client gets an error.
     fn drop(&mut self) {
@@ -130,30 +126,13 @@ impl Drop for Ticket {
     }
 }
 
-/// Connections with replies that are not sent yet, each once.
-#[derive(Debug, Default)]
-pub struct Touched(Vec<Arc<Connection>>);
-
-impl Touched {
-    fn add(&mut self, connection: Arc<Connection>) {
-        if !self.0.iter().any(|known| Arc::ptr_eq(known, &connection)) {
-            self.0.push(connection);
-        }
+impl Client for Connection {
+    fn send(self: Arc<Self>) {
+        Connection::send(&self);
     }
 
-    /// The same, but a thread that may wait for its client keeps what that client does not take
-    /// now, to send it itself.
-    pub(crate) fn send_some(&mut self) {
-        for connection in self.0.drain(..) {
-            connection.send_some();
-        }
-    }
-
-    /// Sends all replies, with one system call per connection.
-    pub fn send(&mut self) {
-        for connection in self.0.drain(..) {
-            connection.send();
-        }
+    fn send_some(self: Arc<Self>) {
+        Connection::send_some(&self);
     }
 }
 

@@ -1,20 +1,21 @@
 //! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
 
 use super::connection::{Connection, Data};
+use super::frontend::Frontend;
 use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
-use super::pieces::{PIECE_BYTES, pieces};
 use super::receive::{End, Waits, receive_payload};
 use super::reply::{Ticket, Whole};
 use super::spin::Spin;
 use super::view::View;
+use crate::answer::{Progress, SEND_FILE_BYTES};
 use crate::buffer::Buffer;
 use crate::clock;
-use crate::daemon::Daemon;
 use crate::device::Device;
+use crate::device::pieces::{PIECE_BYTES, pieces};
 use crate::io::may_submit_from_here;
 use crate::io::target::Target;
-use crate::job::{Job, Progress, Ticket as AnyTicket};
+use crate::job::Job;
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT, PAYLOAD_BYTES_S_MIN, STUCK_CLIENT};
 use iopace_core::request::{Cover, Extent, GroupId, Op, Space, TaskId};
 use iopace_core::time::{Instant, Nanos};
@@ -23,10 +24,6 @@ use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Reques
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// From this size on, a read is sent from the page cache without a copy; below, copying is cheaper
-/// than the two more system calls.
-pub(crate) const SEND_FILE_BYTES: usize = 128 * 1024;
 
 /// What a connection's thread works with once an export is open.
 struct Opened {
@@ -38,7 +35,7 @@ struct Opened {
 
 /// One connection.
 pub(super) struct Session {
-    daemon: Arc<Daemon>,
+    frontend: Arc<Frontend>,
     connection: Arc<Connection>,
     server: Server,
     opened: Option<Opened>,
@@ -53,11 +50,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(daemon: Arc<Daemon>, connection: Arc<Connection>) -> Session {
+    pub(super) fn new(frontend: Arc<Frontend>, connection: Arc<Connection>) -> Session {
         let server = Server::new(iopace_nbd::ServerConfig::default());
         let (batch, scratch, spin) = (Vec::new(), Buffer::default(), Spin::default());
         let (opened, waits, named) = (None, Waits::Handshake, Cell::default());
-        Session { daemon, connection, server, opened, batch, scratch, spin, waits, named }
+        Session { frontend, connection, server, opened, batch, scratch, spin, waits, named }
     }
 
     /// Serves the client until it goes; its requests in flight are waited for.
@@ -83,7 +80,7 @@ impl Session {
         let limit = Nanos(u64::try_from(HANDSHAKE_TIMEOUT.as_nanos()).expect("seconds"));
         let deadline = clock::now() + limit;
         loop {
-            let view = View::new(&self.daemon, &self.connection, &self.named);
+            let view = View::new(&self.frontend, &self.connection, &self.named);
             let event = self.server.poll(&view);
             let going_on = match event {
                 Event::NeedInput => self.receive(deadline),
@@ -147,10 +144,10 @@ impl Session {
 
     fn open(&mut self, opened: iopace_nbd::Opened) -> Result<(), End> {
         self.waits.requests(&self.connection);
-        let device = Arc::clone(self.daemon.export_device(opened.export));
+        let device = Arc::clone(self.frontend.device(opened.export));
         let (name, number) = (&device.info().name, self.connection.number());
         let named = self.named.take();
-        let joined = self.daemon.join(&self.connection, opened.export, named.as_deref());
+        let joined = self.frontend.join(&self.connection, opened.export, named.as_deref());
         joined.map_err(|error| End::Refused(error.to_string()))?;
         tracing::debug!(connection = number, device = %name, group = named, "opened");
         let flushed = device.flushed_by_client();
@@ -199,7 +196,7 @@ impl Session {
         let (fua, progress) = (request.fua, Progress::default());
         let (space, cover) = (Space::DISK, Cover::All);
         let target = self.opened().flushed.as_ref().filter(|_| op == Op::Flush).cloned();
-        let ticket = AnyTicket::Nbd(ticket);
+        let ticket = Box::new(ticket);
         let job =
             Job { task, group, op, extent, space, cover, fua, buffer, target, progress, ticket };
         self.batch.push(job);

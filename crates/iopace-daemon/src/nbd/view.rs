@@ -5,7 +5,7 @@
 //! nothing. A refusal looks to the client like an export that there is not; the log says why.
 
 use super::connection::Connection;
-use crate::daemon::Daemon;
+use super::frontend::Frontend;
 use iopace_nbd::{ExportInfo, Exports};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
@@ -18,7 +18,7 @@ const SEPARATOR: &str = "@/";
 
 /// The exports, for one client.
 pub(super) struct View<'a> {
-    daemon: &'a Daemon,
+    frontend: &'a Frontend,
     connection: &'a Connection,
     /// The group of the export that was found last, if it was named.
     named: &'a Cell<Option<String>>,
@@ -26,26 +26,23 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn new(
-        daemon: &'a Daemon,
+        frontend: &'a Frontend,
         connection: &'a Connection,
         named: &'a Cell<Option<String>>,
     ) -> View<'a> {
-        View { daemon, connection, named }
+        View { frontend, connection, named }
     }
 
     /// An export by its own name, or by that of its device.
     fn export(&self, name: &str) -> Option<ExportInfo> {
-        self.daemon.find(name).or_else(|| {
-            let export = self.daemon.exports().find(|export| export.device == name)?;
-            self.daemon.find(&export.name)
-        })
+        self.frontend.find(name).or_else(|| self.frontend.find_by_device(name))
     }
 
     /// The export of `disk@/vms/web`, and the group.
     fn find_as_group(&self, export: &str, group: &str) -> Result<ExportInfo, String> {
         may_name_groups(self.connection.socket())?;
         let mut info = self.export(export).ok_or("there is no such export")?;
-        let id = self.daemon.groups().find(group).map_err(|error| error.to_string())?;
+        let id = self.frontend.groups().find(group).map_err(|error| error.to_string())?;
         info.id |= (u64::from(id.0) + 1) << u32::BITS;
         info.name = format!("{export}@{group}");
         Ok(info)
@@ -54,12 +51,12 @@ impl<'a> View<'a> {
 
 impl Exports for View<'_> {
     fn list(&self) -> Vec<ExportInfo> {
-        self.daemon.list()
+        self.frontend.list()
     }
 
     fn find(&self, name: &str) -> Option<ExportInfo> {
         self.named.set(None);
-        if let Some(info) = self.daemon.find(name) {
+        if let Some(info) = self.frontend.find(name) {
             return Some(info);
         }
         let (export, group) = name.split_once(SEPARATOR)?;

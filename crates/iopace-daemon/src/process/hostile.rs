@@ -1,4 +1,4 @@
-//! What users write into the kernel's tables of processes, see [`crate::hostile`].
+//! What users write into the kernel's tables of processes, see [`crate::fuzzing`].
 
 use super::Stat;
 use super::credentials::{Credentials, Namespace, parse_map};

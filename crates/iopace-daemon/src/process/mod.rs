@@ -18,7 +18,11 @@ pub(crate) use kernel::Kernel;
 pub use user::user_number;
 
 use crate::printable;
+use iopace_core::request::TaskId;
 use iopace_core::time::Instant;
+
+/// Tasks with this bit are processes; connections are counted from 1 and never come here.
+const PROCESS_BIT: u64 = 1 << 63;
 
 /// A process, told apart from others that had its number before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +31,20 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// When it was started, in clock ticks since the machine was.
     pub(crate) start: u64,
+}
+
+impl From<Process> for TaskId {
+    /// The number of the process, and when it was started: 31 bits of clock ticks, which come again
+    /// after 248 days.
+    fn from(process: Process) -> TaskId {
+        TaskId(PROCESS_BIT | (process.start & 0x7fff_ffff) << 32 | u64::from(process.pid))
+    }
+}
+
+/// The process that a task is, and the low 31 bits of when it was started; `None` if it is none.
+pub(crate) fn process_of_task(task: TaskId) -> Option<(u32, u64)> {
+    let is_process = task.0 & PROCESS_BIT != 0;
+    is_process.then_some((task.0 as u32, task.0 >> 32 & 0x7fff_ffff))
 }
 
 /// The process that a thread belongs to, if it is there and can be seen.

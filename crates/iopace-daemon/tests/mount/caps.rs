@@ -2,7 +2,7 @@
 
 use crate::limits::{end, ended};
 use crate::{Mounted, emulate, wait_for};
-use iopace_daemon::control::api::CapChange;
+use iopace_daemon::api::CapChange;
 use iopace_daemon::control::{Client, ClientError, serve};
 use std::fs;
 use std::io::Write;

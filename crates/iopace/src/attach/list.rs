@@ -6,7 +6,7 @@ use crate::units;
 use comfy_table::Cell;
 use iopace_daemon::fuse::image::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
-use iopace_daemon::fuse::mounting::table as mounts;
+use iopace_daemon::mount_table as mounts;
 use serde::Serialize;
 use std::path::PathBuf;
 

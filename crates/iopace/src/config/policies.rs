@@ -5,9 +5,9 @@ use super::{DeviceTable, Mistake, RecommendTable};
 use crate::units::parse_time;
 use iopace_core::units::Bytes;
 use iopace_core::{pace, window};
+use iopace_daemon::api::RecommendChange;
+use iopace_daemon::change::recommend;
 use iopace_daemon::config::{DeviceConfig, check_dirty};
-use iopace_daemon::control::api::RecommendChange;
-use iopace_daemon::control::recommend;
 use toml::Spanned;
 
 /// Puts it into the device's configuration.

@@ -7,7 +7,7 @@
 //! ```
 
 use super::{Mistake, groups};
-use iopace_daemon::fuse::who::{Rule, RuleError, Rules};
+use iopace_daemon::{Rule, RuleError, Rules};
 use iopace_groups::tree::Tree;
 use serde::Deserialize;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 use crate::output::{finish, right, table};
 use crate::units::{size, time};
 use comfy_table::Cell;
-use iopace_daemon::control::api::{
+use iopace_daemon::api::{
     ConnectionReport, EffectiveReport, FileReport, GroupReport, ProcessesReport, StatReport,
     Written,
 };

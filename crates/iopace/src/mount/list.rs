@@ -3,14 +3,14 @@
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::paths::runtime_dirs;
 use comfy_table::Cell;
+use iopace_daemon::api::MountReport;
 use iopace_daemon::control::Client;
-use iopace_daemon::control::api::MountReport;
 use iopace_daemon::fuse::mounting::namespaces;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
-use iopace_daemon::fuse::mounting::table::Entry;
 use iopace_daemon::fuse::record::Record;
 use iopace_daemon::fuse::{mounts, record};
 use iopace_daemon::limits::PROBE_PATIENCE;
+use iopace_daemon::mount_table::Entry;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -5,7 +5,7 @@ use crate::output::{Failure, finish, right, table};
 use crate::target::{self, done};
 use crate::units::{parse_size, size};
 use comfy_table::Cell;
-use iopace_daemon::control::api::{CapChange, CapsReport};
+use iopace_daemon::api::{CapChange, CapsReport};
 use std::fmt::Write as _;
 
 /// The word that lifts a cap, as in files of groups.
@@ -78,7 +78,7 @@ fn text(all: &[CapsReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iopace_daemon::control::api::CapReport;
+    use iopace_daemon::api::CapReport;
 
     #[test]
     fn a_process_and_a_rate_are_read() {

@@ -1,7 +1,7 @@
 //! What `iopace pace` prints for people.
 
 use crate::units::{size, time};
-use iopace_daemon::control::api::{DeviceReport, PaceReport, PictureReport};
+use iopace_daemon::api::{DeviceReport, PaceReport, PictureReport};
 use std::fmt::Write as _;
 
 /// Characters of the bar from nothing dirty to the limit.

@@ -3,7 +3,7 @@
 use crate::output::{finish, right, table};
 use crate::units;
 use comfy_table::Cell;
-use iopace_daemon::control::api::{ClientsWord, RecommendReport, RecommendedReport};
+use iopace_daemon::api::{ClientsWord, RecommendReport, RecommendedReport};
 use std::fmt::Write as _;
 
 /// What is tried beside a device.
@@ -138,7 +138,7 @@ fn worse(report: &RecommendReport, group: &RecommendedReport) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iopace_daemon::control::api::{RecommendChange, TimesReport};
+    use iopace_daemon::api::{RecommendChange, TimesReport};
 
     #[test]
     fn a_report_says_what_its_columns_are() {

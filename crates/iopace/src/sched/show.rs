@@ -5,7 +5,7 @@ use crate::units::{reason_word, size, time};
 use comfy_table::Cell;
 use iopace_core::sched::AUTO;
 use iopace_core::verdict::Reason;
-use iopace_daemon::control::api::{
+use iopace_daemon::api::{
     DeviceReport, DiskBelowReport, SchedulerReport, SchedulerSpec, TimesReport, scheduler_words,
 };
 use std::collections::BTreeMap;

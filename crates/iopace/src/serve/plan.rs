@@ -7,10 +7,10 @@ use crate::http;
 use crate::output::Failure;
 use iopace_core::sched::{self, AUTO};
 use iopace_core::{pace, window};
+use iopace_daemon::Rules;
 use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
 };
-use iopace_daemon::fuse::who::Rules;
 use iopace_daemon::runtime_files::read_config;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

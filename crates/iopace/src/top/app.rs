@@ -2,7 +2,7 @@
 
 use super::menu::{Choice, Menu};
 use super::rows::{Order, Row, Sort, View, rows};
-use iopace_daemon::control::api::{EventReport, LiveDevice, LiveReport, SchedulerSpec};
+use iopace_daemon::api::{EventReport, LiveDevice, LiveReport, SchedulerSpec};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A message that is no error goes after so many reports.

@@ -2,7 +2,7 @@
 
 use super::app::{Ask, Told};
 use crate::sched::listed;
-use iopace_daemon::control::api::{Action, Change, SchedulerWarning, WriteFile};
+use iopace_daemon::api::{Action, Change, SchedulerWarning, WriteFile};
 use iopace_daemon::control::{Client, ClientError};
 
 /// Asks, and says what came of it.

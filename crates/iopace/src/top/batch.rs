@@ -6,7 +6,7 @@ use super::rows::{Order, View, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
 use crate::output::{Failure, Format, note, print_json_line, print_on};
-use iopace_daemon::control::api::{LiveDevice, LiveReport};
+use iopace_daemon::api::{LiveDevice, LiveReport};
 use iopace_daemon::control::{Client, LiveMessage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -7,7 +7,7 @@ use super::menu::{Entry, Menu};
 use super::reasons::REASONS;
 use super::rows::{Row, View};
 use super::theme::{BOLD, DIM, REVERSED, Theme};
-use iopace_daemon::control::api::LiveDevice;
+use iopace_daemon::api::LiveDevice;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

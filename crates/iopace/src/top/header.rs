@@ -4,7 +4,7 @@ use super::columns::{draw_bar, ops};
 use super::reasons::{Of, REASONS, Shares};
 use super::theme::{BOLD, Theme};
 use crate::units::{short_size, size, time};
-use iopace_daemon::control::api::{FlowReport, LiveDevice, PaceReport};
+use iopace_daemon::api::{FlowReport, LiveDevice, PaceReport};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -1,7 +1,7 @@
 //! A list over the table, to choose from: a column to sort by, a device, a scheduler.
 
 use super::rows::Sort;
-use iopace_daemon::control::api::SchedulerSpec;
+use iopace_daemon::api::SchedulerSpec;
 use ratatui::crossterm::event::KeyCode;
 
 /// What an entry stands for.

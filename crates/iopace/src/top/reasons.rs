@@ -1,6 +1,6 @@
 //! Why requests wait: a letter, a word and a colour for each reason, and the shares of the time.
 
-use iopace_daemon::control::api::{Activity, WaitsReport};
+use iopace_daemon::api::{Activity, WaitsReport};
 
 /// How many reasons there are, the disk at work included.
 pub const COUNT: usize = 8;

@@ -2,7 +2,7 @@
 
 use super::reasons::Shares;
 use clap::ValueEnum;
-use iopace_daemon::control::api::{Activity, LiveDevice, LiveGroup, LiveTask};
+use iopace_daemon::api::{Activity, LiveDevice, LiveGroup, LiveTask};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! A report for tests: one busy device with groups and tasks, and one that does nothing.
 
-use iopace_daemon::control::api::{
+use iopace_daemon::api::{
     Activity, FlowReport, LiveDevice, LiveGroup, LiveReport, LiveTask, PaceReport, PictureReport,
     QueueReport, TimesReport, WindowReport,
 };

@@ -5,7 +5,7 @@ use super::draw::draw;
 use super::rows::{Sort, View};
 use super::samples;
 use super::theme::Theme;
-use iopace_daemon::control::api::{EventReport, SchedulerSpec};
+use iopace_daemon::api::{EventReport, SchedulerSpec};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -205,7 +205,7 @@ fn a_picture_that_stands_still_goes_on_with_the_newest() {
     let mut app = app();
     enter(&mut app, "p");
     for sequence in [200, 201] {
-        app.take_report(iopace_daemon::control::api::LiveReport { sequence, ..samples::report() });
+        app.take_report(iopace_daemon::api::LiveReport { sequence, ..samples::report() });
     }
     assert_eq!(app.report().map(|report| report.sequence), Some(187));
     assert!(picture(&mut app, (80, 24)).contains("PAUSED"));

@@ -9,8 +9,8 @@ use crate::output::{Failure, nearest};
 use crate::paths::controls;
 use crate::running::{Sought, daemon};
 use crate::units::shell_word;
+use iopace_daemon::api::{DaemonReport, DeviceReport, ExportReport, MountReport, Move};
 use iopace_daemon::control::Client;
-use iopace_daemon::control::api::{DaemonReport, DeviceReport, ExportReport, MountReport, Move};
 use std::path::{Path, PathBuf};
 
 /// The files that promise something that can be driven.

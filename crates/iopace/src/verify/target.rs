@@ -6,8 +6,8 @@ use super::outcome::Waits;
 use super::promise::Rates;
 use crate::output::{Failure, note};
 use crate::units::shell_word;
+use iopace_daemon::api::{DeviceReport, WriteFile};
 use iopace_daemon::control::Client;
-use iopace_daemon::control::api::{DeviceReport, WriteFile};
 use std::path::PathBuf;
 
 /// How requests get to the device.

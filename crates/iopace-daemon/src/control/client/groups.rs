@@ -1,7 +1,7 @@
 //! What can be asked about groups.
 
 use super::{Client, ClientError, encode};
-use crate::control::api::{
+use crate::api::{
     ConnectionReport, CreateGroup, FileReport, GroupReport, MountReport, Move, ProcessesReport,
     Removed, StatReport, WriteFile, Written,
 };

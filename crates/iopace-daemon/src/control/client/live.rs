@@ -2,7 +2,7 @@
 
 use super::sse::{Message, Parser};
 use super::{ANSWER_BYTES_MAX, Client, ClientError, TIMEOUT, encode, refusal, runtime};
-use crate::control::api::{EventReport, ExplainReport, LiveReport};
+use crate::api::{EventReport, ExplainReport, LiveReport};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request};

@@ -1,9 +1,7 @@
 //! What can be asked about stages pace and window.
 
 use super::{Client, ClientError, encode};
-use crate::control::api::{
-    CapChange, CapsReport, DeviceReport, PaceChange, PolicyList, WindowChange,
-};
+use crate::api::{CapChange, CapsReport, DeviceReport, PaceChange, PolicyList, WindowChange};
 
 impl Client {
     /// The policies of both stages that the daemon has.

@@ -1,7 +1,7 @@
 //! What can be asked about recommend mode.
 
 use super::{Client, ClientError, encode};
-use crate::control::api::{RecommendChange, RecommendFile, RecommendReport};
+use crate::api::{RecommendChange, RecommendFile, RecommendReport};
 use hyper::Method;
 
 impl Client {

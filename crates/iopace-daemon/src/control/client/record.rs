@@ -2,7 +2,7 @@
 
 use super::live::opened;
 use super::{ANSWER_BYTES_MAX, Client, ClientError, TIMEOUT, encode, runtime};
-use crate::control::api::RecordPiece;
+use crate::api::RecordPiece;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;

@@ -2,8 +2,8 @@
 //! a few groups of one device, and nothing is put into words under one.
 
 use super::super::Controlled;
+use crate::api::MountReport;
 use crate::clock;
-use crate::control::api::MountReport;
 use crate::device::{Device, DeviceInfo, DeviceStatus};
 use crate::groups::Named;
 use crate::limits::{

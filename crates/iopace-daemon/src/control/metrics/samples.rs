@@ -3,9 +3,9 @@
 
 use super::families::{self as f, Family, LABELS_MAX};
 use super::gather::{Gathered, SeenDevice, SeenGroup};
-use crate::control::api::MountReport;
-use crate::control::report::EVENT_KINDS;
+use crate::api::MountReport;
 use crate::device::MemoryStatus;
+use crate::report::EVENT_KINDS;
 use iopace_core::request::{Stage, StageTimes};
 use iopace_core::stats::{DeviceStats, Histogram, SmallHistogram, StageHistograms};
 use iopace_core::time::Nanos;

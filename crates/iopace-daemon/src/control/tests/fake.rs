@@ -3,8 +3,10 @@
 use crate::config::{Backend, DaemonConfig, DeviceConfig};
 use crate::daemon::Daemon;
 use crate::device::events::is_exchange;
-use crate::device::{Allocation, Device, DeviceInfo, DeviceStatus, EventLog, Look, MemoryStatus};
+use crate::device::{Device, DeviceInfo, DeviceStatus, EventLog, Look, MemoryStatus};
+use crate::io::file::Allocation;
 use crate::job::Job;
+use crate::timer::Tick;
 use iopace_core::engine::{Config, Control, ControlError, Engine, Output};
 use iopace_core::pace::Thresholds;
 use iopace_core::request::{Extent, GroupId};
@@ -61,14 +63,16 @@ pub(in crate::control) fn null_daemon() -> Arc<Daemon> {
     Daemon::start(DaemonConfig { devices, ..DaemonConfig::default() }).expect("starts")
 }
 
+impl Tick for Fake {
+    fn tick(&self) {}
+}
+
 impl Device for Fake {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
     fn submit(&self, _jobs: &mut Vec<Job>) {}
-
-    fn tick(&self) {}
 
     fn allocation(&self, extent: Extent) -> io::Result<Vec<Allocation>> {
         Ok(vec![Allocation { len_bytes: extent.len().get(), is_hole: false }])

@@ -1,7 +1,7 @@
 //! Groups over the control socket.
 
 use super::*;
-use crate::control::api::{Move, WriteFile};
+use crate::api::{Move, WriteFile};
 
 fn write(group: &str, file: &str, text: &str) -> WriteFile {
     WriteFile { group: group.into(), file: file.into(), text: text.into() }

@@ -1,8 +1,8 @@
 //! Live data over the control socket.
 
 use super::{Bench, change};
+use crate::api::{Action, EventReport, LiveReport};
 use crate::clock;
-use crate::control::api::{Action, EventReport, LiveReport};
 use crate::control::routes::STREAMS_MAX;
 use crate::control::{ClientError, LiveMessage};
 use crate::limits::LIVE_KEPT;

@@ -1,9 +1,9 @@
 //! The text of `/metrics`: what it says, and that it keeps to the format.
 
 use super::Subject;
+use crate::api::EventReport;
 use crate::config::GroupConfig;
 use crate::control::Controlled;
-use crate::control::api::EventReport;
 use crate::control::metrics::{FAMILIES, Format, Kind, Scrape};
 use crate::device::Device;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! Stages pace and window over the control socket.
 
 use super::*;
+use crate::api::{CapChange, PaceChange, WindowChange};
 use crate::config::{PACE_DEFAULT, WINDOW_DEFAULT};
-use crate::control::api::{CapChange, PaceChange, WindowChange};
 
 fn pace(policy: &str) -> PaceChange {
     PaceChange { policy: Some(policy.into()), pause_target_ns: None }
@@ -16,7 +16,7 @@ fn window(policy: Option<&str>, depth: Option<u32>) -> WindowChange {
 fn the_policies_are_told_with_their_defaults() {
     let bench = Bench::new(&["disk"]);
     let all = bench.client().policies().expect("answered");
-    let names = |specs: &[crate::control::api::PolicySpec]| -> Vec<String> {
+    let names = |specs: &[crate::api::PolicySpec]| -> Vec<String> {
         specs.iter().map(|spec| spec.name.clone()).collect()
     };
     let registry: Vec<&str> =

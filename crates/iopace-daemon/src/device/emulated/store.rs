@@ -2,9 +2,9 @@
 
 mod mapped;
 
-use crate::daemon::StartError;
 use crate::io::file::File;
 use crate::io::lock;
+use crate::start_error::StartError;
 use iopace_core::units::Bytes;
 use std::path::Path;
 use std::{fs, io};

@@ -1,8 +1,8 @@
 //! Large reads of a store in memory.
 
 use super::*;
+use crate::answer::Progress;
 use crate::buffer::Buffer;
-use crate::job::Progress;
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
@@ -40,7 +40,7 @@ fn read(connection: &Arc<Connection>, extent: Extent) -> Job {
         buffer: Buffer::default(),
         target: None,
         progress: Progress::default(),
-        ticket: Ticket::Nbd(reply::Ticket::new(Arc::clone(connection), 1, replies, held, true)),
+        ticket: Box::new(reply::Ticket::new(Arc::clone(connection), 1, replies, held, true)),
     }
 }
 

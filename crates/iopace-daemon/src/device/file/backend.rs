@@ -1,10 +1,10 @@
 //! The disk of a file device, as the backend of its pump: all of it is left to be carried out.
 
 use super::super::portion::Portion;
+use crate::answer::Touched;
 use crate::buffer::Buffer;
 use crate::io::target::Target;
 use crate::job::Job;
-use crate::nbd::reply::Touched;
 use iopace_core::engine::{Input, Resume, Start};
 use iopace_core::request::{Op, Outcome, Tag};
 use iopace_core::time::{Instant, Nanos};

@@ -3,10 +3,10 @@
 use super::super::emulated::EmulatedDevice;
 use super::super::file::FileDevice;
 use super::*;
+use crate::answer::Progress;
 use crate::buffer::Buffer;
 use crate::config::{Backend as Kind, IoEngineChoice};
 use crate::fuse::held::Held;
-use crate::job::{Progress, Ticket};
 use iopace_core::pace::Budget;
 use iopace_core::request::{Cover, Op, Space};
 use iopace_fuse::Errno;
@@ -57,7 +57,7 @@ impl Client {
             buffer,
             target: None,
             progress: Progress::default(),
-            ticket: Ticket::Fuse(ticket.expect("it is held")),
+            ticket: Box::new(ticket.expect("it is held")),
         }
     }
 

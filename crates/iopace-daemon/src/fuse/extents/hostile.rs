@@ -1,4 +1,4 @@
-//! Extents of a damaged file system, see [`crate::hostile`].
+//! Extents of a damaged file system, see [`crate::fuzzing`].
 
 use super::{ASKED, Extents, Raw};
 use crate::hostile::Bytes;

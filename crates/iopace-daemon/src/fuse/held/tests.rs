@@ -1,8 +1,9 @@
 //! Operations that wait: each ends exactly once, by whoever is first.
 
 use super::*;
+use crate::buffer::Buffer;
 use crate::limits::OPERATIONS_OWED_MAX;
-use iopace_core::request::GroupId;
+use iopace_core::request::{Extent, GroupId};
 use iopace_core::time::Nanos;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -29,7 +30,9 @@ fn of(held: &Arc<Held>, group: GroupId, deadline: Option<Instant>) -> (Ticket, R
 }
 
 fn answer(ticket: Ticket, outcome: Outcome) {
-    ticket.answer(outcome, Progress::default(), &Buffer::default());
+    let (extent, progress) = (Extent::EMPTY, Progress::default());
+    let answered = Answered { outcome, extent, progress, data: Buffer::default() };
+    Box::new(ticket).answer(answered, &mut Touched::default());
 }
 
 /// What came of it; nothing more can come.
@@ -222,7 +225,7 @@ fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
     let all = Arc::new(Held::new(&running));
     let look = || all.look(Instant(5), |from| from.pid == 7, |_| false);
     let (ticket, said) = write_of(&all);
-    assert!(ticket.waiter().begin());
+    assert!(ticket.waiter().expect("one").begin());
     assert_eq!([1, 2, 3].map(|_| look()), [0, 0, 0], "just begun, as far as a look can tell");
     assert!(!is_kept_back(&running));
     assert_eq!((look(), end(&said).1), (1, Err(libc::EINTR)));
@@ -238,17 +241,17 @@ fn nobody_waits_for_what_is_not_carried_out() {
     let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |from| from.pid == 7, |_| false));
     let (never_begun, said) = write_of(&all);
     assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
-    assert!(!is_kept_back(&running) && !never_begun.waiter().begin());
+    assert!(!is_kept_back(&running) && !never_begun.waiter().expect("one").begin());
     // Between two pieces of a write nothing of it is on its way.
     let (in_pieces, said) = write_of(&all);
-    let waiter = in_pieces.waiter();
+    let waiter = in_pieces.waiter().expect("one");
     assert!(waiter.begin());
     waiter.has_ended();
     assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
     assert!(!is_kept_back(&running) && !waiter.begin());
     // In the midst of a piece it is waited for, as long as that takes.
     let (in_piece, said) = write_of(&all);
-    let waiter = in_piece.waiter();
+    let waiter = in_piece.waiter().expect("one");
     assert!(waiter.begin());
     assert_eq!((look(), end(&said).1), ([0, 0, 0, 1], Err(libc::EINTR)));
     assert!(is_kept_back(&running));

@@ -1,14 +1,16 @@
 //! The file of an export: what is done with it becomes requests for the device.
 
 use super::payers::Payers;
+use crate::answer::Answer;
+use crate::answer::Progress;
 use crate::buffer::Buffer;
 use crate::device::Device;
+use crate::device::pieces::{PIECE_BYTES, pieces};
 use crate::fuse::data::Caller;
 use crate::fuse::held::{Held, Kept, Reply, Whole};
 use crate::fuse::running::Touch;
 use crate::io::target::Target;
-use crate::job::{Job, Progress, Ticket};
-use crate::nbd::pieces::{PIECE_BYTES, pieces};
+use crate::job::Job;
 use iopace_core::request::{Cover, Extent, Op, Space};
 use iopace_core::units::Bytes;
 use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite};
@@ -84,12 +86,18 @@ impl ImageFile {
         (extent.offset().get() | extent.len().get()).is_multiple_of(block)
     }
 
-    fn hold(&self, from: Caller, reply: Reply) -> Ticket {
-        Ticket::Fuse(self.held.hold((from, Touch::NOTHING), reply, None))
+    fn hold(&self, from: Caller, reply: Reply) -> Box<dyn Answer> {
+        Box::new(self.held.hold((from, Touch::NOTHING), reply, None))
     }
 
     /// Hands requests to the device, all with the same payer.
-    fn submit(&self, from: Caller, op: Op, all: Vec<(Extent, Ticket)>, data: (Buffer, bool)) {
+    fn submit(
+        &self,
+        from: Caller,
+        op: Op,
+        all: Vec<(Extent, Box<dyn Answer>)>,
+        data: (Buffer, bool),
+    ) {
         let (task, pays) = self.payers.of(from);
         let (mut buffer, fua) = data;
         let make = |(extent, ticket)| Job {

@@ -19,5 +19,6 @@ pub mod loops;
 mod payers;
 mod shown;
 
+pub use loops::Attached;
 pub use shown::{Images, clear_away, remove};
 pub(crate) use shown::{prepare, start};

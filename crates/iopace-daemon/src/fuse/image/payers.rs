@@ -6,8 +6,9 @@
 //! are one task for each export.
 
 use crate::fuse::data::Caller;
-use crate::fuse::who::{Pays, Rules, Who};
+use crate::fuse::who::{Pays, Who};
 use crate::groups::Groups;
+use crate::rules::Rules;
 use crate::start_error::StartError;
 use iopace_core::request::TaskId;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -6,16 +6,17 @@ use super::filesystem::ImageTree;
 use super::loops::{self, Attached, How};
 use super::payers::Payers;
 use crate::config::DaemonConfig;
-use crate::daemon::{Daemon, StartError};
+use crate::exports::ExportTable;
 use crate::fuse::held::Held;
-use crate::fuse::mounting::MountError;
 use crate::fuse::mounts::{check_own, place};
 use crate::fuse::record::{self, Kept};
 use crate::fuse::session::{Ended, Found, Options, Place, Session, clear};
 use crate::fuse::watch::Watch;
+use crate::mount_error::MountError;
+use crate::start_error::StartError;
 use iopace_core::request::TaskId;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -69,36 +70,40 @@ pub(crate) fn prepare(config: &DaemonConfig) -> Result<Option<PathBuf>, StartErr
 }
 
 /// Shows the exports there.
-pub(crate) fn start(daemon: &Arc<Daemon>, mountpoint: PathBuf) -> Result<(), StartError> {
+pub(crate) fn start(
+    images: &Arc<Images>,
+    config: &DaemonConfig,
+    exports: &Arc<ExportTable>,
+    mountpoint: PathBuf,
+) -> Result<(), StartError> {
     let held = Arc::new(Held::default());
-    let files = files(daemon, &held)?;
+    let files = files(exports, &held)?;
     let looked = Arc::clone(&files);
     let sweep = move || looked.iter().for_each(|file| file.payers().sweep());
-    let any = Arc::downgrade(&daemon.devices()[0]);
+    let any = Arc::downgrade(&exports.all()[0].1);
     let watch =
         Watch::start((held, Arc::default()), None, sweep, any).map_err(StartError::Threads)?;
     let made = std::fs::metadata(&mountpoint).and_then(|found| found.modified());
     let made = made.map_err(|error| StartError::open(&mountpoint, &error))?;
-    let this: Weak<Daemon> = Arc::downgrade(daemon);
+    let (this, served) = (Arc::downgrade(images), Arc::clone(exports));
     let on_end = move || {
-        if let Some(daemon) = this.upgrade() {
-            ended_outside(&daemon);
+        if let Some(images) = this.upgrade() {
+            ended_outside(&images, &served);
         }
     };
-    let images = daemon.images();
     // Held while it is mounted, so that an end that comes at once finds it here.
     let mut shown = images.lock();
     let tree = ImageTree::new(files, made);
     let session = Session::start(tree, &mountpoint, &Options::new(SOURCE), |_, _, _| {}, on_end)?;
     let place = session.place().clone();
-    let record = daemon.config().runtime.as_ref().and_then(|runtime| {
+    let record = config.runtime.as_ref().and_then(|runtime| {
         let record = record::Record {
             mountpoint,
             directory: SOURCE.into(),
-            device: daemon.exports().next()?.device.clone(),
+            device: exports.all()[0].0.device.clone(),
             pid: std::process::id(),
-            control: daemon.config().control.clone(),
-            log: daemon.config().log.clone(),
+            control: config.control.clone(),
+            log: config.log.clone(),
         };
         let kept = Kept::write(runtime, place.connection, &record);
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
@@ -109,8 +114,9 @@ pub(crate) fn start(daemon: &Arc<Daemon>, mountpoint: PathBuf) -> Result<(), Sta
     Ok(())
 }
 
-fn files(daemon: &Arc<Daemon>, held: &Arc<Held>) -> Result<Arc<[ImageFile]>, StartError> {
-    let exports = daemon.exports().enumerate().map(|(at, export)| {
+fn files(exports: &ExportTable, held: &Arc<Held>) -> Result<Arc<[ImageFile]>, StartError> {
+    let all = exports.all().iter().enumerate();
+    let files = all.map(|(at, (export, device))| {
         let name = export.name.as_str();
         if name.is_empty() || name.len() > 255 || name.contains('/') || [".", ".."].contains(&name)
         {
@@ -118,17 +124,15 @@ fn files(daemon: &Arc<Daemon>, held: &Arc<Held>) -> Result<Arc<[ImageFile]>, Sta
                 "export '{name}' cannot be shown as a file of that name: give it another"
             )));
         }
-        let kernel = TaskId(daemon.next_connection());
-        let payers = Payers::new(daemon.groups(), at, kernel)?;
-        let device = daemon.export_device(at as u64);
+        let kernel = TaskId(exports.next_task());
+        let payers = Payers::new(exports.groups(), at, kernel)?;
         Ok(ImageFile::new((name, export.read_only), device, payers, held))
     });
-    exports.collect()
+    files.collect()
 }
 
 /// The mount has ended. If it was not we who ended it, the daemon goes on for its other clients.
-fn ended_outside(daemon: &Arc<Daemon>) {
-    let images = daemon.images();
+fn ended_outside(images: &Images, exports: &ExportTable) {
     // While `end` waits for it, the session is there no more.
     let session = images.lock().as_mut().and_then(|shown| shown.session.take());
     let Some(session) = session else { return };
@@ -136,7 +140,7 @@ fn ended_outside(daemon: &Arc<Daemon>) {
     session.let_go();
     let at = at.display();
     tracing::info!("{at} was unmounted: exports are shown there no more, NBD clients are served");
-    for device in daemon.devices() {
+    for (_, device) in exports.all() {
         if let Err(error) = device.flush_all() {
             let name = &device.info().name;
             tracing::error!(%error, "{name}: not everything could be made durable");
@@ -167,16 +171,17 @@ impl Images {
     ///
     /// # Errors
     /// The exports are not shown, or see [`loops::LoopError`].
-    pub fn attach(
+    pub(crate) fn attach(
         &self,
-        daemon: &Daemon,
+        (config, exports): (&DaemonConfig, &ExportTable),
         source: Option<PathBuf>,
         block_bytes: Option<u32>,
     ) -> Result<Attached, StartError> {
-        let (Some(mountpoint), Some(export)) = (self.mountpoint(), daemon.exports().next()) else {
+        let first = exports.all().first();
+        let (Some(mountpoint), Some((export, device))) = (self.mountpoint(), first) else {
             return Err(StartError::Setting("no export is shown as a file".into()));
         };
-        let info = daemon.export_device(0).info();
+        let info = device.info();
         let least = info.block_bytes.0.max(512);
         let how = How {
             read_only: export.read_only || info.read_only,
@@ -192,7 +197,7 @@ impl Images {
         let image = mountpoint.join(&export.name);
         let attached = loops::attach(&image, how);
         let attached = attached.map_err(|error| StartError::Setting(error.to_string()))?;
-        let record = daemon.config().runtime.as_ref().map(|runtime| {
+        let record = config.runtime.as_ref().map(|runtime| {
             let record = Record {
                 loop_device: attached.path.clone(),
                 image: image.clone(),
@@ -203,8 +208,8 @@ impl Images {
                 read_only: how.read_only,
                 pid: std::process::id(),
                 started_ticks: started_ticks(std::process::id()),
-                control: daemon.config().control.clone(),
-                log: daemon.config().log.clone(),
+                control: config.control.clone(),
+                log: config.log.clone(),
             };
             record.keep(runtime)
         });

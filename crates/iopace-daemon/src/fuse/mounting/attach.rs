@@ -2,11 +2,11 @@
 //! to by now, nothing else is mounted over.
 
 use super::detach::{MountId, detach_open};
-use super::error::MountError;
 use super::region::mount_of;
-use super::table::{self, Entry};
 use super::walk::OpenDirectory;
 use super::{Attached, How, found_or_ended};
+use crate::mount_error::MountError;
+use crate::mount_table::{self, Entry};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, fsconfig_create,
@@ -52,7 +52,7 @@ pub(super) fn by_kernel(mountpoint: &OpenDirectory, how: &How) -> Result<Attache
         }
         // Before Linux 5.2.
         Err(Errno::NOSYS) => {
-            let before = table::read().map_err(MountError::Table)?;
+            let before = mount_table::read().map_err(MountError::Table)?;
             mount_by_link(&device, mountpoint, how).map_err(refused)?;
             found_or_ended(mountpoint, how, device.into(), &before)
         }
@@ -65,7 +65,7 @@ pub(super) fn find(mountpoint: &OpenDirectory) -> Result<Option<Entry>, MountErr
     let failed = |error| MountError::Start(mountpoint.path.clone(), error);
     let below = mount_of(&mountpoint.fd).map_err(failed)?;
     let path = super::region::path_of(&mountpoint.fd).map_err(failed)?;
-    let table = table::read().map_err(MountError::Table)?;
+    let table = mount_table::read().map_err(MountError::Table)?;
     let is_it =
         |entry: &&Entry| entry.is_ours() && entry.parent == below && entry.mountpoint == path;
     Ok(table.iter().rev().find(is_it).cloned())
@@ -105,7 +105,7 @@ fn attach(device: &File, mountpoint: &OpenDirectory, how: &How) -> Result<OwnedF
 /// Whether the mount with that number lies directly on the directory.
 fn is_on(id: u64, mountpoint: &OpenDirectory) -> bool {
     let below = mount_of(&mountpoint.fd);
-    let table = table::read();
+    let table = mount_table::read();
     table.is_ok_and(|table| {
         let found = table.iter().find(|entry| entry.id == id);
         found.is_some_and(|entry| below.is_ok_and(|below| entry.parent == below))
@@ -137,7 +137,7 @@ fn mount_by_link(device: &File, mountpoint: &OpenDirectory, how: &How) -> Result
     let options = CString::new(options).expect("no zero in it");
     let link = format!("/proc/self/fd/{}", mountpoint.fd.as_raw_fd());
     let source = how.fs_name.as_bytes();
-    rustix::mount::mount(source, link, table::FS_TYPE, how.flags, options.as_c_str())
+    rustix::mount::mount(source, link, mount_table::FS_TYPE, how.flags, options.as_c_str())
 }
 
 fn open_device() -> Result<File, MountError> {

@@ -5,7 +5,7 @@
 //! The directory is locked as well, for users' daemons, which have no such place; a lock that root
 //! does not hold is no obstacle to root.
 
-use super::error::MountError;
+use crate::mount_error::MountError;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RawMode};
 use rustix::fs::{flock, fstat, major, minor, mkdirat, open, openat, statat, unlinkat};
 use rustix::io::Errno;

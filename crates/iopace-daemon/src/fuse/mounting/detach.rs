@@ -7,11 +7,11 @@
 //! the mount would be exact, but keeps it in use: it serves for lazy unmounts, which do not mind.
 
 use super::abort::abort;
-use super::error::UnmountError;
 use super::helper;
 use super::region::mount_of;
-use super::table::{self, Entry};
 use super::walk::without_links;
+use crate::mount_error::UnmountError;
+use crate::mount_table::{self, Entry};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -59,7 +59,7 @@ impl MountId {
 
     /// Where it is mounted by now.
     fn entry(&self) -> Result<Entry, UnmountError> {
-        let table = table::read().map_err(|error| UnmountError::Failed(error.to_string()))?;
+        let table = mount_table::read().map_err(|error| UnmountError::Failed(error.to_string()))?;
         let is_it = |entry: &&Entry| entry.id == self.number && entry.device == self.device;
         table.iter().find(is_it).cloned().ok_or(UnmountError::NotMounted)
     }
@@ -218,13 +218,13 @@ mod tests {
         }
 
         fn at(&self, name: &str) -> Option<Entry> {
-            table::at(&table::read().expect("read"), &self.path(name)).cloned()
+            mount_table::at(&mount_table::read().expect("read"), &self.path(name)).cloned()
         }
     }
 
     impl Drop for Bench {
         fn drop(&mut self) {
-            let all = table::read().unwrap_or_default();
+            let all = mount_table::read().unwrap_or_default();
             for entry in
                 all.iter().rev().filter(|entry| entry.mountpoint.starts_with(self.0.path()))
             {

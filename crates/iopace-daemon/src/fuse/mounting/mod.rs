@@ -10,19 +10,18 @@ mod attach;
 pub mod busy;
 pub(crate) mod claim;
 pub mod detach;
-pub mod error;
 mod helper;
 pub mod look;
 pub mod namespaces;
 mod patience;
 pub mod probe;
 pub(crate) mod region;
-pub mod table;
 pub(crate) mod walk;
 
-pub use error::{MountError, UnmountError};
+pub use crate::mount_error::{MountError, UnmountError};
 
 use crate::limits::{BUSY_LOOKS, BUSY_STEP};
+use crate::mount_table::{self, Entry};
 use detach::MountId;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::mount::MountFlags;
@@ -32,7 +31,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
-use table::Entry;
 use walk::OpenDirectory;
 
 /// What is mounted, and who may see it.
@@ -88,7 +86,7 @@ pub(crate) fn mount(mountpoint: &OpenDirectory, how: &How) -> Result<Attached, M
 
 /// The helper mounts by a path: what it has mounted is looked at afterwards.
 fn by_helper(mountpoint: &OpenDirectory, how: &How) -> Result<Attached, MountError> {
-    let before = table::read().map_err(MountError::Table)?;
+    let before = mount_table::read().map_err(MountError::Table)?;
     let device = helper::mount(mountpoint, how)?;
     found_or_ended(mountpoint, how, device, &before)
 }
@@ -111,7 +109,7 @@ fn found_or_ended(
     };
     // Closed before it is unmounted: nobody waits for it.
     drop(device);
-    let after = table::read().map_err(MountError::Table)?;
+    let after = mount_table::read().map_err(MountError::Table)?;
     let is_new = |entry: &&Entry| before.iter().all(|known| known.id != entry.id);
     let is_own = |entry: &&Entry| {
         entry.is_ours()

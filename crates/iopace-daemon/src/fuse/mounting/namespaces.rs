@@ -1,6 +1,6 @@
 //! Mount namespaces of other processes: a mount that is not seen here may be mounted there.
 
-use super::table::{self, Entry};
+use crate::mount_table::{self, Entry};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const NAMESPACES_MAX: usize = 256;
 
 /// The mount with this connection as a process sees it; none if that one cannot be looked at.
 pub fn seen_by(pid: u32, connection: u32) -> Option<Entry> {
-    let table = table::read_of(Path::new(&format!("/proc/{pid}"))).ok()?;
+    let table = mount_table::read_of(Path::new(&format!("/proc/{pid}"))).ok()?;
     table.into_iter().rev().find(|entry| entry.is_ours() && entry.connection() == connection)
 }
 

@@ -4,7 +4,7 @@
 
 use super::busy::{self, Scope, Use, User};
 use super::look::Looked;
-use super::table::{self, Entry};
+use crate::mount_table::{self, Entry};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, readlinkat, statx};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -45,7 +45,7 @@ impl Region {
         let directory = directory.as_fd();
         let path = path_of(directory)?;
         let own = mount_of(directory)?;
-        let table = table::read()?;
+        let table = mount_table::read()?;
         let unknown = || io::Error::other("its mount is not in /proc/self/mountinfo");
         let entry = table.iter().find(|entry| entry.id == own).ok_or_else(unknown)?;
         let inner = inner(entry, &path).ok_or_else(unknown)?;
@@ -78,7 +78,7 @@ impl Region {
     pub(crate) fn users(&mut self, patience: Duration) -> Looked {
         self.namespaces = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
         self.asked.clear();
-        self.learn(table::read().unwrap_or_default());
+        self.learn(mount_table::read().unwrap_or_default());
         let mut looked = busy::all(self.clone(), patience);
         let front = front();
         looked.users.retain(|user| Some(user.pid) != front);
@@ -87,7 +87,7 @@ impl Region {
 
     /// Where else the same files are seen, past a mount over the directory or elsewhere.
     pub(crate) fn elsewhere(&self) -> Vec<PathBuf> {
-        let table = table::read().unwrap_or_default();
+        let table = mount_table::read().unwrap_or_default();
         let others = table.iter().filter(|entry| entry.device == self.device);
         let others = others.filter(|entry| entry.id != self.own);
         let seen = others.filter_map(|entry| match self.inner.strip_prefix(&entry.root) {
@@ -109,7 +109,7 @@ impl Region {
         process.clone_into(&mut self.asked);
         let Ok(namespace) = fs::read_link(process.join("ns/mnt")) else { return };
         if self.namespaces.insert(namespace) {
-            self.learn(table::read_of(process).unwrap_or_default());
+            self.learn(mount_table::read_of(process).unwrap_or_default());
         }
     }
 
@@ -154,7 +154,7 @@ impl Scope for Region {
     }
 
     fn has_mapping(&mut self, process: &Path, device: (u32, u32), path: &[u8]) -> bool {
-        let path = table::unescape(path);
+        let path = mount_table::unescape(path);
         if device != self.device {
             let mut below = self.below.values();
             return below

@@ -5,8 +5,8 @@
 //! choose what is mounted over. From then on the descriptor is the directory, whatever becomes of
 //! its path.
 
-use super::error::MountError;
 use super::region::path_of;
+use crate::mount_error::MountError;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;

@@ -4,7 +4,7 @@
 use super::super::data::{Caller, Kind, Operation};
 use super::Scheduled;
 use crate::clock;
-use crate::job::{Job, Ticket};
+use crate::job::Job;
 use crate::limits::OPERATION_PATIENCE;
 use iopace_core::request::{Area, GroupId, Op, TaskId};
 
@@ -34,6 +34,6 @@ impl Scheduled {
         let ticket = self.held.hold_operation((from.pid, from.uid), operation, (pays.1, deadline));
         let Some(ticket) = ticket else { return };
         let op = if kind.changes { Op::Write } else { Op::Read };
-        self.submit(self.job(pays, op, Area::default(), (None, Ticket::Fuse(ticket))));
+        self.submit(self.job(pays, op, Area::default(), (None, Box::new(ticket))));
     }
 }

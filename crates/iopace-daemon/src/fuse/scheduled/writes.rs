@@ -7,7 +7,6 @@ use super::Scheduled;
 use crate::buffer::Buffer;
 use crate::io::file::File;
 use crate::io::target::Target;
-use crate::job::Ticket;
 use crate::limits::FUSE_SHORT_WRITE_BYTES;
 use iopace_core::request::{GroupId, Op, TaskId};
 use iopace_fuse::{Errno, ReplyWrite};
@@ -85,7 +84,7 @@ impl Scheduled {
         late: &LateWrite<'_>,
     ) {
         let Write { who: (task, group), data, room, mut target, .. } = write;
-        target.space = self.keep(file);
+        target.space = self.keep(file).map(|space| space as _);
         let len = data.len() as u32;
         let area = self.dirty_place(file, target.offset, u64::from(len));
         let touch = Touch::one(file.inode.id());
@@ -121,7 +120,7 @@ impl Scheduled {
         if let Err(error) = through_the_cache(file, &mut target) {
             return answer(late, data.len(), Err((0, error)));
         }
-        target.space = self.keep(file);
+        target.space = self.keep(file).map(|space| space as _);
         let written = target.write_from(0, data.len() as u64, false, data);
         let is_written = written.is_ok();
         answer(late, data.len(), whole(written));
@@ -129,7 +128,7 @@ impl Scheduled {
         if let Some(room) = room.filter(|_| is_written) {
             target.is_written = true;
             let area = self.dirty_place(file, target.offset, data.len() as u64);
-            let ticket = Ticket::Nobody(room);
+            let ticket = Box::new(room);
             self.submit(self.job(who, Op::Write, area, (Some(target), ticket)));
         }
     }

@@ -60,8 +60,8 @@ impl Bench {
     }
 
     fn seen(&self) -> Option<Entry> {
-        let table = table::read().expect("read");
-        table::at(&table, self.mountpoint.path()).cloned()
+        let table = mount_table::read().expect("read");
+        mount_table::at(&table, self.mountpoint.path()).cloned()
     }
 }
 
@@ -202,7 +202,7 @@ fn users_who_end_in_time_are_not_cut() {
     let file = File::options().write(true).open(bench.file()).expect("opened");
     let place = session.place().clone();
     let ending = thread::spawn(move || session.end(HANG));
-    while table::read().expect("read").iter().any(|entry| entry.device == place.device) {
+    while mount_table::read().expect("read").iter().any(|entry| entry.device == place.device) {
         thread::yield_now();
     }
     file.write_all_at(b"CONTENT", 0).expect("still served");

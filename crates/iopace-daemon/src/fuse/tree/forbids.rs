@@ -16,7 +16,7 @@
 //! by several mounts (`mount --bind`) is forbidden what any of them forbids, from when it is looked
 //! up there: it is one file, and the kernel keeps what it knows of it.
 
-use super::super::mounting::table::{self, Entry};
+use crate::mount_table::{self, Entry};
 use rustix::fs::{StatVfsMountFlags, fstat, fstatfs, fstatvfs, major, minor};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -70,7 +70,7 @@ fn is_served_by_a_user(file: impl AsFd) -> bool {
     if space.f_type != FUSE_SUPER_MAGIC {
         return false;
     }
-    let (Ok(stat), Ok(table)) = (fstat(file), table::read()) else { return true };
+    let (Ok(stat), Ok(table)) = (fstat(file), mount_table::read()) else { return true };
     let device = (major(stat.st_dev), minor(stat.st_dev));
     let user = table.iter().rev().find(|entry| entry.device == device).and_then(Entry::uid);
     user.is_none_or(|uid| uid != 0 && uid != rustix::process::geteuid().as_raw())

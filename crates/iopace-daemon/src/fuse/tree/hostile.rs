@@ -1,4 +1,4 @@
-//! What the tree makes of a file system that says anything, see [`crate::hostile`].
+//! What the tree makes of a file system that says anything, see [`crate::fuzzing`].
 
 use super::attr::{NO_DEVICE, shown};
 use super::forbids::Forbids;

@@ -1,8 +1,9 @@
 //! What is looked at of a caller.
 
 use super::class::Class;
-use super::{cgroup::Cgroup, rules::Rules};
 use crate::process::{Proc, Process};
+use crate::rules::Rules;
+use crate::rules::cgroup::Cgroup;
 
 /// The parent of all threads of the kernel.
 const KTHREADD: u32 = 2;

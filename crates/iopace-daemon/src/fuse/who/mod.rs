@@ -21,33 +21,25 @@
 //! comes again only after a whole round of them.) One that was seen and is gone pays as it did.
 
 mod cache;
-mod cgroup;
 pub(crate) mod class;
 mod facts;
-mod glob;
-mod rules;
 #[cfg(test)]
 mod tests;
-
-pub use rules::{Rule, RuleError, Rules};
 
 use super::data::Caller;
 use crate::groups::{Callers, Claim, Groups, Newcomer, Seen, Setting, Wanted};
 use crate::process::{Proc, Process};
+use crate::rules::cgroup::Cgroup;
+use crate::rules::{self, Rules, Traits};
 use cache::{Cache, Found, Key, SHARDS};
-use cgroup::Cgroup;
 use class::Class;
 use facts::Facts;
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::Instant;
 use iopace_fuse::subordinate::share_of;
 use iopace_groups::tree::TreeError;
-use rules::Traits;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-
-/// Tasks with this bit are processes; connections are counted from 1 and never come here.
-const PROCESS_BIT: u64 = 1 << 63;
 
 /// Who pays for a request. While it is there, no other group gets the number: it is kept until the
 /// request is submitted to the device, which knows of it then.
@@ -73,20 +65,6 @@ impl Pays {
     pub(crate) fn group(&self) -> GroupId {
         self.claim.group()
     }
-}
-
-impl From<Process> for TaskId {
-    /// The number of the process, and when it was started: 31 bits of clock ticks, which come again
-    /// after 248 days.
-    fn from(process: Process) -> TaskId {
-        TaskId(PROCESS_BIT | (process.start & 0x7fff_ffff) << 32 | u64::from(process.pid))
-    }
-}
-
-/// The process that a task is, and the low 31 bits of when it was started; `None` if it is none.
-pub(crate) fn process_of(task: TaskId) -> Option<(u32, u64)> {
-    let is_process = task.0 & PROCESS_BIT != 0;
-    is_process.then_some((task.0 as u32, task.0 >> 32 & 0x7fff_ffff))
 }
 
 /// The callers of a mount.

@@ -1,11 +1,19 @@
 //! The space of a file: holes, zeroes, and what of it lies where.
 
 use super::File;
-use crate::device::Allocation;
 use iopace_core::request::Extent;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use std::io;
+
+/// Whether a piece of a device has data behind it (NBD `base:allocation`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Its length in bytes.
+    pub len_bytes: u64,
+    /// Whether it is a hole that reads as zeroes.
+    pub is_hole: bool,
+}
 
 /// Zeroes written where the file system cannot make a range zero by itself.
 static ZEROES: [u8; 256 * 1024] = [0; 256 * 1024];

@@ -1,7 +1,7 @@
 //! What the kernel counts of the disk below a device.
 
+use crate::api::KernelReport;
 use crate::below::Below;
-use crate::control::api::KernelReport;
 use iopace_core::shadow::Recorded;
 use iopace_core::time::Nanos;
 use std::path::Path;

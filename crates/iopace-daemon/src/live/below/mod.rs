@@ -28,8 +28,8 @@ mod trials;
 mod watch;
 mod words;
 
+use crate::api::{BelowReport, KernelReport, LiveReport, TaskTime, TimePart};
 use crate::clock;
-use crate::control::api::{BelowReport, KernelReport, LiveReport, TaskTime, TimePart};
 use crate::device::Device;
 use crate::figures::permille;
 use crate::groups::Groups;
@@ -120,7 +120,7 @@ fn told(
     seen: &Seen,
     names: &Names,
     splits: &[Split],
-    (kernel, tried): (Option<KernelReport>, Vec<crate::control::api::TriedSetting>),
+    (kernel, tried): (Option<KernelReport>, Vec<crate::api::TriedSetting>),
 ) -> BelowReport {
     let mut report = BelowReport {
         over_ns: seen.over.as_nanos(),

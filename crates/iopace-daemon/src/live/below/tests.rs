@@ -6,7 +6,7 @@ use super::serial::is_serial;
 use super::split::{self, Split};
 use super::trials::{OnBoth, judge, of_device};
 use super::*;
-use crate::control::api::{Payer, TriedSetting};
+use crate::api::{Payer, TriedSetting};
 use iopace_core::engine::{Config, Control, Engine};
 use iopace_core::request::{Cover, Extent, Op, Space, StageTimes, Submit, Tag};
 use iopace_core::sched;

@@ -14,8 +14,8 @@
 
 use super::serial::is_serial;
 use super::{Names, Seen, Split, are_apart, nanos, words};
-use crate::control::api::{Payer, TriedSetting};
-use crate::control::recommend::is_set_explicitly;
+use crate::api::{Payer, TriedSetting};
+use crate::change::recommend::is_set_explicitly;
 use crate::device::Device;
 use crate::figures::{permille, shell_word};
 use crate::groups::Groups;

@@ -1,6 +1,6 @@
 //! What a look says, in sentences.
 
-use crate::control::api::{BelowReport, KernelReport, TaskTime, TimePart, TriedSetting};
+use crate::api::{BelowReport, KernelReport, TaskTime, TimePart, TriedSetting};
 use crate::figures::{percent, permille, reason_word, size, time};
 use iopace_core::time::Nanos;
 use iopace_core::verdict::Reason;

@@ -4,7 +4,7 @@ use super::super::limits::Rate;
 use super::holdings::Holders;
 use super::words::{SlotCause, limits, slot_cause};
 use super::{Case, is_within};
-use crate::control::api::{CauseBound, CauseHolder};
+use crate::api::{CauseBound, CauseHolder};
 use iopace_core::verdict::Reason;
 
 /// The bound that requests have come up against, if the reason has one.

@@ -3,7 +3,7 @@
 use super::super::limits::SettingsOf;
 use super::super::span::{Span, is_within};
 use super::dues::Dues;
-use crate::control::api::{Holding, HoldingPart};
+use crate::api::{Holding, HoldingPart};
 use crate::figures::permille;
 use iopace_core::sched;
 use std::collections::BTreeMap;

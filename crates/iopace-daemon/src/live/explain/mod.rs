@@ -26,7 +26,7 @@ mod worst;
 pub(crate) use super::limits::SettingsOf;
 pub(crate) use super::span::chain;
 use super::span::{Span, Sums, counts, is_within, place};
-use crate::control::api::{
+use crate::api::{
     Basis, BelowReport, Cause, Explained, ExplainedDevice, ExplainedKind, LiveReport, LiveTask,
 };
 use crate::figures::{percent, permille, reason_word, time};

@@ -5,7 +5,7 @@ use super::super::span::{chain, is_within};
 use super::holdings::Holders;
 use super::words::{SlotCause, limits, slot_cause};
 use super::{Case, OWN_PERMILLE};
-use crate::control::api::Remedy;
+use crate::api::Remedy;
 use crate::figures::{percent, shell_word, time};
 use iopace_core::group::{Class, Settings};
 use iopace_core::limits::{GROUP_WEIGHT_MAX, NR_REQUESTS_MAX, WINDOW_DEPTH_MAX};

@@ -2,7 +2,7 @@
 
 use super::super::span::{REASONS, Sums, Times, counts, place};
 use super::{FELT_PERMILLE, TOLD_PERMILLE};
-use crate::control::api::{Basis, WaitCounts};
+use crate::api::{Basis, WaitCounts};
 use crate::figures::permille;
 use iopace_core::verdict::Reason;
 use std::cmp::Reverse;

@@ -3,9 +3,7 @@
 use super::super::bench::{Bench, Client, DB, MS, VMS, WEB, scheduler};
 use super::super::span::{REASONS, Span, place};
 use super::{Subject, explain};
-use crate::control::api::{
-    Activity, Basis, Explained, ExplainedDevice, FlowReport, LiveReport, LiveTask,
-};
+use crate::api::{Activity, Basis, Explained, ExplainedDevice, FlowReport, LiveReport, LiveTask};
 use crate::figures::reason_word;
 use iopace_core::engine::Config;
 use iopace_core::group::{Limits, Settings, Weight};

@@ -5,7 +5,7 @@ use super::super::span::{chain, is_within, place};
 use super::holdings::Holders;
 use super::shares::Shares;
 use super::{Case, OWN_PERMILLE};
-use crate::control::api::Basis;
+use crate::api::Basis;
 use crate::figures::{percent, permille, size, time};
 use iopace_core::group::Class;
 use iopace_core::verdict::Reason;

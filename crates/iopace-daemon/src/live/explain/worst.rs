@@ -14,7 +14,7 @@ use super::holdings::Holders;
 use super::shares::{Shares, Split};
 use super::words::{SlotCause, limits, slot_cause};
 use super::{About, Case, OWN_PERMILLE, counts, finished_count, is_within, nanos, words};
-use crate::control::api::{Basis, WaitingGroup};
+use crate::api::{Basis, WaitingGroup};
 use crate::figures::{permille, reason_word};
 use iopace_core::group::Class;
 use iopace_core::verdict::Reason;

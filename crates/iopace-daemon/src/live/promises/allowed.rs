@@ -1,7 +1,7 @@
 //! What a limit allows over a time beside its rate.
 
 use super::super::limits::Rate;
-use crate::control::api::{Activity, LiveGroup};
+use crate::api::{Activity, LiveGroup};
 use iopace_core::group::Limits;
 use iopace_core::group::meter::{LATENESS_MAX, TURN_MAX};
 use iopace_core::time::Nanos;

@@ -4,7 +4,7 @@
 use super::super::span::Span;
 use super::alarms::Key;
 use super::{JUDGED, Wrong};
-use crate::control::api::{Activity, LiveDevice};
+use crate::api::{Activity, LiveDevice};
 use crate::figures::{permille, size, time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -220,7 +220,7 @@ impl Astray {
 mod tests {
     use super::super::super::bench::{Bench, Client, WEB};
     use super::*;
-    use crate::control::api::LiveGroup;
+    use crate::api::LiveGroup;
     use iopace_core::engine::Config;
 
     const SECOND: u64 = 1_000_000_000;

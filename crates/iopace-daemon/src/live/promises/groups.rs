@@ -9,7 +9,7 @@ use super::super::span::{Span, Sums, chain, counts, parent, place};
 use super::alarms::Key;
 use super::allowed::{at_once, mean_size};
 use super::{JUDGED, SettingsOf, Wrong, weights};
-use crate::control::api::{LiveGroup, LiveReport, PromiseReport, WeightShare};
+use crate::api::{LiveGroup, LiveReport, PromiseReport, WeightShare};
 use crate::figures::{percent, permille, time};
 use iopace_core::group::Settings;
 use iopace_core::verdict::Reason;

@@ -18,7 +18,7 @@ mod weights;
 use super::give_way;
 use super::limits::SettingsOf;
 use super::span::Span;
-use crate::control::api::{LiveReport, PromiseReport};
+use crate::api::{LiveReport, PromiseReport};
 use alarms::{Alarms, Key};
 pub(super) use alarms::{OVER, Raised};
 use iopace_core::group::Settings;

@@ -2,7 +2,7 @@
 
 use super::super::bench::{Bench, Client, DB, WEB, scheduler};
 use super::{Raised, Watch};
-use crate::control::api::{LiveReport, PromiseReport};
+use crate::api::{LiveReport, PromiseReport};
 use iopace_core::engine::Config;
 use iopace_core::group::{Rates, Settings, Weight};
 use iopace_core::time::Nanos;

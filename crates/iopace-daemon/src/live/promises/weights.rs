@@ -2,7 +2,7 @@
 
 use super::super::span::parent;
 use super::groups::{Case, Judged};
-use crate::control::api::WeightShare;
+use crate::api::WeightShare;
 use crate::figures::permille;
 use iopace_core::group::{Class, Settings};
 use iopace_core::sched;

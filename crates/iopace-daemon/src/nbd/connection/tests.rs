@@ -5,6 +5,7 @@ use super::super::drainer::Taking;
 use super::super::receive::{End, Waits, receive_payload};
 use super::super::reply::Ticket;
 use super::*;
+use crate::answer::Answer;
 use crate::clock;
 use crate::limits::{
     CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, REPLIES_BYTES_MIN, SLOW_CLIENT, STUCK_CLIENT,
@@ -307,6 +308,6 @@ fn a_group_is_not_in_use_while_a_client_takes_a_reply() {
             assert_eq!(in_use, None);
         });
         let extent = Extent::new(Bytes(0), Bytes(LARGE as u64)).expect("small");
-        ticket.answer_and_wait(file.as_fd(), extent);
+        Box::new(ticket).answer_from_file(file.as_fd(), extent);
     });
 }

@@ -2,8 +2,9 @@
 
 use super::{Mounted, mount_tree};
 use crate::fuse::mounting::detach::MountId;
-use crate::fuse::mounting::{table, unless_used};
+use crate::fuse::mounting::unless_used;
 use crate::fuse::tree::{Options, Tree};
+use crate::mount_table;
 use iopace_fuse::BackgroundSession;
 use rustix::mount::MountFlags;
 use std::fs::{self, File};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 
 /// Unmounts in order: a mount that keeps a descriptor within itself stays busy, as no other does.
 fn unmount_in_order(session: BackgroundSession, mount: &Path) {
-    let table = table::read().unwrap();
-    let id = MountId::of(table::at(&table, mount).unwrap());
+    let table = mount_table::read().unwrap();
+    let id = MountId::of(mount_table::at(&table, mount).unwrap());
     let done = unless_used(|| Some(id.unmount(false)));
     if !matches!(done, Some(Ok(()))) {
         let _ = id.unmount(true);

@@ -13,7 +13,7 @@ use crate::process::{Hierarchy, Proc};
 
 /// Where a process is in a hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cgroup {
+pub(crate) struct Cgroup {
     /// The path, with `/` in front; `/` where nothing says anything else.
     path: String,
     /// Length of its part that no user could choose.
@@ -22,19 +22,19 @@ pub(super) struct Cgroup {
 
 impl Cgroup {
     /// Reads `/proc/PID/cgroup`, and asks who can make cgroups in those above.
-    pub(super) fn look(text: &str, proc: &dyn Proc) -> Cgroup {
+    pub(crate) fn look(text: &str, proc: &dyn Proc) -> Cgroup {
         let (hierarchy, path) = find(text);
         let vouched_len = vouched_len(path, |above| proc.is_own_cgroup(hierarchy, above));
         Cgroup { path: path.to_owned(), vouched_len }
     }
 
     /// The whole path.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// Its part that no user could choose; `/` if that is nothing.
-    pub(super) fn vouched(&self) -> &str {
+    pub(crate) fn vouched(&self) -> &str {
         self.path.get(..self.vouched_len.max(1)).unwrap_or("/")
     }
 }
@@ -80,7 +80,7 @@ fn find(text: &str) -> (Hierarchy, &str) {
 /// The names of the groups that stand for a cgroup: its own, with `@`, `%` and control characters
 /// as `%40` and so on, and without the `..` in front of a path that is outside of our own root. At
 /// most `depth` of them: what is deeper pays as the last.
-pub(super) fn names(path: &str, depth: usize) -> Vec<String> {
+pub(crate) fn names(path: &str, depth: usize) -> Vec<String> {
     let parts = path.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
     parts.take(depth).map(name).collect()
 }

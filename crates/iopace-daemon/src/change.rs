@@ -1,7 +1,9 @@
 //! A change of a device's scheduler, or of its policy of stage pace or window: checked whole, then
 //! applied whole, or refused with nothing changed.
 
-use super::api::{Action, Change, PaceChange, WindowChange};
+pub mod recommend;
+
+use crate::api::{Action, Change, PaceChange, WindowChange};
 use crate::device::Device;
 use iopace_core::engine::{Control, ControlError, Status};
 use iopace_core::limits::{TASK_CAP_MIN, WINDOW_DEPTH_MAX};
@@ -126,7 +128,7 @@ pub fn apply_pace(device: &dyn Device, change: &PaceChange) -> Result<(), Refusa
 }
 
 /// A device whose writes are not buffered.
-pub(super) fn nothing_to_pace(device: &dyn Device) -> Refusal {
+pub(crate) fn nothing_to_pace(device: &dyn Device) -> Refusal {
     let name = &device.info().name;
     Refusal::Conflict {
         error: format!("device '{name}' bypasses the page cache (direct)"),
@@ -191,7 +193,7 @@ fn control(change: &Change) -> Result<Control, Refusal> {
 }
 
 /// The settings on top of what there is.
-pub(super) fn with(
+pub(crate) fn with(
     algorithm: &Algorithm,
     mut params: Params,
     set: &Changes,
@@ -220,24 +222,24 @@ fn cap_too_low(error: &CapError) -> Refusal {
 }
 
 /// The default scheduler is named with settings.
-pub(super) fn auto_has_no_settings() -> Refusal {
+pub(crate) fn auto_has_no_settings() -> Refusal {
     Refusal::Illegal {
         error: format!("scheduler '{AUTO}' has no settings"),
         hint: format!("name the scheduler that they are for: {}", all()),
     }
 }
 
-pub(super) fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
+pub(crate) fn find(name: &str) -> Result<&'static Algorithm, Refusal> {
     let all = REGISTRY.iter().map(|algorithm| algorithm.name);
     sched::find(name).ok_or_else(|| unknown("scheduler", name, all))
 }
 
-pub(super) fn find_pace(name: &str) -> Result<&'static pace::Policy, Refusal> {
+pub(crate) fn find_pace(name: &str) -> Result<&'static pace::Policy, Refusal> {
     let all = pace::REGISTRY.iter().map(|policy| policy.name);
     pace::find(name).ok_or_else(|| unknown("pacing policy", name, all))
 }
 
-pub(super) fn find_window(name: &str) -> Result<&'static window::Policy, Refusal> {
+pub(crate) fn find_window(name: &str) -> Result<&'static window::Policy, Refusal> {
     let all = window::REGISTRY.iter().map(|policy| policy.name);
     window::find(name).ok_or_else(|| unknown("window policy", name, all))
 }
@@ -255,7 +257,7 @@ fn all() -> String {
     names.join(", ")
 }
 
-pub(super) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
+pub(crate) fn conflict(device: &dyn Device, error: &ControlError) -> Refusal {
     let name = &device.info().name;
     let (error, hint) = match error {
         ControlError::AlreadyInserted(present) => (

@@ -12,10 +12,12 @@
 //! therefore fits only where root made the cgroup, and so does a path, unless the rule spells out,
 //! without a `*`, where in the user's place it is.
 
-use super::cgroup;
-use super::glob::matches;
+pub(crate) mod cgroup;
+mod glob;
+
 use crate::limits::RULES_MAX;
 use crate::process::user_number;
+use glob::matches;
 use iopace_groups::tree::{Tree, TreeError};
 use std::fmt;
 use std::str::FromStr;
@@ -146,14 +148,14 @@ impl Default for Rules {
 
 /// What rules look at.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Traits<'a> {
-    pub(super) comm: &'a str,
-    pub(super) program: Option<&'a str>,
-    pub(super) uid: u32,
+pub(crate) struct Traits<'a> {
+    pub(crate) comm: &'a str,
+    pub(crate) program: Option<&'a str>,
+    pub(crate) uid: u32,
     /// The whole path.
-    pub(super) cgroup: &'a str,
+    pub(crate) cgroup: &'a str,
     /// Its part that no user could choose.
-    pub(super) vouched: &'a str,
+    pub(crate) vouched: &'a str,
 }
 
 impl Rules {
@@ -180,23 +182,23 @@ impl Rules {
     }
 
     /// Whether somebody looks at the program's file.
-    pub(super) fn need_program(&self) -> bool {
+    pub(crate) fn need_program(&self) -> bool {
         self.all.iter().any(|rule| matches!(rule.test, Test::Program(_)))
     }
 
     /// Whether somebody looks at the cgroup.
-    pub(super) fn need_cgroup(&self) -> bool {
+    pub(crate) fn need_cgroup(&self) -> bool {
         self.all.iter().any(|rule| matches!(rule.test, Test::Cgroup(_) | Test::Map))
     }
 
     /// The place of the first rule that fits, and whether it maps the cgroup below its group.
-    pub(super) fn find(&self, traits: Traits<'_>) -> Option<(usize, bool)> {
+    pub(crate) fn find(&self, traits: Traits<'_>) -> Option<(usize, bool)> {
         let place = self.all.iter().position(|rule| rule.fits(traits))?;
         Some((place, self.all[place].test == Test::Map))
     }
 
     /// The place of the first rule for this user, whatever else may be so.
-    pub(super) fn find_user(&self, uid: u32) -> Option<usize> {
+    pub(crate) fn find_user(&self, uid: u32) -> Option<usize> {
         self.all.iter().position(|rule| rule.test == Test::User(uid))
     }
 }
@@ -233,7 +235,7 @@ fn spells_out(pattern: &str, vouched: &str) -> bool {
 }
 
 /// The names of the groups for a cgroup, below a group that is itself `depth` deep.
-pub(super) fn mapped(cgroup: &str, depth: usize) -> Vec<String> {
+pub(crate) fn mapped(cgroup: &str, depth: usize) -> Vec<String> {
     // One is kept for a class.
     let room = iopace_groups::limits::GROUP_DEPTH_MAX.saturating_sub(depth + 1);
     cgroup::names(cgroup, room)

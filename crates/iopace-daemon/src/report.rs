@@ -1,6 +1,6 @@
 //! From the devices' own state to what the control socket says.
 
-use super::api::{
+use crate::api::{
     CounterReport, DeviceReport, DirectionReport, DiskBelowReport, DiskReport, EventReport,
     PaceReport, ParamReport, PictureReport, PolicyList, PolicySpec, QueueReport, SchedulerReport,
     SchedulerSpec, SchedulerWarning, StageReport, TimesReport, WaitsReport, WindowReport,

@@ -1,0 +1,38 @@
+//! What a daemon serves: its exports, each with its device, and who pays for their requests.
+
+use crate::config::ExportConfig;
+use crate::device::Device;
+use crate::groups::Groups;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// An export, and its device.
+pub type Export = (ExportConfig, Arc<dyn Device>);
+
+/// The exports of a daemon.
+pub struct ExportTable {
+    groups: Arc<Groups>,
+    all: Vec<Export>,
+    last_task: AtomicU64,
+}
+
+impl ExportTable {
+    pub(crate) fn new(groups: Arc<Groups>, all: Vec<Export>) -> ExportTable {
+        ExportTable { groups, all, last_task: AtomicU64::new(0) }
+    }
+
+    /// The exports with their devices, in the order of the configuration.
+    pub fn all(&self) -> &[Export] {
+        &self.all
+    }
+
+    /// Who pays.
+    pub(crate) fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+
+    /// A number for one more task whose requests come through an export, counted from 1.
+    pub(crate) fn next_task(&self) -> u64 {
+        self.last_task.fetch_add(1, Relaxed) + 1
+    }
+}
