@@ -1,6 +1,5 @@
 //! What a stage answers. A wait cannot be expressed without a [`Reason`].
 
-use crate::request::RequestId;
 use crate::time::Instant;
 
 /// Why a request is not further yet. Each stage has its own reasons.
@@ -69,19 +68,4 @@ pub enum Verdict {
     Pass,
     /// Nothing was changed. Ask again at the instant ([`Instant::NEVER`]: after an input).
     Wait(Instant, Reason),
-}
-
-/// The answer of a scheduler that is asked for the next request.
-#[derive(Clone, Copy, Debug)]
-pub enum Pop {
-    /// This one goes to the device now. It cannot be taken back.
-    Ready(RequestId),
-    /// The same, and until a completion nothing else goes, whatever comes: it need not be asked, as
-    /// all that is queued waits for the reason.
-    Last(RequestId, Reason),
-    /// Something is queued, but not now: ask again at the instant, or after the next push or
-    /// completion ([`Instant::NEVER`]: only then).
-    At(Instant, Reason),
-    /// Nothing is queued.
-    Empty,
 }

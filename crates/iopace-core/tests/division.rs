@@ -6,11 +6,10 @@ mod support;
 use iopace_core::group::table::Groups;
 use iopace_core::group::{Class, Settings, Weight};
 use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
-use iopace_core::sched::{Algorithm, REGISTRY};
+use iopace_core::sched::{Algorithm, Pop, REGISTRY};
 use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use iopace_core::verdict::Pop;
 use support::{Random, chaos};
 
 const GROUPS: [GroupId; 2] = [GroupId(1), GroupId(2)];

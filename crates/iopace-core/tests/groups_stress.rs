@@ -10,11 +10,10 @@ use iopace_core::engine::{Config, Control, Engine, Input, Output};
 use iopace_core::group::Settings;
 use iopace_core::group::table::Groups;
 use iopace_core::request::{Extent, GroupId, Op, RequestId, Submit, Tag, TaskId};
-use iopace_core::sched::{Algorithm, Profile, REGISTRY, Scheduler};
+use iopace_core::sched::{Algorithm, Pop, Profile, REGISTRY, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::Instant;
 use iopace_core::units::Bytes;
-use iopace_core::verdict::Pop;
 use stress::{Did, Stress};
 
 /// Runs and their length: some twenty seconds without optimisation.

@@ -5,11 +5,10 @@
 mod support;
 
 use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
-use iopace_core::sched::{Algorithm, Load, Params, REGISTRY, Scheduler};
+use iopace_core::sched::{Algorithm, Load, Params, Pop, REGISTRY, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
-use iopace_core::verdict::Pop;
 use support::{Random, chaos};
 
 /// The one that waits is beside this.

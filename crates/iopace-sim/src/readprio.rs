@@ -24,10 +24,9 @@
 
 use iopace_core::request::RequestId;
 use iopace_core::sched::sorted::Sorted;
-use iopace_core::sched::{Algorithm, Profile, Scheduler};
+use iopace_core::sched::{Algorithm, Pop, Profile, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::Instant;
-use iopace_core::verdict::Pop;
 use std::collections::VecDeque;
 
 /// As a scenario that is made in code takes it.

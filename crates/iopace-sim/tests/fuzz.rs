@@ -3,10 +3,9 @@
 //! `IOPACE_FUZZ_RUNS=2000` tries so many scenarios.
 
 use iopace_core::request::RequestId;
-use iopace_core::sched::{Algorithm, Profile, Scheduler};
+use iopace_core::sched::{Algorithm, Pop, Profile, Scheduler};
 use iopace_core::table::Table;
 use iopace_core::time::{Instant, Nanos};
-use iopace_core::verdict::Pop;
 use iopace_sim::fuzz::{FOUND_MAX, Outcome, search, trial};
 use iopace_sim::scenario::{Chosen, Scenario};
 

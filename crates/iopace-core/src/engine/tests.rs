@@ -9,12 +9,11 @@ use super::*;
 use crate::limits::SCHEDULER_STALL;
 use crate::pace::Thresholds;
 use crate::request::{DiskError, Extent, GroupId, Tag, TaskId};
-use crate::sched::{self, Algorithm, Changes, Profile, Scheduler, fifo};
+use crate::sched::{self, Algorithm, Changes, Pop, Profile, Scheduler, fifo};
 use crate::table::Table;
 use crate::time::Nanos;
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
-use crate::verdict::Pop;
 use std::collections::{BTreeSet, VecDeque};
 
 fn submit(tag: u64, op: Op, offset: u64) -> Submit {

@@ -45,12 +45,12 @@
 
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
-use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Pop, Profile, Scheduler};
 use crate::request::{RequestId, TaskId};
 use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Reason;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {

@@ -32,11 +32,10 @@
 //! least, which is one batch of each in turn.
 
 use super::sorted::Sorted;
-use super::{Algorithm, CounterSpec, ParamSpec, Params, Profile, Scheduler};
+use super::{Algorithm, CounterSpec, ParamSpec, Params, Pop, Profile, Scheduler};
 use crate::request::RequestId;
 use crate::table::{List, Table};
 use crate::time::{Instant, Nanos};
-use crate::verdict::Pop;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {

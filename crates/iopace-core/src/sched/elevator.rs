@@ -30,11 +30,10 @@
 //! FreeBSD `bioq_disksort` (subr_disk.c); the order of each queue in gsched_rr.
 
 use super::sorted::Sorted;
-use super::{Algorithm, Profile, Scheduler};
+use super::{Algorithm, Pop, Profile, Scheduler};
 use crate::request::RequestId;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
-use crate::verdict::Pop;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {

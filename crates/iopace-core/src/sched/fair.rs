@@ -99,13 +99,12 @@
 //! eligible virtual deadline first" (1995), and Linux kernel/sched/fair.c since 6.6 (lag on a new
 //! weight, delayed dequeue); iocost (device time as the unit); rr for batches and anticipation.
 
-use super::{Algorithm, CounterSpec, DiskView, Params, Profile, Scheduler};
+use super::{Algorithm, CounterSpec, DiskView, Params, Pop, Profile, Scheduler};
 use crate::group::table::Groups;
 use crate::request::{GroupId, RequestId};
 use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use crate::verdict::Pop;
 use config::{Config, PARAMS};
 use cost::{BUSY_MAX, Model};
 use flight::Flight;

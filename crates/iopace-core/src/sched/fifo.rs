@@ -18,11 +18,10 @@
 //! # Sources
 //! Linux `noop`/`none`; NetBSD `bufq_fcfs`.
 
-use super::{Algorithm, Profile, Scheduler};
+use super::{Algorithm, Pop, Profile, Scheduler};
 use crate::request::RequestId;
 use crate::table::{List, Table};
 use crate::time::Instant;
-use crate::verdict::Pop;
 
 /// Its line in the registry.
 pub static ALGORITHM: Algorithm = Algorithm {

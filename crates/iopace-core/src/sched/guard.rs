@@ -5,14 +5,13 @@
 //! request starts between two pops, and the engine would have to keep what a scheduler popped
 //! before it panicked.
 
-use super::{Algorithm, DiskView, Params, Scheduler, fifo::Fifo};
+use super::{Algorithm, DiskView, Params, Pop, Scheduler, fifo::Fifo};
 use crate::group::table::Groups;
 use crate::limits::STATE_DUMP_BYTES_MAX;
 use crate::request::{GroupId, Op, RequestId};
 use crate::table::{Request, Table};
 use crate::time::Instant;
 use crate::trace::Fault;
-use crate::verdict::Pop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A running scheduler with its algorithm and parameters.

@@ -8,7 +8,7 @@ use crate::group::table::Groups;
 use crate::request::{GroupId, RequestId};
 use crate::table::{Request, Table};
 use crate::time::{Instant, Nanos};
-use crate::verdict::Pop;
+use crate::verdict::Reason;
 use core::fmt;
 
 pub mod anticipatory;
@@ -39,6 +39,21 @@ pub struct DiskView {
     pub is_learned: bool,
     /// The cost of a seek, as far as it is known.
     pub seek: Nanos,
+}
+
+/// The answer of a scheduler that is asked for the next request.
+#[derive(Clone, Copy, Debug)]
+pub enum Pop {
+    /// This one goes to the device now. It cannot be taken back.
+    Ready(RequestId),
+    /// The same, and until a completion nothing else goes, whatever comes: it need not be asked, as
+    /// all that is queued waits for the reason.
+    Last(RequestId, Reason),
+    /// Something is queued, but not now: ask again at the instant, or after the next push or
+    /// completion ([`Instant::NEVER`]: only then).
+    At(Instant, Reason),
+    /// Nothing is queued.
+    Empty,
 }
 
 /// An ordering algorithm for the requests of one device.

@@ -59,12 +59,12 @@
 
 use super::sorted::Sorted;
 use super::tasks::{Task, Tasks};
-use super::{Algorithm, CounterSpec, Params, Profile, Scheduler};
+use super::{Algorithm, CounterSpec, Params, Pop, Profile, Scheduler};
 use crate::request::{Position, RequestId};
 use crate::table::{List, Request, Table};
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Reason;
 use config::{Config, PARAMS};
 use std::collections::VecDeque;
 

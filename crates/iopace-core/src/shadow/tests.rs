@@ -158,7 +158,7 @@ impl Scheduler for Broken {
         assert!(self.1 < 5, "broken");
         self.0.push(now, id, table);
     }
-    fn pop(&mut self, now: Instant, table: &Table) -> crate::verdict::Pop {
+    fn pop(&mut self, now: Instant, table: &Table) -> sched::Pop {
         self.0.pop(now, table)
     }
 }

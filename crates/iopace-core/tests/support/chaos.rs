@@ -3,11 +3,11 @@
 
 use super::{Random, forged};
 use iopace_core::request::RequestId;
-use iopace_core::sched::{Algorithm, ParamSpec, Params, Profile, REGISTRY, Scheduler};
+use iopace_core::sched::{Algorithm, ParamSpec, Params, Pop, Profile, REGISTRY, Scheduler};
 use iopace_core::table::{Request, Table};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Fault;
-use iopace_core::verdict::{Pop, Reason};
+use iopace_core::verdict::Reason;
 use std::collections::BTreeSet;
 
 /// Wraps a scheduler: holds it back for bounded times, makes it anew with everything that it holds,

@@ -9,12 +9,12 @@ use crate::engine::{Config, ControlError, Status, WaitingNow};
 use crate::group::table::Groups;
 use crate::limits::{SCHEDULER_FORGETS, SCHEDULER_STALL};
 use crate::request::{GroupId, Lane, Outcome, RequestId, StageTimes, Submit};
-use crate::sched::{Algorithm, Changes, Params, fifo, guard::Guard};
+use crate::sched::{Algorithm, Changes, Params, Pop, fifo, guard::Guard};
 use crate::table::{Entry, State};
 use crate::time::{Instant, Nanos};
 use crate::trace::{Event, Fault};
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason, Verdict};
+use crate::verdict::{Reason, Verdict};
 use crate::window::{self, AnyWindow};
 
 /// It is looked for requests that the scheduler has lost after this long again.

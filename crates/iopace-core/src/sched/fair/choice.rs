@@ -7,9 +7,10 @@ use super::load::Side;
 use super::tasks::Task;
 use super::tree::Index;
 use crate::request::GroupId;
+use crate::sched::Pop;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Reason;
 
 /// Most tasks that are held back and passed over in one choice.
 const ASIDE_MAX: usize = 4;

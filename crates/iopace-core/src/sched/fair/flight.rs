@@ -9,8 +9,9 @@ use super::cost::Kind;
 use super::load::Side;
 use super::rows::Row;
 use crate::request::RequestId;
+use crate::sched::Pop;
 use crate::time::{Instant, Nanos};
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Reason;
 
 /// Nothing goes before something at the device is done.
 pub(super) const UNTIL_DONE: Pop = Pop::At(Instant::NEVER, Reason::Turn);

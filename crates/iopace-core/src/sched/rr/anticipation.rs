@@ -2,9 +2,10 @@
 
 use super::{Config, Queue, RoundRobin, Task};
 use crate::request::Op;
+use crate::sched::Pop;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
-use crate::verdict::{Pop, Reason};
+use crate::verdict::Reason;
 
 /// A mean distance up to which a task counts as sequential (gsched_rr).
 const SEQUENTIAL_MAX: Bytes = Bytes::from_kib(8);
