@@ -1,7 +1,6 @@
 //! Counts of what a device did. Whole numbers; nothing here decides anything.
 
 use crate::request::{Op, Outcome, Stage, StageTimes, Submit};
-use crate::table::Entry;
 use crate::time::Nanos;
 use crate::units::Bytes;
 
@@ -23,12 +22,16 @@ pub(crate) struct Finished<'a> {
 }
 
 impl<'a> Finished<'a> {
-    /// A request that has ended, how, and after how long.
+    /// A request that has ended, where its time went, how it ended, and after how long.
     #[inline(always)]
-    pub(crate) fn new(entry: &'a Entry, outcome: Outcome, total: Nanos) -> Finished<'a> {
-        let Entry { request, times, .. } = entry;
+    pub(crate) fn new(
+        submit: &'a Submit,
+        times: &'a StageTimes,
+        outcome: Outcome,
+        total: Nanos,
+    ) -> Finished<'a> {
         let (is_done, total) = (outcome == Outcome::Ok, Placed::new(total));
-        Finished { submit: &request.submit, is_done, times, total }
+        Finished { submit, is_done, times, total }
     }
 
     /// Calls `count` for each stage in which it has spent time.

@@ -80,7 +80,7 @@ impl Context {
     pub(super) fn finished(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
         let Submit { group, .. } = entry.request.submit;
         if self.is_accounting {
-            let finished = Finished::new(entry, outcome, total);
+            let finished = Finished::new(&entry.request.submit, &entry.times, outcome, total);
             finished.each_stage(|stage, spent| self.stats.add(stage, spent));
             self.stats.finish(&finished);
             self.tasks.finished(self.now, entry.account, &finished);
@@ -94,7 +94,7 @@ impl Context {
     /// The same without accounts of tasks and histograms by stage.
     #[inline(never)]
     fn finished_uncounted(&mut self, entry: &Entry, outcome: Outcome, total: Nanos) {
-        let finished = Finished::new(entry, outcome, total);
+        let finished = Finished::new(&entry.request.submit, &entry.times, outcome, total);
         self.stats.finish(&finished);
         self.tasks.forgotten.finish(&finished);
         self.groups.finished(self.now, entry.request.group(), &finished, false);

@@ -1,6 +1,5 @@
 use super::*;
 use crate::request::{Extent, Op, Outcome, Submit, Tag};
-use crate::table::Table;
 use std::collections::{BTreeMap, VecDeque};
 
 const LITTLE: StageTimes = StageTimes {
@@ -19,11 +18,7 @@ fn finish(tasks: &mut Tasks, now: u64, place: TaskPlace) {
     let extent = Extent::new(Bytes(0), Bytes(1)).expect("small");
     let (tag, task, group) = (Tag(0), TaskId(0), GroupId::ROOT);
     let submit = Submit { tag, task, group, op: Op::Read, extent, fua: false, sync: true };
-    let mut table = Table::default();
-    let id = table.queue(Instant(now), submit);
-    let entry = table.at_device(id);
-    entry.times = LITTLE;
-    let finished = Finished::new(entry, Outcome::Ok, LITTLE.disk);
+    let finished = Finished::new(&submit, &LITTLE, Outcome::Ok, LITTLE.disk);
     tasks.finished(Instant(now), place, &finished);
 }
 
