@@ -13,6 +13,9 @@ pub(crate) fn scaled(amount: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(product / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }
 
+/// Size of a page: what memory and its write-back are counted in.
+pub const PAGE: u64 = 4096;
+
 /// A number of bytes, or a position on a device in bytes. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Size of a page.
-pub const PAGE: u64 = iopace_core::flush::PAGE;
+pub const PAGE: u64 = iopace_core::units::PAGE;
 
 /// Sizes of a page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

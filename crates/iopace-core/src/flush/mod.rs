@@ -70,7 +70,7 @@
 use crate::pace::Dirty;
 use crate::request::{Area, GroupId, TaskId};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, PAGE};
 use pages::{Page, PageRange, Pages, Stamp, State};
 use std::collections::BTreeMap;
 use turns::{Totals, Turns};
@@ -80,9 +80,6 @@ mod turns;
 mod write_back;
 
 pub use turns::{GROUP_IN_LINE_MAX, GROUP_IN_LINE_RUNS, PASSED_RUNS, TURN_MAX};
-
-/// Size of a page: what memory and its write-back are counted in.
-pub const PAGE: u64 = 4096;
 
 /// A dirty page is due after this time at the latest.
 pub const DIRTY_EXPIRE: Nanos = Nanos::from_secs(30);

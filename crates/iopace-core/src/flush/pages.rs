@@ -13,10 +13,10 @@
 //! overlap, the order of anchors is that of first pages; and a stream, which grows at its end and
 //! is written back from its beginning, keeps its place until write-back comes by the anchor.
 
-use super::{Owner, PAGE};
+use super::Owner;
 use crate::request::{Area, Extent, GroupId, Space};
 use crate::time::Instant;
-use crate::units::Bytes;
+use crate::units::{Bytes, PAGE};
 use core::ops::Bound::{Excluded, Unbounded};
 use core::ops::{Add, Range, Sub};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,10 +6,10 @@
 
 use super::pages::{self, Page, Stamp, State};
 use super::turns::{Oldest, Position};
-use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, Owner, PAGE, Run, SMALL_SYNC_MAX};
+use super::{AreaMark, DIRTY_EXPIRE, Flusher, Mark, Owner, Run, SMALL_SYNC_MAX};
 use crate::request::{Area, GroupId};
 use crate::time::Instant;
-use crate::units::Bytes;
+use crate::units::{Bytes, PAGE};
 use std::collections::BTreeSet;
 
 impl Flusher {

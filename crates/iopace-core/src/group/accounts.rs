@@ -5,11 +5,10 @@
 use super::pressure::Pressure;
 use super::table::{Column, Groups, Kind};
 use super::{Class, Rates};
-use crate::flush::PAGE;
 use crate::request::{GroupId, StageTimes};
 use crate::stats::{DeviceCounts, Finished, Histogram, OpCounts, StageHistograms};
 use crate::time::Instant;
-use crate::units::Bytes;
+use crate::units::{Bytes, PAGE};
 use core::num::NonZeroU64;
 
 /// One group on one device. A request reads and writes four lines of the processor's cache here,

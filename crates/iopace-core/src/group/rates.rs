@@ -16,11 +16,10 @@
 
 use super::meter::Meter;
 use super::{Limits, Rates};
-use crate::flush::PAGE;
 use crate::limits::WRITE_BACK_LEN;
 use crate::request::Lane;
 use crate::time::{Instant, Nanos};
-use crate::units::{Bytes, scaled};
+use crate::units::{Bytes, PAGE, scaled};
 use core::num::NonZeroU64;
 
 /// What a meter counts.

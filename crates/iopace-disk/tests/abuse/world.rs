@@ -4,11 +4,10 @@
 use crate::checked::checked;
 use crate::disk::{Changing, Skew};
 use iopace_core::engine::{Config, Control};
-use iopace_core::flush::PAGE;
 use iopace_core::pace::{self, Budget, Thresholds};
 use iopace_core::request::{Extent, GroupId, Op, Submit, Tag, TaskId};
 use iopace_core::time::{Instant, Nanos};
-use iopace_core::units::Bytes;
+use iopace_core::units::{Bytes, PAGE};
 use iopace_core::window;
 use iopace_disk::modelled::{Io, Machine, Modelled};
 use iopace_disk::page_cache::PageCacheConfig;

@@ -7,7 +7,7 @@ use crate::flush::DIRTY_EXPIRE;
 use crate::pace::Thresholds;
 use crate::request::{Cover, Op, Outcome, Tag, TaskId};
 
-const PAGE: u64 = crate::flush::PAGE;
+const PAGE: u64 = crate::units::PAGE;
 
 impl Memory {
     /// Runs that limits of groups hold up, and those in line.

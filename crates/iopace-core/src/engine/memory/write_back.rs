@@ -3,11 +3,11 @@
 use super::{Memory, piece};
 use crate::engine::context::Context;
 use crate::engine::queue::{Admitted, Queue};
-use crate::flush::{PAGE, Run};
+use crate::flush::Run;
 use crate::limits::WRITE_BACK_REQUESTS_MAX;
 use crate::request::{Area, Cover, Extent, GroupId, Op, RequestId, Space, Submit, Tag};
 use crate::time::{Instant, Nanos};
-use crate::units::Bytes;
+use crate::units::{Bytes, PAGE};
 use crate::verdict::Verdict;
 
 /// How often the flusher learns how much is worth a turn: the interval of the bandwidth estimate.
