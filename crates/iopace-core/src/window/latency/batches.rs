@@ -9,7 +9,7 @@
 //! ```
 
 use super::line::{Bandwidth, Line};
-use super::price::{Shape, Shapes, Tally};
+use super::price::{PARTS, Shape, Shapes, Tally};
 use super::readers::Readers;
 use crate::request::{Done, Op};
 use crate::time::{Instant, Nanos};
@@ -17,10 +17,6 @@ use crate::units::Bytes;
 use crate::verdict::{Reason, Verdict};
 use crate::window::base::smooth;
 use crate::window::{Narrowed, Picture, Started, WRITE_BACK_DEPTH, WriteBack};
-
-/// Readers lose one part in so many of what they get alone: 6.25 %, so that with the errors of
-/// measurement and the minimum of write-back they keep 90 % and more.
-pub(super) const PARTS: u64 = 16;
 
 /// A batch takes so many times what a read takes: two seeks are then a quarter of it.
 const BATCH_LATENCIES: u64 = 6;

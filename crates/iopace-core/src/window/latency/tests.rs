@@ -1,4 +1,5 @@
-use super::batches::{BULK_DEPTH, GAP_MAX, PARTS};
+use super::batches::{BULK_DEPTH, GAP_MAX};
+use super::price::PARTS;
 use super::readers::{READER_GONE, READER_LOST};
 use super::*;
 use crate::request::{Extent, Op};
