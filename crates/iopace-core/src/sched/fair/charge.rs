@@ -6,8 +6,8 @@
 //! its bytes cost, as the device has to seek once, and is paid for by the same task.
 
 use super::Fair;
-use super::flight::Right;
 use super::load::Side;
+use super::rows::Right;
 use super::rows::{JOINED, Row};
 use super::tasks::Task;
 use super::tree::{AHEAD_MAX, Charge};

@@ -1,13 +1,13 @@
 //! The choice of the next request.
 
-use super::Fair;
-use super::flight::{Choice, Right, Turn, UNTIL_DONE};
+use super::flight::{Choice, Turn, UNTIL_DONE};
 use super::forest::Sight;
 use super::load::Side;
+use super::rows::Right;
 use super::tasks::Task;
 use super::tree::Index;
+use super::{Fair, Pop};
 use crate::request::GroupId;
-use crate::sched::Pop;
 use crate::table::Table;
 use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;

@@ -7,7 +7,7 @@
 
 use super::cost::Kind;
 use super::load::Side;
-use super::rows::Row;
+use super::rows::{Right, Row};
 use crate::request::RequestId;
 use crate::sched::Pop;
 use crate::time::{Instant, Nanos};
@@ -15,18 +15,6 @@ use crate::verdict::Reason;
 
 /// Nothing goes before something at the device is done.
 pub(super) const UNTIL_DONE: Pop = Pop::At(Instant::NEVER, Reason::Turn);
-
-/// By what right a request goes to the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Right {
-    /// A guarantee pays, its class is higher or has starved, or the disk has no head.
-    #[default]
-    Other,
-    /// Its task is light, and interrupts a go.
-    Light,
-    /// The go is its task's.
-    Go,
-}
 
 /// A request that goes to the device.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,24 @@
 //! The facts about each request, by its slot in the engine's table, from its arrival to its end.
 
 use super::cost::Kind;
-use super::flight::Right;
 use super::load::Side;
 use crate::request::RequestId;
 use core::ops::{Index, IndexMut};
 
 /// The go of a request that went to the device in the command of another one.
 pub(super) const JOINED: u64 = u64::MAX;
+
+/// By what right a request goes to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Right {
+    /// A guarantee pays, its class is higher or has starved, or the disk has no head.
+    #[default]
+    Other,
+    /// Its task is light, and interrupts a go.
+    Light,
+    /// The go is its task's.
+    Go,
+}
 
 /// A request; of a slot without one, the last that it had.
 #[derive(Clone, Copy, Debug, Default)]
