@@ -11,6 +11,7 @@ use crate::time::{Instant, Nanos};
 use crate::verdict::Reason;
 use core::fmt;
 
+mod algorithm;
 pub mod anticipatory;
 pub mod deadline;
 pub mod elevator;
@@ -25,9 +26,10 @@ pub mod rr;
 pub mod sorted;
 pub mod tasks;
 
+pub use algorithm::{Algorithm, CounterSpec};
 pub use params::{Changes, ParamError, ParamSpec, Params};
 pub use profile::{Load, Profile};
-pub use registry::{AUTO, Algorithm, CounterSpec, REGISTRY, divides, dividing, find, recommended};
+pub use registry::{AUTO, REGISTRY, divides, dividing, find, recommended};
 
 /// The opinion of a scheduler about the disk, which it may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

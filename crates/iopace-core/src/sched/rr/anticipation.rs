@@ -1,8 +1,7 @@
 //! Keeping the disk for the task in service while its next request is about to come.
 
-use super::{Config, Queue, RoundRobin, Task};
+use super::{Config, Pop, Queue, RoundRobin, Task};
 use crate::request::Op;
-use crate::sched::Pop;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;

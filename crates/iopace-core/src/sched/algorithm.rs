@@ -1,0 +1,42 @@
+//! What the registry has of one scheduler.
+
+use super::{ParamSpec, Params, Profile, Scheduler};
+use core::fmt;
+
+/// What one counter of a scheduler counts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CounterSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub doc: &'static str,
+}
+
+/// One exchangeable scheduler: its name, its parameters, and how to make one.
+pub struct Algorithm {
+    /// The word for it on the command line; also its file and docs page.
+    pub name: &'static str,
+    /// Its work in one sentence.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// Its counters.
+    pub counters: &'static [CounterSpec],
+    /// What it promises.
+    pub profile: Profile,
+    /// Makes an empty one with these parameters.
+    pub build: fn(&Params) -> Box<dyn Scheduler>,
+}
+
+impl Algorithm {
+    /// This algorithm's parameters at their defaults.
+    pub fn defaults(&self) -> Params {
+        Params::defaults(self.params)
+    }
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Algorithm({})", self.name)
+    }
+}
