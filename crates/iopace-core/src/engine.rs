@@ -66,6 +66,7 @@
 //! 7. A request of no bytes that is no flush ends when it is admitted: what limits count as an
 //!    operation and is not done by the disk. Neither scheduler nor window nor disk ever sees it.
 
+mod buffered;
 mod context;
 mod control;
 mod interface;

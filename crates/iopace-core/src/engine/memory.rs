@@ -13,6 +13,7 @@
 //! there. What comes back from it comes by two functions: [`Memory::admitted`], a request that
 //! waited goes on, and [`Memory::written_back`], a run has ended.
 
+use super::buffered::Stand;
 use super::context::Context;
 use super::queue::Queue;
 use super::waiting::WaitingNow;
@@ -29,7 +30,7 @@ use crate::verdict::Reason;
 use crate::window;
 use caps::Caps;
 use core::num::NonZeroU64;
-use door::{Door, Stand};
+use door::Door;
 use frames::Frames;
 use parked::Parked;
 use syncs::Syncs;
@@ -42,8 +43,6 @@ mod syncs;
 #[cfg(test)]
 mod tests;
 mod write_back;
-
-pub(super) use door::Buffered;
 
 /// Dirty memory of the device and all that is on its way into it.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Observers of an engine: a shadow with other settings, and a recording. They are told what
 //! happens and decide nothing.
 
-use super::memory::Buffered;
+use super::buffered::Buffered;
 use super::{Control, Engine};
 use crate::flush::Run;
 use crate::group::Settings;

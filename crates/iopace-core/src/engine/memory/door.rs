@@ -5,69 +5,15 @@
 //! portions: it waits for stage pace until an instant, or for room behind all that came before it
 //! (the gate), or is on its way into memory.
 
+use crate::engine::buffered::{Buffered, Stand};
 use crate::engine::{WaitingNow, WriteId};
-use crate::request::{Area, Extent, GroupId, Op, StageTimes, Submit, Tag, TaskId};
+use crate::request::{Area, GroupId, StageTimes, Tag, TaskId};
 use crate::stats::TaskPlace;
 use crate::time::{Instant, Nanos};
 use crate::units::Bytes;
 use crate::verdict::Reason;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-
-/// Where a write stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
-    /// Behind another one of its task.
-    Line,
-    /// Stage pace says when to ask again, and why.
-    Pace(Instant, Reason),
-    /// So much of it has passed and waits for room.
-    Gate(Bytes),
-    /// A portion is on its way into memory; so much memory is promised for it.
-    Writing { size: Bytes, promised: Bytes },
-}
-
-/// A buffered write that is not in memory as a whole.
-#[derive(Debug)]
-pub(in crate::engine) struct Buffered {
-    sequence: u64,
-    pub(super) tag: Tag,
-    pub(super) task: TaskId,
-    pub(super) group: GroupId,
-    /// All of it.
-    pub(in crate::engine) size: Extent,
-    /// The part that is not in memory yet.
-    pub(in crate::engine) rest: Area,
-    pub(in crate::engine) arrived: Instant,
-    /// When the present portion was first asked for.
-    pub(super) asked: Instant,
-    pub(super) stand: Stand,
-    /// Its task's account.
-    pub(super) place: TaskPlace,
-    /// What it has waited for until `since`. While it stands in line: the reading of the line's
-    /// clocks when it came.
-    pub(in crate::engine) waited: StageTimes,
-    since: Instant,
-    /// Its number in the shadow's line; 0 for none.
-    pub(in crate::engine) followed: u64,
-}
-
-impl Buffered {
-    /// The write in the words of a request.
-    pub(in crate::engine) fn submit(&self) -> Submit {
-        let (tag, op, fua, sync) = (Tag(0), Op::Write, false, true);
-        Submit { tag, task: self.task, group: self.group, op, extent: self.size, fua, sync }
-    }
-
-    /// Why it is not further yet, if that is for itself to say.
-    fn reason(&self) -> Option<Reason> {
-        match self.stand {
-            Stand::Pace(_, reason) => Some(reason),
-            Stand::Gate(_) => Some(Reason::Memory),
-            Stand::Line | Stand::Writing { .. } => None,
-        }
-    }
-}
 
 /// The writes of one task.
 #[derive(Debug)]
