@@ -16,22 +16,22 @@
 //! add up to more than the group above them has.
 
 use crate::limits::GROUP_FILE_BYTES_MAX;
+use crate::own::{Latency, Table};
 use crate::tree::Tree;
 use core::fmt;
 use iopace_core::group::{Class, Limits, Rates, Settings, Slots, Weight};
 use iopace_core::request::GroupId;
-use own::{Table, Value};
-use plain::Latency;
 use std::collections::BTreeMap;
+use value::Value;
 
 mod error;
 mod lines;
 mod nesting;
-pub(crate) mod own;
 mod plain;
 mod rates;
 #[cfg(test)]
 mod tests;
+mod value;
 mod words;
 
 pub use error::{FileError, FileProblem};

@@ -5,4 +5,5 @@
 
 pub mod files;
 pub mod limits;
+mod own;
 pub mod tree;

@@ -5,8 +5,8 @@
 //! [`Tree::remove`] takes the name away, [`Tree::reap`] gives the id free. What is set for a group
 //! is kept here too; it is read and written by the methods in [`crate::files`].
 
-use crate::files::own::Own;
 use crate::limits::{GROUP_DEPTH_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX};
+use crate::own::Own;
 use iopace_core::request::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 

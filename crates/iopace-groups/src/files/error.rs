@@ -1,7 +1,7 @@
 //! Why a file of a group was not read or written.
 
 use super::FILES;
-use super::own::Value;
+use super::value::Value;
 use crate::tree::error::quoted;
 use core::fmt;
 

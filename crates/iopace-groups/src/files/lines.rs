@@ -1,7 +1,8 @@
 //! One line of a file: for whom it is.
 
 use super::FileProblem;
-use super::own::{Table, Value};
+use super::value::Value;
+use crate::own::Table;
 use crate::tree::error::{Nearby, quoted};
 
 /// What is wrong with a line.

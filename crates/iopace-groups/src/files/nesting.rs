@@ -4,7 +4,8 @@
 //! of the children of a group add up to at most its own, if it has one. Both hold for the whole
 //! tree before a write, so it is enough to look at what the write changes.
 
-use super::own::{Figures, Table, Value};
+use super::value::{Figures, Value};
+use crate::own::Table;
 use crate::tree::Tree;
 use iopace_core::request::GroupId;
 use std::collections::BTreeSet;

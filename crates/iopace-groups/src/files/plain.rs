@@ -1,8 +1,9 @@
 //! `io.weight`, `io.ioprio_class`, `io.latency` and `io.nr_group_requests`.
 
-use super::own::{Figures, Value};
+use super::value::{Figures, Value};
 use super::words;
 use crate::limits::LATENCY_TARGET_MAX;
+use crate::own::Latency;
 use crate::tree::Tree;
 use crate::tree::error::quoted;
 use iopace_core::group::{Class, Slots, Weight};
@@ -66,10 +67,6 @@ impl Value for Class {
         }
     }
 }
-
-/// A latency target, if there is one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Latency(pub(crate) Option<Nanos>);
 
 impl Value for Latency {
     const IS_PLAIN: bool = false;

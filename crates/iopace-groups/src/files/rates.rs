@@ -1,6 +1,6 @@
 //! `io.max` and `io.min`: lines of `key=value`.
 
-use super::own::{Figures, Value};
+use super::value::{Figures, Value};
 use super::words;
 use crate::limits::BURST_LENGTH_MAX;
 use crate::tree::error::quoted;
