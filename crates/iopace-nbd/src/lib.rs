@@ -95,6 +95,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod close;
 mod error;
 mod event;
 mod export;
@@ -106,8 +107,9 @@ mod server;
 mod testing;
 pub mod wire;
 
+pub use close::CloseReason;
 pub use error::Error;
-pub use event::{CloseReason, Event, Opened};
+pub use event::{Event, Opened};
 pub use export::{ExportInfo, Exports, NoExports};
 pub use replies::{BLOCK_STATUS_PIECES_MAX, BlockStatus, Replies};
 pub use request::{Command, Request};

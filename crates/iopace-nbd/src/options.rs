@@ -1,7 +1,7 @@
 //! The option haggling before an export is opened. Each option is answered as the protocol's
 //! section "Option types" says; what it leaves open is noted beside the code.
 
-use crate::event::CloseReason;
+use crate::close::CloseReason;
 use crate::export::{ExportInfo, Exports};
 use crate::replies::BASE_ALLOCATION_ID;
 use crate::wire;

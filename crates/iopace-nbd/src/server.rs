@@ -11,7 +11,8 @@
 //! [`ServerConfig::option_len_max`], a payload never. So one connection holds its input buffer of
 //! 64 KiB and, in the handshake, one option and the answer to it.
 
-use crate::event::{CloseReason, Event, Opened};
+use crate::close::CloseReason;
+use crate::event::{Event, Opened};
 use crate::export::Exports;
 use crate::options::{self, Negotiated, Verdict};
 use crate::replies::Replies;
