@@ -5,6 +5,7 @@
 //! durable, or of any later one that had begun.
 
 mod block;
+mod disk;
 mod disks;
 mod history;
 mod mapped;
@@ -15,7 +16,8 @@ use crate::faults::{self, Failure};
 use crate::node::{Change, Fill, Kind, NodeId, ROOT, Random, SECTOR};
 use crate::report::Report;
 use crate::tree::Broken;
-pub use disks::{Disk, Way};
+pub use disk::Disk;
+pub use disks::Way;
 use history::{Above, Content, Done, Flush, History, check, stamp};
 use iopace_core::engine::Control;
 use iopace_core::{pace, sched, window};

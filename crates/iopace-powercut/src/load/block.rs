@@ -1,6 +1,6 @@
 //! A loop device with an export behind it.
 
-use super::disks::Disk;
+use super::disk::Disk;
 use rustix::fs::FallocateFlags;
 use std::fs::File;
 use std::io;

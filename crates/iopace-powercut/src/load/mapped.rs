@@ -2,7 +2,7 @@
 //! a mount must not wait for it in his own memory, as his threads then wait for that memory.
 
 use super::SIZE;
-use super::disks::Disk;
+use super::disk::Disk;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{self, Read, Write};
