@@ -31,7 +31,7 @@ pub struct Daemon {
     live: Live,
     exports: Arc<ExportTable>,
     /// The exports over NBD.
-    nbd: Arc<Frontend>,
+    nbd: Frontend,
     memory: Arc<Memory>,
     timers: Arc<Timers>,
     /// Divides dirty memory among the devices.

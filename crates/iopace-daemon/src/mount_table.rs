@@ -150,6 +150,14 @@ fn is_octal(digits: &[u8]) -> bool {
     digits.iter().all(|digit| (b'0'..b'8').contains(digit))
 }
 
+/// Mounts of ours in the table, whoever made them.
+///
+/// # Errors
+/// The table cannot be read.
+pub fn ours() -> io::Result<Vec<Entry>> {
+    Ok(read()?.into_iter().filter(Entry::is_ours).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,9 @@
 //! The control socket's answers about caps of processes.
 
-use super::groups::{Body, body};
-use super::hall::Guest;
-use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use super::admission::Guest;
+use super::refused::{Answer, Refused};
+use super::shared::{Body, body};
+use super::shared::{Name, Shared, Subject, find};
 use crate::api::{CapChange, CapReport, CapsReport, Problem};
 use crate::caps::{self, Capped, NotOwned};
 use crate::change::{self, Refusal};

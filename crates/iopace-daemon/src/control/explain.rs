@@ -1,9 +1,10 @@
 //! Why requests wait: `GET /v1/explain`.
 
-use super::hall::Guest;
-use super::routes::{Refused, Shared, Subject, words};
+use super::admission::Guest;
+use super::refused::Refused;
+use super::shared::{Shared, Subject, words};
 use super::turns::Turn;
-use super::{Controlled, aside};
+use super::{Controlled, idle_executor};
 use crate::api::{BelowReport, ExplainReport, ExplainedDevice, LiveReport, Problem};
 use crate::clock;
 use crate::device::Device;
@@ -112,7 +113,7 @@ async fn explained(
     })?;
     let asked = Arc::new(asked);
     guest.keep(Arc::<Asked>::clone(&asked));
-    let body = aside::body(&guest, Telling { asked, next: 0, told: Vec::new() });
+    let body = idle_executor::body(&guest, Telling { asked, next: 0, told: Vec::new() });
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
@@ -267,7 +268,7 @@ mod tests {
     use super::super::turns::{COPIES_MAX, TURN_PATIENCE};
     use super::*;
     use crate::clock;
-    use crate::control::hall::Hall;
+    use crate::control::admission::Admission;
     use crate::control::routes::openmetrics;
     use axum::http::HeaderMap;
     use http_body_util::BodyExt;
@@ -284,7 +285,7 @@ mod tests {
     }
 
     fn guest() -> Guest {
-        Hall::new().enter(None).0
+        Admission::new().enter(None).0
     }
 
     async fn ask(shared: Shared, guest: Guest) -> Result<Response, Refused> {

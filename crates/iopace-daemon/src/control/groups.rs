@@ -1,6 +1,7 @@
 //! The control socket's answers about groups.
 
-use super::routes::{Answer, Refused, Shared, Subject, bad_body, words};
+use super::refused::{Answer, Refused};
+use super::shared::{Body, Shared, Subject, body, words};
 use crate::api::{
     ConnectionReport, CreateGroup, EffectiveReport, FileReport, GroupDeviceStat, GroupReport,
     GroupStat, Move, Problem, ProcessReport, ProcessesReport, Removed, SettingWarning, StatReport,
@@ -10,13 +11,10 @@ use crate::device::GroupStatus;
 use crate::groups::{ConnectionInfo, GroupError, GroupInfo, GroupOnDevice, ProcessInfo, Warning};
 use crate::limits::PROCESSES_LISTED_MAX;
 use crate::report;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, Uri};
 use iopace_groups::files::{Explained, FILES, FileProblem, FileSpec, Source};
 use iopace_groups::tree::TreeError;
-use serde::de::DeserializeOwned;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -31,17 +29,6 @@ pub(super) fn router() -> OpenApiRouter<Shared> {
         .routes(routes!(stat))
         .routes(routes!(connections))
         .routes(routes!(processes))
-}
-
-pub(super) type Body = Result<Bytes, BytesRejection>;
-
-/// What a body says; `example` shows what it could be.
-pub(super) fn body<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, Refused> {
-    let body = body.map_err(|rejection| bad_body(&rejection))?;
-    serde_json::from_slice(&body).map_err(|error| {
-        let error = format!("the body is not understood: {error}");
-        Refused::new(StatusCode::BAD_REQUEST, error, format!("as in {example}"))
-    })
 }
 
 fn needed(group: Option<String>) -> Result<String, Refused> {

@@ -3,10 +3,10 @@
 //! A client has two seconds for the head of its request, ten for all with its answer, and is one of
 //! a few. One that asks for a stream stays, and is counted as a stream from then on; it is closed
 //! when it has not taken anything for as long. Long answers are made and sent
-//! [`aside`](super::aside), in portions.
+//! [`idle_executor`](super::idle_executor), in portions.
 
-use super::aside::{Aside, Helps};
-use super::hall::{Guest, Stay};
+use super::admission::{Guest, Stay};
+use super::idle_executor::{Helps, IdleExecutor};
 use axum::Router;
 use axum::body::Body;
 use hyper::Request;
@@ -40,7 +40,7 @@ const PORTION_BYTES: usize = 32 * 1024;
 /// Serves one client.
 pub(super) async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (api, aside): (Router, Arc<Aside>),
+    (api, aside): (Router, Arc<IdleExecutor>),
     (guest, stay): (Guest, Stay),
 ) {
     tokio::select! {
@@ -53,7 +53,7 @@ pub(super) async fn converse(
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     api: Router,
-    aside: &Aside,
+    aside: &IdleExecutor,
     guest: Guest,
 ) {
     let api = TowerToHyperService::new(api);
@@ -174,7 +174,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hall::{CLIENTS_MAX, Hall, SILENT_MAX, in_turn};
+    use super::super::admission::{Admission, CLIENTS_MAX, SILENT_MAX, in_turn};
     use super::*;
     use axum::Extension;
     use axum::middleware::from_fn;
@@ -199,15 +199,16 @@ mod tests {
         }))
     }
 
-    async fn begin(path: &str) -> (DuplexStream, JoinHandle<()>, Arc<Hall>) {
+    async fn begin(path: &str) -> (DuplexStream, JoinHandle<()>, Arc<Admission>) {
         let api = Router::new()
             .route("/stay", get(|Extension(guest): Extension<Guest>| pieces(true, guest, 1)))
             .route("/big", get(|Extension(guest): Extension<Guest>| pieces(true, guest, 9_999)))
             .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)))
             .layer(from_fn(in_turn));
-        let hall = Hall::new();
+        let hall = Admission::new();
         let (mut ours, theirs) = duplex(8_000);
-        let serving = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter(None)));
+        let serving =
+            tokio::spawn(converse(theirs, (api, IdleExecutor::start()), hall.enter(None)));
         let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
         ours.write_all(asked.as_bytes()).await.expect("sent");
         (ours, serving, hall)
@@ -246,26 +247,32 @@ mod tests {
     async fn whoever_says_nothing_is_closed() {
         let began = Instant::now();
         let (_ours, theirs) = duplex(8_000);
-        converse(theirs, (Router::new(), Aside::start()), Hall::new().enter(None)).await;
+        converse(theirs, (Router::new(), IdleExecutor::start()), Admission::new().enter(None))
+            .await;
         assert_eq!(began.elapsed().as_secs(), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_silent_go_for_each_other_and_for_nobody_else() {
         let began = Instant::now();
-        let hall = Hall::new();
+        let hall = Admission::new();
         let enter = || {
             let (ours, theirs) = duplex(8_000);
             (
                 ours,
-                tokio::spawn(converse(theirs, (Router::new(), Aside::start()), hall.enter(None))),
+                tokio::spawn(converse(
+                    theirs,
+                    (Router::new(), IdleExecutor::start()),
+                    hall.enter(None),
+                )),
             )
         };
         // It begins to speak, and goes on speaking.
         let api = Router::new()
             .route("/go", get(|Extension(guest): Extension<Guest>| pieces(false, guest, 1)));
         let (mut speaks, theirs) = duplex(8_000);
-        let speaking = tokio::spawn(converse(theirs, (api, Aside::start()), hall.enter(None)));
+        let speaking =
+            tokio::spawn(converse(theirs, (api, IdleExecutor::start()), hall.enter(None)));
         speaks.write_all(b"GET /go HTTP/1.0\r\n\r\n").await.expect("sent");
         speaks.read_u8().await.expect("an answer");
         let mut silent: Vec<_> = (0..SILENT_MAX).map(|_| enter()).collect();

@@ -7,13 +7,14 @@
 //! time and number; only the daemon's own user and root are heard. [`port`] is the same for
 //! browsers, behind a [`token`].
 
-mod aside;
+mod admission;
 mod caps;
 pub mod client;
+mod door;
 mod explain;
 mod groups;
 mod guest;
-mod hall;
+mod idle_executor;
 pub mod metrics;
 mod openapi;
 mod page;
@@ -23,8 +24,10 @@ pub mod port;
 mod query;
 mod recommend;
 mod record;
+mod refused;
 mod routes;
 pub mod server;
+mod shared;
 mod stream;
 pub mod token;
 mod turns;

@@ -1,14 +1,7 @@
 //! The description of the control API for machines: OpenAPI 3.1, made from the routes themselves.
 
-use super::routes::{Shared, api};
-use crate::api::Problem;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 const DESCRIPTION: &str = "The control API of a running iopace daemon, on its control socket \
                            (`curl --unix-socket`) and, if asked for, on a loopback port, where \
@@ -29,22 +22,4 @@ pub(super) fn head() -> OpenApi {
         .components(Some(ComponentsBuilder::new().security_scheme("token", token).build()))
         .security(Some([SecurityRequirement::default(), SecurityRequirement::new("token", none)]))
         .build()
-}
-
-pub(super) fn router() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(openapi))
-}
-
-/// The description as it is served, and as it is in `docs/openapi.json`.
-pub(super) static TEXT: LazyLock<String> = LazyLock::new(|| {
-    let text = api().into_openapi().to_pretty_json().expect("strings, lists and maps");
-    text + "\n"
-});
-
-/// This description.
-#[utoipa::path(get, path = "/v1/openapi.json",
-    responses((status = 200, description = "OpenAPI 3.1", body = Object),
-        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
-async fn openapi() -> Response {
-    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }

@@ -1,7 +1,8 @@
 //! The control socket's answers about stages pace and window.
 
-use super::groups::{Body, body};
-use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use super::refused::{Answer, Refused};
+use super::shared::{Body, body};
+use super::shared::{Name, Shared, Subject, find};
 use crate::api::{DeviceReport, PaceChange, PolicyList, Problem, WindowChange};
 use crate::{change, report};
 use axum::extract::State;

@@ -5,10 +5,10 @@
 //! requests that come from other pages, and wants a token in a header, which other pages can
 //! neither read nor send.
 
+use super::door::Door;
 use super::page;
 use super::peer::Owners;
-use super::routes::Refused;
-use super::server::Door;
+use super::refused::Refused;
 use super::token::Token;
 use crate::api::HttpReport;
 use crate::start_error::StartError;

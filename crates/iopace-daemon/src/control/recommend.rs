@@ -1,7 +1,8 @@
 //! The control socket's answers about recommend mode.
 
-use super::groups::{Body, body};
-use super::routes::{Answer, Name, Refused, Shared, Subject, find};
+use super::refused::{Answer, Refused};
+use super::shared::{Body, body};
+use super::shared::{Name, Shared, Subject, find};
 use crate::api::{
     ClientsWord, Problem, RecommendChange, RecommendFile, RecommendReport, RecommendedReport,
     TimesReport, TriedGroup,

@@ -8,8 +8,9 @@
 //! nothing, the list in the engine becomes full, and further requests are counted only.
 
 use super::Controlled;
-use super::hall::Guest;
-use super::routes::{Name, Refused, Shared, Subject, find, words};
+use super::admission::Guest;
+use super::refused::Refused;
+use super::shared::{Name, Shared, Subject, find, words};
 use crate::api::{Problem, RecordName, RecordPiece, RecordRequest};
 use crate::clock;
 use crate::device::Device;

@@ -1,84 +1,26 @@
 //! The routes of the control API: what is asked for, and what is answered.
 
-use super::Controlled;
-use super::groups::{self, Body, body};
-use super::hall::Guest;
+use super::admission::Guest;
+use super::groups;
 use super::metrics::{Format, Scrape};
-use super::turns::Turns;
-use super::{aside, caps, explain, openapi, policies, query, recommend, record, stream};
+use super::refused::{Answer, Refused};
+use super::shared::{BODY_BYTES_MAX, Body, Name, ROUTES, Shared, Subject, body, find};
+use super::{caps, explain, idle_executor, openapi, policies, recommend, record, stream};
 use crate::api::{
-    Change, DaemonReport, DeviceReport, EventReport, HttpReport, MountReport, Problem,
-    SchedulerSpec, SchedulerWarning,
+    Change, DaemonReport, DeviceReport, EventReport, MountReport, Problem, SchedulerSpec,
+    SchedulerWarning,
 };
-use crate::change::{self, Refusal};
+use crate::change;
 use crate::clock;
-use crate::device::Device;
 use crate::report;
-use axum::extract::rejection::{BytesRejection, PathRejection};
-use axum::extract::{DefaultBodyLimit, Path as InPath, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
-use serde::Serialize;
-use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use std::sync::{Arc, LazyLock};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-/// Longest body of a request: a change with sixteen parameters is under 1 KiB.
-pub const BODY_BYTES_MAX: usize = 64 * 1024;
-
-/// Streams of live data at once: a hundred dashboards, and as many programs. Each holds two
-/// reports at most that it has not sent.
-pub const STREAMS_MAX: usize = 256;
-
-/// As messages tell them.
-pub(super) const ROUTES: &str = "GET /v1/status, /v1/devices, /v1/devices/NAME, /v1/schedulers, \
-                                 /v1/policies, /v1/events, /v1/live, /v1/live/stream, \
-                                 /v1/explain, /v1/openapi.json, /metrics, /v1/groups, \
-                                 /v1/groups/files, /v1/groups/stat, /v1/connections, \
-                                 /v1/processes, /v1/mounts, /v1/devices/NAME/recommend, \
-                                 /v1/devices/NAME/record, \
-                                 /v1/devices/NAME/pace/caps; POST \
-                                 /v1/devices/NAME/scheduler, /v1/devices/NAME/pace, \
-                                 /v1/devices/NAME/pace/caps, \
-                                 /v1/devices/NAME/window, /v1/devices/NAME/recommend, \
-                                 /v1/groups, /v1/groups/files, /v1/groups/move, \
-                                 /v1/groups/recommend; DELETE /v1/groups, \
-                                 /v1/devices/NAME/recommend";
-
-pub(super) type Subject = State<Shared>;
-
-#[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) subject: Arc<dyn Controlled>,
-    started: iopace_core::time::Instant,
-    /// Room for streams.
-    pub(super) streams: Arc<Semaphore>,
-    /// Turns of those who scrape the metrics.
-    pub(super) scrapes: Turns,
-    /// Turns of those who ask why requests wait.
-    pub(super) explains: Turns,
-    /// The right to look at where time goes below iopace: one has it at a time.
-    pub(super) looks: Arc<Semaphore>,
-    /// Becomes true when it is time to end.
-    pub(super) ended: watch::Receiver<bool>,
-    http: Option<HttpReport>,
-}
-
-impl Shared {
-    pub(super) fn new(
-        subject: Arc<dyn Controlled>,
-        ended: watch::Receiver<bool>,
-        http: Option<HttpReport>,
-    ) -> Shared {
-        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        let (scrapes, explains) = (Turns::new(), Turns::new());
-        let (started, looks) = (clock::now(), Arc::new(Semaphore::new(1)));
-        Shared { subject, started, streams, scrapes, explains, looks, ended, http }
-    }
-}
 
 /// All routes, with their description.
 pub(super) fn api() -> OpenApiRouter<Shared> {
@@ -91,7 +33,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(events))
         .routes(routes!(mounts))
         .routes(routes!(openmetrics))
-        .merge(openapi::router())
+        .routes(routes!(openapi))
         .merge(policies::router())
         .merge(caps::router())
         .merge(recommend::router())
@@ -172,7 +114,7 @@ pub(super) async fn openmetrics(
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error, "see the log of the daemon")
     })?;
     guest.keep(Arc::<Scrape>::clone(&scrape));
-    let body = aside::body(&guest, scrape.pieces(format));
+    let body = idle_executor::body(&guest, scrape.pieces(format));
     Ok(([(CONTENT_TYPE, format.content_type())], body).into_response())
 }
 
@@ -231,44 +173,6 @@ async fn change_scheduler(
     Ok(Answer(report))
 }
 
-/// A device's name in the path.
-pub(super) type Name = Result<InPath<String>, PathRejection>;
-
-pub(super) fn find(shared: &Shared, name: Name) -> Result<&dyn Device, Refused> {
-    let InPath(name) = name.map_err(|rejection| {
-        Refused::new(rejection.status(), rejection.body_text(), format!("there are {ROUTES}"))
-    })?;
-    let devices = shared.subject.devices();
-    let found = devices.iter().find(|device| device.info().name == name);
-    found.map(|device| &**device).ok_or_else(|| {
-        let names: Vec<&str> = devices.iter().map(|device| &*device.info().name).collect();
-        Refused::new(
-            StatusCode::NOT_FOUND,
-            format!("there is no device '{name}'"),
-            format!("there are: {}", names.join(", ")),
-        )
-    })
-}
-
-/// The words of a request's query.
-pub(super) fn words<const N: usize>(
-    uri: &Uri,
-    words: [&str; N],
-) -> Result<[Option<String>; N], Refused> {
-    query::parse(uri.query().unwrap_or_default(), words).map_err(|error| {
-        Refused::new(StatusCode::BAD_REQUEST, error, format!("there are {ROUTES}"))
-    })
-}
-
-pub(super) fn bad_body(rejection: &BytesRejection) -> Refused {
-    let status = rejection.status();
-    if status == StatusCode::PAYLOAD_TOO_LARGE {
-        let hint = format!("a body has at most {BODY_BYTES_MAX} bytes");
-        return Refused::new(status, "the body is too large", hint);
-    }
-    Refused::new(status, rejection.body_text(), "send the whole body")
-}
-
 async fn no_such_route(uri: Uri) -> Refused {
     let error = format!("there is no '{}'", uri.path());
     Refused::new(StatusCode::NOT_FOUND, error, format!("there are {ROUTES}"))
@@ -279,46 +183,16 @@ async fn wrong_method(uri: Uri) -> Refused {
     Refused::new(StatusCode::METHOD_NOT_ALLOWED, error, format!("there are {ROUTES}"))
 }
 
-/// An answer as JSON.
-pub(super) struct Answer<T>(pub(super) T);
+/// The description as it is served, and as it is in `docs/openapi.json`.
+pub(super) static TEXT: LazyLock<String> = LazyLock::new(|| {
+    let text = api().into_openapi().to_pretty_json().expect("strings, lists and maps");
+    text + "\n"
+});
 
-impl<T: Serialize> IntoResponse for Answer<T> {
-    fn into_response(self) -> Response {
-        json(StatusCode::OK, &self.0)
-    }
-}
-
-/// A refusal as JSON.
-pub(super) struct Refused(StatusCode, Problem);
-
-impl Refused {
-    pub(super) fn new(
-        status: StatusCode,
-        error: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Refused {
-        Refused(status, Problem { error: error.into(), hint: hint.into() })
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Refused {
-        tracing::debug!(%refusal, "a change was refused");
-        match refusal {
-            Refusal::Illegal { error, hint } => Refused::new(StatusCode::BAD_REQUEST, error, hint),
-            Refusal::Conflict { error, hint } => Refused::new(StatusCode::CONFLICT, error, hint),
-        }
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        json(self.0, &self.1)
-    }
-}
-
-pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut body = serde_json::to_vec(value).expect("strings, numbers and maps with string keys");
-    body.push(b'\n');
-    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+/// This description.
+#[utoipa::path(get, path = "/v1/openapi.json",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object),
+        (status = "default", description = "Refused; nothing is changed", body = Problem)))]
+async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }

@@ -1,11 +1,13 @@
 //! The daemon's end of the control socket: who may come in, and how many.
 
 use super::Controlled;
-use super::aside::{Aside, PATIENCE};
+use super::admission::{Admissions, in_turn};
+use super::door::Door;
 use super::guest::converse;
-use super::hall::{Halls, in_turn};
+use super::idle_executor::{IdleExecutor, PATIENCE};
 use super::port::Port;
-use super::routes::{Shared, router};
+use super::routes::router;
+use super::shared::Shared;
 use crate::nbd::listener::bind_unix;
 use crate::start_error::StartError;
 use axum::Router;
@@ -18,13 +20,11 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Answers on their way at shutdown are waited for this long: on a machine without a moment for the
-/// thread [`aside`](super::aside) their ends are sent once its patience is over.
+/// thread [`idle_executor`](super::idle_executor) their ends are sent once its patience is over.
 const DRAIN_TIMEOUT: Duration = PATIENCE.saturating_mul(3);
 
 /// After a failed accept (no descriptors left, for example) the next try waits this long.
@@ -92,7 +92,7 @@ pub async fn run(
 ) -> io::Result<()> {
     let (end, ended) = watch::channel(false);
     let shared = Shared::new(subject, ended.clone(), port.as_ref().map(Port::report));
-    let (api, aside) = (router(shared).layer(from_fn(in_turn)), Aside::start());
+    let (api, aside) = (router(shared).layer(from_fn(in_turn)), IdleExecutor::start());
     let control = async {
         if let Some(control) = &control {
             serve_all(control.door()?, (api.clone(), &aside), ended.clone()).await;
@@ -135,43 +135,13 @@ pub async fn serve(
     server.run(subject, shutdown).await
 }
 
-/// Whether the client is our own user or root. The socket's mode says the same; this also covers
-/// the moment between its making and its mode.
-fn is_ours(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
-}
-
-/// Where clients come in.
-pub(super) trait Door {
-    /// What one brings.
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    /// The next one with its user, if that is known; none if it was turned away.
-    async fn next(&self) -> io::Result<Option<(Self::Stream, Option<u32>)>>;
-}
-
-impl Door for tokio::net::UnixListener {
-    type Stream = UnixStream;
-
-    async fn next(&self) -> io::Result<Option<(UnixStream, Option<u32>)>> {
-        let (stream, _) = self.accept().await?;
-        if is_ours(&stream) {
-            let uid = stream.peer_cred().ok().map(|peer| peer.uid());
-            return Ok(Some((stream, uid)));
-        }
-        tracing::warn!("a control client of another user was turned away");
-        Ok(None)
-    }
-}
-
 /// Serves all who come until `ended` says so, and waits a moment for the answers on their way.
 pub(super) async fn serve_all(
     door: impl Door,
-    (api, aside): (Router, &Arc<Aside>),
+    (api, aside): (Router, &Arc<IdleExecutor>),
     mut ended: watch::Receiver<bool>,
 ) {
-    let halls = Halls::new();
+    let halls = Admissions::new();
     let mut clients = JoinSet::new();
     let mut over = std::pin::pin!(async move {
         let _ = ended.wait_for(|ended| *ended).await;

@@ -2,11 +2,12 @@
 //!
 //! The bytes of a report are shared by all who read it. (axum's own events would be copied for each
 //! of them.) What comes next is seen by tasks that may take the hub's lock; it is put into words
-//! and sent [`aside`].
+//! and sent [`idle_executor`].
 
-use super::aside;
-use super::hall::Guest;
-use super::routes::{Refused, Shared, Subject, words};
+use super::admission::Guest;
+use super::idle_executor;
+use super::refused::Refused;
+use super::shared::{Shared, Subject, words};
 use crate::api::{EventReport, LiveReport, Problem};
 use crate::limits::LIVE_KEPT;
 use crate::live::{Interval, Item, Reader};
@@ -68,7 +69,7 @@ async fn live(
             if let Some(latest) = hub.latest() {
                 guest.keep(Arc::<Interval>::clone(&latest));
                 let pieces = once(latest).map(|latest| latest.json());
-                return Ok(json(aside::body(&guest, pieces)));
+                return Ok(json(idle_executor::body(&guest, pieces)));
             }
             // Within the first second.
             reader.next().await;
@@ -82,7 +83,7 @@ async fn live(
     })?;
     let told = hub.told(count);
     guest.keep(Arc::new(told.clone()));
-    Ok(json(aside::body(&guest, told.pieces())))
+    Ok(json(idle_executor::body(&guest, told.pieces())))
 }
 
 /// What everything does, as it happens.

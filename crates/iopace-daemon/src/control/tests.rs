@@ -10,8 +10,8 @@ mod policies;
 
 use super::Controlled;
 use super::client::{Client, ClientError};
-use super::routes::BODY_BYTES_MAX;
 use super::server::Server;
+use super::shared::BODY_BYTES_MAX;
 use crate::api::{Action, Change, ExportReport, MountReport};
 use crate::config::GroupConfig;
 use crate::device::Device;

@@ -5,7 +5,7 @@
 //!   asked ─► a turn; refused after five seconds ─► copied, one at a time ─► sent ─► the turn ends
 //! ```
 
-use super::routes::Refused;
+use super::refused::Refused;
 use crate::clock;
 use axum::http::StatusCode;
 use iopace_core::time::{Instant, Nanos};

@@ -1,9 +1,9 @@
 //! What stands behind a mount: the open directory, its device, and how files are placed before it.
 
 use super::file_spaces::FileSpaces;
-use super::held::Held;
+use super::inflight_operations::InflightOperations;
 use super::layout::Layout;
-use super::running::Running;
+use super::pending_replies::PendingReplies;
 use super::scheduled::{Placement, Scheduled};
 use super::tree::{Options, Tree};
 use super::watch::Watch;
@@ -29,8 +29,8 @@ pub(crate) struct Backing {
     /// Its device.
     pub(crate) device: Arc<dyn Device>,
     placement: Placement,
-    held: Arc<Held>,
-    running: Arc<Running>,
+    pending: Arc<PendingReplies>,
+    inflight: Arc<InflightOperations>,
     /// Requests that were passed through.
     passed_count: Arc<AtomicU64>,
     /// Bytes that held writes may take.
@@ -66,10 +66,10 @@ impl Backing {
                 (device, Placement::Real(spaces))
             }
         };
-        let running = Arc::new(Running::default());
-        let held = Arc::new(Held::new(&running));
+        let inflight = Arc::new(InflightOperations::default());
+        let pending = Arc::new(PendingReplies::new(&inflight));
         let (passed_count, watch) = (Arc::default(), OnceLock::new());
-        Ok(Backing { device, placement, held, running, passed_count, memory_max, watch })
+        Ok(Backing { device, placement, pending, inflight, passed_count, memory_max, watch })
     }
 
     /// The file system over it; `root` is the directory itself.
@@ -81,7 +81,7 @@ impl Backing {
             Placement::Real(spaces) => Some(Arc::clone(spaces)),
             Placement::Emulated(_) => None,
         };
-        let (held, device) = (Arc::clone(&self.held), Arc::downgrade(&self.device));
+        let (pending, device) = (Arc::clone(&self.pending), Arc::downgrade(&self.device));
         let callers = Arc::clone(&who);
         let (capped, proc) = (Weak::clone(&device), who.proc());
         let sweep = move || {
@@ -90,14 +90,14 @@ impl Backing {
                 caps::forget_ended(&*device, &*proc);
             }
         };
-        let running = Arc::clone(&self.running);
-        let waiting = (held, Arc::clone(&running));
+        let inflight = Arc::clone(&self.inflight);
+        let waiting = (pending, Arc::clone(&inflight));
         let _ = self.watch.set(Watch::start(waiting, spaces, sweep, device)?);
-        let (device, held) = (Arc::clone(&self.device), Arc::clone(&self.held));
-        let (held, passed_count) = ((held, self.memory_max), Arc::clone(&self.passed_count));
-        let waiting = (held, Arc::clone(&running));
+        let (device, pending) = (Arc::clone(&self.device), Arc::clone(&self.pending));
+        let (pending, passed_count) = ((pending, self.memory_max), Arc::clone(&self.passed_count));
+        let waiting = (pending, Arc::clone(&inflight));
         let data = Scheduled::new(device, self.placement.clone(), who, waiting, passed_count);
-        Tree::new(root, (Arc::new(data), running), options)
+        Tree::new(root, (Arc::new(data), inflight), options)
     }
 
     /// Whether its files are on an emulated disk.
@@ -115,13 +115,13 @@ impl Backing {
 
     /// How many requests wait for their answer.
     pub(crate) fn waiting_count(&self) -> usize {
-        self.held.count() + self.running.parked_count() + self.running.queued_count()
+        self.pending.count() + self.inflight.parked_count() + self.inflight.queued_count()
     }
 
     /// The mount is gone, and so is everybody who waited.
     pub(crate) fn give_up(&self) {
-        self.held.give_up();
-        self.running.end();
+        self.pending.give_up();
+        self.inflight.end();
     }
 
     /// How many requests were for names, attributes and space.

@@ -3,7 +3,7 @@
 use super::mounting::MountError;
 use super::mounting::busy;
 use super::mounting::claim::{Claim, Refused};
-use super::mounts::ours;
+use super::mounting::users;
 use super::record::{self, Record};
 use crate::clock;
 use crate::config::{DaemonConfig, InUse};
@@ -105,7 +105,7 @@ impl Last {
         Last {
             pid: holder.map(|(pid, _)| pid).or(record.as_ref().map(|record| record.pid)),
             mountpoint: record.map(|record| record.mountpoint),
-            users: device.map_or_else(Vec::new, |device| busy::users(device).users),
+            users: device.map_or_else(Vec::new, |device| users::users(device).users),
         }
     }
 
@@ -151,7 +151,7 @@ impl Last {
 
 /// Where the holder of a claim is seen to have the directory mounted: it will not let go soon.
 fn mounted_at(path: &Path, holder: Option<(u32, u32)>) -> Option<PathBuf> {
-    let all = ours().unwrap_or_default();
+    let all = mount_table::ours().unwrap_or_default();
     let found = all.into_iter().find(|entry| match holder {
         Some((_, connection)) if connection != 0 => entry.connection() == connection,
         _ => entry.source == path,

@@ -12,21 +12,20 @@
 //! ```
 
 mod backing;
+pub(crate) mod caller;
 mod claiming;
 mod closing;
-pub(crate) mod data;
 pub(crate) mod extents;
 pub(crate) mod file_spaces;
 mod filesystem;
-pub(crate) mod held;
 pub mod image;
 mod in_use;
+mod inflight_operations;
 mod layout;
 pub mod mounting;
 pub mod mounts;
-mod open_file;
+pub(crate) mod pending_replies;
 pub mod record;
-mod running;
 mod scheduled;
 pub(crate) mod session;
 pub(crate) mod tree;

@@ -23,7 +23,7 @@ use crate::config::{DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountCon
 use crate::device::Device;
 use crate::groups::Groups;
 use crate::limits::FUSE_READ_AHEAD_KB;
-use crate::mount_table::{self, Entry};
+use crate::mount_table;
 use crate::start_error::StartError;
 use crate::timer::Timers;
 use rustix::fs::{Mode, OFlags, openat};
@@ -373,12 +373,4 @@ impl Mounts {
             mount.place.cut();
         }
     }
-}
-
-/// Mounts of ours in the table, whoever made them.
-///
-/// # Errors
-/// The table cannot be read.
-pub fn ours() -> std::io::Result<Vec<Entry>> {
-    Ok(mount_table::read()?.into_iter().filter(Entry::is_ours).collect())
 }

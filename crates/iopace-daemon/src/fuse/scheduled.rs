@@ -12,11 +12,13 @@ mod aside;
 mod operations;
 mod writes;
 
-use super::data::{Caller, Data, FileState, Kind, LateWrite, Opened, Operation, WriteMode};
+use super::caller::{Caller, Operation};
 use super::file_spaces::{FileSpace, FileSpaces};
-use super::held::{Held, Kept, Reply, Room, Whole};
+use super::inflight_operations::{InflightOperations, Touch};
 use super::layout::Layout;
-use super::running::{Running, Touch};
+use super::pending_replies::{Kept, PendingReplies, Reply, Room, Whole};
+use super::tree::data::{Data, Kind, LateWrite, Opened, WriteMode};
+use super::tree::file_state::FileState;
 use super::tree::inode::Inode;
 use super::who::Who;
 use crate::answer::Answer;
@@ -65,9 +67,9 @@ pub(crate) struct Scheduled {
     device: Arc<dyn Device>,
     placement: Placement,
     who: Arc<Who>,
-    held: Arc<Held>,
+    pending: Arc<PendingReplies>,
     /// What is carried out by the threads that received it.
-    running: Arc<Running>,
+    inflight: Arc<InflightOperations>,
     /// What the data of held writes takes.
     memory: Arc<Memory>,
     /// What was written through mappings and is not counted yet.
@@ -82,12 +84,12 @@ impl Scheduled {
         device: Arc<dyn Device>,
         placement: Placement,
         who: Arc<Who>,
-        ((held, memory_max), running): ((Arc<Held>, u64), Arc<Running>),
+        ((pending, memory_max), inflight): ((Arc<PendingReplies>, u64), Arc<InflightOperations>),
         passed_count: Arc<AtomicU64>,
     ) -> Scheduled {
         let memory = Arc::new(Memory::new(memory_max));
         let mapped = Arc::new(Memory::new(FUSE_MAPPED_BYTES_MAX));
-        Scheduled { device, placement, who, held, running, memory, mapped, passed_count }
+        Scheduled { device, placement, who, pending, inflight, memory, mapped, passed_count }
     }
 
     /// Reads from the page cache below, if all of it is there: how much that is.
@@ -179,7 +181,7 @@ impl Scheduled {
         reply: impl Into<Option<Reply>>,
         room: Option<Room>,
     ) -> Box<dyn Answer> {
-        Box::new(self.held.hold((from, touch), reply, room))
+        Box::new(self.pending.hold((from, touch), reply, room))
     }
 }
 
@@ -221,7 +223,7 @@ impl Data for Scheduled {
         });
         let Some(reply) = rest else { return };
         // Asking where it lies may need the disk.
-        let late = self.running.begin_look(from.pid, reply);
+        let late = self.inflight.begin_look(from.pid, reply);
         let area = self.place(file, offset, u64::from(len));
         let past_cache = self.past_cache(file, (offset, len));
         let Some(reply) = late.take() else { return };

@@ -1,9 +1,10 @@
 //! A mount from its beginning to its end: mounting, serving, unmounting, and at the last cutting
 //! the connection, so that nobody ever waits for a file system that is not there any more.
 
-use super::mounting::busy::{self, User};
+use super::mounting::busy::User;
 use super::mounting::detach::MountId;
 use super::mounting::probe::{Answer, probe};
+use super::mounting::users;
 use super::mounting::walk::OpenDirectory;
 use super::mounting::{Attached, How, MountError, UnmountError, abort, mount, unless_used};
 use crate::limits::{CUT_PATIENCE, PROBE_PATIENCE};
@@ -233,7 +234,7 @@ impl Session {
         match unless_used(|| self.unmount_within(false, patience)) {
             None | Some(Ok(()) | Err(UnmountError::NotMounted)) => {}
             Some(Err(UnmountError::Busy)) => {
-                let looked = busy::users(self.place.device);
+                let looked = users::users(self.place.device);
                 let names = looked.named();
                 let mountpoint = self.place.mountpoint.display();
                 tracing::warn!("{mountpoint} is in use by {names}: unmounted lazily");

@@ -2,8 +2,8 @@
 //! nothing.
 
 use super::file_spaces::FileSpaces;
-use super::held::Held;
-use super::running::{Asker, Running};
+use super::inflight_operations::{Asker, InflightOperations};
+use super::pending_replies::PendingReplies;
 use crate::clock;
 use crate::device::Device;
 use crate::process::{Kernel, Proc};
@@ -36,7 +36,7 @@ impl Watch {
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(
-        (held, running): (Arc<Held>, Arc<Running>),
+        (pending, inflight): (Arc<PendingReplies>, Arc<InflightOperations>),
         spaces: Option<Arc<FileSpaces>>,
         sweep: impl Fn() + Send + 'static,
         device: Weak<dyn Device>,
@@ -46,7 +46,8 @@ impl Watch {
         let run = move || {
             let mut is_odd = false;
             while !is_over(&stop) {
-                let count = held.look(clock::now(), is_killed, is_gone) + running.look(is_killed);
+                let count =
+                    pending.look(clock::now(), is_killed, is_gone) + inflight.look(is_killed);
                 if count > 0 {
                     tracing::info!(count, "requests of killed programs were given up");
                 }

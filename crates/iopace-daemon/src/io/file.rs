@@ -4,7 +4,7 @@ mod space;
 
 pub use space::Allocation;
 
-use super::leaving::{Hold, Patience};
+use super::pending_space::{Hold, Patience};
 use super::untold::Untold;
 use super::{image, lock};
 use iopace_core::request::{Extent, Op};

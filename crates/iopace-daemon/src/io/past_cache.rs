@@ -4,7 +4,7 @@
 //! them is dirty. What cannot be read so is read through the cache.
 
 use super::file::File;
-use super::leaving::Hold;
+use super::pending_space::Hold;
 use crate::limits::PAST_CACHE_FILES_MAX;
 use std::fs;
 use std::io;
@@ -109,7 +109,7 @@ impl PastCache {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::leaving::Leaving;
+    use super::super::pending_space::PendingSpace;
     use super::*;
 
     /// Whatever is open, as if it were the file.
@@ -135,7 +135,7 @@ pub(super) mod tests {
 
     #[test]
     fn only_known_file_systems_are_read_so() {
-        let hold = Arc::new(Leaving::default()).hold();
+        let hold = Arc::new(PendingSpace::default()).hold();
         assert!(PastCache::open(&hold, || fs::File::open("/proc/self/mounts")).is_none());
         assert!(PastCache::open(&hold, || Err(io::ErrorKind::InvalidInput.into())).is_none());
     }

@@ -4,8 +4,8 @@
 //! of our own making; what is read and written is the file at its own offset.
 
 use super::file::File;
-use super::leaving::Patience;
 use super::past_cache::PastCache;
+use super::pending_space::Patience;
 use crate::buffer::Buffer;
 use iopace_core::request::{Area, Extent, Op};
 use iopace_core::units::Bytes;

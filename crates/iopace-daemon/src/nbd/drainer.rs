@@ -4,21 +4,38 @@
 //! is left with its connection and handed to the drainer thread, which waits for the socket to have
 //! room. So a client that does not read holds up nobody but itself.
 
-use super::connection::Connection;
 use crate::clock;
 use crate::limits::{REPLIES_BYTES_MIN, SLOW_CLIENT, STUCK_CLIENT};
 use crate::memory::Memory;
 use iopace_core::time::{Instant, Nanos};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// How often stuck clients are looked for, when some socket is full.
 const LOOK_EVERY_MS: i64 = 500;
+
+/// A client that takes its replies slowly.
+pub(super) trait Slow: fmt::Debug + Send + Sync {
+    /// Its number, unique in this process.
+    fn number(&self) -> u64;
+
+    /// Its socket.
+    fn socket(&self) -> BorrowedFd<'_>;
+
+    /// The socket has room. Returns how many bytes it took, and whether all is sent. If so, the
+    /// threads that finish requests send again by themselves from then on, and no reply that they
+    /// add stays behind.
+    fn drain(&self) -> (usize, bool);
+
+    /// Ends it.
+    fn close(&self);
+}
 
 /// What a client takes whose socket is full.
 #[derive(Debug)]
@@ -66,11 +83,14 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).expect("seconds"))
 }
 
+/// A client whose socket is full, and what it has taken.
+type Adopted = (Arc<dyn Slow>, Taking);
+
 /// The thread and the connections it looks after.
 #[derive(Debug)]
 pub struct Drainer {
     epoll: OwnedFd,
-    stuck: Mutex<BTreeMap<u64, (Arc<Connection>, Taking)>>,
+    stuck: Mutex<BTreeMap<u64, Adopted>>,
     memory: Arc<Memory>,
 }
 
@@ -89,10 +109,10 @@ impl Drainer {
 
     /// Takes over a connection whose socket is full, with what its client has taken so far. It is
     /// given back when all is sent.
-    pub(super) fn adopt(&self, connection: &Arc<Connection>, taking: Taking) {
+    pub(super) fn adopt(&self, connection: Arc<dyn Slow>, taking: Taking) {
         let key = connection.number();
         let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        stuck.insert(key, (Arc::clone(connection), taking));
+        stuck.insert(key, (Arc::clone(&connection), taking));
         let flags = epoll::EventFlags::OUT;
         let data = epoll::EventData::new_u64(key);
         if let Err(error) = epoll::add(&self.epoll, connection.socket(), data, flags) {

@@ -1,7 +1,7 @@
 //! Where clients connect: Unix sockets and TCP, one accepting thread each.
 
+use super::clients::Clients;
 use super::connection::Connection;
-use super::frontend::Frontend;
 use super::session::Session;
 use crate::config::Listen;
 use crate::limits::CONNECTION_STACK_BYTES;
@@ -133,17 +133,17 @@ impl Acceptor {
     ///
     /// # Errors
     /// No thread or no descriptor.
-    pub fn start(listener: Listener, frontend: &Arc<Frontend>) -> io::Result<Acceptor> {
+    pub(super) fn start(listener: Listener, clients: &Arc<Clients>) -> io::Result<Acceptor> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let (stopped, frontend) = (stop.try_clone()?, Arc::downgrade(frontend));
+        let (stopped, clients) = (stop.try_clone()?, Arc::downgrade(clients));
         let builder = thread::Builder::new().name("accept".into());
         let thread = builder.spawn(move || {
             while wait(&listener, &stopped) {
-                let Some(frontend) = frontend.upgrade() else {
+                let Some(clients) = clients.upgrade() else {
                     return;
                 };
                 match listener.accept() {
-                    Ok(socket) => serve(&frontend, socket),
+                    Ok(socket) => serve(&clients, socket),
                     Err(error) => {
                         tracing::warn!(%error, "a client could not be accepted");
                         thread::sleep(ACCEPT_RETRY);
@@ -179,20 +179,20 @@ fn wait(listener: &Listener, stop: &OwnedFd) -> bool {
 }
 
 /// Starts the thread of a connection, if there is room for one more.
-fn serve(frontend: &Arc<Frontend>, socket: OwnedFd) {
-    let (memory, drainer) = frontend.shared();
-    let number = frontend.next_connection();
+fn serve(clients: &Arc<Clients>, socket: OwnedFd) {
+    let (memory, drainer) = clients.shared();
+    let number = clients.next_connection();
     let connection = Connection::new(number, socket, memory, drainer);
-    if !frontend.enter(&connection) {
+    if !clients.enter(&connection) {
         return;
     }
-    let entered = Entered { frontend: Arc::clone(frontend), number };
-    let (frontend, session_connection) = (Arc::clone(frontend), Arc::clone(&connection));
+    let entered = Entered { clients: Arc::clone(clients), number };
+    let (clients, session_connection) = (Arc::clone(clients), Arc::clone(&connection));
     let builder =
         thread::Builder::new().name(format!("nbd-{number}")).stack_size(CONNECTION_STACK_BYTES);
     let started = builder.spawn(move || {
         let _entered = entered;
-        Session::new(frontend, session_connection).run();
+        Session::new(clients, session_connection).run();
     });
     if let Err(error) = started {
         tracing::warn!(%error, "no thread for a client: closed");
@@ -200,15 +200,15 @@ fn serve(frontend: &Arc<Frontend>, socket: OwnedFd) {
     }
 }
 
-/// A connection in the table of the frontend, for as long as its thread lives (or panics).
+/// A connection in the table of clients, for as long as its thread lives (or panics).
 struct Entered {
-    frontend: Arc<Frontend>,
+    clients: Arc<Clients>,
     number: u64,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.frontend.leave(self.number);
+        self.clients.leave(self.number);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The thread of one connection: reads requests, serves what needs no disk, submits the rest.
 
+use super::clients::Clients;
 use super::connection::{Connection, Data};
-use super::frontend::Frontend;
 use super::held::Held;
 use super::outbox::IN_PLACE_BYTES;
 use super::receive::{End, Waits, receive_payload};
@@ -35,7 +35,7 @@ struct Opened {
 
 /// One connection.
 pub(super) struct Session {
-    frontend: Arc<Frontend>,
+    clients: Arc<Clients>,
     connection: Arc<Connection>,
     server: Server,
     opened: Option<Opened>,
@@ -50,11 +50,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(frontend: Arc<Frontend>, connection: Arc<Connection>) -> Session {
+    pub(super) fn new(clients: Arc<Clients>, connection: Arc<Connection>) -> Session {
         let server = Server::new(iopace_nbd::ServerConfig::default());
         let (batch, scratch, spin) = (Vec::new(), Buffer::default(), Spin::default());
         let (opened, waits, named) = (None, Waits::Handshake, Cell::default());
-        Session { frontend, connection, server, opened, batch, scratch, spin, waits, named }
+        Session { clients, connection, server, opened, batch, scratch, spin, waits, named }
     }
 
     /// Serves the client until it goes; its requests in flight are waited for.
@@ -80,7 +80,7 @@ impl Session {
         let limit = Nanos(u64::try_from(HANDSHAKE_TIMEOUT.as_nanos()).expect("seconds"));
         let deadline = clock::now() + limit;
         loop {
-            let view = View::new(&self.frontend, &self.connection, &self.named);
+            let view = View::new(&self.clients, &self.connection, &self.named);
             let event = self.server.poll(&view);
             let going_on = match event {
                 Event::NeedInput => self.receive(deadline),
@@ -144,10 +144,10 @@ impl Session {
 
     fn open(&mut self, opened: iopace_nbd::Opened) -> Result<(), End> {
         self.waits.requests(&self.connection);
-        let device = Arc::clone(self.frontend.device(opened.export));
+        let device = Arc::clone(self.clients.device(opened.export));
         let (name, number) = (&device.info().name, self.connection.number());
         let named = self.named.take();
-        let joined = self.frontend.join(&self.connection, opened.export, named.as_deref());
+        let joined = self.clients.join(&self.connection, opened.export, named.as_deref());
         joined.map_err(|error| End::Refused(error.to_string()))?;
         tracing::debug!(connection = number, device = %name, group = named, "opened");
         let flushed = device.flushed_by_client();

@@ -4,8 +4,8 @@
 //! Who the client is, the kernel says (SO_PEERCRED); what a client claims about itself counts for
 //! nothing. A refusal looks to the client like an export that there is not; the log says why.
 
+use super::clients::Clients;
 use super::connection::Connection;
-use super::frontend::Frontend;
 use iopace_nbd::{ExportInfo, Exports};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
@@ -18,7 +18,7 @@ const SEPARATOR: &str = "@/";
 
 /// The exports, for one client.
 pub(super) struct View<'a> {
-    frontend: &'a Frontend,
+    clients: &'a Clients,
     connection: &'a Connection,
     /// The group of the export that was found last, if it was named.
     named: &'a Cell<Option<String>>,
@@ -26,23 +26,23 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn new(
-        frontend: &'a Frontend,
+        clients: &'a Clients,
         connection: &'a Connection,
         named: &'a Cell<Option<String>>,
     ) -> View<'a> {
-        View { frontend, connection, named }
+        View { clients, connection, named }
     }
 
     /// An export by its own name, or by that of its device.
     fn export(&self, name: &str) -> Option<ExportInfo> {
-        self.frontend.find(name).or_else(|| self.frontend.find_by_device(name))
+        self.clients.find(name).or_else(|| self.clients.find_by_device(name))
     }
 
     /// The export of `disk@/vms/web`, and the group.
     fn find_as_group(&self, export: &str, group: &str) -> Result<ExportInfo, String> {
         may_name_groups(self.connection.socket())?;
         let mut info = self.export(export).ok_or("there is no such export")?;
-        let id = self.frontend.groups().find(group).map_err(|error| error.to_string())?;
+        let id = self.clients.groups().find(group).map_err(|error| error.to_string())?;
         info.id |= (u64::from(id.0) + 1) << u32::BITS;
         info.name = format!("{export}@{group}");
         Ok(info)
@@ -51,12 +51,12 @@ impl<'a> View<'a> {
 
 impl Exports for View<'_> {
     fn list(&self) -> Vec<ExportInfo> {
-        self.frontend.list()
+        self.clients.list()
     }
 
     fn find(&self, name: &str) -> Option<ExportInfo> {
         self.named.set(None);
-        if let Some(info) = self.frontend.find(name) {
+        if let Some(info) = self.clients.find(name) {
             return Some(info);
         }
         let (export, group) = name.split_once(SEPARATOR)?;

@@ -3,7 +3,7 @@
 use super::{Bench, change};
 use crate::api::{Action, EventReport, LiveReport};
 use crate::clock;
-use crate::control::routes::STREAMS_MAX;
+use crate::control::shared::STREAMS_MAX;
 use crate::control::{ClientError, LiveMessage};
 use crate::limits::LIVE_KEPT;
 use iopace_core::time::Nanos;

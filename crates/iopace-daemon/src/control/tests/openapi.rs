@@ -1,8 +1,8 @@
 //! The description of the API: that it is complete, and that the manual has it.
 
 use super::Bench;
-use crate::control::openapi::TEXT;
-use crate::control::routes::ROUTES;
+use crate::control::routes::TEXT;
+use crate::control::shared::ROUTES;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::answer::Progress;
 use crate::buffer::Buffer;
 use crate::config::{Backend as Kind, IoEngineChoice};
-use crate::fuse::held::Held;
+use crate::fuse::pending_replies::PendingReplies;
 use iopace_core::pace::Budget;
 use iopace_core::request::{Cover, Op, Space};
 use iopace_fuse::Errno;
@@ -26,7 +26,7 @@ const BLOCK: u64 = 4096;
 
 /// The side that makes requests and has their answers.
 struct Client {
-    held: Arc<Held>,
+    held: Arc<PendingReplies>,
     answers: (Sender<Answer>, Receiver<Answer>),
 }
 

@@ -6,9 +6,9 @@ use crate::answer::Progress;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::device::pieces::{PIECE_BYTES, pieces};
-use crate::fuse::data::Caller;
-use crate::fuse::held::{Held, Kept, Reply, Whole};
-use crate::fuse::running::Touch;
+use crate::fuse::caller::Caller;
+use crate::fuse::inflight_operations::Touch;
+use crate::fuse::pending_replies::{Kept, PendingReplies, Reply, Whole};
 use crate::io::target::Target;
 use crate::job::Job;
 use iopace_core::request::{Cover, Extent, Op, Space};
@@ -34,7 +34,7 @@ pub(super) struct ImageFile {
     punches: bool,
     device: Arc<dyn Device>,
     payers: Payers,
-    held: Arc<Held>,
+    pending: Arc<PendingReplies>,
 }
 
 impl ImageFile {
@@ -43,7 +43,7 @@ impl ImageFile {
         (name, read_only): (&str, bool),
         device: &Arc<dyn Device>,
         payers: Payers,
-        held: &Arc<Held>,
+        pending: &Arc<PendingReplies>,
     ) -> ImageFile {
         let info = device.info();
         ImageFile {
@@ -55,7 +55,7 @@ impl ImageFile {
             },
             device: Arc::clone(device),
             payers,
-            held: Arc::clone(held),
+            pending: Arc::clone(pending),
         }
     }
 
@@ -87,7 +87,7 @@ impl ImageFile {
     }
 
     fn hold(&self, from: Caller, reply: Reply) -> Box<dyn Answer> {
-        Box::new(self.held.hold((from, Touch::NOTHING), reply, None))
+        Box::new(self.pending.hold((from, Touch::NOTHING), reply, None))
     }
 
     /// Hands requests to the device, all with the same payer.

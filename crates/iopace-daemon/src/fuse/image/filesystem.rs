@@ -2,7 +2,7 @@
 
 use super::file::ImageFile;
 use crate::clock::FileTime;
-use crate::fuse::data::Caller;
+use crate::fuse::caller::Caller;
 use crate::io::target::Target;
 use crate::limits::{FUSE_WRITE_BYTES_MAX, IMAGE_BACKGROUND_MAX};
 use iopace_fuse::{

@@ -5,7 +5,7 @@
 //! loop device works with as many as it likes, and who is behind them cannot be seen. All of them
 //! are one task for each export.
 
-use crate::fuse::data::Caller;
+use crate::fuse::caller::Caller;
 use crate::fuse::who::{Pays, Who};
 use crate::groups::Groups;
 use crate::rules::Rules;

@@ -7,8 +7,8 @@ use super::loops::{self, Attached, How};
 use super::payers::Payers;
 use crate::config::DaemonConfig;
 use crate::exports::ExportTable;
-use crate::fuse::held::Held;
 use crate::fuse::mounts::{check_own, place};
+use crate::fuse::pending_replies::PendingReplies;
 use crate::fuse::record::{self, Kept};
 use crate::fuse::session::{Ended, Found, Options, Place, Session, clear};
 use crate::fuse::watch::Watch;
@@ -76,13 +76,13 @@ pub(crate) fn start(
     exports: &Arc<ExportTable>,
     mountpoint: PathBuf,
 ) -> Result<(), StartError> {
-    let held = Arc::new(Held::default());
-    let files = files(exports, &held)?;
+    let pending = Arc::new(PendingReplies::default());
+    let files = files(exports, &pending)?;
     let looked = Arc::clone(&files);
     let sweep = move || looked.iter().for_each(|file| file.payers().sweep());
     let any = Arc::downgrade(&exports.all()[0].1);
     let watch =
-        Watch::start((held, Arc::default()), None, sweep, any).map_err(StartError::Threads)?;
+        Watch::start((pending, Arc::default()), None, sweep, any).map_err(StartError::Threads)?;
     let made = std::fs::metadata(&mountpoint).and_then(|found| found.modified());
     let made = made.map_err(|error| StartError::open(&mountpoint, &error))?;
     let (this, served) = (Arc::downgrade(images), Arc::clone(exports));
@@ -114,7 +114,10 @@ pub(crate) fn start(
     Ok(())
 }
 
-fn files(exports: &ExportTable, held: &Arc<Held>) -> Result<Arc<[ImageFile]>, StartError> {
+fn files(
+    exports: &ExportTable,
+    pending: &Arc<PendingReplies>,
+) -> Result<Arc<[ImageFile]>, StartError> {
     let all = exports.all().iter().enumerate();
     let files = all.map(|(at, (export, device))| {
         let name = export.name.as_str();
@@ -126,7 +129,7 @@ fn files(exports: &ExportTable, held: &Arc<Held>) -> Result<Arc<[ImageFile]>, St
         }
         let kernel = TaskId(exports.next_task());
         let payers = Payers::new(exports.groups(), at, kernel)?;
-        Ok(ImageFile::new((name, export.read_only), device, payers, held))
+        Ok(ImageFile::new((name, export.read_only), device, payers, pending))
     });
     files.collect()
 }

@@ -4,16 +4,14 @@
 //! Asks the kernel for what it knows already (`AT_STATX_DONT_SYNC`), so that a mount that does not
 //! answer holds nobody up. Other users' processes are seen by root only.
 
-use super::look::{Bounds, Budget, Looked, look};
-use crate::limits::{BUSY_FILES_MAX, BUSY_INFO_BYTES_MAX, BUSY_LOOK_PATIENCE, BUSY_SHOWN_MAX};
+use super::budget::Budget;
+use crate::limits::{BUSY_INFO_BYTES_MAX, BUSY_SHOWN_MAX};
 use crate::printable;
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A thing that a process has of a file system or a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,49 +104,8 @@ pub(super) trait Scope {
     fn has_mapping(&mut self, process: &Path, device: (u32, u32), path: &[u8]) -> bool;
 }
 
-/// All files of the file system with a device number.
-struct Device((u32, u32));
-
-impl Scope for Device {
-    fn has_file(&mut self, _process: &Path, link: &Path) -> bool {
-        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-        statx(CWD, link, flags, StatxFlags::TYPE)
-            .is_ok_and(|found| (found.stx_dev_major, found.stx_dev_minor) == self.0)
-    }
-
-    fn has_mapping(&mut self, _process: &Path, device: (u32, u32), _path: &[u8]) -> bool {
-        device == self.0
-    }
-}
-
-/// The processes that use the file system with this device number, as far as all processes can be
-/// looked at in time.
-pub fn users(device: (u32, u32)) -> Looked {
-    all(Device(device), BUSY_LOOK_PATIENCE)
-}
-
-/// The processes that have this very path open, as a device node; at most ten of them.
-pub fn openers(path: &Path) -> Vec<User> {
-    let has = |pid: u32| {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let mut open = open.take(BUSY_FILES_MAX);
-        open.any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == path))
-    };
-    let users = processes().filter(|pid| has(*pid)).map(|pid| User::new(pid, BTreeSet::new()));
-    users.take(BUSY_SHOWN_MAX).collect()
-}
-
-/// All processes that use something of it, but this one.
-pub(super) fn all(scope: impl Scope + Send + 'static, patience: Duration) -> Looked {
-    look(scope, processes().collect(), Bounds::default(), patience)
-}
-
-fn processes() -> impl Iterator<Item = u32> {
-    numbers(Path::new("/proc")).filter(|pid| *pid != std::process::id())
-}
-
 /// The entries of a directory that are numbers.
-fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
+pub(super) fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
     let all = fs::read_dir(directory).into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
@@ -296,6 +253,8 @@ fn mapping(line: &[u8]) -> Option<Mapped<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::Bounds;
+    use super::super::users::{Device, users};
     use super::*;
     use std::os::unix::fs::MetadataExt;
     use std::process::{Command, Stdio};

@@ -6,9 +6,10 @@
 //! while and goes on with what was found, and with the names of those who were not looked at. Time
 //! that the thread stands in line for a processor does not count.
 
+use super::budget::{Bounds, Budget};
 use super::busy::{self, Scope, User, name_of, uses};
 use super::patience::Patience;
-use crate::limits::{BUSY_FILES_MAX, BUSY_PROCESS_PATIENCE, LOOK_GRACE};
+use crate::limits::LOOK_GRACE;
 use std::fmt;
 use std::fs;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -68,47 +69,6 @@ impl Looked {
             names.push(format!("{} processes after them", self.unseen_count));
         }
         names.join(", ")
-    }
-}
-
-/// How much is looked at of one process.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Open files and mappings, together.
-    pub(super) things_max: usize,
-    /// Time.
-    pub(super) patience: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { things_max: BUSY_FILES_MAX, patience: BUSY_PROCESS_PATIENCE }
-    }
-}
-
-/// The work that is left for one process.
-pub(super) struct Budget {
-    things: usize,
-    patience: Patience,
-    /// Why the rest is not looked at.
-    pub(super) ended: Option<&'static str>,
-}
-
-impl Budget {
-    pub(super) fn new(bounds: &Bounds) -> Budget {
-        let patience = Patience::of_this_thread(bounds.patience);
-        Budget { things: bounds.things_max, patience, ended: None }
-    }
-
-    /// Whether one more open file or mapping may be looked at.
-    pub(super) fn take(&mut self) -> bool {
-        if self.things == 0 {
-            self.ended = Some("more open files and mappings than are looked at");
-        } else if self.patience.is_over() {
-            self.ended = Some("looking at its open files and mappings takes too long");
-        }
-        self.things = self.things.saturating_sub(1);
-        self.ended.is_none()
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod abort;
 mod attach;
+mod budget;
 pub mod busy;
 pub(crate) mod claim;
 pub mod detach;
@@ -16,6 +17,7 @@ pub mod namespaces;
 mod patience;
 pub mod probe;
 pub(crate) mod region;
+pub mod users;
 pub(crate) mod walk;
 
 pub use crate::mount_error::{MountError, UnmountError};

@@ -2,8 +2,9 @@
 //! through and their path: whoever has one of them open is found, also by a bind mount, from
 //! another mount namespace, or under a mount that has come to lie over the directory since.
 
-use super::busy::{self, Scope, Use, User};
+use super::busy::{Scope, Use, User};
 use super::look::Looked;
+use super::users;
 use crate::mount_table::{self, Entry};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, readlinkat, statx};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -79,7 +80,7 @@ impl Region {
         self.namespaces = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
         self.asked.clear();
         self.learn(mount_table::read().unwrap_or_default());
-        let mut looked = busy::all(self.clone(), patience);
+        let mut looked = users::all(self.clone(), patience);
         let front = front();
         looked.users.retain(|user| Some(user.pid) != front);
         looked

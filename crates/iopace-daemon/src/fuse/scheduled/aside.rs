@@ -9,7 +9,8 @@
 //! No limit and no scheduler has a part in this: the disk behind such a file system, if there is
 //! one, is asked by the program that serves it.
 
-use super::super::data::{Caller, LateWrite, Opened};
+use super::super::caller::Caller;
+use super::super::tree::data::{LateWrite, Opened};
 use super::writes::{Write, answer, give, through_the_cache, whole};
 use super::{SCRATCH, Scheduled};
 use crate::io::file::File;
@@ -27,7 +28,7 @@ impl Scheduled {
         (offset, len): (u64, u32),
         reply: ReplyData,
     ) {
-        let late = self.running.begin_look(from.pid, reply);
+        let late = self.inflight.begin_look(from.pid, reply);
         SCRATCH.with_borrow_mut(|scratch| {
             if scratch.len() < len as usize {
                 scratch.resize(len as usize);
@@ -59,7 +60,7 @@ impl Scheduled {
         }
         let Some(reply) = late.take() else { return };
         let (file, data) = (Arc::clone(file), data.to_vec());
-        self.running.carry_out(file.opener, move || {
+        self.inflight.carry_out(file.opener, move || {
             let written = match through_the_cache(&file, &mut target) {
                 Ok(()) => target.write_from(0, len as u64, false, &data),
                 Err(error) => Err((0, error)),
@@ -75,7 +76,7 @@ impl Scheduled {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let late = self.running.begin_look(from.pid, reply);
+        let late = self.inflight.begin_look(from.pid, reply);
         let synced = if data_only { file.file.flush() } else { file.file.flush_all() };
         match (late.take(), synced) {
             (Some(reply), Ok(())) => reply.ok(),

@@ -1,7 +1,8 @@
 //! Operations on names and attributes of groups with a limit: they ask stage admit first, as
 //! requests of no bytes. Nobody else's ask anything.
 
-use super::super::data::{Caller, Kind, Operation};
+use super::super::caller::{Caller, Operation};
+use super::super::tree::data::Kind;
 use super::Scheduled;
 use crate::clock;
 use crate::job::Job;
@@ -31,7 +32,8 @@ impl Scheduled {
         operation: Operation,
     ) {
         let deadline = kind.locks.then(|| clock::now() + OPERATION_PATIENCE);
-        let ticket = self.held.hold_operation((from.pid, from.uid), operation, (pays.1, deadline));
+        let ticket =
+            self.pending.hold_operation((from.pid, from.uid), operation, (pays.1, deadline));
         let Some(ticket) = ticket else { return };
         let op = if kind.changes { Op::Write } else { Op::Read };
         self.submit(self.job(pays, op, Area::default(), (None, Box::new(ticket))));

@@ -1,8 +1,9 @@
 //! Writes: into the page cache below, past it, and those of mappings.
 
-use super::super::data::{Caller, LateWrite, Opened, WriteMode};
-use super::super::held::{Reply, Room};
-use super::super::running::Touch;
+use super::super::caller::Caller;
+use super::super::inflight_operations::Touch;
+use super::super::pending_replies::{Reply, Room};
+use super::super::tree::data::{LateWrite, Opened, WriteMode};
 use super::Scheduled;
 use crate::buffer::Buffer;
 use crate::io::file::File;

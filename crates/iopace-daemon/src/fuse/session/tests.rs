@@ -188,7 +188,7 @@ fn a_busy_mount_is_unmounted_lazily_and_its_user_is_named() {
     child.kill().expect("killed");
     child.wait().expect("waited");
     let users = ended.users.expect("it was in use");
-    let uses = [busy::Use::WorkingDirectory].into();
+    let uses = [crate::fuse::mounting::busy::Use::WorkingDirectory].into();
     assert_eq!(users, [User { pid: child.id(), name: "sleep".into(), uses }]);
     assert!(ended.was_cut, "the user did not end");
     assert!(!ended.is_stuck);

@@ -1,8 +1,10 @@
 //! Attributes: owner, mode, size and times.
 
-use super::super::data::Caller;
+use super::super::caller::Caller;
+use super::descriptors::descriptors;
 use super::forbids::Forbids;
-use super::inode::{Inode, ROOT, descriptors};
+use super::inode::Inode;
+use super::numbers::ROOT;
 use super::{Tree, credentials, refused};
 use crate::clock::{EPOCH, FileTime};
 use iopace_fuse::{FileAttr, FileHandle, FileType, INodeNo, TimeOrNow};
@@ -132,7 +134,7 @@ impl Tree {
         let before = inode.stat()?.st_mode;
         let done = act();
         if inode.stat()?.st_mode != before {
-            self.running.attributes_changed(inode.id);
+            self.inflight.attributes_changed(inode.id);
         }
         done
     }

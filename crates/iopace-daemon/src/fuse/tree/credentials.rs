@@ -15,8 +15,9 @@
 //! It acts as somebody else where the kernel acts for it: overlayfs, nfsd. It cannot be seen from
 //! another pid namespace. In both the kernel has checked the mode bits with what it knows.
 
-use super::super::data::Caller;
-use super::inode::{Inode, descriptors};
+use super::super::caller::Caller;
+use super::descriptors::descriptors;
+use super::inode::Inode;
 use crate::clock;
 use crate::process::{Credentials, Namespace};
 use iopace_core::time::{Instant, Nanos};

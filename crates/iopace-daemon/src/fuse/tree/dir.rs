@@ -3,9 +3,10 @@
 //! Offsets are those of the file system below: they stay valid for `seekdir`, whatever is created
 //! and removed meanwhile.
 
-use super::super::data::{Caller, Opened};
-use super::super::running::Late;
+use super::super::caller::Caller;
+use super::super::inflight_operations::Late;
 use super::attr::{nothing, to_kind};
+use super::data::Opened;
 use super::inode::Inode;
 use super::names::Entry;
 use super::{Tree, refused};
@@ -123,7 +124,7 @@ impl Tree {
         let file = self.act_for(from, &[&inode], open)?;
         let file = File::of_tree_unread(file, false).holding(&inode.hold);
         let owner = (inode, from.uid, place);
-        let opened = Opened::new(file, owner, &self.running, (false, false), false);
+        let opened = Opened::new(file, owner, &self.inflight, (false, false), false);
         let listing = Arc::new(Listing { opened, place: Mutex::default() });
         let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(FileHandle(listings.insert(listing) as u64))

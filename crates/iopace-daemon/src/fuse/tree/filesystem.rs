@@ -1,6 +1,6 @@
 //! The requests of the kernel: each is handed on and its reply given.
 
-use super::super::held::Kept;
+use super::super::pending_replies::Kept;
 use super::attr::Wanted;
 use super::names::New;
 use super::replies::Turn::{Change, ChangeName, ChangeNames, Link, Look, LookAtNames};

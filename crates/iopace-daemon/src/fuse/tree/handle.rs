@@ -14,7 +14,7 @@
 //! A handle is opened through the mount that the file was found through, so that what this mount
 //! forbids (`nosuid`, read-only) stays forbidden.
 
-use super::inode::descriptors;
+use super::descriptors::descriptors;
 use rustix::fs::{FileType, Mode, OFlags, Stat, StatxFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -3,9 +3,9 @@
 use super::attr::{NO_DEVICE, shown};
 use super::forbids::Forbids;
 use super::handle::Origin;
-use super::inode::ROOT;
 use super::known::Inodes;
 use super::numbers::Numbers;
+use super::numbers::ROOT;
 use super::xattr::{CAPABILITIES, without_capabilities};
 use crate::hostile::Bytes;
 use iopace_fuse::FileType;

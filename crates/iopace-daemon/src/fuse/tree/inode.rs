@@ -4,50 +4,18 @@
 //! file as long as the descriptor is there, whoever removes it by whatever way. Which inodes have
 //! one: see `known`.
 
-use super::super::data::FileState;
+use super::descriptors::descriptors;
+use super::file_state::FileState;
 use super::forbids::{Forbidden, Forbids};
 use super::handle::Origin;
 use super::locks::FileLocks;
 use super::numbers::Key;
-use crate::io::leaving::Hold;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use crate::io::pending_space::Hold;
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
-
-/// The kernel's number of the root of a mount.
-pub(super) const ROOT: u64 = 1;
-
-/// Room is made for this many descriptors at the start: half a MiB of the kernel's memory.
-const ROOM_MAX: usize = 65_536;
-
-/// `/proc/self/fd`, opened once: the mount may hide `/proc`.
-static DESCRIPTORS: OnceLock<OwnedFd> = OnceLock::new();
-
-/// The folder in which each descriptor of this process has a name.
-///
-/// # Errors
-///
-/// `/proc` is not mounted.
-pub(super) fn descriptors() -> io::Result<BorrowedFd<'static>> {
-    if let Some(folder) = DESCRIPTORS.get() {
-        return Ok(folder.as_fd());
-    }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
-    Ok(DESCRIPTORS.get_or_init(|| folder).as_fd())
-}
-
-/// Has the kernel make room for so many descriptors of this process, at once. It doubles the room
-/// each time that it is full, and in a process with threads it then waits until no processor looks
-/// at the old one any more: some 10 ms, in the middle of a request.
-pub(super) fn make_room(root: &OwnedFd, count: usize) {
-    let last = count.min(ROOM_MAX).saturating_sub(1);
-    let Ok(last) = i32::try_from(last) else { return };
-    // Where there is no room for that many, there is none to make.
-    let _ = rustix::io::fcntl_dupfd_cloexec(root, last);
-}
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// A file of any type that the kernel knows.
 #[derive(Debug)]

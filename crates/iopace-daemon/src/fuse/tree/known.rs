@@ -27,13 +27,14 @@
 
 mod table;
 
-use super::super::data::FileState;
+use super::file_state::FileState;
 use super::forbids::{Forbidden, Forbids};
 use super::handle::{Handle, Origin, mount_number};
-use super::inode::{Inode, ROOT};
+use super::inode::Inode;
 use super::locks::FileLocks;
 use super::numbers::Numbers;
-use crate::io::leaving::Leaving;
+use super::numbers::ROOT;
+use crate::io::pending_space::PendingSpace;
 use rustix::fs::{FileType, Stat};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,7 +66,7 @@ pub(super) fn part_of(all: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Inodes {
     root: Arc<Inode>,
-    leaving: Arc<Leaving>,
+    leaving: Arc<PendingSpace>,
     /// Descriptors that all mounts of this process may have for inodes.
     bound: usize,
     table: Mutex<Table>,
@@ -81,7 +82,7 @@ impl Inodes {
     /// Only the root is known. The mounts of this process may have `bound` descriptors together.
     pub(super) fn new(root: OwnedFd, bound: usize) -> io::Result<Inodes> {
         let stat = rustix::fs::fstat(&root)?;
-        let leaving = Arc::new(Leaving::default());
+        let leaving = Arc::new(PendingSpace::default());
         let root = Arc::new(Inode {
             device: stat.st_dev,
             number: stat.st_ino,

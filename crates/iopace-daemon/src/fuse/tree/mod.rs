@@ -18,7 +18,10 @@
 
 mod attr;
 pub(crate) mod credentials;
+pub(crate) mod data;
+mod descriptors;
 mod dir;
+pub(crate) mod file_state;
 mod filesystem;
 mod forbids;
 mod handle;
@@ -28,6 +31,7 @@ mod locks;
 mod names;
 mod numbers;
 mod open;
+mod open_file;
 pub(crate) mod open_shares;
 mod replies;
 mod space;
@@ -41,9 +45,10 @@ pub(crate) mod hostile;
 #[cfg(test)]
 mod tests;
 
-use super::data::{Caller, Data};
-use super::running::Running;
+use super::caller::Caller;
+use super::inflight_operations::InflightOperations;
 use crate::limits::FUSE_KNOWN_MAX;
+use data::Data;
 use dir::Listing;
 use inode::Inode;
 use known::Inodes;
@@ -110,7 +115,7 @@ impl Options {
 pub(crate) struct Tree {
     data: Arc<dyn Data>,
     /// What is carried out for it now.
-    running: Arc<Running>,
+    inflight: Arc<InflightOperations>,
     options: Options,
     inodes: Inodes,
     files: Arc<OpenFiles>,
@@ -142,19 +147,19 @@ impl Tree {
     /// `/proc` is not mounted, or the directory has no attributes.
     pub(crate) fn new(
         directory: OwnedFd,
-        (data, running): (Arc<dyn Data>, Arc<Running>),
+        (data, inflight): (Arc<dyn Data>, Arc<InflightOperations>),
         options: Options,
     ) -> io::Result<Tree> {
-        inode::descriptors()?;
-        inode::make_room(&directory, options.descriptors);
-        let teller = (!options.alone).then(|| Arc::downgrade(&running));
+        descriptors::descriptors()?;
+        descriptors::make_room(&directory, options.descriptors);
+        let teller = (!options.alone).then(|| Arc::downgrade(&inflight));
         let files = Arc::<OpenFiles>::default();
         let inodes = Inodes::new(directory, trim::inodes_for(options.descriptors))?;
         let files_and_device = (Arc::clone(&files), inodes.device());
         let locks = Locks::new(options.descriptors, teller, files_and_device);
         Ok(Tree {
             data,
-            running,
+            inflight,
             options,
             inodes,
             files,

@@ -1,11 +1,12 @@
 //! What a directory holds: looking up, creating, removing and renaming.
 
-use super::super::data::Caller;
+use super::super::caller::Caller;
 use super::attr::to_attr;
 use super::credentials::set_umask;
+use super::descriptors::descriptors;
 use super::forbids::Forbids;
 use super::handle::Origin;
-use super::inode::{Inode, descriptors};
+use super::inode::Inode;
 use super::{Tree, refused};
 use iopace_fuse::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags};

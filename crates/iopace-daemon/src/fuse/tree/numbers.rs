@@ -12,9 +12,11 @@
 //! By the same number the kernel asks for the file, unless it still knows one by it that was
 //! removed below: then it asks for the new file by a number that no file had.
 
-use super::inode::ROOT;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The kernel's number of the root of a mount.
+pub(super) const ROOT: u64 = 1;
 
 /// Set in the numbers of files of other devices than that of the root.
 pub(super) const FOREIGN: u64 = 1 << 62;

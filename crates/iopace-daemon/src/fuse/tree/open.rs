@@ -1,9 +1,11 @@
 //! Open files.
 
-use super::super::data::{Caller, Opened, WriteMode};
+use super::super::caller::Caller;
 use super::credentials::set_umask;
+use super::data::{Opened, WriteMode};
+use super::descriptors::descriptors;
 use super::forbids::Forbids;
-use super::inode::{Inode, descriptors};
+use super::inode::Inode;
 use super::names::{Entry, check};
 use super::open_shares::OpenPlace;
 use super::{Tree, refused};
@@ -70,7 +72,7 @@ impl Tree {
         };
         if !self.options.alone {
             // Somebody past the mount may have changed it. Its data the kernel drops by itself.
-            self.running.attributes_changed(inode.id);
+            self.inflight.attributes_changed(inode.id);
         }
         Ok(self.opened((from, place), file, inode, kept))
     }
@@ -135,7 +137,7 @@ impl Tree {
         let is_writable = kept.intersects(OFlags::WRONLY | OFlags::RDWR);
         let owner = (inode, from.uid, place);
         let how = (durable, is_writable);
-        let opened = Opened::new(file, owner, &self.running, how, is_kept_above);
+        let opened = Opened::new(file, owner, &self.inflight, how, is_kept_above);
         let mut files = self.files.lock();
         Handle { id: FileHandle(files.insert(opened) as u64), flags }
     }
@@ -169,7 +171,7 @@ impl Tree {
         match self.file(handle) {
             Ok(opened) if opened.is_aside => {
                 let tree = Arc::downgrade(self);
-                self.running.carry_out(opened.opener, move || {
+                self.inflight.carry_out(opened.opener, move || {
                     if let Some(tree) = tree.upgrade() {
                         tree.release(handle);
                     }

@@ -1,8 +1,9 @@
 //! Giving replies: what was found, or the error.
 
-use super::super::data::{Caller, Kind};
-use super::super::running::{Late, Refuse, Touch};
+use super::super::caller::Caller;
+use super::super::inflight_operations::{Late, Refuse, Touch};
 use super::attr::nothing;
+use super::data::Kind;
 use super::inode::Inode;
 use super::names::Entry;
 use super::open::Handle;
@@ -64,7 +65,7 @@ impl Served {
     ) {
         let from = caller(request);
         self.0.data.passed_through(from);
-        run(&self.0, from, &self.0.running.begin_look(from.pid, reply));
+        run(&self.0, from, &self.0.inflight.begin_look(from.pid, reply));
     }
 
     /// Has `run` carry out an operation that may need the disk: at once, or, if the caller's group
@@ -117,7 +118,7 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
     reply: R,
     run: impl FnOnce(&Tree, Caller, [&OsStr; N], &Late<'_, R>) + Send + 'static,
 ) {
-    let late = match tree.running.begin(from, turn.touch(), reply) {
+    let late = match tree.inflight.begin(from, turn.touch(), reply) {
         Ok(late) => late,
         Err(reply) => {
             let (weak, names) = (Arc::downgrade(tree), names.map(OsStr::to_owned));
@@ -126,14 +127,14 @@ fn carry_out<R: Refuse + Send + 'static, const N: usize>(
                 let names = names.each_ref().map(OsString::as_os_str);
                 carry_out(&tree, (from, turn), names, reply, run);
             };
-            return tree.running.park(from, turn.touch(), reply, work);
+            return tree.inflight.park(from, turn.touch(), reply, work);
         }
     };
     run(tree, from, names, &late);
     if late.is_untold() {
         let changed = turn.changed(&names);
         drop(late);
-        tree.running.ask_anew(from.uid, changed);
+        tree.inflight.ask_anew(from.uid, changed);
     }
 }
 

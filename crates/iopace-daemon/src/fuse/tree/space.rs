@@ -1,6 +1,6 @@
 //! Where files have space, and how much there is.
 
-use super::super::data::Caller;
+use super::super::caller::Caller;
 use super::{Tree, refused};
 use iopace_fuse::{FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom, StatVfs};
@@ -90,7 +90,7 @@ impl Tree {
         })?;
         if [SET_FLAGS, SET_FSXATTR].contains(&command) {
             // The time of change.
-            self.running.attributes_changed(opened.inode.id);
+            self.inflight.attributes_changed(opened.inode.id);
         }
         Ok(data[..room as usize].to_vec())
     }

@@ -4,19 +4,20 @@ mod borders;
 mod callers;
 mod copies;
 mod descriptors;
-mod leaving;
 mod listing;
 mod locks;
 mod matrix;
 mod open_files;
+mod pending_space;
 mod random;
 mod smoke;
 mod twins;
 mod two_types;
 mod waiting;
 
-use super::super::data::{Caller, Data, Kind, LateWrite, Opened, Operation, WriteMode};
-use super::super::held::{Kept, Room};
+use super::super::caller::{Caller, Operation};
+use super::super::pending_replies::{Kept, Room};
+use super::data::{Data, Kind, LateWrite, Opened, WriteMode};
 use super::inode::Inode;
 use super::{Options, Served, Tree};
 use crate::buffer::Buffer;
@@ -49,7 +50,7 @@ struct Plain {
     passed: AtomicUsize,
     /// Everybody has a limit; what was held since.
     limits: AtomicBool,
-    held: Mutex<Vec<Kind>>,
+    pending: Mutex<Vec<Kind>>,
     /// Memory for writes that wait, and whether there was room for each that was carried out.
     memory: OnceLock<Arc<Memory>>,
     had_room: Mutex<Vec<bool>>,
@@ -162,7 +163,7 @@ impl Data for Plain {
     }
 
     fn hold(&self, _from: Caller, _pays: (TaskId, GroupId), kind: Kind, operation: Operation) {
-        self.held.lock().unwrap().push(kind);
+        self.pending.lock().unwrap().push(kind);
         std::thread::spawn(move || operation(Ok(())));
     }
 

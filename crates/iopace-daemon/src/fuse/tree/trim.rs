@@ -80,8 +80,8 @@ impl Tree {
         notifier: Notifier,
         control: Control,
     ) -> io::Result<()> {
-        self.running.notify_with(notifier.clone());
-        self.running.control_with(control);
+        self.inflight.notify_with(notifier.clone());
+        self.inflight.control_with(control);
         let (wake, woken) = sync_channel(1);
         let tree = Arc::downgrade(self);
         thread::Builder::new().name("fuse-trim".into()).spawn(move || {

@@ -1,10 +1,11 @@
 //! Writes and copies, on their way to the data: privileges of the file go first, and what was given
 //! up is overtaken by nobody.
 
-use super::super::data::{Caller, LateWrite, Opened, WriteMode};
-use super::super::held::Room;
-use super::super::running::Touch;
+use super::super::caller::Caller;
+use super::super::inflight_operations::Touch;
+use super::super::pending_replies::Room;
 use super::Tree;
+use super::data::{LateWrite, Opened, WriteMode};
 use super::replies::give;
 use iopace_fuse::{Errno, FileHandle, ReplyWrite};
 use std::io;
@@ -42,7 +43,7 @@ pub(super) fn write(
         return reply.written(0);
     }
     let touch = Touch::one(file.inode.id());
-    match tree.running.begin(*from, touch, reply) {
+    match tree.inflight.begin(*from, touch, reply) {
         Ok(late) => {
             let stripped = if *strips { tree.strip_privileges(*from, &file.inode) } else { Ok(()) };
             if goes_on(stripped, &late) {
@@ -55,7 +56,7 @@ pub(super) fn write(
                 None => tree.data.room(file, *mode, data.len()),
             };
             let (weak, write, data) = (Arc::downgrade(tree), write.clone(), data[..len].to_vec());
-            tree.running.park(*from, touch, reply, move |reply| {
+            tree.inflight.park(*from, touch, reply, move |reply| {
                 let Some(tree) = weak.upgrade() else { return reply.error(Errno::EIO) };
                 self::write(&tree, &write, (&data, room), reply);
             });
@@ -84,7 +85,7 @@ pub(super) fn copy_between(
 fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
     let (from, file) = (copy.from, &copy.to.0);
     let touch = Touch::one(file.inode.id());
-    match tree.running.begin(from, touch, reply) {
+    match tree.inflight.begin(from, touch, reply) {
         Ok(late) => {
             let Copy { from, source, to, len } = copy;
             if goes_on(tree.strip_privileges_unless_kept(from, &to.0.inode), &late) {
@@ -93,7 +94,7 @@ fn copy(tree: &Arc<Tree>, copy: Copy, reply: ReplyWrite) {
         }
         Err(reply) => {
             let weak = Arc::downgrade(tree);
-            tree.running.park(from, touch, reply, move |reply| match weak.upgrade() {
+            tree.inflight.park(from, touch, reply, move |reply| match weak.upgrade() {
                 Some(tree) => self::copy(&tree, copy, reply),
                 None => reply.error(Errno::EIO),
             });

@@ -1,6 +1,6 @@
 //! Extended attributes and access control lists, which are such.
 
-use super::super::data::Caller;
+use super::super::caller::Caller;
 use super::Tree;
 use super::credentials::prepare_thread;
 use super::forbids::Forbids;

@@ -26,7 +26,7 @@ mod facts;
 #[cfg(test)]
 mod tests;
 
-use super::data::Caller;
+use super::caller::Caller;
 use crate::groups::{Callers, Claim, Groups, Newcomer, Seen, Setting, Wanted};
 use crate::process::{Proc, Process};
 use crate::rules::cgroup::Cgroup;

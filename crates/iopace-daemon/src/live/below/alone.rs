@@ -1,6 +1,5 @@
 //! What requests take at the disk with nothing of iopace beside them.
 
-use super::split::Stay;
 use iopace_core::request::Op;
 use iopace_core::shadow::{Recorded, RecordedKind};
 use iopace_core::time::Nanos;
@@ -19,6 +18,17 @@ pub(super) fn like(one: &Recorded) -> Like {
         (_, Op::Read) => (0, 64 - size.leading_zeros()),
         _ => (1, 64 - size.leading_zeros()),
     }
+}
+
+/// Tasks that are told apart at the disk: those that were there longest; the rest are `others`.
+pub(super) const APART_MAX: usize = 16;
+
+/// A request at the disk.
+pub(super) struct Stay {
+    pub(super) took: Nanos,
+    /// The time of others that were there meanwhile, added up: by the place of their task, the last
+    /// for all the rest.
+    pub(super) beside: [u64; APART_MAX + 1],
 }
 
 /// What requests take with nothing of iopace beside them, and whether that was seen.

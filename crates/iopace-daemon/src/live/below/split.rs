@@ -13,7 +13,7 @@
 //! A flush waits for write-back first. That time goes where the time of the task's write-back went
 //! meanwhile.
 
-use super::alone::{Like, alone, like};
+use super::alone::{APART_MAX, Like, Stay, alone, like};
 use super::{LOST_PERMILLE, Nanos};
 use crate::figures::permille;
 use crate::live::span::{REASONS, Times, place};
@@ -22,9 +22,6 @@ use iopace_core::shadow::{Recorded, RecordedKind};
 use iopace_core::verdict::Reason;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Tasks that are told apart at the disk: those that were there longest; the rest are `others`.
-const APART_MAX: usize = 16;
 
 /// Requests of a task from which on it counts: a mean of fewer is chance.
 pub(super) const ENOUGH_COUNT: u64 = 8;
@@ -152,14 +149,6 @@ struct Disk {
     past_milli: u128,
     /// The disk's own time for each task's requests.
     used: BTreeMap<TaskId, u128>,
-}
-
-/// A request at the disk.
-pub(super) struct Stay {
-    pub(super) took: Nanos,
-    /// The time of others that were there meanwhile, added up: by the place of their task, the last
-    /// for all the rest.
-    pub(super) beside: [u64; APART_MAX + 1],
 }
 
 impl Disk {

@@ -5,11 +5,12 @@
 
 use super::super::giving_way;
 use super::super::limits::{Rate, rates};
-use super::super::span::{Span, Sums, chain, counts, parent, place};
+use super::super::span::{Span, chain, counts, parent, place};
 use super::alarms::Key;
 use super::allowed::{at_once, mean_size};
-use super::{JUDGED, SettingsOf, Wrong, weights};
-use crate::api::{LiveGroup, LiveReport, PromiseReport, WeightShare};
+use super::case::{Case, Judged};
+use super::{JUDGED, Wrong, weights};
+use crate::api::{LiveGroup, PromiseReport, WeightShare};
 use crate::figures::{percent, permille, time};
 use iopace_core::group::Settings;
 use iopace_core::verdict::Reason;
@@ -33,16 +34,6 @@ const LIMITED_PERMILLE: u32 = 100;
 /// Intervals of work after which a setting that had no effect has none.
 const INERT_AFTER: u32 = 60;
 
-/// What is judged: ten intervals of a device, and what was set.
-pub(super) struct Judged<'a> {
-    pub(super) span: &'a Span<'a>,
-    pub(super) reports: &'a [&'a LiveReport],
-    pub(super) settings: &'a SettingsOf,
-    /// For how many intervals it has been so.
-    pub(super) settled: &'a BTreeMap<(String, String), (Settings, usize)>,
-    pub(super) is_read_only: bool,
-}
-
 /// What is remembered of devices and groups.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -50,24 +41,6 @@ pub(super) struct Memory {
     best: BTreeMap<String, (u64, u32)>,
     /// By device and group: intervals in which it had work and none of its siblings had any.
     alone: BTreeMap<(String, String), u32>,
-}
-
-/// One group in that time.
-pub(super) struct Case<'a> {
-    pub(super) path: &'a str,
-    pub(super) settings: Settings,
-    pub(super) sums: Sums,
-    /// Whether it had requests waiting at the end of every interval.
-    pub(super) waits: bool,
-    /// It has been set as it is for the whole time.
-    pub(super) is_settled: bool,
-    /// What half of the requests took at least, in the intervals in which that was more than the
-    /// target.
-    late: Vec<u64>,
-    /// What it had in slots and dirty memory at the beginning.
-    backlog: (u64, u64),
-    /// The mean size of its requests in the interval in which that was largest.
-    largest: u64,
 }
 
 impl Memory {

@@ -9,6 +9,7 @@
 
 mod alarms;
 mod allowed;
+mod case;
 mod devices;
 mod groups;
 #[cfg(test)]
@@ -76,7 +77,7 @@ impl Watch {
             let name = &device.device;
             let Some(span) = Span::with_pauses(&kept, name, give_way) else { continue };
             self.devices.judge(&span, report.interval_ns, &mut wrong);
-            let judged = groups::Judged {
+            let judged = case::Judged {
                 span: &span,
                 reports: &kept,
                 settings: settings.get(name).unwrap_or(&nothing),

@@ -1,7 +1,7 @@
 //! Parts of siblings by weight, beside what they had.
 
 use super::super::span::parent;
-use super::groups::{Case, Judged};
+use super::case::{Case, Judged};
 use crate::api::WeightShare;
 use crate::figures::permille;
 use iopace_core::group::{Class, Settings};

@@ -6,7 +6,7 @@
 
 use super::{Connection, Data, Socket, State};
 use crate::clock;
-use crate::nbd::drainer::{Taking, warn_of_stuck};
+use crate::nbd::drainer::{Slow, Taking, warn_of_stuck};
 use crate::nbd::held::Held;
 use crate::nbd::outbox::{Outbox, PIECES_MAX};
 use iopace_core::time::Instant;
@@ -40,7 +40,7 @@ impl Connection {
         if state.socket == Socket::Full && !leaves_rest {
             state.socket = Socket::Watched;
             drop(state);
-            self.drainer.adopt(self, Taking::new(clock::now()));
+            self.drainer.adopt(Arc::<Connection>::clone(self), Taking::new(clock::now()));
         }
     }
 
@@ -76,7 +76,7 @@ impl Connection {
                 Err(Errno::AGAIN) => {
                     state.socket = Socket::Watched;
                     drop(state);
-                    return self.drainer.adopt(self, taking);
+                    return self.drainer.adopt(Arc::<Connection>::clone(self), taking);
                 }
                 Err(_) => return self.close_locked(&mut state),
             }
@@ -112,25 +112,6 @@ impl Connection {
             taking.takes(count, now);
         }
         !(taking.is_stuck(now) && self.memory.is_wanted())
-    }
-
-    /// The drainer's call: the socket has room. Returns how many bytes it took, and whether all is
-    /// sent. If so, the threads that finish requests send again by themselves from then on, and no
-    /// reply that they add stays behind.
-    pub(in crate::nbd) fn drain(&self) -> (usize, bool) {
-        let mut state = self.lock();
-        let before = state.out.len();
-        if state.socket == Socket::Watched {
-            self.send_gathered(&mut state);
-        }
-        let is_sent = state.out.is_empty();
-        if is_sent && state.socket == Socket::Watched {
-            state.socket = Socket::Open;
-        }
-        if is_sent {
-            self.changed.notify_all();
-        }
-        (before - state.out.len(), is_sent)
     }
 
     /// The connection's own thread answers with data and waits until the client takes it: the data
@@ -244,5 +225,35 @@ impl Connection {
             }
         }
         self.settle(state);
+    }
+}
+
+impl Slow for Connection {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        Connection::socket(self)
+    }
+
+    fn drain(&self) -> (usize, bool) {
+        let mut state = self.lock();
+        let before = state.out.len();
+        if state.socket == Socket::Watched {
+            self.send_gathered(&mut state);
+        }
+        let is_sent = state.out.is_empty();
+        if is_sent && state.socket == Socket::Watched {
+            state.socket = Socket::Open;
+        }
+        if is_sent {
+            self.changed.notify_all();
+        }
+        (before - state.out.len(), is_sent)
+    }
+
+    fn close(&self) {
+        Connection::close(self);
     }
 }

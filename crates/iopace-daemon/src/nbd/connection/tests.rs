@@ -1,6 +1,7 @@
 //! Threads that wait for room are told of it, replies in flight stay counted, and stuck clients are
 //! closed.
 
+use super::super::drainer::Slow;
 use super::super::drainer::Taking;
 use super::super::receive::{End, Waits, receive_payload};
 use super::super::reply::Ticket;

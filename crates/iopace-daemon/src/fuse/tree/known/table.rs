@@ -6,8 +6,8 @@ use super::super::inode::Inode;
 use super::super::locks::FileLocks;
 use super::super::numbers::{Key, Numbers};
 use super::{EVICTED_AT_ONCE, LOOKED_AT, QUEUE_SLACK};
-use crate::fuse::data::FileState;
-use crate::io::leaving::Leaving;
+use crate::fuse::tree::file_state::FileState;
+use crate::io::pending_space::PendingSpace;
 use rustix::fs::Stat;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -101,7 +101,7 @@ impl Table {
         &mut self,
         (path, stat, origin): (OwnedFd, &Stat, &Arc<Origin>),
         forbids: Forbids,
-        leaving: &Arc<Leaving>,
+        leaving: &Arc<PendingSpace>,
     ) -> Arc<Inode> {
         let identity = Identity::of(stat);
         let key = (identity.device, identity.number);
@@ -167,7 +167,7 @@ impl Table {
         &mut self,
         id: u64,
         path: OwnedFd,
-        leaving: &Arc<Leaving>,
+        leaving: &Arc<PendingSpace>,
     ) -> Option<Arc<Inode>> {
         let Known { body: Body::Closed(closed), lookups, .. } = self.known.remove(&id)? else {
             return None;

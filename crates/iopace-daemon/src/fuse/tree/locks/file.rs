@@ -3,15 +3,18 @@
 //! Each owner above has an open file of its own below, so that the kernel below keeps the owners
 //! apart and everybody past the mount as well. The record says which owner above is in the way.
 
+pub(super) mod memory;
+
 use super::super::inode::Inode;
+use super::blocker::Blocker;
 use super::budget::{Budget, Place};
 use super::changes::Seen;
-use super::memory::{self, Guard};
 use super::ranges::{Range, Ranges};
 use super::waiting::Waiter;
 use super::{Wish, no_locks};
 use crate::io::ofd::{self as below, InTheWay};
 use iopace_fuse::FileLock;
+use memory::Guard;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -76,33 +79,6 @@ pub(super) struct Owner {
     /// It shares the memory of the file, and can write there.
     pub(super) maps_to_write: bool,
     place: Place,
-}
-
-/// The owner of the lock that is in the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blocker {
-    /// That of an owner above, taken through an open file.
-    Owner(u64, u64),
-    /// An open file above has it.
-    Whole(u64),
-    /// Somebody past the mount has it.
-    Below,
-    /// A process past the mount shares memory by this file (0: it cannot be told which).
-    Memory(u32),
-}
-
-impl Blocker {
-    fn handle(self) -> Option<u64> {
-        match self {
-            Blocker::Owner(_, handle) | Blocker::Whole(handle) => Some(handle),
-            Blocker::Below | Blocker::Memory(_) => None,
-        }
-    }
-
-    /// Whether it is past the mount: nobody tells when it goes.
-    pub(super) fn is_past(self) -> bool {
-        matches!(self, Blocker::Below | Blocker::Memory(_))
-    }
 }
 
 /// What the kernel above is to ask anew before a lock is granted.
@@ -304,7 +280,7 @@ impl State {
     }
 
     /// Nobody has an open file any more: what was locked through it goes.
-    pub(super) fn released(&mut self, wish: &crate::fuse::data::Opened, handle: u64) -> bool {
+    pub(super) fn released(&mut self, wish: &crate::fuse::tree::data::Opened, handle: u64) -> bool {
         self.closing.remove(&handle);
         let mut frees = self.wholes.remove(&handle).is_some();
         if frees {

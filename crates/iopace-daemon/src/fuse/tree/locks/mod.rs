@@ -23,27 +23,29 @@
 //! second those of the open file. So whoever asks, without waiting, for what an open file has of
 //! which a descriptor was closed just now is answered a little later.
 
+mod blocker;
 mod budget;
 mod changes;
 mod file;
 mod foreign;
-mod memory;
 mod ranges;
 mod waiting;
 
-use super::super::data::{Caller, Opened};
-use super::super::running::{Late, Running};
+use super::super::caller::Caller;
+use super::super::inflight_operations::{InflightOperations, Late};
 use super::Tree;
+use super::data::Opened;
 use super::known::part_of;
 use super::open::OpenFiles;
 use crate::clock;
 use crate::limits::LOCK_CLOSING_PATIENCE;
+use blocker::Blocker;
 use budget::Budget;
 pub(crate) use file::FileLocks;
-use file::{Blocker, News, State, Tried};
+use file::memory::{self, Refusals};
+use file::{News, State, Tried};
 use foreign::Rounds;
 use iopace_fuse::{Errno, FileHandle, FileLock, ReplyEmpty};
-use memory::Refusals;
 use std::io;
 use std::mem;
 use std::sync::atomic::Ordering::SeqCst;
@@ -69,7 +71,7 @@ pub(super) struct Locks {
     waiters: Waiters,
     rounds: Rounds,
     /// Tells the kernel of changes below, if others may make any.
-    teller: Option<Weak<Running>>,
+    teller: Option<Weak<InflightOperations>>,
     refusals: Refusals,
     /// All open files of the mount.
     files: Arc<OpenFiles>,
@@ -86,7 +88,7 @@ fn errno(error: io::Error) -> Errno {
 impl Locks {
     pub(super) fn new(
         descriptors: usize,
-        teller: Option<Weak<Running>>,
+        teller: Option<Weak<InflightOperations>>,
         (files, device): (Arc<OpenFiles>, u64),
     ) -> Arc<Locks> {
         let budget = Arc::new(Budget::new(descriptors, part_of));
@@ -100,14 +102,14 @@ impl Locks {
     fn grant(&self, wish: &Wish, news: News, reply: ReplyEmpty) {
         let is_lock = wish.lock.kind != libc::F_UNLCK && news != News::None;
         let teller = self.teller.as_ref().filter(|_| is_lock);
-        let Some(running) = teller.and_then(Weak::upgrade) else { return reply.ok() };
+        let Some(inflight) = teller.and_then(Weak::upgrade) else { return reply.ok() };
         let (file, files) = (Arc::clone(&wish.file), Arc::clone(&self.files));
         let change = file.inode.locks.seen.changed(&file.inode);
         if change.is_none() && news == News::File {
             return reply.ok();
         }
-        let tells = Arc::clone(&running);
-        running.carry_out(wish.uid, move || {
+        let tells = Arc::clone(&inflight);
+        inflight.carry_out(wish.uid, move || {
             tells.changed_below(file.inode.id());
             if news == News::Database {
                 // Whoever lets go of an open file last closes it: not those that a user serves.

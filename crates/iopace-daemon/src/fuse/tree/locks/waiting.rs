@@ -6,7 +6,7 @@
 //! (`F_OFD_SETLKW`) and does not tell us which do. A process has only one owner that is not an open
 //! file: so a ring in which one process is met as two owners is not taken for a deadlock.
 
-use super::file::Blocker;
+use super::blocker::Blocker;
 use super::{Wish, errno, no_locks};
 use crate::limits::{LOCK_WAITERS_ROOT_MAX, LOCK_WAITERS_USER_MAX};
 use iopace_fuse::subordinate::share_of;

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// A mount with few descriptors, or `None` where they are not evicted; says so then.
 fn small(options: Options, over: bool) -> Option<Mounted> {
     let mounted = Mounted::start(Options { descriptors: 200, ..options }, over)?;
-    let root = mounted.tree.inodes.get(super::super::inode::ROOT).unwrap();
+    let root = mounted.tree.inodes.get(super::super::numbers::ROOT).unwrap();
     if root.origin.has_handles() {
         return Some(mounted);
     }

@@ -184,7 +184,7 @@ fn each_caller_may_what_it_may_without_us() {
     for (way, mounted) in ways {
         let Some(mounted) = mounted else { continue };
         // The directory below a mount over it is reached by the descriptor that was opened before.
-        let directory = mounted.tree.inodes.get(super::super::inode::ROOT).unwrap();
+        let directory = mounted.tree.inodes.get(super::super::numbers::ROOT).unwrap();
         let below = PathBuf::from(format!("/proc/self/fd/{}", directory.name()));
         let mut differ = Vec::new();
         for (at, identity) in identities().into_iter().enumerate() {
@@ -218,7 +218,7 @@ fn difference(name: &str, what: &str, plain: &Result, through: &Result) -> Strin
 #[test]
 fn what_the_kernel_has_cached_gives_nobody_more() {
     let Some(mounted) = Mounted::over_itself() else { return };
-    let directory = mounted.tree.inodes.get(super::super::inode::ROOT).unwrap();
+    let directory = mounted.tree.inodes.get(super::super::numbers::ROOT).unwrap();
     let below = PathBuf::from(format!("/proc/self/fd/{}", directory.name()));
     let root = mounted.mount.join("all");
     prepare(&below.join("all"), &["sticky/owner", "f", "sgid", "d/owner"]).unwrap();

@@ -1,6 +1,6 @@
 //! The first things that anybody does.
 
-use super::super::super::data::Kind;
+use super::super::data::Kind;
 use super::Mounted;
 use std::fs;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 fn of_callers_with_limits_what_may_need_the_disk_is_held() {
     let Some(mounted) = Mounted::held() else { return };
     let at = |name: &str| mounted.mount.join(name);
-    let held = || std::mem::take(&mut *mounted.data.held.lock().unwrap());
+    let held = || std::mem::take(&mut *mounted.data.pending.lock().unwrap());
     let kind = |changes, locks| Kind { changes, locks };
     let (look, change) = (kind(false, false), kind(true, false));
     let (look_at_names, change_names) = (kind(false, true), kind(true, true));

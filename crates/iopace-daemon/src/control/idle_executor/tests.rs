@@ -18,14 +18,14 @@ fn counted(count: &Arc<AtomicUsize>) -> Pin<Box<impl Future<Output = usize> + Se
 }
 
 /// A thread that never looks at what it is given, as on a machine without a moment for it.
-fn starved() -> (Aside, Receiver<Arc<Task>>) {
+fn starved() -> (IdleExecutor, Receiver<Arc<Task>>) {
     let (sender, receiver) = sync_channel(HANDED_MAX);
-    (Aside(Some((sender, thread::current()))), receiver)
+    (IdleExecutor(Some((sender, thread::current()))), receiver)
 }
 
 #[tokio::test]
 async fn work_is_done_once_a_piece_after_the_other() {
-    let (aside, count) = (Aside::start(), Arc::new(AtomicUsize::new(0)));
+    let (aside, count) = (IdleExecutor::start(), Arc::new(AtomicUsize::new(0)));
     for round in 1..=20 {
         let done = aside.carried_out(counted(&count), Helps::ToTheEnd).await;
         assert_eq!(done, Some(round * PIECES));
@@ -34,7 +34,7 @@ async fn work_is_done_once_a_piece_after_the_other() {
 
 #[tokio::test]
 async fn the_thread_is_one_that_all_others_go_before() {
-    let aside = Aside::start();
+    let aside = IdleExecutor::start();
     let asked = Box::pin(async {
         // SAFETY: no memory is handed over; 0 is the calling thread.
         let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
@@ -131,7 +131,7 @@ async fn an_answer_that_is_late_a_little_again_and_again_is_helped() {
 
 #[tokio::test]
 async fn work_that_panics_fails_and_the_thread_goes_on() {
-    let aside = Aside::start();
+    let aside = IdleExecutor::start();
     let fails = Box::pin(async {
         pause().await;
         panic!("as it is meant to be");
@@ -150,7 +150,7 @@ async fn work_that_panics_while_it_is_helped_fails_as_well() {
 
 #[tokio::test]
 async fn what_nobody_waits_for_any_more_ends() {
-    let (aside, kept) = (Aside::start(), Arc::new(()));
+    let (aside, kept) = (IdleExecutor::start(), Arc::new(()));
     let held = Arc::clone(&kept);
     let forever = Box::pin(async move {
         let _held = held;
@@ -166,5 +166,8 @@ async fn what_nobody_waits_for_any_more_ends() {
 #[tokio::test]
 async fn without_a_thread_work_is_done_at_once() {
     let count = Arc::new(AtomicUsize::new(0));
-    assert_eq!(Aside(None).carried_out(counted(&count), Helps::ToTheEnd).await, Some(PIECES));
+    assert_eq!(
+        IdleExecutor(None).carried_out(counted(&count), Helps::ToTheEnd).await,
+        Some(PIECES)
+    );
 }

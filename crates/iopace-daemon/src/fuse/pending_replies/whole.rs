@@ -1,6 +1,6 @@
 //! Requests that go in pieces.
 
-use super::super::running::Refuse;
+use super::super::inflight_operations::Refuse;
 use iopace_fuse::{Errno, ReplyEmpty};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -20,13 +20,17 @@ fn operation() -> (Operation, Receiver<Said>) {
     (Box::new(run), receiver)
 }
 
-fn held(held: &Arc<Held>, deadline: Option<Instant>) -> (Ticket, Receiver<Said>) {
-    of(held, GroupId(1), deadline)
+fn pending(pending: &Arc<PendingReplies>, deadline: Option<Instant>) -> (Ticket, Receiver<Said>) {
+    of(pending, GroupId(1), deadline)
 }
 
-fn of(held: &Arc<Held>, group: GroupId, deadline: Option<Instant>) -> (Ticket, Receiver<Said>) {
+fn of(
+    pending: &Arc<PendingReplies>,
+    group: GroupId,
+    deadline: Option<Instant>,
+) -> (Ticket, Receiver<Said>) {
     let (operation, said) = operation();
-    (held.hold_operation((7, 0), operation, (group, deadline)).expect("it is held"), said)
+    (pending.hold_operation((7, 0), operation, (group, deadline)).expect("it is held"), said)
 }
 
 fn answer(ticket: Ticket, outcome: Outcome) {
@@ -43,7 +47,7 @@ fn end(said: &Receiver<Said>) -> Said {
 }
 
 /// So many wait, once the threads have put down what they have carried out.
-fn wait_for(all: &Held, count: usize) {
+fn wait_for(all: &PendingReplies, count: usize) {
     let begun = std::time::Instant::now();
     while all.count() != count && begun.elapsed() < Duration::from_secs(10) {
         std::thread::yield_now();
@@ -53,9 +57,9 @@ fn wait_for(all: &Held, count: usize) {
 
 #[test]
 fn what_is_admitted_is_carried_out_by_a_thread_of_its_own() {
-    let running = Arc::new(Running::default());
-    let all = Arc::new(Held::new(&running));
-    let (ticket, said) = held(&all, None);
+    let inflight = Arc::new(InflightOperations::default());
+    let all = Arc::new(PendingReplies::new(&inflight));
+    let (ticket, said) = pending(&all, None);
     assert_eq!(all.count(), 1);
     answer(ticket, Outcome::Ok);
     let (thread, result) = end(&said);
@@ -66,21 +70,21 @@ fn what_is_admitted_is_carried_out_by_a_thread_of_its_own() {
 
 #[test]
 fn what_fails_or_whose_caller_is_killed_gets_an_error_and_is_not_carried_out() {
-    let all = Arc::new(Held::default());
+    let all = Arc::new(PendingReplies::default());
     for (outcome, errno) in
         [(Outcome::Refused, libc::EAGAIN), (Outcome::Failed(DiskError::Gone), libc::ENXIO)]
     {
-        let (ticket, said) = held(&all, None);
+        let (ticket, said) = pending(&all, None);
         answer(ticket, outcome);
         assert_eq!(end(&said).1, Err(errno));
     }
-    let (ticket, said) = held(&all, None);
+    let (ticket, said) = pending(&all, None);
     let now = Instant(5);
     assert_eq!([1, 2, 3].map(|_| all.look(now, |from| from.pid == 7, |_| false)), [0, 0, 1]);
     assert_eq!(end(&said).1, Err(libc::EINTR));
     answer(ticket, Outcome::Ok);
     assert!(said.try_recv().is_err(), "it is not carried out after all");
-    let (ticket, said) = held(&all, None);
+    let (ticket, said) = pending(&all, None);
     all.give_up();
     assert_eq!(end(&said).1, Err(libc::EIO));
     answer(ticket, Outcome::Ok);
@@ -90,8 +94,8 @@ fn what_fails_or_whose_caller_is_killed_gets_an_error_and_is_not_carried_out() {
 /// A program can wait for what a thread of its has begun that is gone since.
 #[test]
 fn who_is_gone_may_still_be_waited_for() {
-    let all = Arc::new(Held::default());
-    let (ticket, said) = held(&all, None);
+    let all = Arc::new(PendingReplies::default());
+    let (ticket, said) = pending(&all, None);
     assert_eq!([1, 2, 3, 4].map(|_| all.look(Instant(5), |_| false, |_| true)), [0; 4]);
     answer(ticket, Outcome::Ok);
     assert_eq!(end(&said).1, Ok(()));
@@ -99,10 +103,10 @@ fn who_is_gone_may_still_be_waited_for() {
 
 #[test]
 fn a_deadline_has_it_carried_out_and_it_stays_in_line() {
-    let all = Arc::new(Held::default());
+    let all = Arc::new(PendingReplies::default());
     let now = Instant(5);
-    let (ticket, said) = held(&all, Some(now + Nanos::from_secs(1)));
-    let (patient, patient_said) = held(&all, None);
+    let (ticket, said) = pending(&all, Some(now + Nanos::from_secs(1)));
+    let (patient, patient_said) = pending(&all, None);
     let look = |millis| all.look(now + Nanos::from_millis(millis), |_| false, |_| false);
     let _ = [1, 2, 3, 999].map(look);
     assert!(said.try_recv().is_err(), "not yet");
@@ -118,9 +122,9 @@ fn a_deadline_has_it_carried_out_and_it_stays_in_line() {
 
 #[test]
 fn there_is_a_bound_of_what_is_owed() {
-    let all = Arc::new(Held::default());
+    let all = Arc::new(PendingReplies::default());
     let now = Instant(5);
-    let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| held(&all, Some(now))).collect();
+    let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| pending(&all, Some(now))).collect();
     let _ = [1, 2, 3].map(|_| all.look(now, |_| false, |_| false));
     assert_eq!(all.lock().owed.count(), OPERATIONS_OWED_MAX);
     let (one_more, said) = operation();
@@ -135,7 +139,7 @@ fn there_is_a_bound_of_what_is_owed() {
     let (other, other_said) = of(&all, GroupId(2), Some(due));
     answer(other, Outcome::Ok);
     assert_eq!(end(&other_said).1, Ok(()), "another group has its own bound");
-    let (patient, patient_said) = held(&all, None);
+    let (patient, patient_said) = pending(&all, None);
     for (ticket, said) in tickets {
         assert_eq!(said.recv_timeout(Duration::from_secs(10)).expect("it ends").1, Ok(()));
         answer(ticket, Outcome::Ok);
@@ -148,9 +152,9 @@ fn there_is_a_bound_of_what_is_owed() {
 
 #[test]
 fn who_stands_in_no_line_is_given_up_like_all_others() {
-    let all = Arc::new(Held::default());
+    let all = Arc::new(PendingReplies::default());
     let now = Instant(5);
-    let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| held(&all, Some(now))).collect();
+    let tickets: Vec<_> = (0..OPERATIONS_OWED_MAX).map(|_| pending(&all, Some(now))).collect();
     let _ = [1, 2, 3].map(|_| all.look(now, |_| false, |_| false));
     let one_more = || {
         let (operation, said) = operation();
@@ -175,8 +179,8 @@ fn who_stands_in_no_line_is_given_up_like_all_others() {
 
 #[test]
 fn a_ticket_that_goes_unanswered_leaves_nothing_owed() {
-    let all = Arc::new(Held::default());
-    let (ticket, said) = held(&all, Some(Instant(5)));
+    let all = Arc::new(PendingReplies::default());
+    let (ticket, said) = pending(&all, Some(Instant(5)));
     let waiting = Arc::clone(&ticket.waiting);
     let table = all.lock();
     let run = move || {
@@ -201,64 +205,64 @@ fn caller(pid: u32) -> Caller {
 }
 
 /// A write of file 3, whose reply says nothing: what counts here is who waits for it.
-fn write_of(all: &Arc<Held>) -> (Ticket, Receiver<Said>) {
+fn write_of(all: &Arc<PendingReplies>) -> (Ticket, Receiver<Said>) {
     let (operation, said) = operation();
     (all.hold((caller(7), Touch::one(3)), Reply::Operation(operation, 0), None), said)
 }
 
 /// Whether somebody who changes file 3 has to wait.
-fn is_kept_back(running: &Running) -> bool {
+fn is_kept_back(inflight: &InflightOperations) -> bool {
     struct Silent;
-    impl super::super::running::Refuse for Silent {
+    impl super::super::inflight_operations::Refuse for Silent {
         fn refuse(self, _: Errno) {}
 
         fn is_signalled(&self) -> bool {
             true
         }
     }
-    running.begin(caller(9), Touch::one(3), Silent).is_err()
+    inflight.begin(caller(9), Touch::one(3), Silent).is_err()
 }
 
 #[test]
 fn who_comes_later_waits_for_what_was_given_up_at_the_disk() {
-    let running = Arc::new(Running::default());
-    let all = Arc::new(Held::new(&running));
+    let inflight = Arc::new(InflightOperations::default());
+    let all = Arc::new(PendingReplies::new(&inflight));
     let look = || all.look(Instant(5), |from| from.pid == 7, |_| false);
     let (ticket, said) = write_of(&all);
     assert!(ticket.waiter().expect("one").begin());
     assert_eq!([1, 2, 3].map(|_| look()), [0, 0, 0], "just begun, as far as a look can tell");
-    assert!(!is_kept_back(&running));
+    assert!(!is_kept_back(&inflight));
     assert_eq!((look(), end(&said).1), (1, Err(libc::EINTR)));
-    assert!(is_kept_back(&running), "it may still come to pass");
+    assert!(is_kept_back(&inflight), "it may still come to pass");
     answer(ticket, Outcome::Ok);
-    assert!(!is_kept_back(&running));
+    assert!(!is_kept_back(&inflight));
 }
 
 #[test]
 fn nobody_waits_for_what_is_not_carried_out() {
-    let running = Arc::new(Running::default());
-    let all = Arc::new(Held::new(&running));
+    let inflight = Arc::new(InflightOperations::default());
+    let all = Arc::new(PendingReplies::new(&inflight));
     let look = || [1, 2, 3, 4].map(|_| all.look(Instant(5), |from| from.pid == 7, |_| false));
     let (never_begun, said) = write_of(&all);
     assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
-    assert!(!is_kept_back(&running) && !never_begun.waiter().expect("one").begin());
+    assert!(!is_kept_back(&inflight) && !never_begun.waiter().expect("one").begin());
     // Between two pieces of a write nothing of it is on its way.
     let (in_pieces, said) = write_of(&all);
     let waiter = in_pieces.waiter().expect("one");
     assert!(waiter.begin());
     waiter.has_ended();
     assert_eq!((look(), end(&said).1), ([0, 0, 1, 0], Err(libc::EINTR)));
-    assert!(!is_kept_back(&running) && !waiter.begin());
+    assert!(!is_kept_back(&inflight) && !waiter.begin());
     // In the midst of a piece it is waited for, as long as that takes.
     let (in_piece, said) = write_of(&all);
     let waiter = in_piece.waiter().expect("one");
     assert!(waiter.begin());
     assert_eq!((look(), end(&said).1), ([0, 0, 0, 1], Err(libc::EINTR)));
-    assert!(is_kept_back(&running));
+    assert!(is_kept_back(&inflight));
     waiter.has_ended();
-    assert!(!is_kept_back(&running) && !waiter.begin());
+    assert!(!is_kept_back(&inflight) && !waiter.begin());
     for ticket in [never_begun, in_pieces, in_piece] {
         answer(ticket, Outcome::Failed(DiskError::Io));
     }
-    assert!(!is_kept_back(&running));
+    assert!(!is_kept_back(&inflight));
 }

@@ -13,7 +13,7 @@
 //! theirs. Of all others each user has a few connections at a time, and one more is closed at once:
 //! nothing waits before it was accepted, or a flood would keep everybody out.
 
-use super::routes::Refused;
+use super::refused::Refused;
 use crate::clock;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -57,9 +57,9 @@ pub(super) const OF_OWN_MAX: usize = 1_024;
 
 /// The connections that one door may let in: a hall for our own user, another one for all others.
 #[derive(Debug)]
-pub(super) struct Halls {
-    own: Arc<Hall>,
-    others: Arc<Hall>,
+pub(super) struct Admissions {
+    own: Arc<Admission>,
+    others: Arc<Admission>,
     counts: Mutex<Counts>,
 }
 
@@ -74,14 +74,14 @@ struct Counts {
 /// A connection that is counted as long as this is there.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    halls: Arc<Halls>,
+    halls: Arc<Admissions>,
     uid: Option<u32>,
 }
 
-impl Halls {
-    pub(super) fn new() -> Arc<Halls> {
-        let (own, others) = (Hall::new(), Hall::new());
-        Arc::new(Halls { own, others, counts: Mutex::default() })
+impl Admissions {
+    pub(super) fn new() -> Arc<Admissions> {
+        let (own, others) = (Admission::new(), Admission::new());
+        Arc::new(Admissions { own, others, counts: Mutex::default() })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -114,7 +114,7 @@ impl Halls {
 
 impl Admitted {
     /// Where it goes.
-    pub(super) fn hall(&self) -> &Arc<Hall> {
+    pub(super) fn hall(&self) -> &Arc<Admission> {
         if is_own(self.uid) { &self.halls.own } else { &self.halls.others }
     }
 }
@@ -143,7 +143,7 @@ fn is_own(uid: Option<u32>) -> bool {
 
 /// The connections of one hall, counted by user.
 #[derive(Debug)]
-pub(super) struct Hall {
+pub(super) struct Admission {
     served: Arc<Semaphore>,
     line: Semaphore,
     silent: Mutex<Silent>,
@@ -163,10 +163,10 @@ struct One {
     keep: oneshot::Sender<()>,
 }
 
-impl Hall {
-    pub(super) fn new() -> Arc<Hall> {
+impl Admission {
+    pub(super) fn new() -> Arc<Admission> {
         let (served, line) = (Arc::new(Semaphore::new(CLIENTS_MAX)), Semaphore::new(LINE_MAX));
-        Arc::new(Hall { served, line, silent: Mutex::default() })
+        Arc::new(Admission { served, line, silent: Mutex::default() })
     }
 
     /// Waits until somebody may come: there is room among the silent, or who came first had its
@@ -227,7 +227,7 @@ impl Hall {
 pub(super) struct Guest(Arc<State>);
 
 struct State {
-    hall: Arc<Hall>,
+    hall: Arc<Admission>,
     number: u64,
     stays: AtomicBool,
     is_aside: AtomicBool,
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn each_user_has_a_share_and_our_own_have_theirs() {
-        let halls = Halls::new();
+        let halls = Admissions::new();
         let own = rustix::process::geteuid().as_raw();
         let stranger = |number: usize| Some(4_242 + number as u32).filter(|uid| *uid != own);
         let mut admitted: Vec<Admitted> = Vec::new();

@@ -9,14 +9,14 @@
 //! What was given up may still come to pass below. Until it has, nothing else is done to the files
 //! and directories that it changes, so that it overtakes nobody; then the kernel is told to ask
 //! anew. Who has to wait for that waits without a thread (parked.rs). The same holds for what
-//! others carry out (held.rs): writes that had to wait, direct ones and copies.
+//! others carry out (pending_replies.rs): writes that had to wait, direct ones and copies.
 
 mod asker;
 mod parked;
 mod refuse;
 mod telling;
 
-use super::data::Caller;
+use super::caller::Caller;
 use crate::io::shares::Shares;
 use crate::limits::FUSE_THREADS;
 pub(crate) use asker::Asker;
@@ -66,7 +66,7 @@ impl Touch {
 
 /// The operations of a mount that are being carried out.
 #[derive(Default)]
-pub(crate) struct Running {
+pub(crate) struct InflightOperations {
     rows: [Mutex<Vec<Arc<dyn Kept>>>; ROWS],
     order: Mutex<Order>,
     given_up_count: AtomicUsize,
@@ -97,7 +97,7 @@ impl Order {
     }
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for InflightOperations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("given_up", &self.given_up_count).finish_non_exhaustive()
     }
@@ -158,7 +158,7 @@ impl<R: Refuse + Send> Kept for Stand<R> {
 
 /// The reply of an operation that is being carried out.
 pub(crate) struct Late<'a, R: Refuse + Send + 'static> {
-    running: &'a Running,
+    inflight: &'a InflightOperations,
     stand: Arc<Stand<R>>,
 }
 
@@ -191,7 +191,7 @@ impl<R: Refuse + Send + 'static> Late<'_, R> {
 
 impl<R: Refuse + Send + 'static> Drop for Late<'_, R> {
     fn drop(&mut self) {
-        let mut row = self.running.row();
+        let mut row = self.inflight.row();
         let own = Arc::as_ptr(&self.stand).cast::<()>();
         if let Some(place) = row.iter().position(|kept| Arc::as_ptr(kept).cast::<()>() == own) {
             row.swap_remove(place);
@@ -200,15 +200,15 @@ impl<R: Refuse + Send + 'static> Drop for Late<'_, R> {
         // Under the lock of its reply it is given up, or not.
         drop(self.stand.reply());
         if self.is_given_up() {
-            self.running.has_ended(self.stand.uid, self.stand.touch);
+            self.inflight.has_ended(self.stand.uid, self.stand.touch);
         }
     }
 }
 
-impl Running {
+impl InflightOperations {
     /// The thread of `from` waits for an operation that is carried out from now on, by this thread.
     /// The reply comes back if something that was given up changes the same: see
-    /// [`Running::park`].
+    /// [`InflightOperations::park`].
     pub(crate) fn begin<R: Refuse + Send + 'static>(
         &self,
         from: Caller,
@@ -287,7 +287,7 @@ impl Running {
             reply: Mutex::new(Some(reply)),
         });
         self.row().push(Arc::clone(&stand) as _);
-        Late { running: self, stand }
+        Late { inflight: self, stand }
     }
 
     /// Gives up those whose caller is being killed, as `is_killed` says, if they were
@@ -330,8 +330,9 @@ impl Running {
         self.control.get().map_or(0, |control| control.give_up_queued(killed))
     }
 
-    /// The caller of something that is being carried out is given up: until [`Running::has_ended`]
-    /// says so, others that change the same wait. To be called before he hears of it.
+    /// The caller of something that is being carried out is given up: until
+    /// [`InflightOperations::has_ended`] says so, others that change the same wait. To be called
+    /// before he hears of it.
     pub(crate) fn add(&self, touch: Touch) {
         if touch != Touch::NOTHING {
             self.order().given_up.push(touch);

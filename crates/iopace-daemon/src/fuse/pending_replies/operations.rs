@@ -6,9 +6,9 @@
 //! it owes. What a group owes has a bound. Beyond it an operation still waits for its deadline, but
 //! stands in no line and owes nothing.
 
-use super::super::data::Operation;
-use super::super::running::{Refuse, Touch};
-use super::{Held, Reply, Ticket, Waiting};
+use super::super::caller::Operation;
+use super::super::inflight_operations::{Refuse, Touch};
+use super::{PendingReplies, Reply, Ticket, Waiting};
 use crate::limits::{OPERATIONS_OWED_MAX, OPERATIONS_OWED_TOTAL_MAX};
 use iopace_core::request::GroupId;
 use iopace_core::time::Instant;
@@ -103,7 +103,7 @@ impl Waiting {
     }
 }
 
-impl Held {
+impl PendingReplies {
     /// An operation that is carried out when its ticket is answered, or some time after its
     /// deadline, if it has one; that group pays for it. There is no ticket if the group owes too
     /// much already: then it waits for its deadline, and for nothing else.
@@ -145,8 +145,8 @@ impl Held {
     /// Has another thread carry out an operation, unless that was done or given up meanwhile.
     pub(super) fn carry_out(&self, turn: Turn) {
         let Some(uid) = turn.waiting.operation_of() else { return };
-        match self.running.upgrade() {
-            Some(running) => running.carry_out(uid, move || turn.carry_out()),
+        match self.inflight.upgrade() {
+            Some(inflight) => inflight.carry_out(uid, move || turn.carry_out()),
             None => turn.carry_out(),
         }
     }

@@ -4,8 +4,8 @@
 //! (`FLUSH`). Where that is a user, it is done by a thread of him who has opened the file: the
 //! kernel ends its use in nobody's name, and all that hold it may be at work in threads of others.
 
-use super::running::Running;
-use super::tree::open_shares::OpenPlace;
+use super::open_shares::OpenPlace;
+use crate::fuse::inflight_operations::InflightOperations;
 use crate::io::file::File;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -17,14 +17,14 @@ use std::sync::{Arc, Weak};
 pub(crate) struct OpenFile {
     file: ManuallyDrop<(Arc<File>, OpenPlace)>,
     /// The user whose threads close it, if a user serves it.
-    closer: Option<(Weak<Running>, u32)>,
+    closer: Option<(Weak<InflightOperations>, u32)>,
 }
 
 impl OpenFile {
     pub(super) fn new(
         file: File,
         place: OpenPlace,
-        closer: Option<(Weak<Running>, u32)>,
+        closer: Option<(Weak<InflightOperations>, u32)>,
     ) -> OpenFile {
         OpenFile { file: ManuallyDrop::new((Arc::new(file), place)), closer }
     }
@@ -48,9 +48,9 @@ impl Drop for OpenFile {
     fn drop(&mut self) {
         // SAFETY: nothing else takes it, and it is used nowhere after this.
         let file = unsafe { ManuallyDrop::take(&mut self.file) };
-        let Some((running, uid)) = self.closer.take() else { return };
-        if let Some(running) = running.upgrade() {
-            running.carry_out(uid, move || drop(file));
+        let Some((inflight, uid)) = self.closer.take() else { return };
+        if let Some(inflight) = inflight.upgrade() {
+            inflight.carry_out(uid, move || drop(file));
         }
     }
 }

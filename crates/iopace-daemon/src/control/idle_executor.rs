@@ -25,7 +25,7 @@
 //! their memory beforehand (metrics/pieces.rs, live/hub.rs); what an explanation is made of, the
 //! texts of a history and what hyper gathers are still allocated here.
 
-use super::hall::Guest;
+use super::admission::Guest;
 use crate::limits::ASIDE_HANDED_MAX as HANDED_MAX;
 use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
@@ -67,12 +67,12 @@ pub(super) enum Helps {
 
 /// Hands work to the thread.
 #[derive(Debug)]
-pub(super) struct Aside(Option<(SyncSender<Arc<Task>>, Thread)>);
+pub(super) struct IdleExecutor(Option<(SyncSender<Arc<Task>>, Thread)>);
 
-impl Aside {
+impl IdleExecutor {
     /// Starts the thread, within a runtime, whose timers and sockets the work may use. Without a
     /// thread everything is done by those who wait for it, at once.
-    pub(super) fn start() -> Arc<Aside> {
+    pub(super) fn start() -> Arc<IdleExecutor> {
         let (sender, receiver) = sync_channel(HANDED_MAX);
         let handle = Handle::current();
         let run = move || {
@@ -84,7 +84,7 @@ impl Aside {
         if let Err(error) = &thread {
             tracing::warn!(%error, "no thread for long answers: they disturb I/O");
         }
-        Arc::new(Aside(thread.ok().map(|thread| (sender, thread.thread().clone()))))
+        Arc::new(IdleExecutor(thread.ok().map(|thread| (sender, thread.thread().clone()))))
     }
 
     /// Waits until the work is done; none if it has panicked. Dropping the wait ends the work.
@@ -123,7 +123,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for IdleExecutor {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.0.take() {
             drop(sender);

@@ -1,7 +1,7 @@
 //! An operation that waits until one that was given up has come to pass: without a thread, as a
 //! file system below that has stalled would have all of them otherwise.
 
-use super::super::data::Caller;
+use super::super::caller::Caller;
 use super::{Asker, Refuse, Touch};
 use iopace_fuse::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -17,12 +17,14 @@
 //!
 //! Programs that map a file and lock nothing, or by other patterns, are not known here.
 
-use super::super::inode::{Inode, descriptors};
-use super::budget::{Budget, Place};
-use super::file::{Blocker, News, Owner, State};
-use super::ranges::Range;
-use super::{Wish, no_locks};
-use crate::fuse::data::Opened;
+use super::super::super::descriptors::descriptors;
+use super::super::super::inode::Inode;
+use super::super::blocker::Blocker;
+use super::super::budget::{Budget, Place};
+use super::super::ranges::Range;
+use super::super::{Wish, no_locks};
+use super::{News, Owner, State};
+use crate::fuse::tree::data::Opened;
 use crate::io::ofd::{self as below, InTheWay};
 use crate::limits::LOCK_REFUSAL_STEP;
 use crate::{clock, printable};
@@ -82,7 +84,7 @@ fn pieces((start, end): (u64, u64), byte: u64) -> impl Iterator<Item = (u64, u64
 
 /// Keeps those below from the memory of a file while somebody above has it.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in super::super) struct Guard {
     file: File,
     /// The byte that says who shares the memory.
     byte: u64,
@@ -154,12 +156,16 @@ impl Guard {
 
 impl State {
     /// The byte that the guard has below, if there is one.
-    pub(super) fn guarded(&self) -> Option<u64> {
+    pub(in super::super) fn guarded(&self) -> Option<u64> {
         self.guard.as_ref().map(|guard| guard.byte)
     }
 
     /// The byte, if a lock of this range says that its owner shares memory by the file.
-    pub(super) fn memory(&self, wish: &Wish, range: (u64, u64)) -> io::Result<Option<u64>> {
+    pub(in super::super) fn memory(
+        &self,
+        wish: &Wish,
+        range: (u64, u64),
+    ) -> io::Result<Option<u64>> {
         let Some(byte) = self.guarded() else {
             let has = |byte: u64| self.owners.values().any(|owner| owner.has(byte));
             return Ok(mark(&wish.file, range).filter(|byte| !has(*byte)));
@@ -173,7 +179,7 @@ impl State {
     }
 
     /// Lets an owner share the memory of the file, unless somebody below does.
-    pub(super) fn enter(
+    pub(in super::super) fn enter(
         &mut self,
         (wish, byte): (&Wish, u64),
         budget: &Arc<Budget>,
@@ -198,13 +204,13 @@ impl State {
         Ok(Ok(if news == News::None { news } else { News::Database }))
     }
 
-    pub(super) fn news(&self) -> News {
+    pub(in super::super) fn news(&self) -> News {
         let is_guarded = self.guard.as_ref().is_some_and(Guard::is_exclusive);
         if is_guarded { News::None } else { News::File }
     }
 
     /// Eases the guard if nobody above can write any more, and ends it if nobody is left.
-    pub(super) fn settle(&mut self) {
+    pub(in super::super) fn settle(&mut self) {
         let Some(guard) = &mut self.guard else { return };
         let byte = guard.byte;
         for owner in self.owners.values_mut() {
@@ -218,7 +224,7 @@ impl State {
     }
 
     /// The lock that keeps the owner from locking that.
-    pub(super) fn in_the_way(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
+    pub(in super::super) fn in_the_way(&self, wish: &Wish) -> io::Result<Option<InTheWay>> {
         let FileLock { start, end, .. } = wish.lock;
         let whole = (start, end);
         let Some(byte) = self.guarded().filter(|byte| meets(whole, *byte)) else {
@@ -257,7 +263,10 @@ impl Owner {
 }
 
 /// The parts of a range that an owner's own open file has below: not the byte that a guard has.
-pub(super) fn outside(guarded: Option<u64>, range: &Range) -> impl Iterator<Item = (u64, u64)> {
+pub(in super::super) fn outside(
+    guarded: Option<u64>,
+    range: &Range,
+) -> impl Iterator<Item = (u64, u64)> {
     let all = (range.start, range.end);
     let around = guarded.into_iter().flat_map(move |byte| pieces(all, byte));
     let around = around.filter(move |piece| guarded.is_some_and(|byte| !meets(*piece, byte)));
@@ -265,7 +274,10 @@ pub(super) fn outside(guarded: Option<u64>, range: &Range) -> impl Iterator<Item
 }
 
 /// The files of the database to which an index belongs, of those that are open.
-pub(super) fn database(index: &Opened, open: &[Arc<Opened>]) -> impl Iterator<Item = u64> {
+pub(in super::super) fn database(
+    index: &Opened,
+    open: &[Arc<Opened>],
+) -> impl Iterator<Item = u64> {
     let path = path_of(index).unwrap_or_default();
     let base = path.strip_suffix(INDEX).map(<[u8]>::to_vec);
     let belongs = move |file: &&Arc<Opened>| {
@@ -277,12 +289,12 @@ pub(super) fn database(index: &Opened, open: &[Arc<Opened>]) -> impl Iterator<It
 
 /// Says who was refused memory, and because of whom: not more often than a reader of logs likes.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<Option<Instant>>);
+pub(in super::super) struct Refusals(Mutex<Option<Instant>>);
 
 impl Refusals {
     /// Somebody above was refused the memory of a file that a process below has; whether that was
     /// said.
-    pub(super) fn say(&self, file: &Opened, (above, below): (u32, u32)) -> bool {
+    pub(in super::super) fn say(&self, file: &Opened, (above, below): (u32, u32)) -> bool {
         let now = clock::now();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| now < last + LOCK_REFUSAL_STEP) {

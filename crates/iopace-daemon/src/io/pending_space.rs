@@ -36,7 +36,7 @@ const SETTLES: Nanos = Nanos::from_millis(200);
 
 /// Files of a tree that have just lost their last name.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving {
+pub(crate) struct PendingSpace {
     files: Mutex<VecDeque<Leaver>>,
     /// An [`Instant`]: until then the space of those that were closed may still come free.
     settled: AtomicU64,
@@ -46,7 +46,7 @@ pub(crate) struct Leaving {
 /// Held with each descriptor of a file, and let go after it: without any, the file is closed.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    leaving: Arc<Leaving>,
+    leaving: Arc<PendingSpace>,
     has_no_name: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Leaver {
     }
 }
 
-impl Leaving {
+impl PendingSpace {
     /// For the descriptors of one file.
     pub(crate) fn hold(self: &Arc<Self>) -> Arc<Hold> {
         Arc::new(Hold { leaving: Arc::clone(self), has_no_name: AtomicBool::new(false) })
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn who_finds_it_full_tries_until_what_leaves_is_closed_and_once_more() {
-        let leaving = Arc::new(Leaving::default());
+        let leaving = Arc::new(PendingSpace::default());
         let (own, other) = (leaving.hold(), leaving.hold());
         let mut none = patient(&own);
         assert!(none.allows(FULL) && !none.allows(FULL), "nothing leaves");
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_closed_comes_free_a_little_later() {
-        let leaving = Arc::new(Leaving::default());
+        let leaving = Arc::new(PendingSpace::default());
         let (own, other, named) = (leaving.hold(), leaving.hold(), leaving.hold());
         drop(named);
         assert_eq!(leaving.settled.load(Relaxed), 0, "it has its space still");
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_is_removed_later_or_for_ever() {
-        let leaving = Arc::new(Leaving::default());
+        let leaving = Arc::new(PendingSpace::default());
         let (own, other, later) = (leaving.hold(), leaving.hold(), leaving.hold());
         other.leaves();
         let (mut patience, mut tries) = (Patience::of(Some(&own)), 0);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn one_thread_is_left_to_hear_of_it() {
-        let leaving = Arc::new(Leaving::default());
+        let leaving = Arc::new(PendingSpace::default());
         let (own, other) = (leaving.hold(), leaving.hold());
         leaves(&other);
         let mut all: Vec<_> = (0..FUSE_THREADS).map(|_| patient(&own)).collect();

@@ -4,14 +4,14 @@
 //! it waits for. The kernel tells of its first signal and not which one it is; so a look is taken
 //! at the callers of requests that wait for long, and who is being killed gets `EINTR`. The request
 //! goes on or is given up, and its result is thrown away. While it goes on, nothing else changes
-//! the same file (running.rs).
+//! the same file (inflight_operations.rs).
 
 mod operations;
 mod room;
 mod whole;
 
-use super::data::{Caller, Operation};
-use super::running::{Asker, Running, Touch};
+use super::caller::{Caller, Operation};
+use super::inflight_operations::{Asker, InflightOperations, Touch};
 use crate::answer::Progress;
 use crate::answer::{Answer, Answered, Touched, Waiter};
 use iopace_core::request::{DiskError, Outcome};
@@ -87,7 +87,7 @@ struct Waiting {
     due: Option<Due>,
     /// What it changes, and where that is known if it is given up while it does.
     touch: Touch,
-    running: Weak<Running>,
+    inflight: Weak<InflightOperations>,
     stand: Mutex<Stand>,
 }
 
@@ -139,8 +139,8 @@ impl Waiting {
             return None;
         }
         let reply = stand.reply.take()?;
-        if let Some(running) = self.running.upgrade().filter(|_| stand.begun == Begun::Earlier) {
-            running.add(self.touch);
+        if let Some(inflight) = self.inflight.upgrade().filter(|_| stand.begun == Begun::Earlier) {
+            inflight.add(self.touch);
             stand.is_given_up = true;
         }
         Some(reply)
@@ -152,8 +152,8 @@ impl Waiting {
         stand.begun = Begun::No;
         let was_given_up = std::mem::take(&mut stand.is_given_up);
         drop(stand);
-        if let Some(running) = self.running.upgrade().filter(|_| was_given_up) {
-            running.has_ended(self.uid, self.touch);
+        if let Some(inflight) = self.inflight.upgrade().filter(|_| was_given_up) {
+            inflight.has_ended(self.uid, self.touch);
         }
     }
 }
@@ -174,11 +174,11 @@ impl Waiter for Waiting {
 
 /// All requests of a mount that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct PendingReplies {
     waiting: Mutex<Table>,
     /// Where those are known that are given up while they are carried out; its threads carry out
     /// operations.
-    running: Weak<Running>,
+    inflight: Weak<InflightOperations>,
 }
 
 #[derive(Debug, Default)]
@@ -201,17 +201,17 @@ struct Table {
 #[must_use = "a request must be answered"]
 pub struct Ticket {
     waiting: Arc<Waiting>,
-    held: Weak<Held>,
+    pending: Weak<PendingReplies>,
     number: u64,
     is_answered: bool,
     /// What its data takes.
     _room: Option<Room>,
 }
 
-impl Held {
+impl PendingReplies {
     /// None yet. What is given up while it is carried out is made known there.
-    pub(crate) fn new(running: &Arc<Running>) -> Held {
-        Held { running: Arc::downgrade(running), ..Held::default() }
+    pub(crate) fn new(inflight: &Arc<InflightOperations>) -> PendingReplies {
+        PendingReplies { inflight: Arc::downgrade(inflight), ..PendingReplies::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -238,14 +238,14 @@ impl Held {
     ) -> Ticket {
         let (begun, is_given_up, is_owed) = (Begun::No, false, false);
         let stand = Mutex::new(Stand { reply, begun, is_given_up, is_owed });
-        let (running, asker) = (Weak::clone(&self.running), Asker::now(pid));
-        let waiting = Arc::new(Waiting { asker, uid, due, touch, running, stand });
+        let (inflight, asker) = (Weak::clone(&self.inflight), Asker::now(pid));
+        let waiting = Arc::new(Waiting { asker, uid, due, touch, inflight, stand });
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
         table.all.insert(number, Arc::clone(&waiting));
-        let held = Arc::downgrade(self);
-        Ticket { waiting, held, number, is_answered: false, _room: room }
+        let pending = Arc::downgrade(self);
+        Ticket { waiting, pending, number, is_answered: false, _room: room }
     }
 
     /// Nobody waits any more: the mount is gone, and its callers have had an error. Nothing of what
@@ -305,8 +305,9 @@ impl Answer for Ticket {
         let Answered { outcome, progress, data, .. } = answered;
         self.is_answered = true;
         if outcome == Outcome::Ok && self.waiting.operation_of().is_some() {
-            if let Some(held) = self.held.upgrade() {
-                held.carry_out(Turn { waiting: Arc::clone(&self.waiting), _ticket: Some(*self) });
+            if let Some(pending) = self.pending.upgrade() {
+                pending
+                    .carry_out(Turn { waiting: Arc::clone(&self.waiting), _ticket: Some(*self) });
             }
             return;
         }
@@ -341,8 +342,8 @@ impl Drop for Ticket {
         // First the reply: whoever finds it counts what is owed, and the ticket counts down.
         let reply = self.waiting.take();
         self.waiting.end();
-        if let Some(held) = self.held.upgrade() {
-            let mut table = held.lock();
+        if let Some(pending) = self.pending.upgrade() {
+            let mut table = pending.lock();
             table.all.remove(&self.number);
             table.owed.forget(&self.waiting);
         }

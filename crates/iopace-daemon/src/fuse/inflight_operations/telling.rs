@@ -1,10 +1,10 @@
 //! Telling the kernel that something has changed which it did not ask for.
 
-use super::Running;
+use super::InflightOperations;
 use iopace_fuse::{INodeNo, Notifier};
 use std::ffi::OsString;
 
-impl Running {
+impl InflightOperations {
     /// Tells the kernel to ask anew for names, each in its directory. What is mounted on one of
     /// them goes, and who works in such a directory no longer knows where. By another thread,
     /// as the kernel takes locks for it which one who waits for an answer from us may hold.

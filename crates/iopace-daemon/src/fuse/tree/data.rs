@@ -1,55 +1,17 @@
 //! What the tree hands on: reading, writing and syncing regular files.
 
-use super::extents::Extents;
-use super::file_spaces::FileSpace;
-use super::held::{Kept, Room};
-use super::layout::Chunks;
+use super::inode::Inode;
 use super::open_file::OpenFile;
-use super::running::{Late, Running};
-use super::tree::inode::Inode;
-use super::tree::open_shares::OpenPlace;
+use super::open_shares::OpenPlace;
+use crate::fuse::caller::{Caller, Operation};
+use crate::fuse::inflight_operations::{InflightOperations, Late};
+use crate::fuse::pending_replies::{Kept, Room};
 use crate::io::file::File;
 use crate::io::past_cache::{PastCache, has_room};
-use crate::io::untold::Untold;
 use iopace_core::request::{GroupId, TaskId};
-use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use iopace_fuse::{ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fs::OFlags;
-use std::sync::{Arc, Mutex, OnceLock};
-
-/// Who asks, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
-    /// The thread that calls, in our pid namespace; 0 if it cannot be seen from here, or if the
-    /// kernel writes pages of a mapping by itself.
-    pub(crate) pid: u32,
-    /// Its user.
-    pub(crate) uid: u32,
-    /// Its group of users.
-    pub(crate) gid: u32,
-}
-
-/// What is known of a file as long as the kernel knows it.
-#[derive(Debug, Default)]
-pub(crate) struct FileState {
-    /// Where it is dirty.
-    pub(crate) space: OnceLock<Arc<FileSpace>>,
-    /// Where it lies on its disk.
-    pub(crate) extents: Mutex<Extents>,
-    /// Where it lies on an emulated disk.
-    pub(crate) chunks: Chunks,
-    /// Write-back that failed.
-    pub(crate) untold: Arc<Untold>,
-}
-
-impl FileState {
-    /// Whether nothing is lost when it begins anew: the file is nowhere dirty, has no place on an
-    /// emulated disk, and nobody has to hear of a write-back that failed.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.space.get().is_none_or(|space| !space.is_kept())
-            && self.chunks.is_empty()
-            && self.untold.is_none()
-    }
-}
+use std::sync::{Arc, OnceLock};
 
 /// How the kernel wants one write carried out.
 ///
@@ -93,13 +55,13 @@ impl Opened {
     pub(crate) fn new(
         file: File,
         (inode, opener, place): (Arc<Inode>, u32, OpenPlace),
-        running: &Arc<Running>,
+        inflight: &Arc<InflightOperations>,
         (durable, is_writable): (bool, bool),
         is_kept_above: bool,
     ) -> Arc<Opened> {
         let is_aside = inode.is_aside();
         let past_cache = if is_kept_above { OnceLock::new() } else { OnceLock::from(None) };
-        let closer = is_aside.then(|| (Arc::downgrade(running), opener));
+        let closer = is_aside.then(|| (Arc::downgrade(inflight), opener));
         let file = OpenFile::new(file, place, closer);
         Arc::new(Opened { file, inode, durable, is_writable, opener, is_aside, past_cache })
     }
@@ -121,10 +83,6 @@ impl Opened {
 
 /// The reply of a write or a copy that is being carried out.
 pub(crate) type LateWrite<'a> = Late<'a, ReplyWrite>;
-
-/// An operation on names, attributes or space that waits: with `Ok` it is carried out, which may
-/// block, and answered; with an error that is its answer.
-pub(crate) type Operation = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
 /// What limits have to know of an operation on names, attributes or space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,19 @@
+//! Who asks, and operations that wait for their turn.
+
+use iopace_fuse::Errno;
+
+/// Who asks, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The thread that calls, in our pid namespace; 0 if it cannot be seen from here, or if the
+    /// kernel writes pages of a mapping by itself.
+    pub(crate) pid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
+    /// Its group of users.
+    pub(crate) gid: u32,
+}
+
+/// An operation on names, attributes or space that waits: with `Ok` it is carried out, which may
+/// block, and answered; with an error that is its answer.
+pub(crate) type Operation = Box<dyn FnOnce(Result<(), Errno>) + Send>;
