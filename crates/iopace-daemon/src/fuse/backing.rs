@@ -118,6 +118,13 @@ impl Backing {
         self.pending.count() + self.inflight.parked_count() + self.inflight.queued_count()
     }
 
+    /// Callers that are being killed are known at once from now on, as far as the kernel tells.
+    pub(crate) fn hear_interrupts(&self) {
+        if let Some(watch) = self.watch.get() {
+            self.inflight.on_interrupt(watch.on_interrupt());
+        }
+    }
+
     /// The mount is gone, and so is everybody who waited.
     pub(crate) fn give_up(&self) {
         self.pending.give_up();

@@ -14,6 +14,25 @@ pub(crate) struct Caller {
     pub(crate) gid: u32,
 }
 
-/// An operation on names, attributes or space that waits: with `Ok` it is carried out, which may
-/// block, and answered; with an error that is its answer.
-pub(crate) type Operation = Box<dyn FnOnce(Result<(), Errno>) + Send>;
+/// An operation on names, attributes or space that waits.
+pub(crate) trait Deferred: Send {
+    /// Whether the kernel has said that its caller has a signal pending.
+    fn is_interrupted(&self) -> bool;
+
+    /// With `Ok` it is carried out, which may block, and answered; an error is its answer.
+    fn end(self: Box<Self>, may: Result<(), Errno>);
+}
+
+/// An operation of any kind.
+pub(crate) type Operation = Box<dyn Deferred>;
+
+#[cfg(test)]
+impl<F: FnOnce(Result<(), Errno>) + Send> Deferred for F {
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    fn end(self: Box<Self>, may: Result<(), Errno>) {
+        self(may);
+    }
+}

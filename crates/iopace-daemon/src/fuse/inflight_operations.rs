@@ -12,6 +12,7 @@
 //! others carry out (pending_replies.rs): writes that had to wait, direct ones and copies.
 
 mod asker;
+mod looks;
 mod parked;
 mod refuse;
 mod telling;
@@ -20,7 +21,7 @@ use super::caller::Caller;
 use crate::io::shares::Shares;
 use crate::limits::FUSE_THREADS;
 pub(crate) use asker::Asker;
-use iopace_fuse::{Control, Errno, INodeNo, Notifier, Request};
+use iopace_fuse::{Control, Errno, INodeNo, Notifier};
 use parked::{Parked, Parks};
 pub(crate) use refuse::Refuse;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -99,7 +100,9 @@ impl Order {
 
 impl std::fmt::Debug for InflightOperations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("given_up", &self.given_up_count).finish_non_exhaustive()
+        f.debug_struct("InflightOperations")
+            .field("given_up", &self.given_up_count)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,6 +111,8 @@ trait Kept: Send + Sync {
     fn asker(&self) -> Asker;
     /// Whether its caller may have a signal pending, as far as the kernel says.
     fn is_signalled(&self) -> bool;
+    /// Whether the kernel has said that it has.
+    fn is_interrupted(&self) -> bool;
     /// Whether a look has met it before; from now on one has.
     fn was_seen(&self) -> bool;
     /// Gives its caller `EINTR`, if it still waits, after `before` was called.
@@ -138,6 +143,10 @@ impl<R: Refuse + Send> Kept for Stand<R> {
 
     fn is_signalled(&self) -> bool {
         self.reply().as_ref().is_some_and(Refuse::is_signalled)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.reply().as_ref().is_some_and(Refuse::is_interrupted)
     }
 
     fn was_seen(&self) -> bool {
@@ -290,29 +299,6 @@ impl InflightOperations {
         Late { inflight: self, stand }
     }
 
-    /// Gives up those whose caller is being killed, as `is_killed` says, if they were
-    /// under way at the last look already. How many.
-    pub(crate) fn look(&self, is_killed: impl Fn(Asker) -> bool) -> usize {
-        let mut count = 0;
-        let ends = |kept: &&Arc<dyn Kept>| {
-            kept.was_seen() && kept.is_signalled() && is_killed(kept.asker())
-        };
-        for row in &self.rows {
-            let all = row.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            for kept in all.iter().filter(ends) {
-                count += usize::from(kept.give_up(&mut |touch| self.add(touch)));
-            }
-        }
-        let parked = self.order().parked.clone();
-        let ends = |kept: &&Arc<dyn Parks>| {
-            kept.was_seen() && kept.is_signalled() && is_killed(kept.asker())
-        };
-        for kept in parked.iter().filter(ends) {
-            count += usize::from(kept.refuse(Errno::EINTR));
-        }
-        count + self.look_at_queued(&is_killed)
-    }
-
     /// How the kernel is told from now on.
     pub(crate) fn notify_with(&self, notifier: Notifier) {
         let _ = self.notifier.set(notifier);
@@ -323,11 +309,11 @@ impl InflightOperations {
         let _ = self.control.set(control);
     }
 
-    /// Gives up what waits for a thread, and never began. The kernel says whose caller has got a
-    /// signal, and `is_killed` whether that one ends it.
-    fn look_at_queued(&self, is_killed: &impl Fn(Asker) -> bool) -> usize {
-        let killed = |request: &Request| is_killed(Asker::now(request.pid()));
-        self.control.get().map_or(0, |control| control.give_up_queued(killed))
+    /// Has `told` called whenever the kernel says that a caller has a signal pending.
+    pub(crate) fn on_interrupt(&self, told: impl Fn() + Send + Sync + 'static) {
+        if let Some(control) = self.control.get() {
+            control.on_interrupt(told);
+        }
     }
 
     /// The caller of something that is being carried out is given up: until

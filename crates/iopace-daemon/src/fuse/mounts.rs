@@ -272,6 +272,7 @@ fn start_one(
         if let Err(error) = seen.trim_with(notifier, control) {
             tracing::warn!(%error, "the kernel is not asked to forget files");
         }
+        backing.hear_interrupts();
     };
     let on_attached = || in_use::settle_again(&mut region, &directory, config.in_use);
     let session =

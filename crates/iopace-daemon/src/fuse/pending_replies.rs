@@ -6,6 +6,7 @@
 //! goes on or is given up, and its result is thrown away. While it goes on, nothing else changes
 //! the same file (inflight_operations.rs).
 
+mod looks;
 mod operations;
 mod room;
 mod whole;
@@ -15,7 +16,6 @@ use super::inflight_operations::{Asker, InflightOperations, Touch};
 use crate::answer::Progress;
 use crate::answer::{Answer, Answered, Touched, Waiter};
 use iopace_core::request::{DiskError, Outcome};
-use iopace_core::time::Instant;
 use iopace_fuse::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use operations::{Due, Owed, Turn};
 pub(crate) use room::Room;
@@ -72,7 +72,7 @@ impl Reply {
             Reply::Write(reply, _) | Reply::WholeWrite(reply, _) => reply.error(errno),
             Reply::Done(reply) => reply.error(errno),
             Reply::Piece(whole) => whole.done(Err(errno)),
-            Reply::Operation(operation, _) => operation(Err(errno)),
+            Reply::Operation(operation, _) => operation.end(Err(errno)),
         }
     }
 }
@@ -138,8 +138,23 @@ impl Waiting {
             stand.begun = Begun::Earlier;
             return None;
         }
+        self.give_up_now(&mut stand)
+    }
+
+    /// The same at once, where the kernel knows of a signal: others that change the same wait for
+    /// what has begun. A write that does not say what it changes is left to the looks.
+    fn give_up_at_once(&self) -> Option<Reply> {
+        let mut stand = self.lock();
+        let is_write = matches!(stand.reply, Some(Reply::Write(..) | Reply::WholeWrite(..)));
+        if stand.begun != Begun::No && is_write && self.touch == Touch::NOTHING {
+            return None;
+        }
+        self.give_up_now(&mut stand)
+    }
+
+    fn give_up_now(&self, stand: &mut Stand) -> Option<Reply> {
         let reply = stand.reply.take()?;
-        if let Some(inflight) = self.inflight.upgrade().filter(|_| stand.begun == Begun::Earlier) {
+        if let Some(inflight) = self.inflight.upgrade().filter(|_| stand.begun != Begun::No) {
             inflight.add(self.touch);
             stand.is_given_up = true;
         }
@@ -263,40 +278,6 @@ impl PendingReplies {
         let table = self.lock();
         table.all.len() - table.owed.count()
     }
-
-    /// Answers those that have waited since the look before the last and whose thread is being
-    /// killed, as `is_killed` says, or is gone from a read ahead, as `is_gone` says, and carries
-    /// out operations whose deadline has come. How many were given up.
-    pub(crate) fn look(
-        &self,
-        now: Instant,
-        is_killed: impl Fn(Asker) -> bool,
-        is_gone: impl Fn(Asker) -> bool,
-    ) -> usize {
-        let mut table = self.lock();
-        let old = table.old;
-        table.old = table.seen;
-        table.seen = table.last;
-        let all = table.all.range(..=old).map(|(number, w)| (*number, Arc::clone(w)));
-        let all: Vec<(u64, Arc<Waiting>)> = all.collect();
-        drop(table);
-        let mut count = 0;
-        for (number, waiting) in all {
-            if waiting.is_waited_for()
-                && (waiting.is_signalled() && is_killed(waiting.asker)
-                    || waiting.is_cached_read() && is_gone(waiting.asker))
-                && let Some(reply) = waiting.give_up()
-            {
-                reply.error(Errno::EINTR);
-                count += 1;
-                let _ticket = self.take_aside(number);
-            } else if self.is_owed_from(now, &waiting) {
-                let _ticket = self.take_aside(number);
-                self.carry_out(Turn { waiting, _ticket });
-            }
-        }
-        count
-    }
 }
 
 impl Answer for Ticket {
@@ -319,7 +300,7 @@ impl Answer for Ticket {
             }
             (Outcome::Ok, Reply::Done(reply)) => reply.ok(),
             (Outcome::Ok, Reply::Piece(whole)) => whole.done(Ok(())),
-            (Outcome::Ok, Reply::Operation(operation, _)) => operation(Ok(())),
+            (Outcome::Ok, Reply::Operation(operation, _)) => operation.end(Ok(())),
             (_, Reply::Write(reply, _)) if progress.written > 0 || progress.is_end => {
                 reply.written(u32::try_from(progress.written).expect("a part of the write"));
             }

@@ -15,18 +15,57 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often it looks. Who waited at two looks and is being killed is answered at the third, so a
-/// program that waits for a disk which does not answer is gone within some 1.5 s.
+/// How often it looks at all that wait. The kernel tells of a caller's first signal only, and of
+/// none where it asks in nobody's name (reading ahead, asynchronous I/O): such a program, which
+/// waits for a disk that does not answer, is answered at the third look, within some 1.5 s. Any
+/// other is at once.
 const INTERVAL: Duration = Duration::from_millis(500);
+const EVERY: Nanos = Nanos::from_millis(500);
+
+/// After a look at who was interrupted the next one waits so long: many signals do not keep it
+/// busy.
+const BETWEEN: Duration = Duration::from_millis(5);
 
 /// The bit of `SIGKILL` in the masks of `/proc/PID/status`. Whatever signal ends a program, the
 /// kernel turns it into this one for each of its threads.
 const KILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
 
+/// What the thread is woken for.
+#[derive(Debug, Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rung {
+    is_over: bool,
+    /// Somebody was interrupted since the last look at those.
+    is_interrupted: bool,
+}
+
+impl Bell {
+    fn ring(&self, ring: impl FnOnce(&mut Rung)) {
+        ring(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// Waits for at most so long, and takes note of interrupts.
+    fn wait(&self, time: Duration) -> Rung {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_quiet = |state: &mut Rung| !state.is_over && !state.is_interrupted;
+        let waited = self.changed.wait_timeout_while(state, time, is_quiet);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let rung = *state;
+        state.is_interrupted = false;
+        rung
+    }
+}
+
 /// The thread.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    ended: Arc<(Mutex<bool>, Condvar)>,
+    bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -41,16 +80,27 @@ impl Watch {
         sweep: impl Fn() + Send + 'static,
         device: Weak<dyn Device>,
     ) -> io::Result<Watch> {
-        let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
-        let stop = Arc::clone(&ended);
+        let bell = Arc::<Bell>::default();
+        let heard = Arc::clone(&bell);
         let run = move || {
-            let mut is_odd = false;
-            while !is_over(&stop) {
-                let count =
-                    pending.look(clock::now(), is_killed, is_gone) + inflight.look(is_killed);
-                if count > 0 {
-                    tracing::info!(count, "requests of killed programs were given up");
+            let (mut is_odd, mut next) = (false, clock::now() + EVERY);
+            loop {
+                let Rung { is_over, is_interrupted } =
+                    heard.wait(clock::until(next).unwrap_or(INTERVAL));
+                if is_over {
+                    return;
                 }
+                if is_interrupted {
+                    let count = pending.look_at_interrupted(is_killed)
+                        + inflight.look_at_interrupted(is_killed);
+                    given_up(count);
+                    thread::sleep(BETWEEN);
+                }
+                if clock::now() < next {
+                    continue;
+                }
+                next = clock::now() + EVERY;
+                given_up(pending.look(clock::now(), is_killed, is_gone) + inflight.look(is_killed));
                 if let (Some(spaces), Some(device)) = (&spaces, device.upgrade()) {
                     spaces.sweep(|extents| device.are_clean(extents));
                 }
@@ -61,21 +111,25 @@ impl Watch {
             }
         };
         let thread = thread::Builder::new().name("watch".into()).spawn(run)?;
-        Ok(Watch { ended, thread: Some(thread) })
+        Ok(Watch { bell, thread: Some(thread) })
+    }
+
+    /// To be called when the kernel has said that a caller has a signal pending.
+    pub(crate) fn on_interrupt(&self) -> impl Fn() + Send + Sync + 'static {
+        let bell = Arc::clone(&self.bell);
+        move || bell.ring(|rung| rung.is_interrupted = true)
     }
 }
 
-/// Waits until the next look. True when it is time to end.
-fn is_over((ended, changed): &(Mutex<bool>, Condvar)) -> bool {
-    let guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = changed.wait_timeout_while(guard, INTERVAL, |ended| !*ended);
-    *waited.unwrap_or_else(PoisonError::into_inner).0
+fn given_up(count: usize) {
+    if count > 0 {
+        tracing::info!(count, "requests of killed programs were given up");
+    }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.ended.1.notify_all();
+        self.bell.ring(|rung| rung.is_over = true);
         if let Some(thread) =
             self.thread.take().filter(|t| t.thread().id() != thread::current().id())
         {

@@ -80,3 +80,34 @@ fn little_is_left_for_a_sync_of_who_writes_at_his_limit() {
         figure(&name, &text, &bound, median <= TOTAL / 5);
     }
 }
+
+/// Whoever waits for a limit when he is killed: opens, writes past the page cache and through it.
+#[test]
+fn whoever_is_killed_while_he_waits_is_gone_soon() {
+    const BOUND: Duration = Duration::from_millis(50);
+    let Some(mounted) = Mounted::over(prepare, |_| {}) else { return };
+    mounted.limit("/slow", "wbps=1");
+    // A limit lets something go before it counts.
+    let taste = "dd if=/dev/zero of=at/ours/taste bs=1M count=2";
+    for (what, flags) in [("direct", "oflag=direct"), ("buffered", "conv=notrunc")] {
+        let mut times = Vec::new();
+        for _ in 0..10 {
+            let before = mounted.in_line();
+            let mut dd = mounted.run_in("/slow", &format!("{taste} {flags}"));
+            wait_for("what waits for its limit", || mounted.in_line() > before);
+            let begin = Instant::now();
+            dd.kill().expect("killed");
+            dd.wait().expect("it ends");
+            times.push(begin.elapsed());
+        }
+        times.sort_unstable();
+        let longest = times[times.len() - 1];
+        let text = format!("{:.1} ms at most, {:.1} ms", ms(longest), ms(times[times.len() / 2]));
+        let name = format!("a killed program that waits for its limit, {what}");
+        figure(&name, &text, "50 ms", longest <= BOUND);
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -15,6 +15,7 @@ use crate::fuse::watch::Watch;
 use crate::mount_error::MountError;
 use crate::start_error::StartError;
 use iopace_core::request::TaskId;
+use iopace_fuse::Control;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -94,7 +95,9 @@ pub(crate) fn start(
     // Held while it is mounted, so that an end that comes at once finds it here.
     let mut shown = images.lock();
     let tree = ImageTree::new(files, made);
-    let session = Session::start(tree, &mountpoint, &Options::new(SOURCE), |_, _, _| {}, on_end)?;
+    let told = watch.on_interrupt();
+    let on_start = |_, control: Control, _: &Place| control.on_interrupt(told);
+    let session = Session::start(tree, &mountpoint, &Options::new(SOURCE), on_start, on_end)?;
     let place = session.place().clone();
     let record = config.runtime.as_ref().and_then(|runtime| {
         let record = record::Record {

@@ -15,6 +15,8 @@ pub(super) trait Parks: Send + Sync {
     fn asker(&self) -> Asker;
     /// Whether its caller may have a signal pending, as far as the kernel says.
     fn is_signalled(&self) -> bool;
+    /// Whether the kernel has said that it has.
+    fn is_interrupted(&self) -> bool;
     /// Its user.
     fn uid(&self) -> u32;
     /// What it changes.
@@ -60,6 +62,11 @@ impl<R: Refuse + Send> Parks for Parked<R> {
     fn is_signalled(&self) -> bool {
         let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         waits.as_ref().is_some_and(|(reply, _)| reply.is_signalled())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.as_ref().is_some_and(|(reply, _)| reply.is_interrupted())
     }
 
     fn uid(&self) -> u32 {

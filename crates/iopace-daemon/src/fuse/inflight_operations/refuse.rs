@@ -11,6 +11,10 @@ pub(crate) trait Refuse {
     /// interrupt, of each request that a program waits in; never of direct I/O, for which programs
     /// wait elsewhere.
     fn is_signalled(&self) -> bool;
+
+    /// Whether the kernel has said that the caller has a signal pending. Of what it asks in
+    /// nobody's name it never does.
+    fn is_interrupted(&self) -> bool;
 }
 
 macro_rules! refuse {
@@ -23,6 +27,10 @@ macro_rules! refuse {
             fn is_signalled(&self) -> bool {
                 let is_signalled: fn(&Self) -> bool = $is_signalled;
                 is_signalled(self)
+            }
+
+            fn is_interrupted(&self) -> bool {
+                iopace_fuse::$reply::is_interrupted(self)
             }
         })*
     };

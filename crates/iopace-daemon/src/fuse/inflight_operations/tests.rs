@@ -15,6 +15,10 @@ impl Refuse for Said {
     fn is_signalled(&self) -> bool {
         true
     }
+
+    fn is_interrupted(&self) -> bool {
+        true
+    }
 }
 
 fn reply() -> (Said, Receiver<Option<i32>>) {
@@ -47,6 +51,20 @@ fn who_is_being_killed_is_answered_at_the_second_look() {
     assert!(!kept.is_given_up() && kept.take().is_some());
     drop(kept);
     assert!(unsaid.try_recv().is_err());
+}
+
+#[test]
+fn of_whom_the_kernel_has_told_is_answered_at_once() {
+    let inflight = InflightOperations::default();
+    let ((dying, said), (living, unsaid)) = (reply(), reply());
+    let given_up = inflight.begin(caller(DYING), Touch::one(1), dying).ok().expect("it begins");
+    let kept = inflight.begin(caller(8), Touch::one(2), living).ok().expect("it begins");
+    assert_eq!(inflight.look_at_interrupted(is_dying), 1);
+    assert_eq!(said.recv(), Ok(Some(libc::EINTR)));
+    // Who changes the same waits for what was given up.
+    let again = inflight.begin(caller(9), Touch::one(1), reply().0);
+    assert!(again.is_err() && given_up.is_given_up() && !kept.is_given_up());
+    assert!(kept.take().is_some() && unsaid.try_recv().is_err());
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) struct Turn {
 impl Turn {
     fn carry_out(self) {
         match self.waiting.take() {
-            Some(Reply::Operation(operation, _)) => operation(Ok(())),
+            Some(Reply::Operation(operation, _)) => operation.end(Ok(())),
             Some(other) => other.error(Errno::EIO),
             None => {}
         }
@@ -81,6 +81,18 @@ impl Waiting {
             Some(
                 Reply::Data(..) | Reply::Write(..) | Reply::WholeWrite(..) | Reply::Operation(..),
             ) => true,
+            None => false,
+        }
+    }
+
+    /// Whether the kernel has said that it has.
+    pub(super) fn is_interrupted(&self) -> bool {
+        match &self.lock().reply {
+            Some(Reply::Data(reply, _)) => reply.is_interrupted(),
+            Some(Reply::Write(reply, _) | Reply::WholeWrite(reply, _)) => reply.is_interrupted(),
+            Some(Reply::Done(reply)) => reply.is_interrupted(),
+            Some(Reply::Piece(whole)) => whole.is_interrupted(),
+            Some(Reply::Operation(operation, _)) => operation.is_interrupted(),
             None => false,
         }
     }

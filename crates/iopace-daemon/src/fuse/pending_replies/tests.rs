@@ -4,7 +4,7 @@ use super::*;
 use crate::buffer::Buffer;
 use crate::limits::OPERATIONS_OWED_MAX;
 use iopace_core::request::{Extent, GroupId};
-use iopace_core::time::Nanos;
+use iopace_core::time::{Instant, Nanos};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -217,6 +217,10 @@ fn is_kept_back(inflight: &InflightOperations) -> bool {
         fn refuse(self, _: Errno) {}
 
         fn is_signalled(&self) -> bool {
+            true
+        }
+
+        fn is_interrupted(&self) -> bool {
             true
         }
     }

@@ -20,6 +20,12 @@ impl Whole {
         state.1.as_ref().is_some_and(Refuse::is_signalled)
     }
 
+    /// Whether the kernel has said that it has.
+    pub(super) fn is_interrupted(&self) -> bool {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1.as_ref().is_some_and(Refuse::is_interrupted)
+    }
+
     /// One of them has ended.
     pub(super) fn done(&self, result: Result<(), Errno>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! Giving replies: what was found, or the error.
 
-use super::super::caller::Caller;
+use super::super::caller::{Caller, Deferred};
 use super::super::inflight_operations::{Late, Refuse, Touch};
 use super::attr::nothing;
 use super::data::Kind;
@@ -55,6 +55,22 @@ impl Turn {
     }
 }
 
+/// An operation that waits for its turn.
+struct Waiting<R, F> {
+    reply: R,
+    run: F,
+}
+
+impl<R: Refuse + Send, F: FnOnce(R, Result<(), Errno>) + Send> Deferred for Waiting<R, F> {
+    fn is_interrupted(&self) -> bool {
+        self.reply.is_interrupted()
+    }
+
+    fn end(self: Box<Self>, may: Result<(), Errno>) {
+        (self.run)(self.reply, may);
+    }
+}
+
 impl Served {
     /// Has `run` carry out what is passed through whatever the caller's limits.
     pub(super) fn pass<R: Refuse + Send + 'static>(
@@ -85,7 +101,7 @@ impl Served {
         };
         // What waits in a device must not keep alive what keeps the device alive.
         let (tree, names) = (Arc::downgrade(&self.0), names.map(OsStr::to_owned));
-        let operation = move |may: Result<(), Errno>| match (may, tree.upgrade()) {
+        let run = move |reply: R, may: Result<(), Errno>| match (may, tree.upgrade()) {
             (Ok(()), Some(tree)) => {
                 let names = names.each_ref().map(OsString::as_os_str);
                 carry_out(&tree, (from, turn), names, reply, run);
@@ -93,7 +109,7 @@ impl Served {
             (Ok(()), None) => reply.refuse(Errno::EIO),
             (Err(errno), _) => reply.refuse(errno),
         };
-        self.0.data.hold(from, pays, self.kind(turn), Box::new(operation));
+        self.0.data.hold(from, pays, self.kind(turn), Box::new(Waiting { reply, run }));
     }
 
     fn kind(&self, turn: Turn) -> Kind {

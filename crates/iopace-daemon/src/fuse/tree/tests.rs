@@ -164,7 +164,7 @@ impl Data for Plain {
 
     fn hold(&self, _from: Caller, _pays: (TaskId, GroupId), kind: Kind, operation: Operation) {
         self.pending.lock().unwrap().push(kind);
-        std::thread::spawn(move || operation(Ok(())));
+        std::thread::spawn(move || operation.end(Ok(())));
     }
 
     fn reshaped(&self, inode: &Inode, range: (u64, u64)) {
