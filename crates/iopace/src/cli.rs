@@ -5,6 +5,7 @@ mod calibrate;
 mod group;
 mod live;
 mod mount;
+mod output;
 mod pace;
 mod recommend;
 mod record;
@@ -24,15 +25,16 @@ pub use group::{
 };
 pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, MountFlag, UnmountArgs};
+pub use output::{OutputArgs, TableFormat};
 pub use pace::{PaceCommand, PaceConfigureArgs, PaceLimitArgs, PaceListArgs, PaceTraceArgs};
 pub use recommend::{ClientsArg, RecommendCommand, RecommendGroupArgs, RecommendSetArgs};
 pub use record::RecordArgs;
 pub use replay::{FitArg, ReplayArgs};
 pub use sched::{ConfigureArgs, InsertArgs, ListArgs, SchedCommand, TargetArgs};
 pub use serve::{DeviceArgs, IoEngine, LogFormat, ServeArgs, SocketArgs};
-pub use sim::{CompareArgs, FuzzArgs, NewArgs, OutputArgs, RunArgs, ScoreArgs, SimCommand};
-pub use sim::{SweepArgs, TableFormat, TablesArgs, TraceFormat};
-pub use top::TopArgs;
+pub use sim::{CompareArgs, FuzzArgs, NewArgs, RunArgs, ScoreArgs, SimCommand};
+pub use sim::{SweepArgs, TablesArgs, TraceFormat};
+pub use top::{Sort, TopArgs, View};
 pub use verify::VerifyArgs;
 pub use window::{WindowCommand, WindowConfigureArgs, WindowListArgs};
 

@@ -7,6 +7,7 @@
 // They panic where a stream cannot be written: `output` has what does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod address;
 mod attach;
 mod calibrate;
 mod cli;
@@ -31,6 +32,7 @@ mod running;
 mod sched;
 mod serve;
 mod sim;
+mod study_output;
 mod target;
 mod top;
 mod units;

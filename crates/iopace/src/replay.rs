@@ -7,7 +7,7 @@ mod show;
 
 use crate::cli::{FitArg, ReplayArgs};
 use crate::output::{Failure, note, print};
-use crate::sim::output::{ProgressLine, all_schedulers, prepare, spelt_out};
+use crate::study_output::{ProgressLine, all_schedulers, prepare, spelt_out};
 use iopace_core::sched::{self, Algorithm};
 use iopace_core::{pace, window};
 use iopace_daemon::config::{PACE_DEFAULT, WINDOW_DEFAULT};

@@ -3,14 +3,14 @@
 mod compare;
 mod fuzz;
 mod new;
-pub(crate) mod output;
-mod run;
+pub(crate) mod run;
 mod score;
 mod sweep;
 mod tables;
 
 use crate::cli::{SimCommand, TraceFormat};
 use crate::output::{Failure, Format, finish, nearest, print, print_json, right, table};
+use crate::study_output;
 use comfy_table::Cell;
 use iopace_sim::milli::Milli;
 use iopace_sim::report::{CheckReport, RunReport};
@@ -82,10 +82,10 @@ fn trace(
     let (_, trace) = run_traced(&scenario, Some(every));
     let picture = plot::svg(scenario.why.trim(), &trace);
     if let Some(path) = svg {
-        output::write(path, picture.as_bytes())?;
+        study_output::write(path, picture.as_bytes())?;
     }
     if let Some(path) = png {
-        output::write(path, png::png(&picture).map_err(Failure::new)?)?;
+        study_output::write(path, png::png(&picture).map_err(Failure::new)?)?;
     }
     match format {
         Some(TraceFormat::Json) => print(&trace.json()),

@@ -19,8 +19,6 @@ mod screen;
 mod tests;
 mod theme;
 
-pub use rows::{Sort, View};
-
 use crate::cli::TopArgs;
 use crate::output::{Failure, Format, nearest};
 use crate::running::{Sought, daemon};

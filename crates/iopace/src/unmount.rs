@@ -8,7 +8,7 @@ use crate::units;
 use iopace_daemon::control::Client;
 use iopace_daemon::fuse::mounting::detach::MountId;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
-use iopace_daemon::fuse::mounting::{UnmountError, abort, busy, namespaces, unless_used};
+use iopace_daemon::fuse::mounting::{UnmountError, abort, namespaces, unless_used, users};
 use iopace_daemon::fuse::record::{self, Record, Seen};
 use iopace_daemon::limits::PROBE_PATIENCE;
 use iopace_daemon::mount_table::{self, Entry};
@@ -185,7 +185,7 @@ fn unmount_seen(entry: &Entry, args: &UnmountArgs) -> Result<(), Failure> {
         refused(path, done)?;
         return wait(path, seen.as_ref(), entry.device, patience);
     }
-    let looked = busy::users(entry.device);
+    let looked = users::users(entry.device);
     let named = looked.named();
     if !args.force && !args.lazy {
         let at = quoted_path(path);
@@ -279,7 +279,7 @@ fn wait(
     if shows {
         note_over(format_args!(""));
     }
-    let looked = busy::users(device);
+    let looked = users::users(device);
     let by = match looked.users.is_empty() && looked.is_whole() {
         true => String::new(),
         false => format!(" (by {})", looked.named()),

@@ -17,7 +17,7 @@ mod target;
 
 use crate::cli::VerifyArgs;
 use crate::output::{Failure, Format, note, print, print_json};
-use crate::sim::output::ProgressLine;
+use crate::study_output::ProgressLine;
 use outcome::{Outcome, Verdict};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal as _;

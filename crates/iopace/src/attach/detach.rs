@@ -6,7 +6,7 @@ use crate::cli::DetachArgs;
 use crate::output::{Failure, note, print};
 use iopace_daemon::fuse::image::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
-use iopace_daemon::fuse::mounting::busy;
+use iopace_daemon::fuse::mounting::{busy, users};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -163,7 +163,7 @@ fn is_used(record: &Record) -> bool {
             thread::sleep(STEP);
         }
         let path = &record.loop_device;
-        !mounted(record).is_empty() || loops::is_claimed(path) || !busy::openers(path).is_empty()
+        !mounted(record).is_empty() || loops::is_claimed(path) || !users::openers(path).is_empty()
     })
 }
 
@@ -171,7 +171,7 @@ fn in_use(record: &Record, remedy: &str) -> Failure {
     let path = &record.loop_device;
     let shown = path.display();
     let places: Vec<String> = mounted(record).iter().map(|at| at.display().to_string()).collect();
-    let users = busy::openers(path);
+    let users = users::openers(path);
     let by = match (&*places, &*users) {
         ([], []) => {
             "is in use by the kernel: swap, a mount elsewhere, a part of another device".into()

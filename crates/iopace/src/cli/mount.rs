@@ -124,7 +124,8 @@ pub struct MountArgs {
 
     /// Also serve the control API and the dashboard to browsers of this machine, on this port (0:
     /// any) or address
-    #[arg(long, value_name = "PORT", value_parser = crate::http::parse, help_heading = "Sockets")]
+    #[arg(long, value_name = "PORT", help_heading = "Sockets")]
+    #[arg(value_parser = crate::address::parse)]
     pub http: Option<SocketAddr>,
 
     /// File with the token that these need; made if it is missing [default: beside the control

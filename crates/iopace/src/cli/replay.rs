@@ -1,7 +1,6 @@
 //! `iopace sim replay` as it is asked for.
 
-use super::OutputArgs;
-use super::sim::schedulers;
+use super::output::{OutputArgs, schedulers};
 use super::{DiskParser, window_policies};
 use crate::units;
 use clap::builder::PossibleValuesParser;

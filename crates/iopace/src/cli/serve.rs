@@ -162,7 +162,7 @@ pub struct SocketArgs {
 
     /// Also serve the control API and the dashboard to browsers of this machine, on this port (0:
     /// any) or address
-    #[arg(long, value_name = "PORT", value_parser = crate::http::parse)]
+    #[arg(long, value_name = "PORT", value_parser = crate::address::parse)]
     pub http: Option<SocketAddr>,
 
     /// File with the token that these need; made if it is missing [default: beside the control

@@ -4,7 +4,7 @@ mod search;
 mod study;
 
 pub use search::{FuzzArgs, ScoreArgs, TablesArgs};
-pub use study::{CompareArgs, NewArgs, OutputArgs, RunArgs, SweepArgs, schedulers};
+pub use study::{CompareArgs, NewArgs, RunArgs, SweepArgs};
 
 use super::FormatArgs;
 use crate::units;
@@ -97,16 +97,4 @@ pub enum TraceFormat {
     Csv,
     /// One object per look
     Json,
-}
-
-/// How to print an outcome table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
-    /// For people
-    #[default]
-    Table,
-    /// One object per figure
-    Json,
-    /// Comma-separated values
-    Csv,
 }

@@ -1,11 +1,48 @@
 //! `iopace top` as it is asked for.
 
 use super::FormatArgs;
-use crate::top::{Sort, View};
 use crate::units;
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use iopace_core::time::Nanos;
 use std::path::PathBuf;
+
+/// What the table is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// Groups.
+    #[default]
+    Groups,
+    /// Tasks.
+    Tasks,
+}
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// By name
+    Name,
+    /// By weight
+    Weight,
+    /// By bytes read and written per second
+    #[default]
+    Total,
+    /// By bytes read per second
+    Read,
+    /// By bytes written per second
+    Write,
+    /// By bytes of buffered writes per second
+    Buffered,
+    /// By requests per second
+    Ops,
+    /// By the 99th percentile of latency
+    P99,
+    /// By slots taken
+    Slots,
+    /// By dirty memory
+    Dirty,
+    /// By time waited in iopace
+    Waited,
+}
 
 const EXAMPLES: &str = "\
 Examples:

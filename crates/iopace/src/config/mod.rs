@@ -3,15 +3,18 @@
 //! All of them are shown in `docs/serving.md` and `docs/pace.md`, which a test reads. Relative
 //! paths start at the directory of the file.
 
+mod device;
 mod error;
 mod groups;
 mod mounts;
 mod policies;
 mod resolve;
 mod rules;
+mod values;
 
+pub use device::{AUTO_HAS_NO_SETTINGS, NamedScheduler};
 pub use error::ConfigError;
-pub use resolve::{AUTO_HAS_NO_SETTINGS, NamedScheduler, names, valid_name};
+pub use values::{names, valid_name};
 
 use crate::cli::LogFormat;
 use groups::GroupTable;

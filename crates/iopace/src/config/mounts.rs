@@ -1,6 +1,6 @@
 //! The `[[mount]]` tables: a directory, where it is mounted, and the words of its device.
 
-use super::resolve::resolve_device;
+use super::device::resolve_device;
 use super::rules::{self, RuleTable};
 use super::{DeviceTable, Mistake};
 use iopace_daemon::config::{Backend, DeviceConfig, InUse, MountConfig};

@@ -1,6 +1,6 @@
 //! What the table of a device says of stages pace and window, and of dirty memory.
 
-use super::resolve::{checked_size, unknown};
+use super::values::{checked_size, unknown};
 use super::{DeviceTable, Mistake, RecommendTable};
 use crate::units::parse_time;
 use iopace_core::units::Bytes;

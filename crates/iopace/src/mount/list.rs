@@ -7,10 +7,10 @@ use iopace_daemon::api::MountReport;
 use iopace_daemon::control::Client;
 use iopace_daemon::fuse::mounting::namespaces;
 use iopace_daemon::fuse::mounting::probe::{Answer, probe};
+use iopace_daemon::fuse::record;
 use iopace_daemon::fuse::record::Record;
-use iopace_daemon::fuse::{mounts, record};
 use iopace_daemon::limits::PROBE_PATIENCE;
-use iopace_daemon::mount_table::Entry;
+use iopace_daemon::mount_table::{self, Entry};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -55,7 +55,7 @@ impl Counts {
 pub fn run(format: Format) -> Result<(), Failure> {
     // Before the table is read: one that is mounted in between is not taken for one out of sight.
     let mut unseen = record::held(&runtime_dirs(None));
-    let entries = mounts::ours().map_err(|error| {
+    let entries = mount_table::ours().map_err(|error| {
         Failure::new(format!("/proc/self/mountinfo cannot be read: {error}; is /proc mounted?"))
     })?;
     unseen.retain(|(number, _)| entries.iter().all(|entry| entry.connection() != *number));

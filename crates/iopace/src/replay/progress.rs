@@ -1,6 +1,6 @@
 //! How far a replay has come, on standard error, if that is a terminal.
 
-use crate::sim::output::ProgressLine;
+use crate::study_output::ProgressLine;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Most schedulers that are named in the line, so that it stays on a line.

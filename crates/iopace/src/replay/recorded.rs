@@ -2,7 +2,7 @@
 
 use crate::cli::{FitArg, ReplayArgs, TableFormat};
 use crate::output::{Failure, finish, note, print, print_json, right, table};
-use crate::sim::output::{all_schedulers, spelt_out};
+use crate::study_output::{all_schedulers, spelt_out};
 use crate::units::time;
 use comfy_table::Cell;
 use iopace_core::{sched, window};

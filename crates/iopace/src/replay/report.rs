@@ -3,7 +3,7 @@
 use super::show;
 use crate::cli::{OutputArgs, TableFormat};
 use crate::output::Failure;
-use crate::sim::output::{columns, write};
+use crate::study_output::{columns, write};
 use iopace_sim::report::ReplayReport;
 use iopace_sim::study::summary::Summary;
 use iopace_sim::study::{Outcome, html, plot, replay as study};

@@ -1,9 +1,9 @@
 //! `iopace sim compare`: policies beside each other.
 
-use super::output::{ProgressLine, Study, all_schedulers, prepare, put, spelt_out};
 use super::scenario_text;
 use crate::cli::CompareArgs;
 use crate::output::Failure;
+use crate::study_output::{ProgressLine, Study, all_schedulers, prepare, put, spelt_out};
 use iopace_core::{pace, sched, window};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::compare::{Choices, variants};

@@ -1,9 +1,9 @@
 //! `iopace sim fuzz`: random scenarios with faults, and what fails of them made small.
 
-use super::output::write;
 use super::scenario_text;
 use crate::cli::FuzzArgs;
 use crate::output::{Failure, note_over, print};
+use crate::study_output::write;
 use iopace_sim::fuzz::{FOUND_MAX, Outcome, search, trial};
 use iopace_sim::scenario::Scenario;
 use std::fs;

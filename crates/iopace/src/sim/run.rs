@@ -1,9 +1,10 @@
 //! `iopace sim run`: one scenario with its checks, its report and its logs.
 
-use super::output::{ProgressLine, Study, prepare, put};
-use super::{output, report_text, scenario_text};
+use super::{report_text, scenario_text};
 use crate::cli::{OutputArgs, RunArgs, TableFormat};
 use crate::output::{Failure, print};
+use crate::study_output;
+use crate::study_output::{ProgressLine, Study, prepare, put};
 use iopace_sim::judge::judge;
 use iopace_sim::record::Recording;
 use iopace_sim::report::RunReport;
@@ -68,7 +69,7 @@ fn recorded(args: &RunArgs, name: &str, scenario: &Scenario) -> Result<RunReport
     let runs = vec![(report.clone(), recording)];
     if let Some(path) = &args.html {
         let outcome = Outcome::of(&variant, &runs);
-        output::write(path, html::page(name, scenario, &[outcome], &[]))?;
+        study_output::write(path, html::page(name, scenario, &[outcome], &[]))?;
     }
     Ok(report)
 }
@@ -77,7 +78,7 @@ fn write_logs(prefix: Option<&str>, what: Log, recording: &Recording) -> Result<
     let Some(prefix) = prefix else { return Ok(()) };
     for (place, task) in recording.tasks.iter().enumerate() {
         let path = what.file_name(prefix, place + 1);
-        output::write(Path::new(&path), log(recording, task, what))?;
+        study_output::write(Path::new(&path), log(recording, task, what))?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `iopace sim score`: a scorecard of schedulers.
 
-use super::output::{self, ProgressLine};
 use crate::cli::{ScoreArgs, TableFormat};
 use crate::output::{Failure, print};
+use crate::study_output::{self, ProgressLine};
 use iopace_core::{pace, sched, window};
 use iopace_sim::score::{BENCHES, Bench, Policy, Score, page, print as forms, score};
 
@@ -13,7 +13,7 @@ use iopace_sim::score::{BENCHES, Bench, Policy, Score, page, print as forms, sco
 pub(super) fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let benches = benches(&args.disk)?;
     let named = [&args.html, &args.parquet].into_iter().flatten();
-    output::prepare("score", args.out.as_deref(), named, &[])?;
+    study_output::prepare("score", args.out.as_deref(), named, &[])?;
     let line = ProgressLine::begin();
     let scores = score(&policies(args), &benches, args.seed, &|done, all| line.show(done, all));
     line.end();
@@ -28,20 +28,20 @@ pub(super) fn run(args: &ScoreArgs) -> Result<(), Failure> {
 /// Writes the files that are asked for.
 fn put(args: &ScoreArgs, scores: &[Score]) -> Result<(), Failure> {
     let page = || page::page(scores, args.seed);
-    let columns = || output::columns("score", &forms::columns(scores));
+    let columns = || study_output::columns("score", &forms::columns(scores));
     if let Some(path) = &args.html {
-        output::write(path, page())?;
+        study_output::write(path, page())?;
     }
     if let Some(path) = &args.parquet {
-        output::write(path, columns()?)?;
+        study_output::write(path, columns()?)?;
     }
     let Some(directory) = &args.out else { return Ok(()) };
     let path = |ending: &str| directory.join(format!("score.{ending}"));
-    output::write(&path("txt"), forms::table(scores))?;
-    output::write(&path("json"), forms::json(scores))?;
-    output::write(&path("csv"), forms::csv(scores))?;
-    output::write(&path("parquet"), columns()?)?;
-    output::write(&path("html"), page())
+    study_output::write(&path("txt"), forms::table(scores))?;
+    study_output::write(&path("json"), forms::json(scores))?;
+    study_output::write(&path("csv"), forms::csv(scores))?;
+    study_output::write(&path("parquet"), columns()?)?;
+    study_output::write(&path("html"), page())
 }
 
 /// The disks of those names; all if there are none.

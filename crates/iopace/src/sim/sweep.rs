@@ -1,9 +1,9 @@
 //! `iopace sim sweep`: a scenario over values of its own keys, or one of the built-in curves.
 
-use super::output::{ProgressLine, Study, prepare, put};
 use super::scenario_text;
 use crate::cli::SweepArgs;
 use crate::output::{Failure, note, print};
+use crate::study_output::{ProgressLine, Study, prepare, put};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::study::sweep::{Axis, Point, SEED, Store, hash, points};
 use iopace_sim::study::{Outcome, Variant, carry_out};

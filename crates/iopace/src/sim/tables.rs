@@ -1,8 +1,8 @@
 //! `iopace sim tables`: the outcome tables, one or all.
 
-use super::output::write;
 use crate::cli::{TableFormat, TablesArgs};
 use crate::output::{Failure, print};
+use crate::study_output::write;
 use iopace_sim::tables::{all, format, geom, page, targets};
 
 /// Carries out the command.

@@ -1,7 +1,8 @@
 //! What is shown and what keys do: no terminal, no socket.
 
 use super::menu::{Choice, Menu};
-use super::rows::{Order, Row, Sort, View, rows};
+use super::rows::{Order, Row, rows};
+use crate::cli::{Sort, View};
 use iopace_daemon::api::{EventReport, LiveDevice, LiveReport, SchedulerSpec};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -2,9 +2,10 @@
 
 use super::columns::Columns;
 use super::header;
-use super::rows::{Order, View, rows};
+use super::rows::{Order, rows};
 use super::theme::Theme;
 use super::{app::App, draw::up};
+use crate::cli::View;
 use crate::output::{Failure, Format, note, print_json_line, print_on};
 use iopace_daemon::api::{LiveDevice, LiveReport};
 use iopace_daemon::control::{Client, LiveMessage};

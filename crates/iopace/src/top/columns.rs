@@ -1,8 +1,9 @@
 //! The columns of the table: which there are, how wide, and which go first where room is short.
 
 use super::reasons::{REASONS, Shares};
-use super::rows::{Row, Sort, View};
+use super::rows::Row;
 use super::theme::{BOLD, DIM, REVERSED, Theme};
+use crate::cli::{Sort, View};
 use crate::units::{short_size, time};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

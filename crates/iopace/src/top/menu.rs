@@ -1,6 +1,6 @@
 //! A list over the table, to choose from: a column to sort by, a device, a scheduler.
 
-use super::rows::Sort;
+use crate::cli::Sort;
 use iopace_daemon::api::SchedulerSpec;
 use ratatui::crossterm::event::KeyCode;
 

@@ -1,48 +1,10 @@
 //! What stands in the table: groups as a tree or a list, or tasks; sorted and filtered.
 
 use super::reasons::Shares;
-use clap::ValueEnum;
+use crate::cli::{Sort, View};
 use iopace_daemon::api::{Activity, LiveDevice, LiveGroup, LiveTask};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What the table is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum View {
-    /// Groups.
-    #[default]
-    Groups,
-    /// Tasks.
-    Tasks,
-}
-
-/// What comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// By name
-    Name,
-    /// By weight
-    Weight,
-    /// By bytes read and written per second
-    #[default]
-    Total,
-    /// By bytes read per second
-    Read,
-    /// By bytes written per second
-    Write,
-    /// By bytes of buffered writes per second
-    Buffered,
-    /// By requests per second
-    Ops,
-    /// By the 99th percentile of latency
-    P99,
-    /// By slots taken
-    Slots,
-    /// By dirty memory
-    Dirty,
-    /// By time waited in iopace
-    Waited,
-}
 
 impl Sort {
     /// All of them, as they stand in the table.

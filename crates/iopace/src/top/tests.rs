@@ -2,9 +2,9 @@
 
 use super::app::{Act, App, Ask, Told};
 use super::draw::draw;
-use super::rows::{Sort, View};
 use super::samples;
 use super::theme::Theme;
+use crate::cli::{Sort, View};
 use iopace_daemon::api::{EventReport, SchedulerSpec};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -1,7 +1,6 @@
 //! `iopace sim tables`, `score` and `fuzz` as they are asked for.
 
-use super::TableFormat;
-use super::study::schedulers;
+use super::super::output::{TableFormat, schedulers};
 use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};

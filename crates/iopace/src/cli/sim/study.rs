@@ -1,6 +1,6 @@
 //! `iopace sim run`, `compare`, `sweep` and `new` as they are asked for.
 
-use super::TableFormat;
+use super::super::output::{OutputArgs, TableFormat, schedulers, words};
 use crate::units;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueHint};
@@ -32,41 +32,6 @@ pub struct RunArgs {
     /// Write the latency of each task as fio does, to PREFIX_lat.N.log
     #[arg(long, value_name = "PREFIX", value_hint = ValueHint::FilePath)]
     pub write_lat_log: Option<String>,
-}
-
-/// Where the result of a study goes.
-#[derive(Debug, Default, Args)]
-pub struct OutputArgs {
-    /// How to print it
-    #[arg(long, value_enum, default_value_t)]
-    pub format: TableFormat,
-    /// Write a report with plots that a browser opens without a network
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub html: Option<PathBuf>,
-    /// Write the figures as a Parquet file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub parquet: Option<PathBuf>,
-    /// What each task or stream gets in each variant, drawn as SVG
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub svg: Option<PathBuf>,
-    /// The same as PNG
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub png: Option<PathBuf>,
-    /// Write everything into a directory, which is made if it is missing
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub out: Option<PathBuf>,
-}
-
-impl OutputArgs {
-    /// The files that are named one by one.
-    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.html, &self.parquet, &self.svg, &self.png].into_iter().flatten()
-    }
-
-    /// Whether anything but standard output is wanted.
-    pub fn has_files(&self) -> bool {
-        self.out.is_some() || self.files().next().is_some()
-    }
 }
 
 /// `iopace sim compare`
@@ -134,18 +99,6 @@ pub struct NewArgs {
 fn starters() -> PossibleValuesParser {
     let value = |one: &Starter| PossibleValue::new(one.name).help(one.question);
     PossibleValuesParser::new(STARTERS.iter().map(value))
-}
-
-fn words(
-    first: &[&'static str],
-    names: impl Iterator<Item = &'static str>,
-) -> PossibleValuesParser {
-    let all: Vec<&'static str> = first.iter().copied().chain(names).collect();
-    PossibleValuesParser::new(all)
-}
-
-pub fn schedulers() -> PossibleValuesParser {
-    words(&["all", "none"], iopace_core::sched::REGISTRY.iter().map(|algorithm| algorithm.name))
 }
 
 fn windows() -> PossibleValuesParser {

@@ -1,0 +1,98 @@
+//! A device of the file.
+
+use super::values::{bounded, checked_model, checked_name, checked_size, default_name, unknown};
+use super::{DeviceTable, Mistake, policies};
+use iopace_core::limits::{NR_REQUESTS_MAX, NR_REQUESTS_MIN, WINDOW_DEPTH_MAX};
+use iopace_core::sched::{self, AUTO, REGISTRY};
+use iopace_daemon::config::{Backend, DeviceConfig};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+pub(super) fn resolve_device(
+    table: DeviceTable,
+    span: Range<usize>,
+    base: &Path,
+) -> Result<DeviceConfig, Mistake> {
+    let file = table.file.as_ref().map(|path| base.join(path));
+    let name = match (&table.name, &file, &table.emulate) {
+        (Some(name), ..) => checked_name(name)?,
+        (None, Some(file), _) => default_name(file),
+        (None, None, Some(model)) => model.get_ref().clone(),
+        (None, None, None) => {
+            let message = "the device has nothing behind it: add a `file`, or a model as `emulate`";
+            return Err((span, message.into()));
+        }
+    };
+    let mut device = DeviceConfig::new(name, Backend::Path(PathBuf::new()));
+    policies::resolve(&table, &mut device)?;
+    let backend = match table.emulate {
+        Some(model) => Backend::Emulated {
+            model: checked_model(model)?,
+            store: file,
+            size: table.size.as_ref().map(checked_size).transpose()?,
+            cache: table.cache.as_ref().map(checked_size).transpose()?,
+        },
+        None => {
+            if let Some(only) = table.size.or(table.cache) {
+                let message = "`size` and `cache` are for emulated disks: add a model as \
+                               `emulate`, or leave this out";
+                return Err((only.span(), message.into()));
+            }
+            let message = "the device has nothing behind it: add a `file`, or a model as `emulate`";
+            Backend::Path(file.ok_or((span, message.into()))?)
+        }
+    };
+    Ok(DeviceConfig {
+        backend,
+        read_only: table.read_only,
+        direct: table.direct,
+        scheduler: resolve_scheduler(table.sched, table.set)?,
+        nr_requests: bounded(table.nr_requests, NR_REQUESTS_MIN..=NR_REQUESTS_MAX)?,
+        nr_group_requests: bounded(table.nr_group_requests, 1..=NR_REQUESTS_MAX)?,
+        window_depth: bounded(table.window, 1..=WINDOW_DEPTH_MAX)?,
+        ..device
+    })
+}
+
+/// A scheduler with its settings by name.
+pub type NamedScheduler = (String, Vec<(String, u64)>);
+
+/// Refused of a scheduler that is not named.
+pub const AUTO_HAS_NO_SETTINGS: &str = "scheduler 'auto' has no settings: name the one that they \
+    are for, see 'iopace sched list'";
+
+fn resolve_scheduler(
+    sched: Option<Spanned<String>>,
+    set: std::collections::BTreeMap<Spanned<String>, Spanned<u64>>,
+) -> Result<Option<NamedScheduler>, Mistake> {
+    let Some(name) = sched else {
+        return match set.first_key_value() {
+            Some((name, _)) => {
+                Err((name.span(), "`set` needs a scheduler: name one as `sched`".into()))
+            }
+            None => Ok(None),
+        };
+    };
+    if name.get_ref() == AUTO {
+        return match set.first_key_value() {
+            Some((name, _)) => Err((name.span(), AUTO_HAS_NO_SETTINGS.into())),
+            None => Ok(None),
+        };
+    }
+    let Some(algorithm) = sched::find(name.get_ref()) else {
+        let known = [AUTO].into_iter().chain(REGISTRY.iter().map(|algorithm| algorithm.name));
+        return Err((name.span(), unknown("scheduler", name.get_ref(), known)));
+    };
+    let (mut params, mut settings) = (algorithm.defaults(), Vec::new());
+    for (key, value) in set {
+        let span = if algorithm.params.iter().any(|spec| spec.name == key.get_ref()) {
+            value.span()
+        } else {
+            key.span()
+        };
+        params.set(key.get_ref(), *value.get_ref()).map_err(|error| (span, error.to_string()))?;
+        settings.push((key.into_inner(), value.into_inner()));
+    }
+    Ok(Some((name.into_inner(), settings)))
+}
