@@ -2,52 +2,10 @@
 
 mod common;
 
-use common::{Place, Serving};
-use iopace_nbd::client::{Client, Wanted};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use common::Place;
+use common::load::Reader;
+use std::thread;
 use std::time::Duration;
-
-/// A connection that reads at random places, one request after the other, until it is dropped.
-struct Reader {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Reader {
-    fn new(serving: &Serving, export: &str) -> Reader {
-        Reader::of(serving, export, 4096)
-    }
-
-    fn of(serving: &Serving, export: &str, bytes: usize) -> Reader {
-        let stream = UnixStream::connect(serving.socket()).expect("connected");
-        let mut client = Client::connect(stream, export, Wanted::default()).expect("opened");
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            let mut data = vec![0; bytes];
-            let mut place = 7_u64;
-            while !ended.load(Ordering::Relaxed) {
-                place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if client.read((place >> 40) % 200 * 4096, &mut data).is_err() {
-                    return;
-                }
-            }
-        });
-        Reader { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
 
 /// Asks until the reason is named first.
 fn explained(place: &Place, words: &[&str], reason: &str) -> serde_json::Value {
@@ -78,7 +36,7 @@ fn a_limit_is_named_with_the_command_that_lifts_it() {
     group(&place, &["create", "-p", "/vms/web"]);
     group(&place, &["set", "/vms/web", "io.max", "disk riops=20"]);
     group(&place, &["move", "--export", "disk", "/vms/web"]);
-    let reader = Reader::new(&serving, "disk");
+    let reader = Reader::new(&serving, "disk", 4096);
     let told = explained(&place, &["/vms/web"], "budget");
     let remedy = &told["explained"]["causes"][0]["remedies"][0]["command"];
     assert_eq!(remedy, "iopace group set /vms/web io.max 'disk riops=40'");
@@ -114,7 +72,7 @@ fn turns_are_named_with_who_has_them() {
     let mut readers = Vec::new();
     let connections = |path: &str, count: usize, readers: &mut Vec<Reader>| {
         group(&place, &["move", "--export", &device, path]);
-        readers.extend((0..count).map(|_| Reader::new(&serving, &device)));
+        readers.extend((0..count).map(|_| Reader::new(&serving, &device, 4096)));
         // The next move is of the export: these are to stay.
         let all = place.run(&["group", "list", "--connections", "--format", "json"]).json();
         for one in all.as_array().expect("a list") {
@@ -143,7 +101,7 @@ fn a_look_finds_what_is_waited_for_and_what_would_help() {
     let serving = place.serve(&words);
     let sizes = [4096].into_iter().chain([1 << 20; 8]);
     let readers: Vec<Reader> =
-        sizes.map(|bytes| Reader::of(&serving, "hdd-sata-250g", bytes)).collect();
+        sizes.map(|bytes| Reader::new(&serving, "hdd-sata-250g", bytes)).collect();
     let is_told = || {
         let told = place.run(&["explain", "--format", "json"]).json();
         let below = &told["devices"][0]["below"];

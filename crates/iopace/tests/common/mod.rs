@@ -2,6 +2,8 @@
 #![allow(missing_docs, reason = "shared by the tests; each uses a part")]
 #![allow(dead_code, reason = "shared by the tests; each uses a part")]
 
+pub mod load;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
