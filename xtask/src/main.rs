@@ -6,6 +6,7 @@
 
 mod checks;
 mod instructions;
+mod modules;
 mod ratchet;
 mod source;
 mod tidy;

@@ -1,5 +1,6 @@
 //! The checks: one file per subject, one line per check in [`CHECKS`].
 
+mod circles;
 mod commits;
 mod docs;
 mod layers;
@@ -110,6 +111,8 @@ pub static CHECKS: &[&Check] = &[
     &policies::REGISTERED,
     &units::CHECK,
     &layers::MANIFESTS,
+    &circles::CHECK,
+    &circles::DAEMON,
     &layers::VERSIONS,
     &layers::POLICIES,
     &layers::CLOCKS,
