@@ -127,10 +127,11 @@ impl Daemon {
         &self.images
     }
 
-    /// Attaches the first export to a loop device, see [`Images::attach`].
+    /// Attaches the first export to a loop device, which is detached when the daemon ends. `source`
+    /// is what the user calls it; blocks of `block_bytes`, or of what suits the device.
     ///
     /// # Errors
-    /// See there.
+    /// The exports are not shown, or the system gives no loop device.
     pub fn attach(
         &self,
         source: Option<PathBuf>,

@@ -3,9 +3,9 @@
 //!
 //! [`crate::api`] is what goes over it, [`server`] answers, [`client`] asks. [`crate::change`]
 //! turns a request into a change of a device, `groups` answers for groups, `stream` tells what
-//! everything does. What takes long is done `aside`. One request per connection, bounded in size,
-//! time and number; only the daemon's own user and root are heard. [`port`] is the same for
-//! browsers, behind a [`token`].
+//! everything does. What takes long is done by the `idle_executor`. One request per connection,
+//! bounded in size, time and number; only the daemon's own user and root are heard. [`port`] is the
+//! same for browsers, behind a [`token`].
 
 mod admission;
 mod caps;

@@ -12,7 +12,7 @@
 //! ```
 
 mod backing;
-pub(crate) mod caller;
+mod caller;
 mod claiming;
 mod closing;
 pub(crate) mod extents;

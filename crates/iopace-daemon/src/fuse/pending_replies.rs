@@ -142,11 +142,12 @@ impl Waiting {
     }
 
     /// The same at once, where the kernel knows of a signal: others that change the same wait for
-    /// what has begun. A write that does not say what it changes is left to the looks.
+    /// what has begun. Of what has begun and does not say what it changes only a read is: all else,
+    /// as zeroes of a disk, is left to the looks.
     fn give_up_at_once(&self) -> Option<Reply> {
         let mut stand = self.lock();
-        let is_write = matches!(stand.reply, Some(Reply::Write(..) | Reply::WholeWrite(..)));
-        if stand.begun != Begun::No && is_write && self.touch == Touch::NOTHING {
+        let is_harmless = matches!(stand.reply, Some(Reply::Data(..) | Reply::Operation(..)));
+        if stand.begun != Begun::No && !is_harmless && self.touch == Touch::NOTHING {
             return None;
         }
         self.give_up_now(&mut stand)
@@ -176,10 +177,15 @@ impl Waiting {
 impl Waiter for Waiting {
     fn begin(&self) -> bool {
         let mut stand = self.lock();
-        if stand.reply.is_some() {
+        let is_waited_for = match &stand.reply {
+            // Given up with another piece of the same request.
+            Some(Reply::Piece(whole)) => whole.is_waited_for(),
+            reply => reply.is_some(),
+        };
+        if is_waited_for {
             stand.begun = Begun::Now;
         }
-        stand.reply.is_some()
+        is_waited_for
     }
 
     fn has_ended(&self) {

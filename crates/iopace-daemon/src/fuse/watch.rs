@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// How often it looks at all that wait. The kernel tells of a caller's first signal only, and of
 /// none where it asks in nobody's name (reading ahead, asynchronous I/O): such a program, which
-/// waits for a disk that does not answer, is answered at the third look, within some 1.5 s. Any
-/// other is at once.
+/// waits for a disk that does not answer, is answered at the third look, within some 1.5 s, and so
+/// is one of whose request it is not known what it changes. Any other is at once.
 const INTERVAL: Duration = Duration::from_millis(500);
 const EVERY: Nanos = Nanos::from_millis(500);
 

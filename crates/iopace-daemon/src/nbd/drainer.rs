@@ -22,7 +22,7 @@ const LOOK_EVERY_MS: i64 = 500;
 
 /// A client that takes its replies slowly.
 pub(super) trait Slow: fmt::Debug + Send + Sync {
-    /// Its number, unique in this process.
+    /// Its number, unique among its clients.
     fn number(&self) -> u64;
 
     /// Its socket.

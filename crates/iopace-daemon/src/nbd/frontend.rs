@@ -25,7 +25,7 @@ impl Frontend {
     /// Binds the sockets and serves.
     ///
     /// # Errors
-    /// A socket that cannot be bound, or no threads; nothing is left behind then.
+    /// A socket that cannot be bound, or no threads; no socket is left behind then, and no client.
     pub(crate) fn start(
         exports: Arc<ExportTable>,
         (listen, connections_max): (Vec<Listen>, usize),
@@ -48,6 +48,7 @@ impl Frontend {
         let acceptors: Result<_, _> = listeners.into_iter().map(start).collect();
         let acceptors = acceptors.map_err(|error| {
             remove_sockets(&listen);
+            clients.end(Duration::ZERO);
             StartError::Threads(error)
         })?;
         Ok(Frontend { exports, listen, clients, acceptors: Mutex::new(acceptors), addresses })

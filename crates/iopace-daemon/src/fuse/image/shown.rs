@@ -6,6 +6,7 @@ use super::filesystem::ImageTree;
 use super::loops::{self, Attached, How};
 use super::payers::Payers;
 use crate::config::DaemonConfig;
+use crate::device::Device;
 use crate::exports::ExportTable;
 use crate::fuse::mounts::{check_own, place};
 use crate::fuse::pending_replies::PendingReplies;
@@ -53,6 +54,11 @@ impl Default for Images {
 /// Looks at the directory where the exports are to be shown, before there is anything to undo.
 pub(crate) fn prepare(config: &DaemonConfig) -> Result<Option<PathBuf>, StartError> {
     let Some(path) = &config.fuse else { return Ok(None) };
+    if config.devices.is_empty() {
+        let text = "there is no export to be shown as a file: mounts have none; leave out `fuse`, \
+                    or add a device";
+        return Err(StartError::Setting(text.into()));
+    }
     let mountpoint = place(path)?;
     if clear(&mountpoint)? == Found::Recovered {
         let shown = mountpoint.display();
@@ -146,7 +152,12 @@ fn ended_outside(images: &Images, exports: &ExportTable) {
     session.let_go();
     let at = at.display();
     tracing::info!("{at} was unmounted: exports are shown there no more, NBD clients are served");
+    let mut seen: Vec<&Arc<dyn Device>> = Vec::new();
     for (_, device) in exports.all() {
+        if seen.iter().any(|known| Arc::ptr_eq(known, device)) {
+            continue;
+        }
+        seen.push(device);
         if let Err(error) = device.flush_all() {
             let name = &device.info().name;
             tracing::error!(%error, "{name}: not everything could be made durable");

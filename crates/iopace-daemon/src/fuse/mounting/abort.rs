@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 /// Where the control files of FUSE connections are, if they are mounted.
 const CONTROL: &str = "/sys/fs/fuse/connections";
 
-/// Cuts the connection of that number; see [`Entry::connection`](super::table::Entry::connection).
+/// Cuts the connection of that number; see
+/// [`Entry::connection`](crate::mount_table::Entry::connection).
 ///
 /// The kernel's file belongs to who mounted. Where the control file system is not mounted, root
 /// opens one of its own that nobody else sees.

@@ -20,6 +20,11 @@ impl Whole {
         state.1.as_ref().is_some_and(Refuse::is_signalled)
     }
 
+    /// Whether its reply was not given: a piece that failed, or was given up, has given it.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.is_some()
+    }
+
     /// Whether the kernel has said that it has.
     pub(super) fn is_interrupted(&self) -> bool {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
