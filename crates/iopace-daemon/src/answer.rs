@@ -24,12 +24,12 @@ pub struct Answered {
     pub data: Buffer,
 }
 
-/// What became of a request besides its outcome.
+/// The state of a request at its end, besides its outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of a write that were written before an error.
     pub written: u64,
-    /// What was to be copied ends there: no error.
+    /// The source of a copy ends there: no error.
     pub is_end: bool,
     /// The system's own error number.
     pub errno: Option<i32>,
@@ -48,7 +48,7 @@ pub trait Answer: fmt::Debug + Send {
     /// Answers it. Replies that are gathered are sent by [`Touched::send`].
     fn answer(self: Box<Self>, answered: Answered, touched: &mut Touched);
 
-    /// Who waits for it, if he may be killed meanwhile.
+    /// The program that waits for it, if it may be killed meanwhile.
     fn waiter(&self) -> Option<Arc<dyn Waiter>> {
         None
     }

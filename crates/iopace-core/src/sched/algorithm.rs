@@ -1,14 +1,14 @@
-//! What the registry has of one scheduler.
+//! The entry that the registry has of one scheduler.
 
 use super::{ParamSpec, Params, Profile, Scheduler};
 use core::fmt;
 
-/// What one counter of a scheduler counts.
+/// A counter of a scheduler, in words.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CounterSpec {
     /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// The thing that it counts.
     pub doc: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub struct Algorithm {
     pub params: &'static [ParamSpec],
     /// Its counters.
     pub counters: &'static [CounterSpec],
-    /// What it promises.
+    /// Its promises.
     pub profile: Profile,
     /// Makes an empty one with these parameters.
     pub build: fn(&Params) -> Box<dyn Scheduler>,
