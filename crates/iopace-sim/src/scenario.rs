@@ -11,6 +11,8 @@ mod error;
 pub mod file;
 mod groups;
 pub mod keys;
+mod memory;
+mod scheduler;
 mod shape;
 mod steps;
 mod tasks;

@@ -60,10 +60,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("iopace-sim/inputs", &["place", "survey"]),
     ("iopace-sim/recorded", &["replay", "report", "run"]),
-    (
-        "iopace-sim/scenario",
-        &["arrivals", "database", "disk", "file", "groups", "shape", "steps", "tasks"],
-    ),
     ("iopace-sim/study", &["axis", "sweep"]),
     ("iopace-sim/study", &["columns", "print"]),
     ("iopace-sim/study", &["html", "page"]),

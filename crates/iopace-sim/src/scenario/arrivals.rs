@@ -12,7 +12,7 @@
 //! wave = 1                            # optional: it begins when all of wave 0 have ended
 //! ```
 
-use super::file::Mistake;
+use super::error::Mistake;
 use super::shape::TaskTable;
 use crate::task::{Arrivals, Process, Task};
 use iopace_core::units::Bytes;

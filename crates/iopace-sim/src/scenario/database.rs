@@ -17,7 +17,7 @@
 //! ```
 
 use super::DURATION_MAX;
-use super::file::Mistake;
+use super::error::Mistake;
 use super::shape::TaskTable;
 use crate::task::{Kind, Task};
 use iopace_core::time::Nanos;

@@ -10,7 +10,7 @@
 //! `model = "scratch.toml"` they are in a model file beside the scenario, see
 //! [`iopace_disk::model_file`].
 
-use super::file::Mistake;
+use super::error::Mistake;
 use super::shape::{DiskTable, FaultsTable};
 use crate::disks;
 use crate::spelling;

@@ -3,6 +3,9 @@
 use core::fmt;
 use core::ops::Range;
 
+/// A message and the bytes of the file that it is about.
+pub(super) type Mistake = (Range<usize>, String);
+
 /// A mistake in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {

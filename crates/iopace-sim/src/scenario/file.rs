@@ -42,24 +42,17 @@
 //! at_least = 0.4
 //! ```
 
-use super::shape::{CheckTable, File, MemoryTable, SchedulerTable, Settings};
-use super::{Check, Chosen, Memory, Scenario, ScenarioError};
-use super::{DURATION_MAX, plain_elevator};
-use super::{disk, groups, steps, tasks};
+use super::error::{Mistake, ScenarioError};
+use super::shape::{CheckTable, File};
+use super::{Check, DURATION_MAX, Scenario};
+use super::{disk, groups, memory, scheduler, steps, tasks};
 use crate::figure::Figure;
 use crate::spelling;
 use crate::task::Task;
-use crate::units::Size;
-use core::ops::Range;
 use iopace_core::limits::NR_REQUESTS_DEFAULT;
-use iopace_core::sched::{self, Algorithm, REGISTRY};
 use iopace_core::time::Nanos;
-use iopace_core::units::Bytes;
 use iopace_groups::tree::Tree;
 use toml::Spanned;
-
-/// A message and the bytes of the file that it is about.
-pub(super) type Mistake = (Range<usize>, String);
 
 impl Scenario {
     /// Reads the text of a scenario file; `file` is its name in messages.
@@ -106,8 +99,8 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
     let (disk, model, capacity) = disk::resolve(file_name, &file.disk)?;
     let file_disk = file.disk.get_ref();
     let faults = file_disk.faults.as_ref().map(disk::faults).transpose()?;
-    let memory = file.memory.as_ref().map(resolve_memory).transpose()?;
-    let (base, scheduler) = resolve_scheduler(file.scheduler)?;
+    let memory = file.memory.as_ref().map(memory::resolve).transpose()?;
+    let (base, scheduler) = scheduler::resolve(file.scheduler)?;
     let slots = groups::slots(file_disk.slots.as_ref())?;
     let (window, pace) = disk::policies(file_disk)?;
     let groups = groups::resolve(&file.group, file_disk)?;
@@ -143,73 +136,6 @@ fn resolve(file_name: &str, file: File) -> Result<Scenario, Mistake> {
         counts_reads: false,
         checks,
     })
-}
-
-fn resolve_memory(table: &Spanned<MemoryTable>) -> Result<Memory, Mistake> {
-    let given = table.get_ref();
-    let default = Memory::default();
-    let or = |size: Option<Size>, default: Bytes| size.map_or(default, |size| size.0);
-    let memory = Memory {
-        size: or(given.size, default.size),
-        dirty_background: or(given.dirty_background, default.dirty_background),
-        dirty_limit: or(given.dirty_limit, default.dirty_limit),
-        write_back_len: or(given.write_back_len, default.write_back_len),
-        drop_behind: given.drop_behind.unwrap_or(default.drop_behind),
-    };
-    check_memory(&memory).map_err(|message| (table.span(), message))?;
-    Ok(memory)
-}
-
-/// Whether the sizes of a memory fit together.
-pub(super) fn check_memory(memory: &Memory) -> Result<(), String> {
-    let page = Bytes::from_kib(4);
-    let is_legal = page <= memory.write_back_len
-        && memory.dirty_background <= memory.dirty_limit
-        && memory.write_back_len <= memory.dirty_limit
-        && memory.dirty_limit <= memory.size;
-    if !is_legal {
-        let message = "[memory] does not fit together: 4 KiB <= write_back_len <= dirty_limit, \
-                       dirty_background <= dirty_limit <= size";
-        return Err(message.into());
-    }
-    Ok(())
-}
-
-fn find_algorithm(name: &Spanned<String>) -> Result<&'static Algorithm, Mistake> {
-    sched::find(name.get_ref()).ok_or_else(|| {
-        let names: Vec<&str> = REGISTRY.iter().map(|algorithm| algorithm.name).collect();
-        let message = spelling::unknown("scheduler", name.get_ref(), &names);
-        (name.span(), message)
-    })
-}
-
-pub(super) fn choose(name: &Spanned<String>, set: &Settings) -> Result<Chosen, Mistake> {
-    let algorithm = find_algorithm(name)?;
-    let mut params = algorithm.defaults();
-    for (parameter, value) in set {
-        let result = params.set(parameter.get_ref(), *value.get_ref());
-        result.map_err(|error| (parameter.span(), error.to_string()))?;
-    }
-    Ok(Chosen { algorithm, params })
-}
-
-fn resolve_scheduler(
-    table: Option<SchedulerTable>,
-) -> Result<(&'static Algorithm, Option<Chosen>), Mistake> {
-    let Some(table) = table else {
-        return Ok((plain_elevator(), None));
-    };
-    let base = table.base.as_ref().map(find_algorithm).transpose()?;
-    let base = base.unwrap_or(plain_elevator());
-    if table.name.get_ref() != "none" {
-        return Ok((base, Some(choose(&table.name, &table.set)?)));
-    }
-    match table.set.keys().next() {
-        Some(parameter) => {
-            Err((parameter.span(), "the scheduler \"none\" has no parameters".into()))
-        }
-        None => Ok((base, None)),
-    }
 }
 
 /// Whether a figure is that of a task, of a group, or of the whole run, as the check has it.

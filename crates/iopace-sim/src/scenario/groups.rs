@@ -11,17 +11,13 @@
 //! ```
 
 use super::DEVICE;
-use super::file::Mistake;
-use super::shape::{DiskTable, Lines, TaskTable};
+use super::error::Mistake;
+use super::shape::{DiskTable, GroupTables, TaskTable};
 use crate::task::Task;
 use iopace_core::admit::Mode;
 use iopace_core::request::GroupId;
 use iopace_groups::tree::Tree;
-use std::collections::BTreeMap;
 use toml::Spanned;
-
-/// The `[group]` tables as they are parsed.
-pub(super) type GroupTables = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Lines>>>;
 
 /// Makes the tree: groups in the order of their paths, so that parents come first.
 pub(super) fn resolve(tables: &GroupTables, disk: &DiskTable) -> Result<Tree, Mistake> {

@@ -1,6 +1,5 @@
 //! The tables and keys of a scenario file, as the parser sees them: nothing is looked up yet.
 
-use super::groups::GroupTables;
 use crate::milli::Milli;
 use crate::units::{PerSecond, Rate, Size, Time};
 use iopace_disk::model_file::Given;
@@ -10,6 +9,9 @@ use toml::Spanned;
 
 /// Parameters by name, each with its place in the file.
 pub(super) type Settings = BTreeMap<Spanned<String>, Spanned<u64>>;
+
+/// The `[group]` tables: files by the group's path.
+pub(super) type GroupTables = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Lines>>>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -18,8 +18,10 @@
 //! | `stall = "2s"` | the disk does nothing for so long |
 
 use super::disk;
-use super::file::{Mistake, check_memory, choose};
+use super::error::Mistake;
 use super::groups;
+use super::memory;
+use super::scheduler::choose;
 use super::shape::StepTable;
 use super::{Change, DEVICE, Memory, Step};
 use crate::spelling;
@@ -184,7 +186,7 @@ impl Scene<'_> {
         memory.dirty_limit = wanted.dirty_limit.map_or(memory.dirty_limit, |size| size.0);
         memory.dirty_background =
             wanted.dirty_background.map_or(memory.dirty_background, |size| size.0);
-        check_memory(memory).map_err(|message| (table.span(), message))?;
+        memory::check(memory).map_err(|message| (table.span(), message))?;
         let Memory { dirty_background: background, dirty_limit: limit, .. } = *memory;
         Ok(Change::Memory(Thresholds { background, limit }))
     }

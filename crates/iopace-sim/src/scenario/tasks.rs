@@ -13,7 +13,7 @@
 //!
 //! Each kind takes some settings, see [`Kind::settings`]; one that it does not take is a mistake.
 
-use super::file::Mistake;
+use super::error::Mistake;
 use super::groups;
 use super::shape::TaskTable;
 use super::{FILES_MAX, TASK_DEPTH_MAX, TASKS_MAX};
