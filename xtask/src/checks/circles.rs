@@ -50,7 +50,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "open_shares",
         ],
     ),
-    ("iopace-sim", &["disks", "scenario"]),
     (
         "iopace-sim",
         &[

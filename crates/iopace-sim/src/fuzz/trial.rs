@@ -19,9 +19,8 @@
 //! divides the disk by weight, who has next to none. Limits are checked for what passes the page
 //! cache by.
 
-use crate::disks;
 use crate::report::RunReport;
-use crate::run::World;
+use crate::run::{World, machine};
 use crate::scenario::{Change, DEVICE, Scenario};
 use crate::tally::BIN;
 use crate::task::Task;
@@ -77,7 +76,7 @@ pub fn put(scenario: &Scenario) -> Result<(), Fault> {
 }
 
 fn both_phases(scenario: &Scenario) -> Result<(), Fault> {
-    let mut made = disks::machine(scenario);
+    let mut made = machine::of(scenario);
     let switch = made.switch.take();
     let mut world = World::on(scenario, made);
     world.begin();

@@ -12,21 +12,23 @@
 //! at most [`GIVE_UP`]. What finishes there counts in no figure but `unfinished`.
 
 mod agenda;
+mod events;
 mod lanes;
+pub(crate) mod machine;
 mod outcome;
 pub(crate) mod sources;
 mod stages;
 mod steps;
 
 use crate::blocking::Blocking;
-use crate::disks::{self, Made};
 use crate::inputs::InputError;
-use crate::report::{EventReport, RunReport};
+use crate::report::RunReport;
 use crate::scenario::Scenario;
-use crate::tally::{Tally, ms};
+use crate::tally::Tally;
 use crate::task::{Action, Workload};
 use crate::trace::{Trace, Tracing};
 use agenda::Agenda;
+use events::Events;
 use iopace_core::engine::Control;
 use iopace_core::group::table::Column;
 use iopace_core::pace::Budget;
@@ -41,6 +43,7 @@ use iopace_disk::modelled::{Io, Machine};
 use iopace_disk::pump::End;
 use iopace_disk::slowed::Brake;
 use lanes::task_id;
+use machine::Made;
 use sources::{Backlog, Sent, Source};
 use std::collections::BTreeMap;
 use steps::Turn;
@@ -54,9 +57,6 @@ pub const GIVE_UP: Nanos = Nanos::from_secs(300);
 /// memory: one that stays within the page cache would go on at the same instant for ever.
 const CALL: Nanos = Nanos::from_micros(1);
 const COPIED_BYTES_NS: u64 = 8;
-
-/// Most events kept in a report; more are counted only.
-const EVENTS_MAX: usize = 100;
 
 /// Carries out a scenario.
 ///
@@ -166,7 +166,7 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> World<'a> {
-        World::on(scenario, disks::machine(scenario))
+        World::on(scenario, machine::of(scenario))
     }
 
     /// A world on a machine that was made for the scenario.
@@ -378,22 +378,6 @@ impl<'a> World<'a> {
             }
             ended.clear();
             self.ended = ended;
-        }
-    }
-}
-
-/// Things that an operator should know, in order.
-#[derive(Debug, Default)]
-struct Events {
-    first: Vec<EventReport>,
-    count: u64,
-}
-
-impl Events {
-    fn add(&mut self, now: Instant, text: String) {
-        self.count += 1;
-        if self.first.len() < EVENTS_MAX {
-            self.first.push(EventReport { at_ms: ms(now.since(Instant::ZERO)), text });
         }
     }
 }

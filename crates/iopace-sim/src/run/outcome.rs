@@ -1,15 +1,15 @@
 //! What came out of a run.
 
 use super::World;
-use crate::disks;
 use crate::inputs::InputError;
 use crate::milli::Milli;
 use crate::record::Recording;
-use crate::report::{GroupReport, MemoryReport, ReplayReport, RunReport, TaskReport};
+use crate::report::{DiskReport, GroupReport, MemoryReport, ReplayReport, RunReport, TaskReport};
 use crate::tally::{Tally, active_time, ms};
 use iopace_core::engine;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
+use iopace_disk::DiskStats;
 use std::collections::BTreeMap;
 
 impl World<'_> {
@@ -38,7 +38,7 @@ impl World<'_> {
             tasks: tasks.collect::<BTreeMap<String, TaskReport>>(),
             groups,
             memory,
-            disk_use: disks::report(&begin, &end, measured),
+            disk_use: disk_use(&begin, &end, measured),
             efficiency: None,
             requests: self.requests_count,
             unfinished: self.waiting_count,
@@ -137,7 +137,7 @@ impl World<'_> {
             failed_over: self.machine.engine().stats().failed_over_count,
             all: total.report("all", measured),
             streams: reports.collect(),
-            disk_use: disks::report(&before, &after, measured),
+            disk_use: disk_use(&before, &after, measured),
         }
     }
 
@@ -147,5 +147,20 @@ impl World<'_> {
         (0..count).for_each(|_| self.add_tally());
         self.unfinished_count += 1;
         first
+    }
+}
+
+/// What the disk did between two looks at its counters.
+fn disk_use(begin: &DiskStats, end: &DiskStats, measured: Nanos) -> DiskReport {
+    let time = u128::from(measured.0);
+    let bytes = (end.read + end.written) - (begin.read + begin.written);
+    // The counter may run ahead of the clock by the command at the disk.
+    let busy = end.busy.saturating_sub(begin.busy).min(measured);
+    DiskReport {
+        busy: Milli::ratio(u128::from(busy.0), time).unwrap_or_default(),
+        mb_s: Milli::ratio(u128::from(bytes.0) * 1_000, time).unwrap_or_default(),
+        commands: end.commands_count - begin.commands_count,
+        seeks: end.seeks_count - begin.seeks_count,
+        buffer_hits: end.buffer_hits_count - begin.buffer_hits_count,
     }
 }
