@@ -52,3 +52,4 @@ pub mod tally;
 mod blocking;
 mod disks;
 pub mod parallel;
+mod svg;

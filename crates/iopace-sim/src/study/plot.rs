@@ -6,7 +6,7 @@
 use super::scale::Scale;
 use super::summary::{Summary, TaskInterval, TaskRow};
 use crate::milli::Milli;
-use crate::sweep::{Area, Drawn, finish_svg};
+use crate::svg::{Area, Drawn, finish_svg};
 use plotters::prelude::*;
 
 /// Size of a panel in pixels.

@@ -8,7 +8,6 @@ mod plot;
 pub mod slots;
 
 pub use plot::svg;
-pub(crate) use plot::{Area, Drawn, finish_svg};
 
 use crate::parallel;
 use crate::run::run;

@@ -6,6 +6,7 @@
 
 use super::{Point, QUANTUM_MS, WAIT_MS};
 use crate::milli::Milli;
+use crate::svg::{Area, Drawn, finish_svg};
 use plotters::prelude::*;
 
 /// Size of the picture in pixels.
@@ -28,23 +29,6 @@ const COLOURS: [RGBColor; WAIT_MS.len()] = [
 pub fn svg(points: &[Point], row: &str) -> String {
     finish_svg(SIZE, |root| draw(root, points, row))
 }
-
-/// Lets `draw` draw a picture of that size, and gives its text.
-pub(crate) fn finish_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        draw(&root).expect("drawing into a string cannot fail");
-        root.present().expect("drawing into a string cannot fail");
-    }
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
-}
-
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(root: &Area<'_>, points: &[Point], row: &str) -> Drawn {
     root.fill(&WHITE)?;

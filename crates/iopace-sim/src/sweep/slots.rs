@@ -4,10 +4,11 @@
 //! over that of fifo without caps, for both ways to give slots and both programs. The mail of 2009
 //! expects 25 to 30 to be enough for fairness; the curves answer.
 
-use super::{Area, Drawn, finish_svg, write_files};
+use super::write_files;
 use crate::milli::Milli;
 use crate::parallel;
 use crate::run::run;
+use crate::svg::{Area, Drawn, finish_svg};
 use crate::tables::slots::{NR_REQUESTS, Outcome, VARIANTS, Variant, outcome, scenario};
 use iopace_core::admit::Mode;
 use plotters::prelude::*;

@@ -5,7 +5,7 @@
 //! the same on every machine.
 
 use super::Trace;
-use crate::sweep::{Area, Drawn, finish_svg};
+use crate::svg::{Area, Drawn, finish_svg};
 use iopace_core::time::Instant;
 use plotters::prelude::*;
 
