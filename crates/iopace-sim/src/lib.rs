@@ -30,6 +30,7 @@ pub mod run;
 pub mod figure;
 pub mod fuzz;
 pub mod inputs;
+pub mod look;
 pub mod record;
 pub mod recorded;
 pub mod report;

@@ -6,11 +6,9 @@
 //! 600 (two steps become one), so that 300 to 600 are left. With the bounded sample of pauses,
 //! memory does not grow with the run.
 
-use crate::report::RunReport;
-use crate::run::World;
+use crate::look::{Look, Pause};
 use crate::scenario::Scenario;
 use crate::task::Action;
-use crate::trace::{Look, Pause, Tracing};
 use iopace_core::request::{GroupId, Op, StageTimes};
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
@@ -163,20 +161,6 @@ impl Recording {
         groups.sort();
         groups
     }
-}
-
-/// Carries out a scenario and records it.
-///
-/// # Panics
-/// As [`crate::run::run`].
-pub fn run_recorded(scenario: &Scenario) -> (RunReport, Recording) {
-    let mut world = World::new(scenario);
-    let recorder = Recorder::new(scenario, &[], Steps::of(scenario));
-    world.trace = Some(Tracing::recording(recorder));
-    world.begin();
-    world.advance(Instant::ZERO + scenario.duration);
-    let (report, trace) = world.end();
-    (report, trace.recording.expect("a recorder was put in"))
 }
 
 /// A recording being made.

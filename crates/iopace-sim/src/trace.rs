@@ -1,15 +1,13 @@
 //! Looks at a device in steps of virtual time: what is dirty against its thresholds, the rates, the
 //! window, and every pause of a writer.
 
+use crate::look::{Look, Pause};
 use crate::milli::Milli;
 use crate::record::{Recorder, Recording};
 use crate::tally::ms;
 use crate::task::Action;
-use iopace_core::pace;
 use iopace_core::stats::Histogram;
 use iopace_core::time::{Instant, Nanos};
-use iopace_core::verdict::Reason;
-use iopace_core::window;
 use iopace_disk::modelled::Machine;
 use iopace_disk::pump::End;
 
@@ -18,38 +16,6 @@ pub mod png;
 
 /// Most pauses kept: more would not be told apart in a picture of a thousand pixels.
 pub const PAUSES_MAX: usize = 100_000;
-
-/// A look at the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// When.
-    pub at: Instant,
-    /// Stage pace and dirty memory.
-    pub pace: pace::Picture,
-    /// Stage window.
-    pub window: window::Picture,
-    /// Requests at the disk.
-    pub in_flight_count: usize,
-    /// Requests in line: without a slot, or in the scheduler.
-    pub queued_count: usize,
-    /// Buffered writes that wait.
-    pub paced_count: usize,
-    /// Why nothing more started.
-    pub reason: Reason,
-    /// Time that the disk has been busy since the beginning.
-    pub disk_busy: Nanos,
-}
-
-/// A writer that had to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// When the wait ended.
-    pub at: Instant,
-    /// Which task of the scenario.
-    pub task: usize,
-    /// For how long the write was held up.
-    pub pause: Nanos,
-}
 
 /// All looks and pauses of a run.
 #[derive(Clone, Debug, Default)]
@@ -71,34 +37,32 @@ const COLUMNS: &str = "at_ms,dirty_bytes,freerun_bytes,setpoint_bytes,limit_byte
                        window_depth,write_back_depth,write_back_gap_ms,latency_ms,\
                        quiet_latency_ms,in_flight,queued,paced";
 
-impl Look {
-    /// Its figures in the order of [`COLUMNS`].
-    fn figures(&self) -> [Milli; 20] {
-        let whole = |n: u64| Milli(i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(1_000));
-        let (pace, window) = (&self.pace, &self.window);
-        [
-            ms(self.at.since(Instant::ZERO)),
-            whole(pace.dirty.0),
-            whole(pace.freerun.0),
-            whole(pace.setpoint.0),
-            whole(pace.limit.0),
-            whole(pace.write_bandwidth.0),
-            whole(pace.dirty_rate.0),
-            whole(pace.base_rate.0),
-            whole(pace.balanced_rate.0),
-            whole(pace.task_rate.0),
-            whole(u64::from(pace.position_permille)),
-            ms(pace.pause),
-            whole(u64::from(window.depth)),
-            whole(u64::from(window.write_back_depth)),
-            ms(window.write_back_gap),
-            ms(window.latency),
-            ms(window.quiet_latency),
-            whole(self.in_flight_count as u64),
-            whole(self.queued_count as u64),
-            whole(self.paced_count as u64),
-        ]
-    }
+/// The figures of a look in the order of [`COLUMNS`].
+fn figures(look: &Look) -> [Milli; 20] {
+    let whole = |n: u64| Milli(i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(1_000));
+    let (pace, window) = (&look.pace, &look.window);
+    [
+        ms(look.at.since(Instant::ZERO)),
+        whole(pace.dirty.0),
+        whole(pace.freerun.0),
+        whole(pace.setpoint.0),
+        whole(pace.limit.0),
+        whole(pace.write_bandwidth.0),
+        whole(pace.dirty_rate.0),
+        whole(pace.base_rate.0),
+        whole(pace.balanced_rate.0),
+        whole(pace.task_rate.0),
+        whole(u64::from(pace.position_permille)),
+        ms(pace.pause),
+        whole(u64::from(window.depth)),
+        whole(u64::from(window.write_back_depth)),
+        ms(window.write_back_gap),
+        ms(window.latency),
+        ms(window.quiet_latency),
+        whole(look.in_flight_count as u64),
+        whole(look.queued_count as u64),
+        whole(look.paced_count as u64),
+    ]
 }
 
 impl Trace {
@@ -106,7 +70,7 @@ impl Trace {
     pub fn csv(&self) -> String {
         let mut text = format!("{COLUMNS}\n");
         for look in &self.looks {
-            let figures: Vec<String> = look.figures().iter().map(Milli::to_string).collect();
+            let figures: Vec<String> = figures(look).iter().map(Milli::to_string).collect();
             text.push_str(&figures.join(","));
             text.push('\n');
         }
@@ -117,7 +81,7 @@ impl Trace {
     pub fn json(&self) -> String {
         let names: Vec<&str> = COLUMNS.split(',').collect();
         let object = |look: &Look| {
-            let pairs = names.iter().zip(look.figures());
+            let pairs = names.iter().zip(figures(look));
             let fields: Vec<String> =
                 pairs.map(|(name, value)| format!("\"{name}\": {value}")).collect();
             format!("  {{{}}}", fields.join(", "))

@@ -1,7 +1,6 @@
 //! A recording agrees with the report of the same run, and recording changes nothing.
 
-use iopace_sim::record::run_recorded;
-use iopace_sim::run::run;
+use iopace_sim::run::{run, run_recorded};
 use iopace_sim::scenario::Scenario;
 use iopace_sim::stories;
 

@@ -50,13 +50,8 @@ const KNOWN: &[(&str, &[&str])] = &[
             "open_shares",
         ],
     ),
-    (
-        "iopace-sim",
-        &[
-            "fleet", "inputs", "judge", "record", "recorded", "run", "study", "sweep", "tables",
-            "trace",
-        ],
-    ),
+    ("iopace-sim", &["inputs", "recorded", "run"]),
+    ("iopace-sim", &["sweep", "tables"]),
     ("iopace-sim/inputs", &["place", "survey"]),
     ("iopace-sim/recorded", &["replay", "report", "run"]),
     ("iopace-sim/study", &["axis", "sweep"]),

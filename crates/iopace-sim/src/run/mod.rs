@@ -22,6 +22,7 @@ mod steps;
 
 use crate::blocking::Blocking;
 use crate::inputs::InputError;
+use crate::record::{Recorder, Recording, Steps};
 use crate::report::RunReport;
 use crate::scenario::Scenario;
 use crate::tally::Tally;
@@ -76,6 +77,20 @@ pub fn run_traced(scenario: &Scenario, every: Option<Nanos>) -> (RunReport, Trac
     world.begin();
     world.advance(Instant::ZERO + scenario.duration);
     world.end()
+}
+
+/// Carries out a scenario and records it.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_recorded(scenario: &Scenario) -> (RunReport, Recording) {
+    let mut world = World::new(scenario);
+    let recorder = Recorder::new(scenario, &[], Steps::of(scenario));
+    world.trace = Some(Tracing::recording(recorder));
+    world.begin();
+    world.advance(Instant::ZERO + scenario.duration);
+    let (report, trace) = world.end();
+    (report, trace.recording.expect("a recorder was put in"))
 }
 
 /// Something that is due at an instant.

@@ -27,9 +27,9 @@ mod words;
 
 use crate::judge::{check_all, set_shares};
 use crate::parallel;
-use crate::record::{Recording, run_recorded};
+use crate::record::Recording;
 use crate::report::RunReport;
-use crate::run::run;
+use crate::run::{run, run_recorded};
 use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! A recording as the plots of a report want it: whole numbers, one list for each curve.
 
 use super::words::family;
+use crate::look::Look;
 use crate::record::{Recording, TaskRecord, kb_s};
 use iopace_core::request::{Stage, StageTimes};
 use iopace_core::stats::Histogram;
@@ -98,9 +99,7 @@ pub fn view(recording: &Recording) -> Value {
         .map(|(path, members)| json!({"name": path, "kb_s": rates(recording, &members)}));
     let groups: Vec<Value> = if has_groups { groups.collect() } else { Vec::new() };
     let looks = &recording.looks;
-    let of = |value: &dyn Fn(&crate::trace::Look) -> u64| -> Vec<u64> {
-        looks.iter().map(value).collect()
-    };
+    let of = |value: &dyn Fn(&Look) -> u64| -> Vec<u64> { looks.iter().map(value).collect() };
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for look in looks {
         *reasons.entry(look.reason.name()).or_default() += 1;

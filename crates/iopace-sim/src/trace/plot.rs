@@ -5,6 +5,7 @@
 //! the same on every machine.
 
 use super::Trace;
+use crate::look::Look;
 use crate::svg::{Area, Drawn, finish_svg};
 use iopace_core::time::Instant;
 use plotters::prelude::*;
@@ -31,7 +32,7 @@ fn draw(root: &Area<'_>, title: &str, trace: &Trace) -> Drawn {
     root.fill(&WHITE)?;
     let root = root.titled(title, ("sans-serif", 16))?;
     let panels = root.split_evenly((4, 1));
-    let of = |value: fn(&super::Look) -> u64| trace.looks.iter().map(value).collect::<Vec<u64>>();
+    let of = |value: fn(&Look) -> u64| trace.looks.iter().map(value).collect::<Vec<u64>>();
     let dirty: [Curve; 4] = [
         ("limit", RED, of(|look| look.pace.limit.0 >> 20)),
         ("set point", GREEN, of(|look| look.pace.setpoint.0 >> 20)),

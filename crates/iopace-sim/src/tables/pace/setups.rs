@@ -9,12 +9,13 @@ use super::measure::{
     starved, up,
 };
 use crate::fleet::{self, Division};
+use crate::look::Look;
 use crate::milli::Milli;
 use crate::report::RunReport;
 use crate::run::run_traced as run;
 use crate::scenario::{Memory, Scenario};
 use crate::task::{Files, Kind, Task};
-use crate::trace::{Look, Trace};
+use crate::trace::Trace;
 use iopace_core::pace::{self, Thresholds};
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
