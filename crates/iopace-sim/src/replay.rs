@@ -4,8 +4,9 @@
 //! or none, and the traces that are replayed beside each other, each from its own first request on.
 
 use crate::disks;
+use crate::inputs::OUTSTANDING_MAX;
 use crate::inputs::order::Ordered;
-use crate::inputs::place::{Fit, OUTSTANDING_MAX, Placed, Placing, Speed, Tick};
+use crate::inputs::place::{Fit, Placed, Placing, Speed, Tick};
 use crate::inputs::survey::Survey;
 use crate::inputs::{Format, InputError, Trace};
 use crate::record::{self, Recorder, Steps, step_of};

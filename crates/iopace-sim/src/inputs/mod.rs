@@ -27,7 +27,6 @@ pub mod survey;
 
 pub use names::{NAME_BYTES_MAX, Names, OTHERS, STREAMS_MAX};
 
-use crate::recorded::format::MAGIC;
 use core::fmt;
 use iopace_core::request::Op;
 use iopace_core::time::Nanos;
@@ -37,6 +36,13 @@ use std::io::BufRead;
 /// Longest read or write of a trace: what one system call of Linux moves is less than half of it.
 /// A longer one is a broken file, not a load.
 pub const LEN_MAX: Bytes = Bytes::from_mib(4_096);
+
+/// The first line of what `iopace record` writes begins so.
+pub const RECORDING_MAGIC: &str = "# iopace-record:";
+
+/// Most requests of one trace that are outstanding: a sixteenth of what a device takes, and four
+/// times the deepest disk.
+pub const OUTSTANDING_MAX: u32 = 4_096;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +159,7 @@ impl Format {
         if let Some((_, what)) = packed.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Err(format!("the file is packed with {what}"));
         }
-        if head.starts_with(MAGIC.as_bytes()) {
+        if head.starts_with(RECORDING_MAGIC.as_bytes()) {
             return Ok(Format::Iopace);
         }
         let text = String::from_utf8_lossy(head);

@@ -31,10 +31,6 @@ pub const SECTOR: u64 = 512;
 /// Longest read or write: the largest that a network block device carries.
 pub const PIECE_MAX: Bytes = Bytes::from_mib(32);
 
-/// Most requests of one trace that are outstanding: a sixteenth of what a device takes, and four
-/// times the deepest disk.
-pub const OUTSTANDING_MAX: u32 = 4_096;
-
 /// What becomes of offsets that are beyond the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {

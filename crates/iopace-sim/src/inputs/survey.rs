@@ -1,7 +1,7 @@
 //! What is in a trace: read once before it is replayed, in memory that does not grow with it.
 
 use super::order::Ordered;
-use super::{InputError, Record};
+use super::{InputError, OUTSTANDING_MAX, Record};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 
@@ -74,7 +74,7 @@ impl Survey {
         survey.ends.resize(survey.volumes.len(), Bytes::ZERO);
         survey.depth = took.map(|took| {
             let depth = took.div_ceil(u128::from(survey.length.0).max(1));
-            u32::try_from(depth.clamp(1, u128::from(super::place::OUTSTANDING_MAX))).unwrap_or(1)
+            u32::try_from(depth.clamp(1, u128::from(OUTSTANDING_MAX))).unwrap_or(1)
         });
         Ok(survey)
     }

@@ -24,13 +24,11 @@
 //! | `a` | nobody waits for it |
 //! | `p`, `n` | a flush that covers its extent only, or nothing |
 
+use crate::inputs::RECORDING_MAGIC;
 use iopace_core::request::Op;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-/// The first line of a file begins so.
-pub const MAGIC: &str = "# iopace-record:";
 
 /// The columns of a request, as the file names them.
 pub const COLUMNS: &str = "arrived_ns,started_ns,done_ns,op,flags,task,group,space,offset,length";
@@ -161,6 +159,13 @@ pub struct Request {
     pub length: u64,
 }
 
+impl Request {
+    /// Whether a client asked for it: not write-back.
+    pub fn is_of_client(&self) -> bool {
+        !self.flags.has('w')
+    }
+}
+
 /// The letters of a request, see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
@@ -213,7 +218,7 @@ fn line(key: &str, value: &impl Serialize) -> String {
 impl Header {
     /// The lines before the first request.
     pub fn text(&self) -> String {
-        let mut text = format!("{MAGIC} 1\n");
+        let mut text = format!("{RECORDING_MAGIC} 1\n");
         text += &line("device", &self.device);
         text += &line("scheduler", &self.scheduler);
         text += &line("window", &self.window);

@@ -6,6 +6,7 @@
 
 pub mod format;
 mod late;
+mod load;
 mod reading;
 pub mod replay;
 pub mod report;

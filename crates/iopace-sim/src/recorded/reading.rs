@@ -1,9 +1,7 @@
 //! Reads the file of a recording; a mistake is told with its line and what would be right.
 
-use super::format::{
-    COLUMNS, End, File, Flags, Group, LETTERS, MAGIC, Name, Request, WORDS, find_op,
-};
-use crate::inputs::{InputError, LEN_MAX, Place};
+use super::format::{COLUMNS, End, File, Flags, Group, LETTERS, Name, Request, WORDS, find_op};
+use crate::inputs::{InputError, LEN_MAX, Place, RECORDING_MAGIC};
 use iopace_core::request::Op;
 use iopace_core::units::Bytes;
 use serde::Deserialize;
@@ -71,12 +69,12 @@ struct Reading {
 impl Reading {
     fn line(&mut self, number: u64, line: &str) -> Result<(), String> {
         if number == 1 {
-            return match line.strip_prefix(MAGIC).map(str::trim) {
+            return match line.strip_prefix(RECORDING_MAGIC).map(str::trim) {
                 Some("1") => Ok(()),
                 Some(other) => Err(format!(
                     "format {other} is not known here, only 1: use the iopace that recorded it"
                 )),
-                None => Err(format!("the first line is '{MAGIC} 1'")),
+                None => Err(format!("the first line is '{RECORDING_MAGIC} 1'")),
             };
         }
         match line.strip_prefix("# ") {

@@ -15,32 +15,26 @@
 //! replayed device itself. Nothing is known of what was dirty or in a cache of the disk before.
 //! Settings that were changed meanwhile are those of the beginning.
 
-use super::format::{File, Group, Request};
+use super::format::{File, Group};
 use super::late::{self, Late, Started};
+use super::load::Load;
 use super::report::{Replayed, Report};
-use super::run::{self, Again, Device};
+use super::run::{self, Device};
 use crate::disks;
 use crate::scenario::plain_elevator;
 use iopace_core::engine::{Config, Control};
 use iopace_core::group;
 use iopace_core::pace::{self, Thresholds};
-use iopace_core::request::{Area, Cover, Extent, GroupId, Op, Space, Submit, Tag, TaskId};
+use iopace_core::request::{GroupId, Op, Submit};
 use iopace_core::sched::{self, Algorithm, Params};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_core::window;
-use iopace_disk::modelled::{Io, Modelled};
+use iopace_disk::modelled::Modelled;
 use iopace_disk::page_cache::PageCacheConfig;
 use iopace_disk::presets;
 use iopace_groups::tree::Tree;
 use std::collections::BTreeMap;
-
-/// Bytes that every disk can address.
-const SECTOR: u64 = 512;
-
-/// Each pass lies so much further on the disk than the one before, so that what that one has left
-/// in the disk's cache is not read, or written over, a second time. Distances stay as they were.
-const PASS_APART: u64 = 1 << 30;
 
 /// The settings that differ from the recording.
 #[derive(Clone, Debug, Default)]
@@ -59,20 +53,13 @@ pub struct Settings {
 /// A recording with the device on which it is replayed.
 #[derive(Debug)]
 pub struct Replay<'a> {
-    pub(super) file: &'a File,
+    load: Load<'a>,
     disk: String,
     scheduler: (&'static Algorithm, Params),
     window: &'static window::Policy,
     pace: &'static pace::Policy,
     groups: Vec<(GroupId, GroupId, group::Settings)>,
-    /// By number in the file.
-    group_ids: BTreeMap<u64, GroupId>,
-    /// Where each space begins on the disk.
-    places: BTreeMap<u32, u64>,
-    capacity: u64,
     on_time: bool,
-    /// Requests of tasks that were there until the end.
-    pub(super) constant: BTreeMap<TaskId, usize>,
 }
 
 impl<'a> Replay<'a> {
@@ -107,22 +94,9 @@ impl<'a> Replay<'a> {
         let pace = pace::find(pace)
             .ok_or_else(|| format!("the pace '{pace}' of the recording is not known here"))?;
         let (groups, group_ids) = groups(file)?;
-        let capacity = made.capacity().get() / SECTOR * SECTOR;
-        let places = places(&file.requests);
-        let constant = constant(file);
-        Ok(Replay {
-            file,
-            disk,
-            scheduler,
-            window,
-            pace,
-            groups,
-            group_ids,
-            places,
-            capacity,
-            on_time: settings.on_time,
-            constant,
-        })
+        let load = Load::new(file, group_ids, made.capacity());
+        let on_time = settings.on_time;
+        Ok(Replay { load, disk, scheduler, window, pace, groups, on_time })
     }
 
     /// Carries it out.
@@ -131,16 +105,16 @@ impl<'a> Replay<'a> {
     /// The device fails, or hangs.
     pub fn run(&self) -> Result<Report, String> {
         let late = self.lateness()?;
-        let (times, same_until) = run::carry_out(self, self.device(late)?)?;
+        let (times, same_until) = run::carry_out(&self.load, self.device(late)?)?;
         let settings = [&*self.disk, self.scheduler.0.name, self.window.name];
         let replayed = Replayed { times: &times, same_until, late };
-        Ok(Report::new(self.file, settings, &replayed))
+        Ok(Report::new(self.load.file, settings, &replayed))
     }
 
     /// How late completions were noticed, if that is taken over; of another disk than the recorded
     /// one nothing is known.
     fn lateness(&self) -> Result<Option<Nanos>, String> {
-        if self.on_time || self.file.header.device.model.as_ref() != Some(&self.disk) {
+        if self.on_time || self.load.file.header.device.model.as_ref() != Some(&self.disk) {
             return Ok(None);
         }
         let [before, commands] = [0, 1].map(|pass| self.started(pass));
@@ -148,7 +122,7 @@ impl<'a> Replay<'a> {
     }
 
     fn device(&self, late: Option<Nanos>) -> Result<Device, String> {
-        let header = &self.file.header;
+        let header = &self.load.file.header;
         let mut config = Config {
             base: plain_elevator(),
             nr_requests: header.nr_requests,
@@ -183,7 +157,7 @@ impl<'a> Replay<'a> {
 
     /// The commands that the disk had, in the place of that pass.
     fn started(&self, pass: u64) -> Vec<Started> {
-        let requests = &self.file.requests;
+        let requests = &self.load.file.requests;
         let begin = requests.iter().map(|one| one.started_ns).min().unwrap_or(0).min(0);
         let at = |time: i64| Instant::ZERO + Nanos((time - begin).cast_unsigned());
         let had = requests
@@ -191,50 +165,12 @@ impl<'a> Replay<'a> {
             .enumerate()
             .filter(|(_, one)| !one.flags.has('b') && (one.length > 0 || one.op == Op::Flush));
         let started = had.map(|(place, one)| {
-            let Submit { op, extent, fua, .. } = self.again(place, pass).io.submit;
+            let Submit { op, extent, fua, .. } = self.load.again(place, pass).io.submit;
             Started { at: at(one.started_ns), noticed: at(one.done_ns), op, extent, fua }
         });
         let mut started: Vec<Started> = started.collect();
         started.sort_by_key(|one| one.at);
         started
-    }
-
-    /// The request, as the device gets it in that pass.
-    pub(super) fn again(&self, place: usize, pass: u64) -> Again {
-        let one = &self.file.requests[place];
-        let area = self.area(one, pass);
-        let cover = match (one.flags.has('p'), one.flags.has('n')) {
-            (true, _) => Cover::Piece(area),
-            (_, true) => Cover::Nothing,
-            _ => Cover::All,
-        };
-        let is_flush = one.op == Op::Flush;
-        let submit = Submit {
-            tag: Tag(0),
-            task: TaskId(one.task),
-            group: self.group_ids.get(&one.group).copied().unwrap_or(GroupId::ROOT),
-            op: one.op,
-            extent: if is_flush { Extent::EMPTY } else { area.extent },
-            fua: one.flags.has('f'),
-            sync: !one.flags.has('a'),
-        };
-        let buffered = one.flags.has('b') && self.file.header.pace.is_some();
-        Again { place, io: Io { submit, buffered }, cover }
-    }
-
-    /// Its place on the disk: spaces lie one behind the other, and at the end it goes on at the
-    /// beginning.
-    fn area(&self, one: &Request, pass: u64) -> Area {
-        let base =
-            self.places.get(&one.space).copied().unwrap_or(0).saturating_add(pass * PASS_APART);
-        let length = one.length.min(self.capacity);
-        let mut offset = base.saturating_add(one.offset);
-        if offset.saturating_add(length) > self.capacity {
-            offset %= (self.capacity - length).max(SECTOR) / SECTOR * SECTOR;
-        }
-        let offset = offset.min(self.capacity - length);
-        let extent = Extent::new(Bytes(offset), Bytes(length)).unwrap_or_default();
-        Area { space: Space::DISK, extent }
     }
 }
 
@@ -283,37 +219,4 @@ fn groups(file: &File) -> Result<Groups, String> {
         (id, parent, tree.effective(id, device))
     });
     Ok((all.collect(), ids))
-}
-
-/// Where each space begins: one behind the other.
-fn places(requests: &[Request]) -> BTreeMap<u32, u64> {
-    let mut spans: BTreeMap<u32, u64> = BTreeMap::new();
-    for one in requests {
-        let span = spans.entry(one.space).or_default();
-        *span = (*span).max(one.offset.saturating_add(one.length));
-    }
-    let mut next = 0_u64;
-    for span in spans.values_mut() {
-        let begin = next;
-        next = next.saturating_add(span.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX));
-        *span = begin;
-    }
-    spans
-}
-
-/// How many requests each task has that was there in the last tenth of the recording.
-fn constant(file: &File) -> BTreeMap<TaskId, usize> {
-    let mut tasks: BTreeMap<TaskId, (usize, i64)> = BTreeMap::new();
-    for one in file.requests.iter().filter(|one| is_of_client(one)) {
-        let (count, last) = tasks.entry(TaskId(one.task)).or_default();
-        (*count, *last) = (*count + 1, one.done_ns);
-    }
-    let bound = (file.length_ns() / 10 * 9).cast_signed();
-    let there = tasks.into_iter().filter(|(_, (_, last))| *last >= bound);
-    there.map(|(task, (count, _))| (task, count)).collect()
-}
-
-/// Whether a client asked for it: not write-back.
-pub(super) fn is_of_client(one: &Request) -> bool {
-    !one.flags.has('w')
 }

@@ -1,7 +1,6 @@
 //! Recorded and replayed latencies beside each other.
 
 use super::format::{File, Request};
-use super::replay::is_of_client;
 use crate::milli::Milli;
 use iopace_core::time::Nanos;
 use serde::Serialize;
@@ -160,7 +159,7 @@ impl Report {
 /// what the slowest task waited, but not more than half of it, is left away at the end.
 fn compared(file: &File, same_until: Nanos) -> u64 {
     let mut by_task: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for one in file.requests.iter().filter(|one| is_of_client(one)) {
+    for one in file.requests.iter().filter(|one| one.is_of_client()) {
         by_task.entry(one.task).or_default().push(latency(one));
     }
     let slowest = by_task.into_values().map(|all| figures(1, all).p99_ns).max().unwrap_or(0);
@@ -182,7 +181,7 @@ impl Compared<'_> {
     ) -> Vec<Row> {
         let mut all: BTreeMap<u64, Latencies> = BTreeMap::new();
         // What came before the recording had waited already.
-        let is_compared = |one: &Request| is_of_client(one) && one.arrived_ns >= 0;
+        let is_compared = |one: &Request| one.is_of_client() && one.arrived_ns >= 0;
         let requests = self.file.requests.iter().zip(self.times);
         for (one, times) in requests.filter(|(one, _)| is_compared(one)) {
             let latencies = all.entry(number(one)).or_default();

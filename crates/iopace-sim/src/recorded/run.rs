@@ -1,13 +1,13 @@
 //! One replay under way: its passes over the recording.
 
-use super::replay::{Replay, is_of_client};
+use super::load::{Again, Load};
 use super::report::Times;
 use crate::run::GIVE_UP;
-use iopace_core::request::{Cover, Outcome, TaskId};
+use iopace_core::request::{Outcome, TaskId};
 use iopace_core::shadow::{Asked, ClosedLoop};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::trace::Event;
-use iopace_disk::modelled::{self, Io, Modelled};
+use iopace_disk::modelled::Modelled;
 use iopace_disk::pump::{End, Pump};
 use std::collections::BTreeMap;
 
@@ -27,33 +27,16 @@ enum Pass {
 /// step with each other; the others, which waited longer, at the beginning.
 const BEFORE_MAX: i64 = 1_000_000;
 
-/// A request on its way.
-pub(super) struct Again {
-    pub(super) place: usize,
-    pub(super) io: Io,
-    pub(super) cover: Cover,
-}
-
-impl modelled::Asked for Again {
-    fn io(&self) -> Io {
-        self.io
-    }
-
-    fn cover(&self) -> Cover {
-        self.cover
-    }
-}
-
 /// The device of a replay.
 pub(super) type Device = Pump<Modelled<Again>>;
 
 /// Carries a replay out: the times of the requests by place in the file, and until when the load
 /// was the recorded one.
 pub(super) fn carry_out(
-    replay: &Replay<'_>,
+    load: &Load<'_>,
     device: Device,
 ) -> Result<(Vec<Option<Times>>, Nanos), String> {
-    let mut run = Run::new(replay, device);
+    let mut run = Run::new(load, device);
     for pass in [Pass::Learn, Pass::Fill, Pass::Count] {
         run.drain()?;
         run.pass(pass)?;
@@ -66,7 +49,7 @@ pub(super) fn carry_out(
 
 /// A replay under way.
 struct Run<'a> {
-    replay: &'a Replay<'a>,
+    load: &'a Load<'a>,
     device: Device,
     clients: ClosedLoop,
     /// When the present pass began.
@@ -88,10 +71,10 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(replay: &'a Replay<'a>, device: Device) -> Run<'a> {
-        let count = replay.file.requests.len();
+    fn new(load: &'a Load<'a>, device: Device) -> Run<'a> {
+        let count = load.file.requests.len();
         Run {
-            replay,
+            load,
             device,
             clients: ClosedLoop::default(),
             since: Instant::ZERO,
@@ -110,12 +93,12 @@ impl<'a> Run<'a> {
 
     /// One pass over the recording.
     fn pass(&mut self, pass: Pass) -> Result<(), String> {
-        let file = self.replay.file;
+        let file = self.load.file;
         let before = BEFORE_MAX;
         let at = |time: i64| Instant::ZERO + Nanos((time + before).max(0).cast_unsigned());
         // It came before, and waited longer.
         let came = |time: i64| if time < -before { at(0) } else { at(time) };
-        let asked = file.requests.iter().enumerate().filter(|(_, one)| is_of_client(one));
+        let asked = file.requests.iter().enumerate().filter(|(_, one)| one.is_of_client());
         let asked = asked.map(|(place, one)| {
             let (arrived, ended) = (came(one.arrived_ns), at(one.done_ns));
             Asked { place, task: TaskId(one.task), arrived, ended }
@@ -125,7 +108,7 @@ impl<'a> Run<'a> {
         self.since = self.now + Nanos(before.unsigned_abs());
         self.times = vec![None; file.requests.len()];
         let until = self.since + Nanos(file.length_ns());
-        self.left = self.replay.constant.clone();
+        self.left = self.load.constant.clone();
         self.same_until = Nanos(file.length_ns());
         while self.device_at.min(self.clients.next()) <= until {
             self.step()?;
@@ -160,7 +143,7 @@ impl<'a> Run<'a> {
         while let Some(place) = self.clients.pop(now) {
             self.came[place] = now;
             self.under_way_count += 1;
-            self.device.submit(now, self.replay.again(place, self.pass_count), &mut self.ended);
+            self.device.submit(now, self.load.again(place, self.pass_count), &mut self.ended);
         }
         let mut failed = None;
         self.device_at = self.device.drain(now, &mut self.ended, |event| {

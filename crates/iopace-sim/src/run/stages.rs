@@ -5,7 +5,7 @@
 
 use super::sources::{Feed, Pace, Source};
 use super::{Due, Lane, World};
-use crate::inputs::place::OUTSTANDING_MAX;
+use crate::inputs::OUTSTANDING_MAX;
 use crate::random::Random;
 use crate::task::Clock;
 use iopace_core::time::Instant;

@@ -6,8 +6,8 @@ use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
 use iopace_daemon::config::WINDOW_DEFAULT;
-use iopace_sim::inputs::Format;
-use iopace_sim::inputs::place::{OUTSTANDING_MAX, Speed};
+use iopace_sim::inputs::place::Speed;
+use iopace_sim::inputs::{Format, OUTSTANDING_MAX};
 use std::path::PathBuf;
 
 /// `iopace sim replay`
