@@ -52,5 +52,6 @@ pub mod tally;
 
 mod blocking;
 mod disks;
+mod markup;
 pub mod parallel;
 mod svg;

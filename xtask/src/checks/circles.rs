@@ -51,10 +51,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("iopace-sim", &["sweep", "tables"]),
-    ("iopace-sim/study", &["axis", "sweep"]),
-    ("iopace-sim/study", &["columns", "print"]),
-    ("iopace-sim/study", &["html", "page"]),
-    ("iopace-sim/study", &["replay", "view", "words"]),
 ];
 
 /// The check of the daemon's layers.

@@ -3,8 +3,8 @@
 
 use super::Score;
 use super::print::MEASURES;
+use crate::markup::{escaped, head};
 use crate::milli::Milli;
-use crate::study::html::{escaped, head};
 use std::fmt::Write as _;
 
 /// What each measure is, in the order of the columns.

@@ -1,6 +1,7 @@
 //! The values of a key to sweep over, as they are written: `disk.depth=1..64*2`.
 
-use super::sweep::VALUES_MAX;
+/// Most values of one key.
+const VALUES_MAX: usize = 1_000;
 
 /// A key and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 //! for each whole run, whose task is `(all)`. With several seeds these are means, whose `seed` is
 //! empty and whose intervals are in the columns `*_ci95`; the same rows of each seed follow.
 
-use super::print::WHOLE;
-use super::summary::{Summary, TaskInterval, TaskRow, WholeInterval, WholeRow};
+use super::summary::{Summary, TaskInterval, TaskRow, WHOLE, WholeInterval, WholeRow};
 use crate::milli::Milli;
 
 /// The cells of a column.

@@ -7,6 +7,7 @@ use super::page::{READING, REPLAY_READING, table};
 use super::summary::Summary;
 use super::view::PERMILLE;
 use super::{Outcome, words};
+use crate::markup::{escaped, head};
 use crate::milli::Milli;
 use crate::scenario::Scenario;
 use iopace_core::time::Nanos;
@@ -20,10 +21,8 @@ pub const PLOTS_MAX: usize = 24;
 const SHOWN_MAX: usize = 3;
 
 const PLOT_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
-const PLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const PLOT_LICENCE: &str = include_str!("../../assets/uPlot-LICENSE");
 const SCRIPT: &str = include_str!("../../assets/report.js");
-pub(crate) const STYLE: &str = include_str!("../../assets/report.css");
 
 /// What a report is about.
 struct About<'a> {
@@ -86,22 +85,6 @@ fn document(about: &About<'_>, outcomes: &[Outcome]) -> String {
         "<script>{PLOT_SCRIPT}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     );
     text
-}
-
-/// The beginning of a page, up to its body; with plots it may run scripts, its own only.
-pub(crate) fn head(title: &str, has_plots: bool) -> String {
-    let (scripts, style) = match has_plots {
-        true => ("; script-src 'unsafe-inline'", PLOT_STYLE),
-        false => ("", ""),
-    };
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'{scripts}\">\n<title>iopace: {}</title>\n\
-         <style>{style}\n{STYLE}</style>\n</head>\n",
-        escaped(title)
-    )
 }
 
 /// Where the figures come from, in one line.
@@ -191,21 +174,6 @@ fn data(about: &About<'_>, outcomes: &[Outcome]) -> Value {
     json!({"variants": variants, "points": points, "permille": PERMILLE, "who": about.who})
 }
 
-/// Text that stands for itself in HTML.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            _ => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 /// JSON that cannot end the script that it stands in.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
@@ -214,6 +182,7 @@ fn in_script(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::markup::PLOT_STYLE;
     use crate::stories;
     use crate::study::{Variant, outcomes};
 

@@ -19,6 +19,7 @@ pub mod view;
 
 mod axis;
 mod edit;
+mod family;
 mod idle;
 mod interval;
 mod page;

@@ -1,9 +1,9 @@
 //! The parts of a report that are text: the table, and what the words mean.
 
-use super::html::escaped;
-use super::print::{FIGURES, Mark, Marked, WHOLE, mark, mark_among};
+use super::print::{FIGURES, Mark, Marked, mark, mark_among};
 use super::print::{checks, interval, meaning, percent, seeds};
-use super::summary::{ReplayRow, Summary, TaskRow, WholeRow};
+use super::summary::{ReplayRow, Summary, TaskRow, WHOLE, WholeRow};
+use crate::markup::escaped;
 use crate::milli::Milli;
 use std::fmt::Write as _;
 

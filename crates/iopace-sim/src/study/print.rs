@@ -4,13 +4,10 @@ pub use super::idle::warnings;
 
 use super::columns::Column;
 use super::interval::are_apart;
-use super::summary::{Summary, TaskInterval, TaskRow, WholeRow};
+use super::summary::{Summary, TaskInterval, TaskRow, WHOLE, WholeRow};
 use crate::milli::Milli;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
-
-/// The word for the whole run where a task's name stands.
-pub const WHOLE: &str = "(all)";
 
 /// A figure of a task that variants are marked for: its heading, its value, half the width of its
 /// interval, decimals, and whether more is better.

@@ -4,9 +4,9 @@
 //! latency, what was late, and in a closed loop how long all of it took; the findings say that.
 
 use super::columns::{Cells, Column};
-use super::print::{WHOLE, csv_of};
-use super::summary::{ReplayRow, Setting, Summary, TaskRow, WholeRow};
-use super::words::family;
+use super::family::family;
+use super::print::csv_of;
+use super::summary::{ReplayRow, Setting, Summary, TaskRow, WHOLE, WholeRow};
 use super::{Outcome, view};
 use crate::milli::Milli;
 use crate::record::Recording;

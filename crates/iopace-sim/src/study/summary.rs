@@ -8,6 +8,9 @@ use crate::report::RunReport;
 use crate::tally::ms;
 use serde::{Deserialize, Serialize};
 
+/// The word for the whole run where a task's name stands.
+pub const WHOLE: &str = "(all)";
+
 /// The figures of one task: those of a run, or their means over several seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {

@@ -12,9 +12,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use toml::Table;
 
-/// Most values of one key.
-pub const VALUES_MAX: usize = 1_000;
-
 /// The key of the seed.
 pub const SEED: &str = "seed";
 

@@ -1,6 +1,6 @@
 //! A recording as the plots of a report want it: whole numbers, one list for each curve.
 
-use super::words::family;
+use super::family::family;
 use crate::look::Look;
 use crate::record::{Recording, TaskRecord, kb_s};
 use iopace_core::request::{Stage, StageTimes};

@@ -1,5 +1,6 @@
 //! What came out, in sentences.
 
+use super::family::family;
 use super::idle::warnings;
 use super::interval::are_apart;
 use super::print::interval;
@@ -42,16 +43,6 @@ pub(super) fn findings(all: &[Summary]) -> Vec<String> {
         sentences.push(format!("All checks hold in {good} of {} variants.", all.len()));
     }
     sentences
-}
-
-/// What the names of several like tasks have in common: `dd` of `dd-01`, and of the process
-/// `dd 17` of a trace. One of them speaks for all.
-pub(super) fn family(task: &str) -> &str {
-    let stem = task.trim_end_matches(|c: char| c.is_ascii_digit());
-    match stem.len() < task.len() {
-        true => stem.strip_suffix(['-', ' ']).unwrap_or(task),
-        false => task,
-    }
 }
 
 /// The finding about the only run.
@@ -166,11 +157,5 @@ mod tests {
         assert!(found[0].ends_with("none at 0.00."), "{found:?}");
         assert!(found.contains(&"none: 1 of 1 checks do not hold.".into()), "{found:?}");
         assert!(findings(&all[..1])[0].starts_with("service gets 0.00 MB/s"), "{found:?}");
-    }
-
-    #[test]
-    fn like_tasks_are_one_family() {
-        assert_eq!((family("dd-01"), family("dd"), family("r2")), ("dd", "dd", "r2"));
-        assert_eq!((family("fio 4711"), family("log-")), ("fio", "log-"));
     }
 }

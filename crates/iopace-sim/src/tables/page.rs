@@ -2,7 +2,7 @@
 
 use super::all::{TABLES, subject, verdicts};
 use super::{Row, format};
-use crate::study::html::{STYLE, escaped};
+use crate::markup::{STYLE, escaped};
 use std::fmt::Write as _;
 
 /// The report: the summary first, then each table with what it is about.
