@@ -6,7 +6,8 @@
 use iopace_sim::milli::Milli;
 use iopace_sim::run::run;
 use iopace_sim::scenario::Scenario;
-use iopace_sim::sweep::slots::{CAPS, csv, group_requests, svg};
+use iopace_sim::sweep::slots::{csv, group_requests, svg};
+use iopace_sim::tables::slots::caps::CAPS;
 use iopace_sim::tables::slots::{FIGURES, ROWS, VARIANTS, crowds, slots};
 use iopace_sim::tables::{Row, format};
 use std::path::Path;

@@ -4,9 +4,10 @@
 //! coordinate comes from additions and multiplications alone: the bytes are the same on every
 //! machine.
 
-use super::{Point, QUANTUM_MS, WAIT_MS};
+use super::{QUANTUM_MS, WAIT_MS};
 use crate::milli::Milli;
 use crate::svg::{Area, Drawn, finish_svg};
+use crate::tables::geom::slices::Point;
 use plotters::prelude::*;
 
 /// Size of the picture in pixels.

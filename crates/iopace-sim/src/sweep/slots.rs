@@ -6,17 +6,13 @@
 
 use super::write_files;
 use crate::milli::Milli;
-use crate::parallel;
-use crate::run::run;
 use crate::svg::{Area, Drawn, finish_svg};
-use crate::tables::slots::{NR_REQUESTS, Outcome, VARIANTS, Variant, outcome, scenario};
+use crate::tables::slots::VARIANTS;
+use crate::tables::slots::caps::{CAPS, Point, of_variants};
 use iopace_core::admit::Mode;
 use plotters::prelude::*;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-/// The caps of the sweep.
-pub const CAPS: [u32; 9] = [4, 8, 16, 25, 32, 64, 100, 250, 500];
 
 /// Size of the picture in pixels.
 const SIZE: (u32, u32) = (960, 360);
@@ -27,43 +23,9 @@ const FIRST_TOP: i32 = 4_000;
 /// The panel of shares.
 const SHARE: &str = "share of the newcomer";
 
-/// One cap under one variant and what came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    /// Its name.
-    pub variant: &'static str,
-    /// `nr_group_requests` of both groups.
-    pub cap: u32,
-    /// The figures.
-    pub outcome: Outcome,
-    /// Throughput of both over that of fifo without caps.
-    pub total_vs_fifo: Milli,
-}
-
 /// All points, by variant and cap.
 pub fn group_requests(seed: u64) -> Vec<Point> {
     of_variants(seed, &VARIANTS)
-}
-
-/// The points of some variants.
-pub fn of_variants(seed: u64, variants: &[Variant]) -> Vec<Point> {
-    let mut jobs = Vec::new();
-    for variant in variants {
-        jobs.extend(CAPS.map(|cap| scenario((cap, cap), "BE", variant, "fair", seed)));
-        jobs.push(scenario((NR_REQUESTS, NR_REQUESTS), "BE", variant, "fifo", seed));
-    }
-    let outcomes = parallel::map(&jobs, |scenario| outcome(&run(scenario)));
-    let mut points = Vec::new();
-    for (variant, outcomes) in variants.iter().zip(outcomes.chunks(CAPS.len() + 1)) {
-        let variant = variant.name;
-        let total = |outcome: &Outcome| u128::from(outcome.total_kib_s.0.unsigned_abs());
-        let (fifo, outcomes) = outcomes.split_last().expect("fifo is the last of each variant");
-        for (cap, outcome) in CAPS.into_iter().zip(outcomes) {
-            let ratio = Milli::ratio(total(outcome), total(fifo)).unwrap_or_default();
-            points.push(Point { variant, cap, outcome: *outcome, total_vs_fifo: ratio });
-        }
-    }
-    points
 }
 
 /// The points as comma-separated values with a header line.

@@ -28,6 +28,8 @@ use iopace_core::sched::{REGISTRY, find, recommended};
 use iopace_core::time::Nanos;
 use iopace_core::units::Bytes;
 
+pub mod slices;
+
 /// The name of the table.
 pub const TABLE: &str = "geom";
 

@@ -53,6 +53,7 @@ use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_groups::tree::Tree;
 
+pub mod caps;
 pub mod crowds;
 
 /// The name of the table.

@@ -1,10 +1,9 @@
 //! Trade-off curves: slots per group, and what a slice and a wait buy under `rr`.
 
 use super::Outcome;
-use crate::sweep::slots::{CAPS, Point};
-use crate::sweep::{self, slots};
-use crate::tables::geom;
+use crate::tables::geom::{self, slices};
 use crate::tables::slots::VARIANTS;
+use crate::tables::slots::caps::{CAPS, Point, of_variants};
 use iopace_core::time::Nanos;
 
 /// Slices of the curve, at the default wait; and the variants that they are.
@@ -23,13 +22,13 @@ pub const WAITS: [(&str, u64); 5] =
 /// Defaults of `rr`: slice and wait.
 const DEFAULTS: (u64, u64) = (100, 10);
 
-/// The rows of the curve, in the order of [`sweep::MIXES`].
+/// The rows of the curve, in the order of [`slices::MIXES`].
 pub const TRADES: [&str; 2] = ["trade-off dd-read+cvs", "trade-off dd-write+cvs"];
 
 /// Length of a run of the curve: a third of the published one.
 const DURATION: Nanos = Nanos::from_secs(20);
 
-/// The rows of the sweep of slots, in the order of [`CAPS`].
+/// The rows of slots per group, in the order of [`CAPS`].
 pub const LIMITS: [&str; 9] = [
     "slots 4",
     "slots 8",
@@ -42,10 +41,10 @@ pub const LIMITS: [&str; 9] = [
     "slots 500",
 ];
 
-/// All of the sweep of slots: row, variant, figures.
+/// All slots per group: row, variant, figures.
 pub fn limits(seed: u64) -> Vec<(&'static str, &'static str, Outcome)> {
     // The program and the slots of 2009, and ours.
-    let points = slots::of_variants(seed, &[VARIANTS[0], VARIANTS[3]]);
+    let points = of_variants(seed, &[VARIANTS[0], VARIANTS[3]]);
     let of = |row: usize| {
         let of_cap = points.iter().filter(move |point| point.cap == CAPS[row]);
         of_cap.map(move |point| (LIMITS[row], point.variant, figures(point)))
@@ -65,7 +64,7 @@ pub fn trades(seed: u64) -> Vec<(&'static str, &'static str, Outcome)> {
     let waits = WAITS.map(|(name, wait)| (name, DEFAULTS.0, wait));
     let pairs: Vec<_> = slices.into_iter().chain(waits).collect();
     let plain: Vec<(u64, u64)> = pairs.iter().map(|(_, slice, wait)| (*slice, *wait)).collect();
-    let points = sweep::pairs(&plain, seed, DURATION);
+    let points = slices::pairs(&plain, seed, DURATION);
     let names = TRADES.iter().flat_map(|row| pairs.iter().map(|(name, ..)| (*row, *name)));
     let outcome = |outcome: &geom::Outcome| -> Outcome {
         let wanted = ["dd_share", "cvs_share", "efficiency", "cvs_p99_ms"];
