@@ -1,8 +1,10 @@
 //! Memory for data on its way, aligned so that direct I/O takes it as it is.
 
 mod huge;
+mod lent;
 
 use huge::Half;
+pub(crate) use lent::Lent;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,6 +25,7 @@ pub struct Buffer {
 enum Memory {
     Pages(Vec<Page>),
     Half(Half),
+    Lent(Lent),
 }
 
 impl Default for Memory {
@@ -36,6 +39,7 @@ impl Memory {
         match self {
             Memory::Pages(pages) => pages.len() * PAGE,
             Memory::Half(_) => Half::BYTES,
+            Memory::Lent(lent) => lent.len(),
         }
     }
 }
@@ -120,6 +124,11 @@ impl Buffer {
         Buffer { memory: Memory::Pages(vec![Page([0; PAGE]); count]), len }
     }
 
+    /// Memory that somebody else lends: data is moved between there and the disk without a copy.
+    pub(crate) fn on(lent: Lent) -> Buffer {
+        Buffer { len: lent.len(), memory: Memory::Lent(lent) }
+    }
+
     /// Makes it `len` bytes long, keeping its memory where it is large enough, and its content.
     pub fn resize(&mut self, len: usize) {
         if self.memory.capacity() < len {
@@ -137,10 +146,11 @@ impl Buffer {
         let start = match &self.memory {
             Memory::Pages(pages) => pages.as_ptr().cast(),
             Memory::Half(half) => half.start().cast_const(),
+            Memory::Lent(lent) => lent.start().cast_const(),
         };
         // SAFETY: `start` is that of contiguous, initialised memory of at least `len` bytes (`new`
         // and `resize` see to it): a `Page` is nothing but its bytes (repr(C), no padding), and a
-        // half is zeroes at first. It stays as long as `self`.
+        // half is zeroes at first, and lent memory is its lender's word. It stays as long as `self`.
         unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 
@@ -149,6 +159,7 @@ impl Buffer {
         let start = match &mut self.memory {
             Memory::Pages(pages) => pages.as_mut_ptr().cast(),
             Memory::Half(half) => half.start(),
+            Memory::Lent(lent) => lent.start(),
         };
         // SAFETY: as in `as_slice`, and `&mut self` makes this the only reference: no two buffers
         // have the same half.
@@ -181,6 +192,7 @@ impl Drop for Buffer {
         let pages = match std::mem::take(&mut self.memory) {
             Memory::Pages(pages) => pages,
             Memory::Half(half) => return half.give(),
+            Memory::Lent(_) => return,
         };
         if (SPARE_PAGES_MIN..=SPARE_PAGES_MAX).contains(&pages.len()) {
             let oldest = SPARE.lock().unwrap_or_else(PoisonError::into_inner).keep(pages);

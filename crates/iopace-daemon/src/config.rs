@@ -273,7 +273,7 @@ impl MountConfig {
     }
 }
 
-/// What NBD clients see of a device.
+/// What clients see of a device.
 #[derive(Clone, Debug)]
 pub struct ExportConfig {
     /// The name that clients ask for. The first export also answers to the empty name.
@@ -286,6 +286,8 @@ pub struct ExportConfig {
     pub description: String,
     /// The path of the group that its connections pay as; `/` is the root.
     pub group: String,
+    /// The Unix socket at which it is the disk of a virtual machine (vhost-user-blk).
+    pub vhost_user: Option<PathBuf>,
 }
 
 impl ExportConfig {
@@ -297,6 +299,7 @@ impl ExportConfig {
             read_only: false,
             description: String::new(),
             group: "/".into(),
+            vhost_user: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::{DaemonConfig, ExportConfig};
 use crate::device::Device;
 use crate::dirty::Manager;
-use crate::exports::ExportTable;
+use crate::exports::{ExportTable, Frontend};
 use crate::fuse::image::{self, Attached, Images};
 use crate::fuse::mounts::{self, Mounts};
 use crate::fuse::raise_descriptors;
@@ -12,10 +12,11 @@ use crate::groups::Groups;
 use crate::limits::{DESCRIPTORS_OWN, DRAIN_TIMEOUT, MOUNT_PATIENCE};
 use crate::live::Live;
 use crate::memory::{Memory, return_what_is_freed};
-use crate::nbd::frontend::Frontend;
+use crate::nbd::frontend::Nbd;
 use crate::opening::{default_export, open_devices, resolve_exports};
 pub use crate::start_error::StartError;
 use crate::timer::Timers;
+use crate::vhost_user::frontend::Machines;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ pub struct Daemon {
     /// What everything does, second by second.
     live: Live,
     exports: Arc<ExportTable>,
-    /// The exports over NBD.
-    nbd: Frontend,
+    /// The ways by which the exports are reached.
+    frontends: Vec<Box<dyn Frontend>>,
     memory: Arc<Memory>,
     timers: Arc<Timers>,
     /// Divides dirty memory among the devices.
@@ -86,14 +87,22 @@ impl Daemon {
         let subordinates = subordinates.map_err(StartError::Threads)?;
         let exports = Arc::new(ExportTable::new(Arc::clone(&groups), exports));
         let listen = (config.listen.clone(), config.connections_max);
-        let nbd = Frontend::start(Arc::clone(&exports), listen, Arc::clone(&memory))?;
+        let nbd = Nbd::start(Arc::clone(&exports), listen, Arc::clone(&memory))?;
+        let mut frontends: Vec<Box<dyn Frontend>> = vec![Box::new(nbd)];
+        match Machines::start(Arc::clone(&exports), &memory) {
+            Ok(machines) => frontends.extend(machines.map(|all| Box::new(all) as _)),
+            Err(error) => {
+                frontends.iter().for_each(|frontend| frontend.stop_accepting());
+                return Err(error);
+            }
+        }
         let daemon = Arc::new(Daemon {
             config,
             devices,
             groups,
             live,
             exports,
-            nbd,
+            frontends,
             memory,
             timers,
             dirty,
@@ -167,12 +176,12 @@ impl Daemon {
 
     /// A URI for each export on each socket, ready to be pasted.
     pub fn uris(&self) -> Vec<String> {
-        self.nbd.uris()
+        self.frontends.iter().flat_map(|frontend| frontend.uris()).collect()
     }
 
     /// How many clients are connected.
     pub fn connections_count(&self) -> usize {
-        self.nbd.connections_count()
+        self.frontends.iter().map(|frontend| frontend.connections_count()).sum()
     }
 
     /// Bytes of requests and replies held for clients beyond what each may hold by itself.
@@ -183,7 +192,7 @@ impl Daemon {
     /// Accepts nobody any more, answers what was asked, makes everything durable, and removes the
     /// sockets. Takes at most some 20 seconds, and as long again if there are mounts.
     pub fn shutdown(&self) -> ShutdownReport {
-        self.nbd.stop_accepting();
+        self.frontends.iter().for_each(|frontend| frontend.stop_accepting());
         // Whoever still uses files of a mount is answered until it ends or is cut.
         let mounts = thread::scope(|scope| {
             let images = scope.spawn(|| self.images.end(MOUNT_PATIENCE));
@@ -191,7 +200,13 @@ impl Daemon {
             mounts.extend(images.join().ok().flatten());
             mounts
         });
-        let cut_count = self.nbd.end(DRAIN_TIMEOUT + Duration::from_secs(1));
+        let patience = DRAIN_TIMEOUT + Duration::from_secs(1);
+        let cut_count = thread::scope(|scope| {
+            let end = |frontend: &'_ dyn Frontend| frontend.end(patience);
+            let all = self.frontends.iter();
+            let all: Vec<_> = all.map(|frontend| scope.spawn(move || end(&**frontend))).collect();
+            all.into_iter().map(|one| one.join().unwrap_or_default()).sum()
+        });
         let mut report = ShutdownReport { cut_count, unflushed: Vec::new(), mounts };
         for device in &self.devices {
             if let Err(error) = device.flush_all() {

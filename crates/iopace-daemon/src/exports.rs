@@ -5,6 +5,22 @@ use crate::device::Device;
 use crate::groups::Groups;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A way by which clients reach the exports: NBD, or the disks of virtual machines.
+pub(crate) trait Frontend: Send + Sync {
+    /// Something for each export on each socket that a user can paste: a URI, or options.
+    fn uris(&self) -> Vec<String>;
+
+    /// How many clients are connected.
+    fn connections_count(&self) -> usize;
+
+    /// Accepts nobody any more and removes the sockets. What was asked is answered.
+    fn stop_accepting(&self);
+
+    /// Waits until all clients are gone, and cuts those that are not by then. How many.
+    fn end(&self, patience: Duration) -> usize;
+}
 
 /// An export, and its device.
 pub type Export = (ExportConfig, Arc<dyn Device>);

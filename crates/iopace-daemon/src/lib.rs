@@ -4,7 +4,7 @@
 //! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
 //!
 //! The modules stand in layers, the lowest first; none knows one above it (`cargo xtask tidy` holds
-//! that). A frontend (`nbd`, `fuse`) is one folder: a device knows it by [`answer`] only.
+//! that). A frontend (`nbd`, `fuse`, `vhost_user`) is one folder: a device knows it by [`answer`] only.
 
 // What all may use.
 pub mod api;
@@ -30,11 +30,14 @@ mod rules;
 
 pub mod config;
 
-// Disks, and an engine before each.
+// Disks, and an engine before each; that which frontends share.
 pub mod io;
 
 pub mod answer;
+mod held;
 pub mod job;
+pub mod listener;
+mod spin;
 
 pub mod device;
 
@@ -50,6 +53,7 @@ pub mod report;
 // Frontends.
 pub mod fuse;
 pub mod nbd;
+mod vhost_user;
 
 // All of it, running; what is seen of it, and how it is controlled.
 pub mod live;

@@ -8,7 +8,7 @@ use super::idle_executor::{IdleExecutor, PATIENCE};
 use super::port::Port;
 use super::routes::router;
 use super::shared::Shared;
-use crate::nbd::listener::bind_unix;
+use crate::listener::bind_unix;
 use crate::start_error::StartError;
 use axum::Router;
 use axum::middleware::from_fn;

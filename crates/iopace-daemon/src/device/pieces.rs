@@ -2,6 +2,7 @@
 
 use iopace_core::request::Extent;
 use iopace_core::units::Bytes;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest request that goes to the device as one: that of a read or write. Longer ones
 /// (zeroes, trims and prefetches of up to 4 GiB) would be charged to a limit in one go, and whoever
@@ -24,6 +25,26 @@ pub(crate) fn pieces(extent: Extent) -> Vec<Extent> {
         from = to;
     }
     pieces
+}
+
+/// A request that is carried out in pieces and answered once, with the first error of any of them.
+#[derive(Debug)]
+pub(crate) struct Parts<E>(Mutex<(usize, Result<(), E>)>);
+
+impl<E: Copy> Parts<E> {
+    /// One of so many pieces.
+    pub(crate) fn new(count: usize) -> Arc<Parts<E>> {
+        Arc::new(Parts(Mutex::new((count, Ok(())))))
+    }
+
+    /// A piece is done. How the whole request ended, if that was the last one.
+    pub(crate) fn done(&self, outcome: Result<(), E>) -> Option<Result<(), E>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, first) = &mut *state;
+        *left -= 1;
+        *first = first.and(outcome);
+        (*left == 0).then_some(*first)
+    }
 }
 
 #[cfg(test)]

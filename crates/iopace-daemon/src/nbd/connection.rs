@@ -6,7 +6,7 @@
 mod sending;
 
 use super::drainer::Drainer;
-use super::held::{Held, Holdings};
+use crate::held::{Held, Holdings};
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
 use crate::groups::payer::Payer;
@@ -132,21 +132,7 @@ impl Connection {
 
     /// Counts a request with its data, if there is room for it now.
     pub fn try_open(&self, held: impl Into<Held>) -> bool {
-        let (held, mut state) = (held.into(), self.lock());
-        if !state.holds.has_room(held, &self.memory) {
-            return false;
-        }
-        let paced = state.holds.paced_part(held);
-        if paced > 0 && !self.memory.paced().try_take(paced) {
-            return false;
-        }
-        let shared = state.holds.shared_part(held);
-        if shared > 0 && !self.memory.try_take(shared) {
-            self.memory.paced().give(paced);
-            return false;
-        }
-        state.holds.open(held, shared, paced);
-        true
+        self.lock().holds.try_open(held.into(), &self.memory)
     }
 
     /// Counts a request with its data, waiting for room. Whatever this thread has gathered must

@@ -1,18 +1,23 @@
 //! The NBD side of a daemon: where clients connect, and those that are connected.
 
 use super::clients::Clients;
-use super::listener::{Acceptor, Listener};
+use super::connection::Connection;
+use super::session::Session;
 use crate::config::Listen;
-use crate::exports::ExportTable;
+use crate::exports::{ExportTable, Frontend};
+use crate::limits::CONNECTION_STACK_BYTES;
+use crate::listener::{Acceptor, Listener};
 use crate::memory::Memory;
 use crate::start_error::StartError;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// The exports of a daemon, served over NBD.
-pub struct Frontend {
+pub(crate) struct Nbd {
     exports: Arc<ExportTable>,
     listen: Vec<Listen>,
     clients: Arc<Clients>,
@@ -21,7 +26,7 @@ pub struct Frontend {
     addresses: Vec<SocketAddr>,
 }
 
-impl Frontend {
+impl Nbd {
     /// Binds the sockets and serves.
     ///
     /// # Errors
@@ -30,7 +35,7 @@ impl Frontend {
         exports: Arc<ExportTable>,
         (listen, connections_max): (Vec<Listen>, usize),
         memory: Arc<Memory>,
-    ) -> Result<Frontend, StartError> {
+    ) -> Result<Nbd, StartError> {
         let clients = Clients::new(Arc::clone(&exports), connections_max, memory);
         let clients = Arc::new(clients.map_err(StartError::Threads)?);
         let mut listeners = Vec::new();
@@ -44,18 +49,29 @@ impl Frontend {
             }
         }
         let addresses = listeners.iter().filter_map(Listener::address).collect();
-        let start = |listener| Acceptor::start(listener, &clients);
+        let start = |listener| {
+            let clients = Arc::downgrade(&clients);
+            Acceptor::start(listener, move |socket| {
+                let clients = clients.upgrade();
+                clients.is_some_and(|clients| {
+                    serve(&clients, socket);
+                    true
+                })
+            })
+        };
         let acceptors: Result<_, _> = listeners.into_iter().map(start).collect();
         let acceptors = acceptors.map_err(|error| {
             remove_sockets(&listen);
             clients.end(Duration::ZERO);
             StartError::Threads(error)
         })?;
-        Ok(Frontend { exports, listen, clients, acceptors: Mutex::new(acceptors), addresses })
+        Ok(Nbd { exports, listen, clients, acceptors: Mutex::new(acceptors), addresses })
     }
 
-    /// A URI for each export on each socket, ready to be pasted.
-    pub fn uris(&self) -> Vec<String> {
+}
+
+impl Frontend for Nbd {
+    fn uris(&self) -> Vec<String> {
         let mut uris = Vec::new();
         for (export, _) in self.exports.all() {
             let name = percent_encode(&export.name);
@@ -70,21 +86,52 @@ impl Frontend {
         uris
     }
 
-    /// How many clients are connected.
-    pub fn connections_count(&self) -> usize {
+    fn connections_count(&self) -> usize {
         self.clients.count()
     }
 
-    /// Accepts nobody any more and removes the sockets. What was asked is answered.
-    pub(crate) fn stop_accepting(&self) {
+    fn stop_accepting(&self) {
         self.acceptors.lock().unwrap_or_else(PoisonError::into_inner).clear();
         remove_sockets(&self.listen);
         self.clients.stop_reading();
     }
 
-    /// Waits until all clients are gone, and cuts those that are not by then. How many.
-    pub(crate) fn end(&self, patience: Duration) -> usize {
+    fn end(&self, patience: Duration) -> usize {
         self.clients.end(patience)
+    }
+}
+
+/// Starts the thread of a connection, if there is room for one more.
+fn serve(clients: &Arc<Clients>, socket: OwnedFd) {
+    let (memory, drainer) = clients.shared();
+    let number = clients.next_connection();
+    let connection = Connection::new(number, socket, memory, drainer);
+    if !clients.enter(&connection) {
+        return;
+    }
+    let entered = Entered { clients: Arc::clone(clients), number };
+    let (clients, session_connection) = (Arc::clone(clients), Arc::clone(&connection));
+    let builder =
+        thread::Builder::new().name(format!("nbd-{number}")).stack_size(CONNECTION_STACK_BYTES);
+    let started = builder.spawn(move || {
+        let _entered = entered;
+        Session::new(clients, session_connection).run();
+    });
+    if let Err(error) = started {
+        tracing::warn!(%error, "no thread for a client: closed");
+        connection.close();
+    }
+}
+
+/// A connection in the table of clients, for as long as its thread lives (or panics).
+struct Entered {
+    clients: Arc<Clients>,
+    number: u64,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.clients.leave(self.number);
     }
 }
 

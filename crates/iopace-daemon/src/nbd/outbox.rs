@@ -1,11 +1,9 @@
 //! Replies on their way to one client, in order: small ones gathered, large data where it lies.
 
 use crate::buffer::Buffer;
+use crate::held::IN_PLACE_BYTES;
 use std::collections::VecDeque;
 use std::io::IoSlice;
-
-/// From this size on, data is sent from where it lies instead of being copied behind its header.
-pub(super) const IN_PLACE_BYTES: usize = 32 * 1024;
 
 /// Pieces given to one system call: eight replies of a header and data each.
 pub(super) const PIECES_MAX: usize = 16;

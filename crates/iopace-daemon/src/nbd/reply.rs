@@ -1,14 +1,15 @@
 //! The reply that a client's request must get.
 
 use super::connection::{Connection, Data};
-use super::held::Held;
+use crate::held::Held;
 use crate::answer::{Answer, Answered, Client, Touched};
 use crate::buffer::Buffer;
+use crate::device::pieces::Parts;
 use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::Replies;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The right and the duty to answer one request.
 #[derive(Debug)]
@@ -21,27 +22,7 @@ pub struct Ticket {
     held: Held,
     is_read: bool,
     /// The request of which it is a piece.
-    whole: Option<Arc<Whole>>,
-}
-
-/// A request that is carried out in pieces and answered once, with the first error of any of them.
-#[derive(Debug)]
-pub struct Whole(Mutex<(usize, Result<(), NbdError>)>);
-
-impl Whole {
-    /// One of so many pieces.
-    pub fn new(count: usize) -> Arc<Whole> {
-        Arc::new(Whole(Mutex::new((count, Ok(())))))
-    }
-
-    /// A piece is done. How the whole request ended, if that was the last one.
-    fn done(&self, outcome: Result<(), NbdError>) -> Option<Result<(), NbdError>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (left, first) = &mut *state;
-        *left -= 1;
-        *first = first.and(outcome);
-        (*left == 0).then_some(*first)
-    }
+    whole: Option<Arc<Parts<NbdError>>>,
 }
 
 impl Ticket {
@@ -57,7 +38,7 @@ impl Ticket {
     }
 
     /// It is for a piece of a request: only the last piece is answered.
-    pub fn part_of(&mut self, whole: &Arc<Whole>) {
+    pub(crate) fn part_of(&mut self, whole: &Arc<Parts<NbdError>>) {
         self.whole = Some(Arc::clone(whole));
     }
 

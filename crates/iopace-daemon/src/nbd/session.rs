@@ -2,26 +2,28 @@
 
 use super::clients::Clients;
 use super::connection::{Connection, Data};
-use super::held::Held;
-use super::outbox::IN_PLACE_BYTES;
 use super::receive::{End, Waits, receive_payload};
-use super::reply::{Ticket, Whole};
-use super::spin::Spin;
+use super::reply::Ticket;
 use super::view::View;
 use crate::answer::{Progress, SEND_FILE_BYTES};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::device::Device;
-use crate::device::pieces::{PIECE_BYTES, pieces};
+use crate::device::pieces::{PIECE_BYTES, Parts, pieces};
+use crate::held::{Held, IN_PLACE_BYTES};
 use crate::io::may_submit_from_here;
 use crate::io::target::Target;
 use crate::job::Job;
 use crate::limits::{DRAIN_TIMEOUT, HANDSHAKE_TIMEOUT, PAYLOAD_BYTES_S_MIN, STUCK_CLIENT};
+use crate::spin::{Look, Spin};
 use iopace_core::request::{Cover, Extent, GroupId, Op, Space, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
 use iopace_nbd::{BlockStatus, Command, Error as NbdError, Event, Replies, Request, Server};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use std::cell::Cell;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +49,15 @@ pub(super) struct Session {
     waits: Waits,
     /// The group that the client named last, as in `disk@/vms/web`.
     named: Cell<Option<String>>,
+}
+
+/// Bytes that are there already; the end or error that waits there is left to the waiting call.
+fn look(socket: BorrowedFd<'_>, space: &mut [u8]) -> Look<usize> {
+    match recv(socket, space, RecvFlags::DONTWAIT) {
+        Ok((count, _)) if count > 0 => Look::Found(count),
+        Err(Errno::AGAIN) => Look::Nothing,
+        _ => Look::Ended,
+    }
 }
 
 impl Session {
@@ -121,7 +132,8 @@ impl Session {
         }
         let space = self.server.recv_space();
         // A client that still waits for us may well have nothing more to ask.
-        let early = (open_count == 0).then(|| self.spin.receive(self.connection.socket(), space));
+        let socket = self.connection.socket();
+        let early = (open_count == 0).then(|| self.spin.wait(|| look(socket, space)));
         let count = match early.flatten() {
             Some(count) => count,
             None => {
@@ -230,7 +242,7 @@ impl Session {
         // Each piece counts as a request, so that a client has no more in the device's table. With
         // FUA each is durable before it is done: they end in any order.
         let pieces = pieces(extent);
-        let whole = Whole::new(pieces.len());
+        let whole = Parts::new(pieces.len());
         for piece in pieces {
             self.admit(Held::without_data())?;
             let mut ticket = self.ticket(&request, Held::without_data());

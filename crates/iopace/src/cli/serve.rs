@@ -41,7 +41,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all =
         ["files", "emulate", "size", "cache", "read_only", "direct", "sched", "set", "nr_requests",
          "window", "window_policy", "pace", "pause_target", "dirty_limit",
-         "dirty_background"])]
+         "dirty_background", "vhost_user"])]
     pub config: Option<PathBuf>,
 
     /// The disk itself
@@ -51,6 +51,11 @@ pub struct ServeArgs {
     /// Where clients connect
     #[command(flatten)]
     pub sockets: SocketArgs,
+
+    /// Unix socket at which FILE is the disk of a virtual machine (vhost-user-blk); once for each
+    /// FILE
+    #[arg(long, value_name = "PATH", help_heading = "Sockets", value_hint = ValueHint::FilePath)]
+    pub vhost_user: Vec<PathBuf>,
 
     /// How real disks are read and written
     #[arg(long, value_name = "ENGINE", help_heading = "Disk")]

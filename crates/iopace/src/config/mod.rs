@@ -156,6 +156,7 @@ struct ExportTable {
     #[serde(default)]
     description: String,
     group: Option<Spanned<String>>,
+    vhost_user: Option<PathBuf>,
 }
 
 /// Reads the text of a configuration file; `path` is its name in messages, and where relative paths

@@ -41,7 +41,7 @@ pub(super) fn resolve(file: File, base: &Path, end: usize) -> Result<Settings, M
     let (groups, tree) = groups::resolve(file.group, &all.cloned().collect::<Vec<_>>())?;
     mounts::resolve_payers(&mut mounts, payers, &tree)?;
     let exports = file.export.into_iter();
-    let exports = exports.map(|table| resolve_export(table.into_inner(), &devices, &tree));
+    let exports = exports.map(|table| resolve_export(table.into_inner(), &devices, (base, &tree)));
     let exports = exports.collect::<Result<Vec<_>, Mistake>>()?;
     if let (Some(control), true) = (&file.control, file.no_control) {
         return Err((control.span(), "`control` and `no-control` exclude each other".into()));
@@ -87,7 +87,7 @@ const LOG_FORMATS: [(&str, LogFormat); 2] =
 fn resolve_export(
     table: ExportTable,
     devices: &[DeviceConfig],
-    tree: &Tree,
+    (base, tree): (&Path, &Tree),
 ) -> Result<ExportConfig, Mistake> {
     let device = table.device.get_ref();
     if !devices.iter().any(|known| known.name == *device) {
@@ -100,6 +100,7 @@ fn resolve_export(
         read_only: table.read_only,
         description: table.description,
         group: group.unwrap_or(defaults.group),
+        vhost_user: table.vhost_user.map(|path| base.join(path)),
         ..defaults
     })
 }

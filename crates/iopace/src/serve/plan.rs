@@ -9,7 +9,7 @@ use iopace_core::sched::{self, AUTO};
 use iopace_core::{pace, window};
 use iopace_daemon::Rules;
 use iopace_daemon::config::{
-    Backend, DaemonConfig, DeviceConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
+    Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
 };
 use iopace_daemon::runtime_files::read_config;
 use std::net::SocketAddr;
@@ -52,7 +52,9 @@ impl Plan {
         let settings = match &args.config {
             Some(path) => read(path)?,
             None => {
-                Settings { devices: devices(&args.files, &args.device)?, ..Settings::default() }
+                let devices = devices(&args.files, &args.device)?;
+                let exports = machines(&devices, &args.vhost_user)?;
+                Settings { devices, exports, ..Settings::default() }
             }
         };
         let log_format = args.log_format;
@@ -150,7 +152,11 @@ impl Plan {
             ([], [mount]) => mount.device.name.clone(),
             _ => "iopace".into(),
         };
-        let has_default_socket = !settings.devices.is_empty();
+        // Disks of machines alone need no socket for NBD clients.
+        let for_machines = |export: &ExportConfig| export.vhost_user.is_some();
+        let is_for_machines =
+            !settings.exports.is_empty() && settings.exports.iter().all(for_machines);
+        let has_default_socket = !settings.devices.is_empty() && !is_for_machines;
         Ok(Plan {
             config: DaemonConfig {
                 devices: settings.devices,
@@ -194,6 +200,26 @@ impl Plan {
     pub fn makes_socket(&self) -> bool {
         self.config.listen.is_empty() && self.has_default_socket
     }
+}
+
+/// The exports of devices that are disks of virtual machines, each at its socket; none if no socket
+/// is named.
+fn machines(devices: &[DeviceConfig], sockets: &[PathBuf]) -> Result<Vec<ExportConfig>, Failure> {
+    if sockets.is_empty() {
+        return Ok(Vec::new());
+    }
+    if sockets.len() != devices.len() {
+        return Err(Failure::usage(format!(
+            "--vhost-user is given {} times for {} disks: each disk has a socket of its own",
+            sockets.len(),
+            devices.len()
+        )));
+    }
+    let export = |(device, socket): (&DeviceConfig, &PathBuf)| ExportConfig {
+        vhost_user: Some(socket.clone()),
+        ..ExportConfig::new(device.name.clone(), device.name.clone())
+    };
+    Ok(devices.iter().zip(sockets).map(export).collect())
 }
 
 /// One directory, as the command line has it.

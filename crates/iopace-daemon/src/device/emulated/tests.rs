@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
-use crate::nbd::held::Held;
+use crate::held::Held;
 use crate::nbd::reply;
 use iopace_core::request::{GroupId, Space, TaskId};
 use iopace_nbd::Replies;

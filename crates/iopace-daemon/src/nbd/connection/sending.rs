@@ -7,7 +7,7 @@
 use super::{Connection, Data, Socket, State};
 use crate::clock;
 use crate::nbd::drainer::{Slow, Taking, warn_of_stuck};
-use crate::nbd::held::Held;
+use crate::held::Held;
 use crate::nbd::outbox::{Outbox, PIECES_MAX};
 use iopace_core::time::Instant;
 use rustix::io::Errno;

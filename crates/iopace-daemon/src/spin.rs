@@ -8,9 +8,6 @@
 use crate::clock;
 use crate::limits::{SPIN_MAX, SPIN_PAYS};
 use iopace_core::time::Nanos;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
-use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -24,41 +21,48 @@ fn spinners_max() -> usize {
     *MAX.get_or_init(|| thread::available_parallelism().map_or(0, |count| count.get() - 1))
 }
 
+/// One look.
+#[derive(Debug)]
+pub(crate) enum Look<T> {
+    /// It has come.
+    Found(T),
+    /// Nothing has come yet.
+    Nothing,
+    /// Nothing will: the call that waits finds out why.
+    Ended,
+}
+
 /// One connection's habit.
 #[derive(Debug, Default)]
-pub(super) struct Spin {
+pub(crate) struct Spin {
     /// Whether the last wait was short enough to have been spent spinning.
     pays: bool,
 }
 
 impl Spin {
-    /// Bytes that arrived while looking; `None` if the caller is to wait for them, or for the end
-    /// or error that waits there.
-    pub(super) fn receive(&self, socket: BorrowedFd<'_>, space: &mut [u8]) -> Option<usize> {
+    /// The thing that came while looking; `None` if the caller is to sleep until it comes.
+    pub(crate) fn wait<T>(&self, look: impl FnMut() -> Look<T>) -> Option<T> {
         if !self.pays {
             return None;
         }
-        let got = if SPINNING.fetch_add(1, Relaxed) < spinners_max() {
-            look(socket, space)
-        } else {
-            None
-        };
+        let is_free = SPINNING.fetch_add(1, Relaxed) < spinners_max();
+        let found = is_free.then(|| look_for_a_moment(look)).flatten();
         SPINNING.fetch_sub(1, Relaxed);
-        got
+        found
     }
 
     /// So long the thread slept until bytes came.
-    pub(super) fn slept(&mut self, time: Nanos) {
+    pub(crate) fn slept(&mut self, time: Nanos) {
         self.pays = time < SPIN_PAYS;
     }
 }
 
-fn look(socket: BorrowedFd<'_>, space: &mut [u8]) -> Option<usize> {
+fn look_for_a_moment<T>(mut look: impl FnMut() -> Look<T>) -> Option<T> {
     let begin = clock::now();
     loop {
-        match recv(socket, &mut *space, RecvFlags::DONTWAIT) {
-            Ok((count, _)) if count > 0 => return Some(count),
-            Err(Errno::AGAIN) if clock::now().since(begin) < SPIN_MAX => thread::yield_now(),
+        match look() {
+            Look::Found(found) => return Some(found),
+            Look::Nothing if clock::now().since(begin) < SPIN_MAX => thread::yield_now(),
             _ => return None,
         }
     }
@@ -67,32 +71,33 @@ fn look(socket: BorrowedFd<'_>, space: &mut [u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
 
     #[test]
     fn looks_only_after_a_short_wait() {
-        let (ours, mut theirs) = UnixStream::pair().expect("sockets");
-        theirs.write_all(b"request").expect("room");
-        let mut space = [0; 16];
         let mut spin = Spin::default();
-        assert_eq!(spin.receive(ours.as_fd(), &mut space), None);
+        assert_eq!(spin.wait(|| Look::Found(1)), None);
         spin.slept(Nanos::from_micros(1));
         if spinners_max() > 0 {
-            assert_eq!(spin.receive(ours.as_fd(), &mut space), Some(7));
+            let mut looks = 0;
+            let found = spin.wait(|| {
+                looks += 1;
+                if looks == 3 { Look::Found(looks) } else { Look::Nothing }
+            });
+            assert_eq!(found, Some(3));
         }
-        assert_eq!(spin.receive(ours.as_fd(), &mut space), None, "nothing there: sleep");
+        assert_eq!(spin.wait(|| Look::<u32>::Nothing), None, "nothing there: sleep");
         spin.slept(Nanos::from_millis(1));
-        theirs.write_all(b"x").expect("room");
-        assert_eq!(spin.receive(ours.as_fd(), &mut space), None);
+        assert_eq!(spin.wait(|| Look::Found(1)), None);
     }
 
     #[test]
-    fn leaves_the_end_of_the_stream_to_the_waiting_call() {
-        let (ours, theirs) = UnixStream::pair().expect("sockets");
-        drop(theirs);
-        let spin = Spin { pays: true };
-        assert_eq!(spin.receive(ours.as_fd(), &mut [0; 16]), None);
+    fn leaves_an_end_to_the_call_that_waits() {
+        let mut looks = 0;
+        let found = Spin { pays: true }.wait(|| {
+            looks += 1;
+            Look::<u32>::Ended
+        });
+        assert_eq!(found, None);
+        assert!(looks <= 1);
     }
 }

@@ -1,12 +1,15 @@
-//! What a connection holds of the memory for clients, counted before anything is allocated.
+//! The part that a client holds of the memory for clients, counted before anything is allocated.
 
-use super::outbox::IN_PLACE_BYTES;
 use crate::buffer::Buffer;
 use crate::limits::{
-    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, FREE_PART, PACED_PART,
-    REQUEST_BYTES,
+    CONNECTION_BYTES_MAX, CONNECTION_OWN_BYTES, CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES,
+    FREE_PART, PACED_PART, REQUEST_BYTES,
 };
 use crate::memory::Memory;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// From this size on, data is sent from where it lies instead of being copied behind its header.
+pub(crate) const IN_PLACE_BYTES: usize = 32 * 1024;
 
 /// The bytes of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,19 +43,19 @@ impl From<u64> for Held {
 
 /// All that a connection holds.
 #[derive(Debug, Default)]
-pub(super) struct Holdings {
+pub(crate) struct Holdings {
     /// Requests taken in and not answered.
-    pub(super) open_count: usize,
+    pub(crate) open_count: usize,
     /// Bytes counted for requests and for replies not sent.
     held_bytes: u64,
     /// Of these, those that belong to answered requests: given back when all replies are sent.
     answered_bytes: u64,
     /// Of these, those taken from the shared memory.
-    pub(super) shared_bytes: u64,
+    pub(crate) shared_bytes: u64,
     /// Of these, those of buffered writes that are not answered: stage pace may hold them up.
     paced_bytes: u64,
     /// Of these, those taken from the memory for such writes.
-    pub(super) paced_shared_bytes: u64,
+    pub(crate) paced_shared_bytes: u64,
 }
 
 impl Holdings {
@@ -62,7 +65,7 @@ impl Holdings {
     /// take no replies (the dynamic threshold of Choudhury and Hahne, 1998). Writes that stage pace
     /// holds up may have less. One request may always be taken in: who holds nothing waits for
     /// memory in line with all others, and not for himself.
-    pub(super) fn has_room(&self, held: Held, memory: &Memory) -> bool {
+    pub(crate) fn has_room(&self, held: Held, memory: &Memory) -> bool {
         let Held { bytes, is_paced } = held;
         let is_within = |own: u64, memory: &Memory, part: u64| {
             own == 0
@@ -75,19 +78,37 @@ impl Holdings {
             && (!is_paced || is_within(self.paced_bytes, memory.paced(), PACED_PART))
     }
 
+    /// Takes a request in if there is room for it now.
+    pub(crate) fn try_open(&mut self, held: Held, memory: &Memory) -> bool {
+        if !self.has_room(held, memory) {
+            return false;
+        }
+        let paced = self.paced_part(held);
+        if paced > 0 && !memory.paced().try_take(paced) {
+            return false;
+        }
+        let shared = self.shared_part(held);
+        if shared > 0 && !memory.try_take(shared) {
+            memory.paced().give(paced);
+            return false;
+        }
+        self.open(held, shared, paced);
+        true
+    }
+
     /// What a request takes from the shared memory.
-    pub(super) fn shared_part(&self, held: Held) -> u64 {
+    pub(crate) fn shared_part(&self, held: Held) -> u64 {
         (self.held_bytes + held.bytes).saturating_sub(CONNECTION_OWN_BYTES + self.shared_bytes)
     }
 
     /// Of that, what counts as paced.
-    pub(super) fn paced_part(&self, held: Held) -> u64 {
+    pub(crate) fn paced_part(&self, held: Held) -> u64 {
         let bytes = if held.is_paced { held.bytes } else { return 0 };
         (self.paced_bytes + bytes).saturating_sub(CONNECTION_OWN_BYTES + self.paced_shared_bytes)
     }
 
     /// Takes a request in.
-    pub(super) fn open(&mut self, held: Held, shared_bytes: u64, paced_shared_bytes: u64) {
+    pub(crate) fn open(&mut self, held: Held, shared_bytes: u64, paced_shared_bytes: u64) {
         self.open_count += 1;
         self.held_bytes += held.bytes;
         self.paced_bytes += if held.is_paced { held.bytes } else { 0 };
@@ -98,7 +119,7 @@ impl Holdings {
     /// A request is answered: what it holds is given back when the reply is sent. Returns how much
     /// of the memory for paced writes is to be given back now.
     #[must_use]
-    pub(super) fn close(&mut self, held: Held) -> u64 {
+    pub(crate) fn close(&mut self, held: Held) -> u64 {
         self.open_count -= 1;
         self.answered_bytes += held.bytes;
         self.paced_bytes -= if held.is_paced { held.bytes } else { 0 };
@@ -109,12 +130,68 @@ impl Holdings {
     }
 
     /// All replies are sent. Returns how much of the shared memory is to be given back.
-    pub(super) fn settle(&mut self) -> u64 {
+    pub(crate) fn settle(&mut self) -> u64 {
         self.held_bytes -= std::mem::take(&mut self.answered_bytes);
         let shared = self.held_bytes.saturating_sub(CONNECTION_OWN_BYTES);
         let freed = self.shared_bytes.saturating_sub(shared);
         self.shared_bytes -= freed;
         freed
+    }
+}
+
+/// The memory of one client whose requests any thread may answer.
+#[derive(Debug)]
+pub(crate) struct HeldByClient {
+    holds: Mutex<Holdings>,
+    changed: Condvar,
+    memory: Arc<Memory>,
+}
+
+impl HeldByClient {
+    /// Of a client that holds nothing yet, but what each needs.
+    pub(crate) fn new(memory: Arc<Memory>) -> HeldByClient {
+        memory.reserve(CONNECTION_RESERVED_BYTES);
+        HeldByClient { holds: Mutex::default(), changed: Condvar::new(), memory }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Holdings> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request, if there is room for it now.
+    pub(crate) fn try_open(&self, held: Held) -> bool {
+        self.lock().try_open(held, &self.memory)
+    }
+
+    /// Counts a request, waiting for room. One thread at a time does this for a client, and has
+    /// submitted all that it gathered.
+    pub(crate) fn open(&self, held: Held) {
+        let has_none = |holds: &mut Holdings| !holds.has_room(held, &self.memory);
+        let waited = self.changed.wait_while(self.lock(), has_none);
+        let holds = waited.unwrap_or_else(PoisonError::into_inner);
+        // Only this thread takes more: what is given back meanwhile leaves the rest as it is.
+        let (paced, shared) = (holds.paced_part(held), holds.shared_part(held));
+        drop(holds);
+        self.memory.paced().take(paced);
+        self.memory.take(shared);
+        self.lock().open(held, shared, paced);
+    }
+
+    /// A request is answered.
+    pub(crate) fn close(&self, held: Held) {
+        let mut holds = self.lock();
+        self.memory.paced().give(holds.close(held));
+        self.memory.give(holds.settle());
+        self.changed.notify_one();
+    }
+}
+
+impl Drop for HeldByClient {
+    fn drop(&mut self) {
+        let holds = self.holds.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.memory.paced().give(holds.paced_shared_bytes);
+        self.memory.give(holds.shared_bytes);
+        self.memory.unreserve(CONNECTION_RESERVED_BYTES);
     }
 }
 

@@ -1,10 +1,6 @@
 //! Where clients connect: Unix sockets and TCP, one accepting thread each.
 
-use super::clients::Clients;
-use super::connection::Connection;
-use super::session::Session;
 use crate::config::Listen;
-use crate::limits::CONNECTION_STACK_BYTES;
 use crate::start_error::StartError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{FlockOperation, flock};
@@ -16,7 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -129,21 +124,25 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Starts accepting clients.
+    /// Starts accepting clients: each is given to `serve`, until that says that it takes no more.
     ///
     /// # Errors
     /// No thread or no descriptor.
-    pub(super) fn start(listener: Listener, clients: &Arc<Clients>) -> io::Result<Acceptor> {
+    pub(crate) fn start(
+        listener: Listener,
+        serve: impl Fn(OwnedFd) -> bool + Send + 'static,
+    ) -> io::Result<Acceptor> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let (stopped, clients) = (stop.try_clone()?, Arc::downgrade(clients));
+        let stopped = stop.try_clone()?;
         let builder = thread::Builder::new().name("accept".into());
         let thread = builder.spawn(move || {
             while wait(&listener, &stopped) {
-                let Some(clients) = clients.upgrade() else {
-                    return;
-                };
                 match listener.accept() {
-                    Ok(socket) => serve(&clients, socket),
+                    Ok(socket) => {
+                        if !serve(socket) {
+                            return;
+                        }
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a client could not be accepted");
                         thread::sleep(ACCEPT_RETRY);
@@ -175,40 +174,6 @@ fn wait(listener: &Listener, stop: &OwnedFd) -> bool {
             Err(Errno::INTR) => {}
             Err(_) => return false,
         }
-    }
-}
-
-/// Starts the thread of a connection, if there is room for one more.
-fn serve(clients: &Arc<Clients>, socket: OwnedFd) {
-    let (memory, drainer) = clients.shared();
-    let number = clients.next_connection();
-    let connection = Connection::new(number, socket, memory, drainer);
-    if !clients.enter(&connection) {
-        return;
-    }
-    let entered = Entered { clients: Arc::clone(clients), number };
-    let (clients, session_connection) = (Arc::clone(clients), Arc::clone(&connection));
-    let builder =
-        thread::Builder::new().name(format!("nbd-{number}")).stack_size(CONNECTION_STACK_BYTES);
-    let started = builder.spawn(move || {
-        let _entered = entered;
-        Session::new(clients, session_connection).run();
-    });
-    if let Err(error) = started {
-        tracing::warn!(%error, "no thread for a client: closed");
-        connection.close();
-    }
-}
-
-/// A connection in the table of clients, for as long as its thread lives (or panics).
-struct Entered {
-    clients: Arc<Clients>,
-    number: u64,
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.clients.leave(self.number);
     }
 }
 

@@ -1,0 +1,135 @@
+//! One machine: its disk, its queues, and who pays.
+
+use super::QUEUES_MAX;
+use super::blk::Disk;
+use super::ring::Ring;
+use crate::answer::Client;
+use crate::device::Device;
+use crate::groups::payer::Payer;
+use crate::held::HeldByClient;
+use crate::memory::Memory;
+use rustix::event::{EventfdFlags, eventfd};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// A machine that is connected.
+pub(super) struct Machine {
+    /// Its number, unique in this process.
+    pub(super) number: u64,
+    /// Who pays for its requests.
+    pub(super) payer: Arc<Payer>,
+    pub(super) device: Arc<dyn Device>,
+    pub(super) disk: Disk,
+    pub(super) rings: Vec<Ring>,
+    /// Memory that is held for its requests.
+    pub(super) account: HeldByClient,
+    /// Whether its process is root's or the daemon's own user's, see `trust.rs`.
+    pub(super) is_trusted: bool,
+    /// Wakes its own thread.
+    pub(super) wake: OwnedFd,
+    is_stopping: AtomicBool,
+    /// The queues with answers of which the driver is to be told, a bit for each.
+    untold: AtomicU64,
+    own: OnceLock<ThreadId>,
+}
+
+const _: () = assert!(QUEUES_MAX <= u64::BITS as usize, "a bit for each queue");
+
+impl Machine {
+    /// A machine without queues, yet.
+    ///
+    /// # Errors
+    /// No descriptor.
+    pub(super) fn new(
+        number: u64,
+        (device, disk): (Arc<dyn Device>, Disk),
+        memory: Arc<Memory>,
+        is_trusted: bool,
+    ) -> io::Result<Arc<Machine>> {
+        Ok(Arc::new(Machine {
+            number,
+            payer: Arc::default(),
+            device,
+            disk,
+            rings: (0..QUEUES_MAX).map(|_| Ring::default()).collect(),
+            account: HeldByClient::new(memory),
+            is_trusted,
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            is_stopping: AtomicBool::new(false),
+            untold: AtomicU64::new(0),
+            own: OnceLock::new(),
+        }))
+    }
+
+    /// This thread is its own from now on.
+    pub(super) fn is_served_here(&self) {
+        let _ = self.own.set(thread::current().id());
+    }
+
+    /// Puts answers into a ring; [`Machine::call`] tells the driver.
+    pub(super) fn answer(&self, ring: usize, ended: &[(u16, u32)]) {
+        self.rings[ring].answer(ended);
+        self.untold.fetch_or(1 << ring, Ordering::AcqRel);
+    }
+
+    /// Tells the driver of answers. Whoever is not trusted may make that call wait: for him, only
+    /// the machine's own thread makes it.
+    pub(super) fn call(&self) {
+        if !self.is_trusted && self.own.get() != Some(&thread::current().id()) {
+            return self.wake();
+        }
+        let mut untold = self.untold.swap(0, Ordering::AcqRel);
+        while untold != 0 {
+            self.rings[untold.trailing_zeros() as usize].call();
+            untold &= untold - 1;
+        }
+    }
+
+    /// Nothing more is taken: its thread ends the conversation.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// How many requests are taken and not answered.
+    pub(super) fn open_count(&self) -> usize {
+        self.rings.iter().map(Ring::open_count).sum()
+    }
+
+    /// Waits for the requests that were taken, at most for `limit` each queue; how many are left.
+    pub(super) fn drain(&self, limit: Duration) -> usize {
+        for ring in &self.rings {
+            let _ = ring.wait_until_idle(limit);
+        }
+        self.open_count()
+    }
+}
+
+impl Client for Machine {
+    fn send(self: Arc<Self>) {
+        self.call();
+    }
+
+    fn send_some(self: Arc<Self>) {
+        self.call();
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Machine({})", self.number)
+    }
+}

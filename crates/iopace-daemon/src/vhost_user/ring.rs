@@ -1,0 +1,285 @@
+//! A queue of a machine: its rings in shared memory, and who is told of what is in them.
+//!
+//! Requests are taken by the machine's own thread; any thread may put an answer there. The
+//! library's `Queue` knows the rings; all under one lock, held for some memory accesses.
+
+use super::QUEUE_SIZE_MAX;
+use super::chain::{Broken, Table};
+use super::inflight::Tracked;
+use super::regions::Regions;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use virtio_queue::{Error, Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestAddress};
+
+/// The driver needs no call (virtio 1.2, section 2.7.7), where it does not say from which place on.
+const NO_INTERRUPT: u16 = 1;
+
+/// Places of a ring in the address space of the machine's process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Addresses {
+    pub(super) descriptors: u64,
+    pub(super) available: u64,
+    pub(super) used: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    queue: Queue,
+    pub(super) regions: Arc<Regions>,
+    pub(super) addresses: Option<Addresses>,
+    pub(super) has_event_index: bool,
+    /// The next place of the available ring when it begins, unless requests in flight tell.
+    pub(super) base: u16,
+    pub(super) kick: Option<OwnedFd>,
+    pub(super) call: Option<Arc<OwnedFd>>,
+    error: Option<Arc<OwnedFd>>,
+    pub(super) is_enabled: bool,
+    pub(super) tracked: Option<Tracked>,
+    /// Taken by a daemon that was killed: to be taken again.
+    again: Vec<u16>,
+    /// Taken and not answered.
+    open_count: usize,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(super) struct Ring {
+    state: Mutex<State>,
+    idle: Condvar,
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        let state = State {
+            queue: Queue::new(QUEUE_SIZE_MAX).expect("a power of two"),
+            regions: Arc::default(),
+            addresses: None,
+            has_event_index: false,
+            base: 0,
+            kick: None,
+            call: None,
+            error: None,
+            is_enabled: false,
+            tracked: None,
+            again: Vec::new(),
+            open_count: 0,
+        };
+        Ring { state: Mutex::new(state), idle: Condvar::new() }
+    }
+}
+
+impl Ring {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the driver has made available: heads of chains, and where they are. Until
+    /// [`Ring::listen`] the driver need not tell of more.
+    ///
+    /// # Errors
+    /// The rings make no sense.
+    pub(super) fn take(&self, heads: &mut Vec<u16>) -> Result<Option<Table>, Broken> {
+        heads.clear();
+        let state = &mut *self.lock();
+        if !state.is_served() {
+            return Ok(None);
+        }
+        let State { queue, regions, tracked, again, open_count, .. } = state;
+        let memory = regions.memory();
+        queue.disable_notification(memory).map_err(broken)?;
+        heads.append(again);
+        for chain in queue.iter(memory).map_err(broken)? {
+            heads.push(chain.head_index());
+        }
+        let size = queue.size();
+        if heads.iter().any(|head| *head >= size) {
+            return Err(Broken("a request begins outside the table of descriptors"));
+        }
+        if let Some(tracked) = tracked {
+            heads.iter().for_each(|head| tracked.taken(*head));
+        }
+        *open_count += heads.len();
+        if heads.is_empty() {
+            return Ok(None);
+        }
+        let address = GuestAddress(queue.desc_table());
+        Ok(Some(Table { regions: Arc::clone(regions), address, size }))
+    }
+
+    /// Whether there is something to take.
+    pub(super) fn has_more(&self) -> bool {
+        let state = self.lock();
+        let available = || state.queue.avail_idx(state.regions.memory(), Ordering::Acquire);
+        state.is_served() && available().is_ok_and(|index| index.0 != state.queue.next_avail())
+    }
+
+    /// The driver is to tell of more from now on. Whether there is something already.
+    pub(super) fn listen(&self) -> bool {
+        let state = &mut *self.lock();
+        let is_served = state.is_served();
+        let State { queue, regions, .. } = state;
+        is_served && queue.enable_notification(regions.memory()).unwrap_or(false)
+    }
+
+    /// Puts answers into the used ring: heads, and the bytes written for each. The driver is told
+    /// of them by [`Ring::call`].
+    pub(super) fn answer(&self, ended: &[(u16, u32)]) {
+        let state = &mut *self.lock();
+        state.open_count -= ended.len();
+        if state.open_count == 0 {
+            self.idle.notify_all();
+        }
+        if !state.queue.ready() {
+            return;
+        }
+        let State { queue, regions, tracked, .. } = state;
+        for &(head, len) in ended {
+            if let Some(tracked) = tracked {
+                tracked.ending(head);
+            }
+            if queue.add_used(regions.memory(), head, len).is_err() {
+                return state.give_up(Broken("the used ring is not in memory"));
+            }
+            if let Some(tracked) = tracked {
+                tracked.ended(head, queue.next_used());
+            }
+        }
+    }
+
+    /// Tells the driver of answers, if it wants to be told.
+    pub(super) fn call(&self) {
+        let call = {
+            let state = &mut *self.lock();
+            if !state.queue.ready() || !state.wants_call() {
+                return;
+            }
+            state.call.clone()
+        };
+        if let Some(call) = call {
+            tell(&call);
+        }
+    }
+
+    /// The requests are not taken any more: the driver is broken.
+    pub(super) fn give_up(&self, why: Broken) {
+        self.lock().give_up(why);
+    }
+
+    /// Waits until all that was taken is answered, at most for `limit`. Whether it is.
+    pub(super) fn wait_until_idle(&self, limit: Duration) -> bool {
+        let is_busy = |state: &mut State| state.open_count > 0;
+        let waited = self.idle.wait_timeout_while(self.lock(), limit, is_busy);
+        waited.unwrap_or_else(PoisonError::into_inner).0.open_count == 0
+    }
+
+    /// How many requests are taken and not answered.
+    pub(super) fn open_count(&self) -> usize {
+        self.lock().open_count
+    }
+}
+
+impl State {
+    /// Whether requests are taken.
+    pub(super) fn is_served(&self) -> bool {
+        self.is_enabled && self.queue.ready()
+    }
+
+    /// Whether it has begun and not ended.
+    pub(super) fn is_started(&self) -> bool {
+        self.queue.ready()
+    }
+
+    pub(super) fn set_size(&mut self, size: u16) -> Result<(), Error> {
+        self.queue.try_set_size(size)
+    }
+
+    pub(super) fn size(&self) -> u16 {
+        self.queue.size()
+    }
+
+    pub(super) fn set_error(&mut self, error: Option<OwnedFd>) {
+        self.error = error.map(Arc::new);
+    }
+
+    /// Begins with it, once all is known.
+    ///
+    /// # Errors
+    /// The rings are not in memory, or make no sense.
+    pub(super) fn start(&mut self) -> Result<(), Broken> {
+        let unknown = Broken("a ring is not in the memory of the machine");
+        let Addresses { descriptors, available, used } = self.addresses.ok_or(unknown)?;
+        let find = |user| self.regions.guest_address(user).ok_or(unknown);
+        let (descriptors, available, used) = (find(descriptors)?, find(available)?, find(used)?);
+        let State { queue, regions, .. } = self;
+        let memory = regions.memory();
+        queue.try_set_desc_table_address(descriptors).map_err(broken)?;
+        queue.try_set_avail_ring_address(available).map_err(broken)?;
+        queue.try_set_used_ring_address(used).map_err(broken)?;
+        queue.set_event_idx(self.has_event_index);
+        queue.set_ready(true);
+        if !queue.is_valid(memory) {
+            queue.set_ready(false);
+            return Err(unknown);
+        }
+        let used = queue.used_idx(memory, Ordering::Acquire).map_err(broken)?.0;
+        self.queue.set_next_used(used);
+        // What was in flight was taken, and is not answered: the next request is behind it.
+        let in_flight = self.tracked.as_mut().and_then(|tracked| tracked.begin(used));
+        let next = match &in_flight {
+            Some(in_flight) => used.wrapping_add(in_flight.len() as u16),
+            None => self.base,
+        };
+        self.queue.set_next_avail(next);
+        self.again = in_flight.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Ends it, when all is answered: the next place of the available ring.
+    pub(super) fn stop(&mut self) -> u16 {
+        if self.queue.ready() {
+            self.base = self.queue.next_avail();
+            self.queue.set_ready(false);
+        }
+        self.kick = None;
+        self.base
+    }
+
+    fn wants_call(&mut self) -> bool {
+        let memory = self.regions.memory();
+        if self.has_event_index {
+            return self.queue.needs_notification(memory).unwrap_or(true);
+        }
+        // All answers are there before this look.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let flags = memory.load::<u16>(GuestAddress(self.queue.avail_ring()), Ordering::Relaxed);
+        !flags.is_ok_and(|flags| u16::from_le(flags) & NO_INTERRUPT != 0)
+    }
+
+    fn give_up(&mut self, Broken(why): Broken) {
+        if self.is_enabled {
+            tracing::warn!("a queue of a virtual machine is not served any more: {why}");
+        }
+        self.is_enabled = false;
+        if let Some(error) = &self.error {
+            tell(error);
+        }
+    }
+}
+
+/// A call that its reader has not taken yet says as much as another one: a full one is no error.
+fn tell(event: &OwnedFd) {
+    loop {
+        match rustix::io::write(event, &1u64.to_ne_bytes()) {
+            Err(Errno::INTR) => {}
+            _ => return,
+        }
+    }
+}
+
+fn broken(_: Error) -> Broken {
+    Broken("its rings are not in memory, or their indices make no sense")
+}
