@@ -27,7 +27,7 @@ trap 'rm -rf "$folder"' EXIT
 put() { python3 scripts/bench.py "$page" "$1=$folder/$1"; }
 
 # Each part goes into the page when it is done: who ends this early keeps what is there.
-for part in "${@:-cost nbd groups pace mounts live}"; do
+for part in "${@:-cost nbd groups pace mounts machines live}"; do
   for part in $part; do
     echo "bench: $part"
     case $part in
@@ -59,6 +59,11 @@ for part in "${@:-cost nbd groups pace mounts live}"; do
           | tee "$folder/pairs"
         put pairs
         ;;
+      machines)
+        cargo build --release -q -p iopace-daemon --example vhost_load
+        python3 scripts/bench_vhost.py | tee "$folder/machines"
+        put machines
+        ;;
       live)
         for way in disturbance windows accounting; do
           python3 scripts/bench_live.py "$way" | tee "$folder/live-$way"
@@ -66,7 +71,7 @@ for part in "${@:-cost nbd groups pace mounts live}"; do
         done
         ;;
       *)
-        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, live, pairs" >&2
+        echo "bench: no part '$part': cost, nbd, groups, pace, mounts, machines, live, pairs" >&2
         exit 2
         ;;
     esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A guest of QEMU's emulation (no KVM) with Debian's 6.12 cloud kernel, for what needs a kernel of
-# its own: `guest.sh [--format table|json] [all|boot|logwrites|reset|groups|tests]`. Nothing is
+# its own: `guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|tests]`. Nothing is
 # installed: packages are fetched by apt-get and unpacked below the target directory. Skipped,
 # aloud, where that cannot be done. Ends with a table: part, what it saw, result, seconds.
 #
@@ -10,6 +10,8 @@
 #   reset      ext4 the same way; QEMU is killed while files are written, and those that were
 #              synced are compared after another boot
 #   groups     a mount whose rules map cgroups of version 2, with writers in four of them
+#   machine    ext4 on an export that is the guest's own disk over vhost-user, with two queues; the
+#              daemon is killed four times meanwhile, and goes on with the requests in flight
 #   tests      unit tests of the daemon that ask the kernel, with cgroup v2 alone
 #
 # GUEST_SECONDS: longest time of one guest. GUEST_CPUS: its processors. GUEST_BUILD=no: programs
@@ -18,7 +20,7 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|tests]" >&2
     exit 2
 }
 format=table
@@ -28,9 +30,9 @@ if [ "${1:-}" = --format ]; then
 fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
-all) parts=(boot logwrites-ext4 logwrites-xfs reset groups tests) ;;
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups machine tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | tests) parts=("$1") ;;
+boot | reset | groups | machine | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -55,9 +57,10 @@ for tool in qemu-system-x86_64 apt-get apt-cache dpkg-deb dmsetup mkfs.ext4 xz; 
 done
 mkdir -p "$cache/debs" "$cache/run"
 run=$(mktemp -d "$cache/run/XXXXXX")
-guest=
+guest= daemon=
 end() {
     [ -z "$guest" ] || kill -9 "$guest" 2>/dev/null || true
+    [ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null || true
     rm -rf "$run"
 }
 trap end EXIT
@@ -144,7 +147,7 @@ initramfs() {
     rm "$run/tests"
 }
 
-# Boots a guest for a job: `boot JOB`; its console is in $run/console.
+# Boots a guest for a job: `boot JOB [OPTIONS]`; its console is in $run/console.
 boot() {
     local disks=() disk files=initramfs
     [ "$1" != tests ] || files=initramfs-tests
@@ -156,7 +159,8 @@ boot() {
     setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$cpus" \
         -m 1536 -nodefaults -no-reboot -display none -serial "file:$run/console" \
         -kernel "$cache"/tree/boot/vmlinuz-* -initrd "$run/$files" "${disks[@]}" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check job=$1" </dev/null &
+        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check job=$1" \
+        "${@:2}" </dev/null &
     guest=$!
 }
 
@@ -228,6 +232,41 @@ reset() {
     done
 }
 
+# The daemon whose export is a disk of the guest.
+machine_daemon() {
+    IOPACE_RUNTIME_DIR=$run setpriv --pdeathsig KILL "$target/debug/iopace" serve "$run/vm" \
+        --vhost-user "$run/vm.sock" --no-control >>"$run/daemon.log" 2>&1 &
+    daemon=$!
+    local tries=0
+    # SLEEP: until the daemon listens.
+    until [ -S "$run/vm.sock" ] || [ $((tries += 1)) -gt 100 ]; do sleep 0.1; done
+}
+
+machine() {
+    local kills=0
+    truncate -s 400M "$run/vm"
+    rm -f "$run"/[abcd]
+    machine_daemon
+    boot machine -object memory-backend-memfd,id=memory,size=1536M,share=on \
+        -machine memory-backend=memory -chardev "socket,id=vm,path=$run/vm.sock,reconnect=1" \
+        -device vhost-user-blk-pci,chardev=vm,num-queues=2
+    for file in 4 9 15 22; do
+        await "^(synced $file |DONE)" || return 1
+        kill -9 "$daemon"
+        wait "$daemon" 2>/dev/null || true
+        kills=$((kills + 1))
+        machine_daemon
+    done
+    await '^DONE' || return 1
+    gone
+    kill "$daemon"
+    wait "$daemon" || { said="the daemon ended with $?"; tail "$run/daemon.log" >&3; return 1; }
+    daemon=
+    lines '^WRONG' >&3
+    said="$(lines '^SAID ' | sed 's/^SAID //'); daemon killed $kills times"
+    grep -q '^DONE 0' "$run/console"
+}
+
 # Seconds since a moment in microseconds, with one digit.
 tenths() {
     local tenths=$(((${EPOCHREALTIME/./} - $1) / 100000))
@@ -240,6 +279,7 @@ part() {
     logwrites-*) once "$1" 'mark' ;;
     reset) reset ;;
     groups) once groups 'SHOW' ;;
+    machine) machine ;;
     tests) once tests '.*skipped( in part)?: |SHOW|.*FAILED$|test result' ;;
     esac
 }

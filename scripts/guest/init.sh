@@ -142,12 +142,47 @@ logwrites() {
     echo "SAID $1: 12 marks replayed, recovered, compared and checked"
 }
 
+# The disk whose name is `vm`, over vhost-user: files are written while the daemon behind it dies.
+machine() {
+    disk=$(grep -lx vm /sys/block/*/serial | cut -d/ -f4)
+    if [ -z "$disk" ]; then
+        wrong "there is no such disk"
+        finish
+    fi
+    [ "$(ls "/sys/block/$disk/mq" | wc -l)" -ge 1 ] || wrong "no queues"
+    make ext4 "/dev/$disk"
+    mount -t ext4 "/dev/$disk" /mnt || wrong "not mounted"
+    # Something is under way at all times.
+    while true; do
+        content 900 >/mnt/open
+        fsync /mnt/open
+    done &
+    busy=$!
+    number=0
+    while [ $((number += 1)) -le 30 ]; do
+        put "$number"
+        echo "synced $number "
+    done
+    kill "$busy"
+    wait "$busy"
+    rm -f /mnt/open
+    fstrim /mnt || wrong "no discard"
+    compare 30
+    umount /mnt
+    check ext4 "/dev/$disk"
+    mount -t ext4 "/dev/$disk" /mnt || wrong "not mounted again"
+    compare 30
+    umount /mnt
+    echo "SAID ext4: 30 files synced, discarded, compared twice and checked"
+}
+
 # shellcheck source=scripts/guest/groups.sh
 . /groups.sh
 
 case $job in
 boot) finish ;;
 groups) groups ;;
+machine) machine ;;
 tests) tests ;;
 logwrites-*) logwrites "${job#logwrites-}" ;;
 write-*)

@@ -3,7 +3,6 @@
 //! `told` sleeps until the disk calls, as a guest's kernel does; `polled` looks all the time.
 
 #[path = "../tests/support/machine.rs"]
-#[allow(dead_code)]
 mod machine;
 
 use machine::Machine;

@@ -18,6 +18,15 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| is_commanding(c) && !matches!(c, '\n' | '\t'))
 }
 
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+/=,:".contains(c);
+    if word.chars().all(plain) && !word.starts_with('-') {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// JSON: what a serializer leaves as it is stands within strings, and is escaped there.
 pub fn json(text: String) -> String {
     let is_raw = |c: char| is_commanding(c) && !matches!(c, '\n' | '\r' | '\t');

@@ -8,9 +8,10 @@ use crate::cli::MountArgs;
 use crate::log;
 use crate::output::{Failure, print};
 use crate::paths::{SocketDir, runtime_dir};
-use crate::serve::{Doors, Plan, quoted, ready, run_plan};
+use crate::serve::{Doors, Plan, ready, run_plan};
 use iopace_daemon::api::MountReport;
 use iopace_daemon::daemon::Daemon;
+use iopace_daemon::printable::quoted;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -121,5 +122,5 @@ fn welcome(daemon: &Daemon, doors: &Doors, log: Option<&PathBuf>) -> String {
 /// A path as a shell takes it.
 pub fn quoted_path(path: &Path) -> String {
     let shown = path.display().to_string();
-    if shown.split('/').all(|part| quoted(part) == part) { shown } else { quoted(&shown) }
+    quoted(&shown)
 }

@@ -12,6 +12,7 @@ use crate::units;
 use iopace_daemon::config::{DaemonConfig, Listen};
 use iopace_daemon::control::{self, Controlled, Port, Server};
 use iopace_daemon::daemon::{Daemon, ShutdownReport, StartError};
+use iopace_daemon::printable::quoted;
 use plan::Control;
 pub use plan::Plan;
 use signals::Signals;
@@ -182,15 +183,6 @@ fn welcome(daemon: &Daemon, doors: &Doors) -> String {
     text
 }
 
-/// A name as a shell takes it.
-pub fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    if name.chars().all(plain) && !name.starts_with('-') {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', r"'\''"))
-}
-
 /// Serves the control socket until a signal comes, then ends the daemon; a second signal ends at
 /// once.
 fn end(
@@ -230,10 +222,13 @@ fn end(
         // The shutdown may not have come that far. A mount without a daemon would be a trap.
         daemon.mounts().cut();
         daemon.images().cut();
-        for listen in &daemon.config().listen {
-            if let Listen::Unix(path) = listen {
-                let _ = std::fs::remove_file(path);
-            }
+        let of_clients = daemon.config().listen.iter().filter_map(|listen| match listen {
+            Listen::Unix(path) => Some(path),
+            Listen::Tcp(_) => None,
+        });
+        let of_machines = daemon.exports().filter_map(|export| export.vhost_user.as_ref());
+        for path in of_clients.chain(of_machines) {
+            let _ = std::fs::remove_file(path);
         }
     }
     // Not waiting for the shutdown that a second signal cut short.

@@ -6,10 +6,10 @@
 mod sending;
 
 use super::drainer::Drainer;
-use crate::held::{Held, Holdings};
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
 use crate::groups::payer::Payer;
+use crate::held::{Held, Holdings};
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, CONNECTION_RESERVED_BYTES, REPLY_BATCH_BYTES, SEND_LOOK,
 };

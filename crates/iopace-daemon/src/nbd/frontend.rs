@@ -67,7 +67,6 @@ impl Nbd {
         })?;
         Ok(Nbd { exports, listen, clients, acceptors: Mutex::new(acceptors), addresses })
     }
-
 }
 
 impl Frontend for Nbd {

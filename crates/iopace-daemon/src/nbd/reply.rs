@@ -1,10 +1,10 @@
 //! The reply that a client's request must get.
 
 use super::connection::{Connection, Data};
-use crate::held::Held;
 use crate::answer::{Answer, Answered, Client, Touched};
 use crate::buffer::Buffer;
 use crate::device::pieces::Parts;
+use crate::held::Held;
 use iopace_core::request::{DiskError, Extent, Outcome};
 use iopace_nbd::Error as NbdError;
 use iopace_nbd::Replies;

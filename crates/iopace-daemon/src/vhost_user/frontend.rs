@@ -170,17 +170,23 @@ fn serve(
     Ok(())
 }
 
+/// A name as QEMU takes it: of letters, digits and `-._`, the first one a letter.
+fn qemu_id(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' };
+    let id: String = name.chars().map(plain).collect();
+    let begins_well = id.starts_with(|first: char| first.is_ascii_alphabetic());
+    if begins_well { id } else { format!("disk-{id}") }
+}
+
 impl Frontend for Machines {
     /// Options of QEMU; its memory must be shared as well.
     fn uris(&self) -> Vec<String> {
         let line = |slot: &Arc<Slot>| {
-            let name = &self.exports.all()[slot.export].0.name;
+            let id = qemu_id(&self.exports.all()[slot.export].0.name);
             // A comma ends a value there, and two are one.
             let path = slot.path.display().to_string().replace(',', ",,");
-            format!(
-                "-chardev socket,id={name},path={path},reconnect=1 \
-                 -device vhost-user-blk-pci,chardev={name}"
-            )
+            let path = printable::quoted(&format!("socket,id={id},path={path},reconnect=1"));
+            format!("-chardev {path} -device vhost-user-blk-pci,chardev={id}")
         };
         self.slots.iter().map(line).collect()
     }

@@ -19,9 +19,8 @@ use std::time::Duration;
 use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
-    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures,
-    VhostUserSharedMsg, VhostUserShMemConfig, VhostUserSingleMemoryRegion, VhostUserVringAddrFlags,
-    VhostUserVringState,
+    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
+    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVringAddrFlags, VhostUserVringState,
 };
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
@@ -84,7 +83,7 @@ impl Link {
         let ring = self.ring(index)?;
         let was_enabled = std::mem::take(&mut ring.lock().is_enabled);
         // The driver may use its memory for something else afterwards, however long this takes.
-        while !ring.wait_until_idle(IDLE_STEP) {
+        while ring.wait(IDLE_STEP) > 0 {
             if self.machine.is_stopping() {
                 return Err(failed("the daemon ends"));
             }
@@ -251,7 +250,12 @@ impl VhostUserBackendReqHandlerMut for Link {
         config.get(from..end).map(<[u8]>::to_vec).ok_or(Error::InvalidParam)
     }
 
-    fn set_config(&mut self, _offset: u32, _buf: &[u8], _flags: VhostUserConfigFlags) -> Result<()> {
+    fn set_config(
+        &mut self,
+        _offset: u32,
+        _buf: &[u8],
+        _flags: VhostUserConfigFlags,
+    ) -> Result<()> {
         unasked()
     }
 
@@ -270,7 +274,8 @@ impl VhostUserBackendReqHandlerMut for Link {
         }
         let (file, bytes) = Inflight::create(queues, size).map_err(failed)?;
         let kept = file.try_clone().map_err(failed)?;
-        self.inflight = Some(Inflight::open(kept, (0, bytes), (queues, size), true).map_err(failed)?);
+        self.inflight =
+            Some(Inflight::open(kept, (0, bytes), (queues, size), true).map_err(failed)?);
         Ok((VhostUserInflight::new(bytes, 0, queues, size), file))
     }
 

@@ -110,8 +110,7 @@ impl Regions {
         let place = self.known.iter().position(is_it);
         let place = place.ok_or_else(|| io::Error::other("there is no such region of memory"))?;
         let base = GuestAddress(guest_phys_addr);
-        let (memory, _) =
-            self.memory.remove_region(base, memory_size).map_err(io::Error::other)?;
+        let (memory, _) = self.memory.remove_region(base, memory_size).map_err(io::Error::other)?;
         let mut known = self.known.clone();
         known.remove(place);
         Ok(Regions { memory, known })

@@ -169,16 +169,16 @@ impl Ring {
         self.lock().give_up(why);
     }
 
-    /// Waits until all that was taken is answered, at most for `limit`. Whether it is.
-    pub(super) fn wait_until_idle(&self, limit: Duration) -> bool {
+    /// Waits until all that was taken is answered, at most for `limit`. How many are left.
+    pub(super) fn wait(&self, limit: Duration) -> usize {
         let is_busy = |state: &mut State| state.open_count > 0;
         let waited = self.idle.wait_timeout_while(self.lock(), limit, is_busy);
-        waited.unwrap_or_else(PoisonError::into_inner).0.open_count == 0
+        waited.unwrap_or_else(PoisonError::into_inner).0.open_count
     }
 
-    /// How many requests are taken and not answered.
-    pub(super) fn open_count(&self) -> usize {
-        self.lock().open_count
+    /// Whether all that was taken is answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().open_count == 0
     }
 }
 

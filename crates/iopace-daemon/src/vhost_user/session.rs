@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 /// Of the conversation there is something to read.
@@ -29,6 +30,9 @@ const ROUNDS_MAX: u32 = 16;
 /// Events taken at once: one socket, one other thread, and some queues; all queues are looked at
 /// anyway.
 const EVENTS_MAX: usize = 16;
+
+/// Between two looks whether the daemon ends while requests of a machine that is gone are done.
+const IDLE_STEP: Duration = Duration::from_millis(20);
 
 /// One machine's thread.
 pub(super) struct Session {
@@ -76,6 +80,8 @@ impl Session {
             End::Stopped => tracing::debug!(machine, "stopped"),
             End::Refused(why) => tracing::warn!(machine, "closed: {why}"),
         }
+        // Its requests may still write: the next machine must not come before they are done.
+        while !self.machine.is_stopping() && self.machine.drain(IDLE_STEP) > 0 {}
         let left = self.machine.drain(DRAIN_TIMEOUT);
         self.machine.call();
         if left > 0 {
@@ -96,7 +102,7 @@ impl Session {
             rounds = 0;
             let is_idle = !self.any_has_more();
             // With requests at the disk the machine may well have nothing more to ask.
-            let spins = is_idle && self.machine.open_count() == 0;
+            let spins = is_idle && self.started().all(|ring| self.machine.rings[ring].is_idle());
             if spins && self.spin.wait(|| self.look()).is_some() {
                 continue;
             }

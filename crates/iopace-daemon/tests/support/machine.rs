@@ -1,10 +1,11 @@
 //! A machine without a processor: the driver of a disk over vhost-user, for tests and loads.
+#![allow(dead_code)]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::path::Path;
 use virtio_driver::{
     VhostUser, VirtioBlkConfig, VirtioBlkQueue, VirtioBlkTransport, VirtioFeatureFlags, iovec,
@@ -33,6 +34,10 @@ impl Shared {
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: mapped for as long as this is there; no request is in flight.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     pub fn at(&self, offset: usize) -> *mut u8 {
@@ -66,8 +71,7 @@ impl Machine {
         let all = VhostUser::<VirtioBlkConfig, _>::new(path, features.bits() | 0xff_ffff);
         let mut transport: Box<VirtioBlkTransport> = Box::new(all.expect("connects"));
         let memory = Shared::new(bytes);
-        let fd = memory.file.as_raw_fd();
-        transport.map_mem_region(memory.start.addr(), bytes, fd, 0).expect("shared");
+        transport.map_mem_region(memory.start.addr(), bytes, memory.fd(), 0).expect("shared");
         let queues = VirtioBlkQueue::setup_queues(&mut *transport, queues, size);
         Machine { queues: queues.expect("queues"), transport, memory }
     }

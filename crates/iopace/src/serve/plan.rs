@@ -9,7 +9,8 @@ use iopace_core::sched::{self, AUTO};
 use iopace_core::{pace, window};
 use iopace_daemon::Rules;
 use iopace_daemon::config::{
-    Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig, check_dirty,
+    Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig,
+    check_dirty,
 };
 use iopace_daemon::runtime_files::read_config;
 use std::net::SocketAddr;

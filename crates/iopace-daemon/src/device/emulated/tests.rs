@@ -3,10 +3,10 @@
 use super::*;
 use crate::answer::Progress;
 use crate::buffer::Buffer;
+use crate::held::Held;
 use crate::memory::Memory;
 use crate::nbd::connection::Connection;
 use crate::nbd::drainer::Drainer;
-use crate::held::Held;
 use crate::nbd::reply;
 use iopace_core::request::{GroupId, Space, TaskId};
 use iopace_nbd::Replies;

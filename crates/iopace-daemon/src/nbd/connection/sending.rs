@@ -6,8 +6,8 @@
 
 use super::{Connection, Data, Socket, State};
 use crate::clock;
-use crate::nbd::drainer::{Slow, Taking, warn_of_stuck};
 use crate::held::Held;
+use crate::nbd::drainer::{Slow, Taking, warn_of_stuck};
 use crate::nbd::outbox::{Outbox, PIECES_MAX};
 use iopace_core::time::Instant;
 use rustix::io::Errno;
