@@ -132,6 +132,7 @@ impl Buffer {
     /// Makes it `len` bytes long, keeping its memory where it is large enough, and its content.
     pub fn resize(&mut self, len: usize) {
         if self.memory.capacity() < len {
+            debug_assert!(!matches!(self.memory, Memory::Lent(_)), "others look at lent memory");
             let mut larger = Buffer::new(len);
             let (old, new) = larger.as_mut_slice().split_at_mut(self.len);
             old.copy_from_slice(self.as_slice());
@@ -162,7 +163,8 @@ impl Buffer {
             Memory::Lent(lent) => lent.start(),
         };
         // SAFETY: as in `as_slice`, and `&mut self` makes this the only reference: no two buffers
-        // have the same half.
+        // have the same half. Two may have the same lent memory, if a machine asks for that: its
+        // bytes are only moved, by system calls and copies of memory, whatever they are.
         unsafe { std::slice::from_raw_parts_mut(start, self.len) }
     }
 

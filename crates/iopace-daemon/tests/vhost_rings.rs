@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use support::Running;
+use support::{Running, wait_for};
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::vhost_user::message::VhostUserInflight;
@@ -101,22 +101,23 @@ fn a_queue_that_ends_and_begins_goes_on_where_it_was() {
 fn a_chain_that_makes_no_sense_ends_its_queue_only() {
     let (_running, socket) = serve();
     let part = |place, len, flags, next| Descriptor { address: guest(place), len, flags, next };
-    let chains: [&[Descriptor]; 8] = [
+    // Each with the place of the available ring after it: one whose memory is missing waits for it.
+    let chains: [(&[Descriptor], u32); 8] = [
         // A circle.
-        &[part(0x3000, 16, 1, 1), part(0x5000, 512, 1, 0)],
-        // A part outside the table, and a head there.
-        &[part(0x3000, 16, 1, SIZE + 5)],
+        (&[part(0x3000, 16, 1, 1), part(0x5000, 512, 1, 0)], 1),
+        // A part outside the table.
+        (&[part(0x3000, 16, 1, SIZE + 5)], 1),
         // Outside memory, and over its end.
-        &[part(MEMORY + 4096, 16, 1, 1), part(0x4000, 1, 2, 0)],
-        &[part(0x3000, 16, 1, 1), part(MEMORY - 8, 4096, 3, 2), part(0x4000, 1, 2, 0)],
+        (&[part(MEMORY + 4096, 16, 1, 1), part(0x4000, 1, 2, 0)], 0),
+        (&[part(0x3000, 16, 1, 1), part(MEMORY - 8, 4096, 3, 2), part(0x4000, 1, 2, 0)], 0),
         // Nowhere at all.
-        &[Descriptor { address: u64::MAX - 4, len: 64, flags: 0, next: 0 }],
+        (&[Descriptor { address: u64::MAX - 4, len: 64, flags: 0, next: 0 }], 0),
         // No room for a status; empty; what may be read behind what may be written.
-        &[part(0x3000, 16, 0, 0)],
-        &[part(0x3000, 16, 1, 1), part(0x5000, 0, 3, 2), part(0x4000, 1, 2, 0)],
-        &[part(0x4000, 1, 3, 1), part(0x3000, 16, 0, 0)],
+        (&[part(0x3000, 16, 0, 0)], 1),
+        (&[part(0x3000, 16, 1, 1), part(0x5000, 0, 3, 2), part(0x4000, 1, 2, 0)], 1),
+        (&[part(0x4000, 1, 3, 1), part(0x3000, 16, 0, 0)], 1),
     ];
-    for (at, chain) in chains.iter().enumerate() {
+    for (at, (chain, base)) in chains.iter().enumerate() {
         let mut rings = Rings::connect(&socket);
         rings.start(0).expect("begun");
         for (index, descriptor) in (0..).zip(chain.iter()) {
@@ -124,9 +125,11 @@ fn a_chain_that_makes_no_sense_ends_its_queue_only() {
         }
         rings.ask(&[0]);
         // The conversation goes on, and the queue can be ended and begun again.
-        rings.answers(1);
-        let base = rings.talk.get_vring_base(0).unwrap_or_else(|error| panic!("{at}: {error}"));
-        assert_eq!(base, 1, "{at}");
+        wait_for("the request to be taken", || rings.talk.get_vring_base(0).ok() == Some(*base) || {
+            rings.start(0).expect("begun again");
+            false
+        });
+        assert_eq!(rings.used(), 0, "{at}: nothing is answered");
         rings.start(1).expect("begun again");
         is_served(&mut rings);
     }
@@ -147,8 +150,42 @@ fn a_table_in_a_table_is_not_followed() {
     bytes.extend([16, 0, 0, 0, 4, 0, 0, 0]);
     rings.put(0x8000, &bytes);
     rings.ask(&[0]);
-    rings.answers(1);
-    assert_eq!(rings.talk.get_vring_base(0).ok(), Some(1));
+    assert!(!rings.is_called(1), "nothing is answered");
+    assert_eq!((rings.used(), rings.talk.get_vring_base(0).ok()), (0, Some(1)));
+}
+
+#[test]
+fn a_request_waits_for_memory_that_is_on_its_way() {
+    let (_running, socket) = serve();
+    let mut rings = Rings::connect(&socket);
+    rings.start(0).expect("begun");
+    is_served(&mut rings);
+    // Other memory in the place of all that there was: the rings are kept, requests wait.
+    let other = machine::Shared::new(MEMORY);
+    rings.share_at(1 << 40, MEMORY as u64, other.fd()).expect("shared");
+    rings.page(3, false, 16);
+    rings.ask(&[3]);
+    assert!(!rings.is_called(1), "its memory is missing");
+    rings.share(MEMORY as u64, rings.memory.fd()).expect("shared again");
+    assert_eq!((rings.answers(1), rings.status(3)), (vec![3], 0));
+}
+
+#[test]
+fn writes_are_durable_for_a_driver_that_asks_for_no_flushes() {
+    let (running, socket) = serve();
+    let mut rings = Rings::connect(&socket);
+    let features = rings.talk.get_features().expect("features");
+    let (flush, event_index) = (1 << 9, 1 << 29);
+    rings.talk.set_features(features & !flush & !event_index).expect("features");
+    rings.start(0).expect("begun");
+    rings.page(0, true, 8);
+    rings.data(0).fill(5);
+    rings.ask(&[0]);
+    assert_eq!((rings.answers(1), rings.status(0)), (vec![0], 0));
+    // Nothing of it is dirty any more: what was acknowledged is on the disk.
+    let status = running.daemon.devices()[0].status();
+    let dirty = status.memory.expect("through the page cache").dirty;
+    assert_eq!(dirty.device.get(), 0);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn data_arrives(running: &Running) {
     }
     let pieces = [(3 * MIB + 512, 1024), (5 * MIB + 3, 512), (6 * MIB, 2560)];
     machine.write(8 << 20, &pieces).expect("written in uneven pieces");
-    let mut second = Vec::new();
+    let mut second: Vec<u8> = Vec::new();
     pieces.iter().for_each(|&(at, len)| second.extend(&machine.memory.bytes()[at..at + len]));
     machine.perform(|queue, _| queue.flush(0).expect("room")).expect("durable");
     let mut client = running.client();

@@ -16,8 +16,7 @@ pub(super) const RANGE_BYTES: usize = 16;
 /// for the disk.
 pub(super) const RANGES_MAX: u32 = 32;
 
-/// Most parts in memory of one request: with header and status they fill 128 descriptors, which is
-/// what QEMU's own disks offer by default.
+/// Most parts in memory of one request: with header and status they fill 128 descriptors.
 pub(super) const SEGMENTS_MAX: u32 = 126;
 
 /// Most sectors of one range: 4 GiB less one block of any disk, as for NBD.
@@ -102,7 +101,8 @@ impl Range {
 const F_SEG_MAX: u64 = 1 << 2;
 const F_RO: u64 = 1 << 5;
 const F_BLK_SIZE: u64 = 1 << 6;
-const F_FLUSH: u64 = 1 << 9;
+/// The driver asks for flushes; without, what is acknowledged is durable.
+pub(super) const F_FLUSH: u64 = 1 << 9;
 const F_TOPOLOGY: u64 = 1 << 10;
 const F_MQ: u64 = 1 << 12;
 const F_DISCARD: u64 = 1 << 13;

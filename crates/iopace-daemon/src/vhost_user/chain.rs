@@ -25,9 +25,19 @@ pub(super) struct Table {
     pub(super) size: u16,
 }
 
-/// A chain that makes no sense: the driver is broken or hostile, and its queue is not served on.
+/// A request that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Broken(pub(super) &'static str);
+pub(super) enum Broken {
+    /// It makes no sense: the driver is broken or hostile, and its queue is not served on.
+    Wrong(&'static str),
+    /// A part of it is in no memory that is shared now: the memory may be on its way, as a region
+    /// is taken away before it is given anew with another size.
+    Missing,
+}
+
+/// Most descriptors of one request. Eight times as many as are announced; each may be a part of its
+/// own, which is kept while the disk reads.
+const DESCRIPTORS_MAX: usize = 1024;
 
 /// A request, but for its data.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +55,8 @@ pub(super) struct Walk {
     /// Room for data for the machine, without that for the status.
     pub(super) writable: Vec<Segment>,
     indirect: Vec<u8>,
+    /// Descriptors of the request.
+    count: usize,
 }
 
 /// The bytes of all segments.
@@ -79,6 +91,7 @@ impl Walk {
     pub(super) fn walk(&mut self, table: &Table, head: u16) -> Result<Request, Broken> {
         self.readable.clear();
         self.writable.clear();
+        self.count = 0;
         let mut at = head;
         for _ in 0..table.size {
             let descriptor = read(table, at)?;
@@ -92,30 +105,30 @@ impl Walk {
             }
             at = descriptor.next;
         }
-        Err(Broken("a chain of descriptors has no end"))
+        Err(Broken::Wrong("a chain of descriptors has no end"))
     }
 
     fn walk_indirect(&mut self, table: &Table, outer: &Descriptor) -> Result<(), Broken> {
         let (len, is_last) = (outer.len as usize, outer.flags & NEXT == 0);
         let count = len / DESCRIPTOR_BYTES;
-        if count == 0 || len % DESCRIPTOR_BYTES != 0 || count > usize::from(u16::MAX) || !is_last {
-            return Err(Broken("a table of indirect descriptors has no such size or place"));
+        if count == 0 || len % DESCRIPTOR_BYTES != 0 || count > DESCRIPTORS_MAX || !is_last {
+            return Err(Broken::Wrong("a table of indirect descriptors has no such size or place"));
         }
         // All at once: a look for the region takes longer than the copy.
         let mut bytes = std::mem::take(&mut self.indirect);
         bytes.resize(len, 0);
         let read = table.regions.memory().read_slice(&mut bytes, outer.address);
-        read.map_err(|_| Broken("a table of indirect descriptors is not in memory"))?;
+        read.map_err(|_| Broken::Missing)?;
         let (mut at, mut left) = (0, count);
         loop {
             let place = usize::from(at) * DESCRIPTOR_BYTES;
             let one = bytes.get(place..place + DESCRIPTOR_BYTES).filter(|_| left > 0);
             let one = one.and_then(|one| one.try_into().ok());
-            let descriptor = one.map(Descriptor::of).ok_or(Broken(
+            let descriptor = one.map(Descriptor::of).ok_or(Broken::Wrong(
                 "a chain of indirect descriptors has no end, or one outside its table",
             ))?;
             if descriptor.flags & INDIRECT != 0 {
-                return Err(Broken("an indirect descriptor is in a table of such"));
+                return Err(Broken::Wrong("an indirect descriptor is in a table of such"));
             }
             self.add(table, &descriptor)?;
             if descriptor.flags & NEXT == 0 {
@@ -130,14 +143,15 @@ impl Walk {
     fn add(&mut self, table: &Table, descriptor: &Descriptor) -> Result<(), Broken> {
         let is_writable = descriptor.flags & WRITE != 0;
         if !is_writable && !self.writable.is_empty() {
-            return Err(Broken("data from the machine stands behind room for data"));
+            return Err(Broken::Wrong("data from the machine stands behind room for data"));
         }
         let into = if is_writable { &mut self.writable } else { &mut self.readable };
         let (address, len) = (descriptor.address, descriptor.len as usize);
-        if len == 0 || !table.regions.find(address, len, into) {
-            return Err(Broken("a part of a request is empty, or not in memory"));
+        self.count += 1;
+        if len == 0 || self.count > DESCRIPTORS_MAX {
+            return Err(Broken::Wrong("a part of a request is empty, or it has too many"));
         }
-        Ok(())
+        if table.regions.find(address, len, into) { Ok(()) } else { Err(Broken::Missing) }
     }
 
     /// Takes header and status off the parts.
@@ -145,7 +159,7 @@ impl Walk {
         let mut header = [0; HEADER_BYTES];
         let is_there = take_front(&mut self.readable, &mut header);
         let last = self.writable.last_mut().filter(|_| is_there);
-        let last = last.ok_or(Broken("a request has no header, or no room for its status"))?;
+        let last = last.ok_or(Broken::Wrong("a request has no header, or no room for its status"))?;
         last.len -= 1;
         let status = Segment { start: last.start.wrapping_add(last.len), len: 1 };
         if last.len == 0 {
@@ -157,7 +171,7 @@ impl Walk {
 
 fn read(table: &Table, at: u16) -> Result<Descriptor, Broken> {
     if at >= table.size {
-        return Err(Broken("a descriptor is outside its table"));
+        return Err(Broken::Wrong("a descriptor is outside its table"));
     }
     let place = u64::from(at) * DESCRIPTOR_BYTES as u64;
     let address = table.address.0.checked_add(place).map(GuestAddress);
@@ -165,7 +179,7 @@ fn read(table: &Table, at: u16) -> Result<Descriptor, Broken> {
     let read = address.map(|address| table.regions.memory().read_slice(&mut bytes, address));
     match read {
         Some(Ok(())) => Ok(Descriptor::of(bytes)),
-        _ => Err(Broken("the table of descriptors is not in memory")),
+        _ => Err(Broken::Missing),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::blk::Disk;
 use super::machine::Machine;
 use super::session::Session;
-use super::trust::is_trusted;
+use crate::clock;
 use crate::config::Listen;
 use crate::exports::{ExportTable, Frontend};
 use crate::limits::CONNECTION_STACK_BYTES;
@@ -11,9 +11,10 @@ use crate::listener::{Acceptor, Listener};
 use crate::memory::Memory;
 use crate::printable;
 use crate::start_error::StartError;
+use iopace_core::time::Nanos;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,8 @@ struct Turn {
     machine: Option<Arc<Machine>>,
     /// Whether another one waits for its end.
     is_awaited: bool,
+    /// Whether it was said that another one was turned away.
+    is_told: bool,
     is_closed: bool,
 }
 
@@ -60,6 +63,11 @@ impl Slot {
         let is_free = turn.machine.is_none() && !turn.is_closed;
         if is_free {
             turn.machine = Some(Arc::clone(machine));
+            turn.is_told = false;
+        } else if !std::mem::replace(&mut turn.is_told, true) {
+            let path = self.path.display().to_string();
+            let path = printable::name(&path);
+            tracing::warn!("a virtual machine was turned away: {path} serves another one");
         }
         is_free
     }
@@ -69,12 +77,13 @@ impl Slot {
 struct Entered {
     slot: Arc<Slot>,
     exports: Arc<ExportTable>,
-    number: u64,
+    machine: Arc<Machine>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.exports.groups().leave(self.number);
+        self.machine.finish();
+        self.exports.groups().leave(self.machine.number);
         self.slot.lock().machine = None;
         self.slot.changed.notify_all();
     }
@@ -147,22 +156,20 @@ fn serve(
 ) -> io::Result<()> {
     let (export, device) = &exports.all()[slot.export];
     let disk = Disk::new(device.info(), &export.name, export.read_only);
-    let (number, is_trusted) = (exports.next_task(), is_trusted(socket.as_fd()));
+    let (number, socket) = (exports.next_task(), UnixStream::from(socket));
     let disk = (Arc::clone(device), disk);
-    let machine = Machine::new(number, disk, Arc::clone(memory), is_trusted)?;
+    let machine = Machine::new(number, disk, Arc::clone(memory), &socket)?;
     let (slot, exports) = (Arc::clone(slot), Arc::clone(exports));
     let builder = thread::Builder::new().name(format!("vm-{number}"));
     builder.stack_size(CONNECTION_STACK_BYTES).spawn(move || {
         if !slot.enter(&machine) {
-            let path = slot.path.display().to_string();
-            let path = printable::name(&path);
-            return tracing::warn!("a virtual machine was turned away: {path} serves another one");
+            return;
         }
-        let entered = Entered { slot, exports, number };
+        let entered = Entered { slot, exports, machine: Arc::clone(&machine) };
         let payer = (number, &machine.payer);
         let joined = entered.exports.groups().join(payer, entered.slot.export, None);
         let begun = joined.map_err(io::Error::other);
-        match begun.and_then(|()| Session::new(Arc::clone(&machine), UnixStream::from(socket))) {
+        match begun.and_then(|()| Session::new(Arc::clone(&machine), socket)) {
             Ok(session) => session.run(),
             Err(error) => tracing::warn!(%error, "a virtual machine could not be served"),
         }
@@ -210,8 +217,11 @@ impl Frontend for Machines {
 
     fn end(&self, patience: Duration) -> usize {
         let is_there = |turn: &mut Turn| turn.machine.is_some();
+        let patience = Nanos(u64::try_from(patience.as_nanos()).expect("seconds"));
+        let deadline = clock::now() + patience;
         let ended = |slot: &&Arc<Slot>| {
-            let waited = slot.changed.wait_timeout_while(slot.lock(), patience, is_there);
+            let left = clock::until(deadline).unwrap_or_default();
+            let waited = slot.changed.wait_timeout_while(slot.lock(), left, is_there);
             waited.unwrap_or_else(PoisonError::into_inner).0.machine.is_some()
         };
         self.slots.iter().filter(ended).count()

@@ -15,6 +15,7 @@ use crate::job::Job;
 use iopace_core::request::{Cover, Extent, GroupId, Op, Space, TaskId};
 use iopace_core::units::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A direct disk takes memory from such places only.
 const DIRECT_ALIGN: usize = crate::limits::DIRECT_BLOCK_BYTES as usize;
@@ -48,13 +49,13 @@ impl Intake {
         let machine = Arc::clone(&self.machine);
         match machine.rings[ring].take(&mut heads) {
             Ok(Some(table)) => {
-                for &head in &heads {
+                for (at, &head) in heads.iter().enumerate() {
                     match self.walk.walk(&table, head) {
                         Ok(request) => self.request((ring, head), &table, request),
-                        Err(broken) => {
-                            machine.rings[ring].give_up(broken);
-                            // It counts as taken until it is answered, also by one who is broken.
-                            self.ended.push((head, 0));
+                        Err(why) => {
+                            if !machine.rings[ring].refuse(&heads[at..], why) {
+                                break;
+                            }
                         }
                     }
                 }
@@ -183,15 +184,16 @@ impl Intake {
                 return self.end(place.head, request, Status::Ok, len as u32);
             }
         }
-        let held = Held::with_data(len, false);
-        self.admit(place.ring, held);
         let room = self.walk.writable.clone();
+        let mut held = Held::with_data(len, false);
+        held.bytes += size_of_val(&*room) as u64;
+        self.admit(place.ring, held);
         let pending = self.pending(&place, held).reading(len as u32, room);
         self.push(Op::Read, extent, Buffer::default(), pending);
     }
 
     fn write(&mut self, place: Place, extent: Extent) {
-        let is_paced = !self.machine.device.info().direct;
+        let is_paced = !self.machine.device.info().direct && !self.is_write_through();
         if let Some(buffer) = self.lend(&self.walk.readable, &place) {
             let held = Held { is_paced, ..Held::without_data() };
             self.admit(place.ring, held);
@@ -209,8 +211,9 @@ impl Intake {
 
     /// The ranges of a discard or a write of zeroes, in pieces; answered when all are done.
     fn ranges(&mut self, place: Place, request: &Request, op: Op) {
-        let Some(ranges) = self.read_ranges(op) else {
-            return self.end(place.head, request, Status::IoError, 0);
+        let ranges = match self.read_ranges(op) {
+            Ok(ranges) => ranges,
+            Err(status) => return self.end(place.head, request, status, 0),
         };
         let extents = |range: &Range| {
             let bytes = u64::from(range.count) * SECTOR_BYTES;
@@ -226,12 +229,12 @@ impl Intake {
         }
     }
 
-    /// `None` if they make no sense.
-    fn read_ranges(&mut self, op: Op) -> Option<Vec<Range>> {
+    /// The ranges, or how the request ends if they make no sense.
+    fn read_ranges(&mut self, op: Op) -> Result<Vec<Range>, Status> {
         let (bytes, disk) = (total(&self.walk.readable), &self.machine.disk);
         let count = bytes / RANGE_BYTES as u64;
         if count == 0 || bytes % RANGE_BYTES as u64 != 0 || count > u64::from(RANGES_MAX) {
-            return None;
+            return Err(Status::IoError);
         }
         let mut ranges = Vec::new();
         for _ in 0..count {
@@ -239,15 +242,19 @@ impl Intake {
             take_front(&mut self.walk.readable, &mut bytes);
             let range = Range::of(&bytes);
             // What is discarded may not ask for holes: it makes them anyway (section 5.2.6.2).
-            let known = u32::from(op == Op::WriteZeroes);
-            let is_right = range.flags & !known == 0
-                && disk.has(range.sector, u64::from(range.count) * SECTOR_BYTES);
-            ranges.push(range);
-            if !is_right {
-                return None;
+            if range.flags & !u32::from(op == Op::WriteZeroes) != 0 {
+                return Err(Status::Unsupported);
             }
+            if !disk.has(range.sector, u64::from(range.count) * SECTOR_BYTES) {
+                return Err(Status::IoError);
+            }
+            ranges.push(range);
         }
-        Some(ranges)
+        Ok(ranges)
+    }
+
+    fn is_write_through(&self) -> bool {
+        self.machine.is_write_through.load(Ordering::Acquire)
     }
 
     fn pending(&self, place: &Place, held: Held) -> Pending {
@@ -279,7 +286,7 @@ impl Intake {
         let (space, cover, progress) = (Space::DISK, Cover::All, Progress::default());
         let target = self.flushed.as_ref().filter(|_| op == Op::Flush).cloned();
         let ticket = Box::new(pending);
-        let fua = false;
+        let fua = matches!(op, Op::Write | Op::WriteZeroes) && self.is_write_through();
         let job =
             Job { task, group, op, extent, space, cover, fua, buffer, target, progress, ticket };
         self.batch.push(job);

@@ -2,7 +2,8 @@
 //!
 //! The library `vhost` reads the messages, checks their sizes, and answers; here is what they do.
 
-use super::blk::{F_EVENT_IDX, F_PROTOCOL};
+use super::blk::{F_EVENT_IDX, F_FLUSH, F_PROTOCOL};
+use super::chain::Broken;
 use super::inflight::Inflight;
 use super::machine::Machine;
 use super::regions::{REGIONS_MAX, Regions};
@@ -62,9 +63,9 @@ impl Link {
     }
 
     /// A descriptor for events, if it may be used.
-    fn event(file: Option<File>) -> Result<Option<OwnedFd>> {
+    fn event(&self, file: Option<File>) -> Result<Option<OwnedFd>> {
         if let Some(file) = &file {
-            check_event(file.as_fd()).map_err(failed)?;
+            check_event(file.as_fd(), self.machine.is_trusted).map_err(failed)?;
         }
         Ok(file.map(OwnedFd::from))
     }
@@ -73,8 +74,7 @@ impl Link {
     fn share(&mut self, regions: Regions) {
         self.regions = Arc::new(regions);
         for ring in &self.machine.rings {
-            let mut state = ring.lock();
-            state.regions = Arc::clone(&self.regions);
+            ring.lock().share(&self.regions);
         }
     }
 
@@ -108,13 +108,18 @@ impl Link {
         let size = state.size();
         state.tracked =
             self.inflight.as_ref().and_then(|inflight| inflight.queue(usize::from(index), size));
-        state.start().map_err(|broken| failed(broken.0))?;
+        if let Err(Broken::Wrong(why)) = state.start() {
+            return Err(failed(why));
+        }
         // Edge-triggered: each kick is told of, and its counter need not be read.
         let (data, flags) = (epoll::EventData::new_u64(0), epoll::EventFlags::IN);
         epoll::add(&*self.events, &kick, data, flags | epoll::EventFlags::ET)
             .map_err(|error| failed(io::Error::from(error)))?;
         state.kick = Some(kick);
         self.started.fetch_or(1 << index, Ordering::AcqRel);
+        drop(state);
+        // A daemon that was killed may have answered without telling.
+        ring.call_anyway();
         Ok(())
     }
 }
@@ -146,6 +151,7 @@ impl VhostUserBackendReqHandlerMut for Link {
             return Err(Error::FeatureMismatch);
         }
         self.features = features;
+        self.machine.is_write_through.store(features & F_FLUSH == 0, Ordering::Release);
         Ok(())
     }
 
@@ -193,7 +199,7 @@ impl VhostUserBackendReqHandlerMut for Link {
 
     fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
         // Without one it would have to be looked after all the time, which is not offered.
-        let kick = Self::event(file)?.ok_or(Error::IncorrectFds)?;
+        let kick = self.event(file)?.ok_or(Error::IncorrectFds)?;
         if self.ring(u32::from(index))?.lock().is_started() {
             self.end(u32::from(index))?;
         }
@@ -201,18 +207,17 @@ impl VhostUserBackendReqHandlerMut for Link {
     }
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let call = Self::event(file)?.map(Arc::new);
+        let call = self.event(file)?.map(Arc::new);
         let ring = self.ring(u32::from(index))?;
         ring.lock().call = call;
-        // Answers may have come before; a call too many does no harm.
-        ring.call();
+        // What was told by the one before may be lost: QEMU looks at it before it sends this.
+        ring.call_anyway();
         Ok(())
     }
 
-    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let error = Self::event(file)?;
-        self.ring(u32::from(index))?.lock().set_error(error);
-        Ok(())
+    /// Nobody is told there: what is wrong with a queue stands in the log.
+    fn set_vring_err(&mut self, index: u8, _file: Option<File>) -> Result<()> {
+        self.ring(u32::from(index)).map(drop)
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {

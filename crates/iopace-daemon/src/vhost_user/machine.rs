@@ -3,21 +3,28 @@
 use super::QUEUES_MAX;
 use super::blk::Disk;
 use super::ring::Ring;
+use super::trust::is_trusted;
 use crate::answer::Client;
 use crate::clock;
 use crate::device::Device;
 use crate::groups::payer::Payer;
 use crate::held::HeldByClient;
+use crate::limits::DRAIN_TIMEOUT;
 use crate::memory::Memory;
 use iopace_core::time::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
+
+/// Between two looks whether the daemon ends while requests of a machine that is gone are done.
+const IDLE_STEP: Duration = Duration::from_millis(20);
 
 /// A machine that is connected.
 pub(super) struct Machine {
@@ -32,8 +39,12 @@ pub(super) struct Machine {
     pub(super) account: HeldByClient,
     /// Whether its process is root's or the daemon's own user's, see `trust.rs`.
     pub(super) is_trusted: bool,
+    /// Whether writes are durable before they are answered: its driver asks for no flushes.
+    pub(super) is_write_through: AtomicBool,
     /// Wakes its own thread.
     pub(super) wake: OwnedFd,
+    /// Of the conversation; its end ends calls that wait there.
+    talk: UnixStream,
     is_stopping: AtomicBool,
     /// The queues with answers of which the driver is to be told, a bit for each.
     untold: AtomicU64,
@@ -51,7 +62,7 @@ impl Machine {
         number: u64,
         (device, disk): (Arc<dyn Device>, Disk),
         memory: Arc<Memory>,
-        is_trusted: bool,
+        socket: &UnixStream,
     ) -> io::Result<Arc<Machine>> {
         Ok(Arc::new(Machine {
             number,
@@ -60,7 +71,9 @@ impl Machine {
             disk,
             rings: (0..QUEUES_MAX).map(|_| Ring::default()).collect(),
             account: HeldByClient::new(memory),
-            is_trusted,
+            is_trusted: is_trusted(socket.as_fd()),
+            is_write_through: AtomicBool::new(false),
+            talk: socket.try_clone()?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             is_stopping: AtomicBool::new(false),
             untold: AtomicU64::new(0),
@@ -95,6 +108,7 @@ impl Machine {
     /// Nothing more is taken: its thread ends the conversation.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
+        let _ = self.talk.shutdown(Shutdown::Both);
         self.wake();
     }
 
@@ -106,8 +120,19 @@ impl Machine {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
+    /// Waits for the requests that were taken: they may still write, and the next machine must not
+    /// come before they are done. A daemon that ends waits for [`DRAIN_TIMEOUT`] only.
+    pub(super) fn finish(&self) {
+        while !self.is_stopping() && self.drain(IDLE_STEP) > 0 {}
+        let left = self.drain(DRAIN_TIMEOUT);
+        self.call();
+        if left > 0 {
+            tracing::warn!(machine = self.number, left, "closed with open requests");
+        }
+    }
+
     /// Waits for the requests that were taken, at most for `limit`; how many are left.
-    pub(super) fn drain(&self, limit: Duration) -> usize {
+    fn drain(&self, limit: Duration) -> usize {
         let limit = Nanos(u64::try_from(limit.as_nanos()).expect("seconds"));
         let deadline = clock::now() + limit;
         let wait = |ring: &Ring| ring.wait(clock::until(deadline).unwrap_or_default());

@@ -15,6 +15,10 @@ use vm_memory::{
 /// Most regions: what QEMU asks for at most (`memory-backend` devices and gaps).
 pub(super) const REGIONS_MAX: usize = 256;
 
+/// Most memory of a machine of somebody else: a hundred of them leave room in the address space of
+/// the daemon, which is 128 TiB.
+const STRANGER_BYTES_MAX: u64 = 1 << 40;
+
 /// A piece of the machine's memory, mapped here for as long as [`Regions`] is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
@@ -87,6 +91,10 @@ impl Regions {
         }
         let end = mmap_offset.checked_add(memory_size);
         let end = end.ok_or_else(|| wrong(&"a region of memory has no end"))?;
+        let all_bytes = self.known.iter().map(|known| known.2).sum::<u64>();
+        if !is_trusted && all_bytes.saturating_add(end) > STRANGER_BYTES_MAX {
+            return Err(wrong(&"the machine of another user shares 1 TiB of memory at most"));
+        }
         check_memory(file.as_fd(), end, is_trusted)?;
         let size = usize::try_from(memory_size).map_err(|error| wrong(&error))?;
         let mapped = MmapRegion::from_file(FileOffset::new(file, mmap_offset), size);

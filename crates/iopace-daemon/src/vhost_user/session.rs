@@ -5,7 +5,6 @@ use super::link::Link;
 use super::machine::Machine;
 use crate::clock;
 use crate::io::may_submit_from_here;
-use crate::limits::DRAIN_TIMEOUT;
 use crate::spin::{Look, Spin};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -16,7 +15,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 /// Of the conversation there is something to read.
@@ -30,9 +28,6 @@ const ROUNDS_MAX: u32 = 16;
 /// Events taken at once: one socket, one other thread, and some queues; all queues are looked at
 /// anyway.
 const EVENTS_MAX: usize = 16;
-
-/// Between two looks whether the daemon ends while requests of a machine that is gone are done.
-const IDLE_STEP: Duration = Duration::from_millis(20);
 
 /// One machine's thread.
 pub(super) struct Session {
@@ -80,13 +75,7 @@ impl Session {
             End::Stopped => tracing::debug!(machine, "stopped"),
             End::Refused(why) => tracing::warn!(machine, "closed: {why}"),
         }
-        // Its requests may still write: the next machine must not come before they are done.
-        while !self.machine.is_stopping() && self.machine.drain(IDLE_STEP) > 0 {}
-        let left = self.machine.drain(DRAIN_TIMEOUT);
-        self.machine.call();
-        if left > 0 {
-            tracing::warn!(machine, left, "closed with open requests");
-        }
+        self.machine.finish();
     }
 
     fn serve(&mut self) -> End {

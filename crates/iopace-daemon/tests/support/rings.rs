@@ -90,8 +90,13 @@ impl Rings {
     }
 
     pub fn share(&self, bytes: u64, fd: RawFd) -> Result<(), String> {
+        self.share_at(GUEST, bytes, fd)
+    }
+
+    /// Shares memory as that of the machine from an address on.
+    pub fn share_at(&self, address: u64, bytes: u64, fd: RawFd) -> Result<(), String> {
         let region = VhostUserMemoryRegionInfo {
-            guest_phys_addr: GUEST,
+            guest_phys_addr: address,
             memory_size: bytes,
             userspace_addr: self.memory.at(0).addr() as u64,
             mmap_offset: 0,
