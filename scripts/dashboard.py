@@ -312,9 +312,10 @@ def demo(daemon, page):
         shown.send_signal(signal.SIGINT)
         assert shown.wait(30) == 0, "the demo did not end well"
     assert not os.path.exists(doors["control"]), "left behind"
-    page.quiet(OUTAGE)
+    # The page looks for the demo until it is left: what it says of that is asked for afterwards.
     page.browser.get(daemon.url)
     page.wait_live()
+    page.quiet(OUTAGE)
     figure(after > 3 * before, (before, after))
 
 
