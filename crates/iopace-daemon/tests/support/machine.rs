@@ -73,7 +73,9 @@ impl Machine {
         let memory = Shared::new(bytes);
         transport.map_mem_region(memory.start.addr(), bytes, memory.fd(), 0).expect("shared");
         let queues = VirtioBlkQueue::setup_queues(&mut *transport, queues, size);
-        Machine { queues: queues.expect("queues"), transport, memory }
+        let mut queues = queues.expect("queues");
+        queues.iter_mut().for_each(|queue| queue.set_used_notif_enabled(true));
+        Machine { queues, transport, memory }
     }
 
     pub fn config(&self) -> VirtioBlkConfig {

@@ -174,7 +174,7 @@ impl Rings {
         let mut heads = Vec::new();
         while heads.len() < count {
             if self.word(USED + 2).load(Ordering::Acquire) == self.seen {
-                assert!(self.is_called(60), "the disk does not answer");
+                assert!(self.is_called(), "the disk does not answer");
                 continue;
             }
             let place = USED + 4 + usize::from(self.seen % SIZE) * 8;
@@ -184,13 +184,21 @@ impl Rings {
         heads
     }
 
-    /// Whether the disk calls within so many seconds.
-    pub fn is_called(&self, seconds: i64) -> bool {
+    /// Whether the disk calls within a minute.
+    fn is_called(&self) -> bool {
         // SAFETY: `self.call` keeps it open.
         let fd = unsafe { BorrowedFd::borrow_raw(self.call.as_raw_fd()) };
-        let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
         let called = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&limit));
         called == Ok(1) && self.call.read().is_ok()
+    }
+
+    /// Whether no answer comes for a while.
+    pub fn stays_unanswered(&self) -> bool {
+        let before = self.used();
+        // SLEEP: for what must not happen; a slow machine only makes it miss more.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        self.used() == before
     }
 
     /// Where its used ring stands.
