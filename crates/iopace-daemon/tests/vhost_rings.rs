@@ -125,9 +125,11 @@ fn a_chain_that_makes_no_sense_ends_its_queue_only() {
         }
         rings.ask(&[0]);
         // The conversation goes on, and the queue can be ended and begun again.
-        wait_for("the request to be taken", || rings.talk.get_vring_base(0).ok() == Some(*base) || {
-            rings.start(0).expect("begun again");
-            false
+        wait_for("the request to be taken", || {
+            rings.talk.get_vring_base(0).ok() == Some(*base) || {
+                rings.start(0).expect("begun again");
+                false
+            }
         });
         assert_eq!(rings.used(), 0, "{at}: nothing is answered");
         rings.start(1).expect("begun again");

@@ -180,7 +180,7 @@ impl Disk {
     /// Whether so many bytes from a sector on are whole blocks of it.
     pub(super) fn has(&self, sector: u64, bytes: u64) -> bool {
         let block = u64::from(self.block);
-        let is_whole = bytes.is_multiple_of(block) && (sector % (block / SECTOR_BYTES)) == 0;
+        let is_whole = bytes.is_multiple_of(block) && sector.is_multiple_of(block / SECTOR_BYTES);
         let end = sector.checked_add(bytes / SECTOR_BYTES);
         is_whole && end.is_some_and(|end| end <= self.sectors)
     }

@@ -159,7 +159,8 @@ impl Walk {
         let mut header = [0; HEADER_BYTES];
         let is_there = take_front(&mut self.readable, &mut header);
         let last = self.writable.last_mut().filter(|_| is_there);
-        let last = last.ok_or(Broken::Wrong("a request has no header, or no room for its status"))?;
+        let last =
+            last.ok_or(Broken::Wrong("a request has no header, or no room for its status"))?;
         last.len -= 1;
         let status = Segment { start: last.start.wrapping_add(last.len), len: 1 };
         if last.len == 0 {
