@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A guest of QEMU's emulation (no KVM) with Debian's 6.12 cloud kernel, for what needs a kernel of
-# its own: `guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|tests]`. Nothing is
+# its own: `guest.sh [--format table|json] [PART]`, all parts unless one is named. Nothing is
 # installed: packages are fetched by apt-get and unpacked below the target directory. Skipped,
 # aloud, where that cannot be done. Ends with a table: part, what it saw, result, seconds.
 #

@@ -151,7 +151,8 @@ impl Buffer {
         };
         // SAFETY: `start` is that of contiguous, initialised memory of at least `len` bytes (`new`
         // and `resize` see to it): a `Page` is nothing but its bytes (repr(C), no padding), and a
-        // half is zeroes at first, and lent memory is its lender's word. It stays as long as `self`.
+        // half is zeroes at first, and lent memory is its lender's word. It stays as long as
+        // `self`.
         unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 

@@ -4,7 +4,8 @@
 //! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
 //!
 //! The modules stand in layers, the lowest first; none knows one above it (`cargo xtask tidy` holds
-//! that). A frontend (`nbd`, `fuse`, `vhost_user`) is one folder: a device knows it by [`answer`] only.
+//! that). A frontend (`nbd`, `fuse`, `vhost_user`) is one folder: a device knows it by [`answer`]
+//! only.
 
 // What all may use.
 pub mod api;
@@ -12,15 +13,18 @@ pub mod below;
 pub mod buffer;
 pub mod clock;
 pub mod figures;
+mod held;
 #[cfg(any(test, feature = "fuzzing"))]
 mod hostile;
 pub mod kernel;
 pub mod limits;
+pub mod listener;
 pub mod memory;
 pub mod mount_error;
 pub mod mount_table;
 pub mod printable;
 pub mod runtime_files;
+mod spin;
 mod start_error;
 pub mod timer;
 
@@ -30,14 +34,11 @@ mod rules;
 
 pub mod config;
 
-// Disks, and an engine before each; that which frontends share.
+// Disks, and an engine before each.
 pub mod io;
 
 pub mod answer;
-mod held;
 pub mod job;
-pub mod listener;
-mod spin;
 
 pub mod device;
 

@@ -81,9 +81,11 @@ const LAYERS: [&[&str]; 7] = [
         "clock",
         "config",
         "figures",
+        "held",
         "hostile",
         "kernel",
         "limits",
+        "listener",
         "memory",
         "mount_error",
         "mount_table",
@@ -91,6 +93,7 @@ const LAYERS: [&[&str]; 7] = [
         "process",
         "rules",
         "runtime_files",
+        "spin",
         "start_error",
         "timer",
     ],
@@ -103,7 +106,7 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// They stand beside each other and do not know each other.
-const FRONTENDS: &[&str] = &["fuse", "nbd"];
+const FRONTENDS: &[&str] = &["fuse", "nbd", "vhost_user"];
 
 fn run(context: &mut Context<'_>) {
     let modules = Modules::read(context.tree);

@@ -1,5 +1,5 @@
-//! Memory that somebody else lends for a while: that of a virtual machine, which the disk then reads
-//! into and is written from without a copy.
+//! Memory that somebody else lends for a while: that of a virtual machine, which the disk then
+//! reads into and is written from without a copy.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -101,12 +101,12 @@ impl Machine {
             if !ended.is_empty() {
                 return ended;
             }
-            self.sleep(queue);
+            self.wait_for_call(queue);
         }
     }
 
     /// Sleeps until the disk calls; it has a minute.
-    pub fn sleep(&mut self, queue: usize) {
+    pub fn wait_for_call(&mut self, queue: usize) {
         let call = self.transport.get_completion_fd(queue);
         // SAFETY: `call` keeps it open.
         let fd = unsafe { BorrowedFd::borrow_raw(call.as_raw_fd()) };

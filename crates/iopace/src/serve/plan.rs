@@ -147,17 +147,13 @@ impl Plan {
         }
         let http = http.map(|address| http::Wanted { address, token_file });
         let defaults = DaemonConfig::default();
-        let engine = engine.map(choice).or(settings.io_engine);
         let socket_name = match (&*settings.devices, &*settings.mounts) {
             ([device], []) => device.name.clone(),
             ([], [mount]) => mount.device.name.clone(),
             _ => "iopace".into(),
         };
-        // Disks of machines alone need no socket for NBD clients.
-        let for_machines = |export: &ExportConfig| export.vhost_user.is_some();
-        let is_for_machines =
-            !settings.exports.is_empty() && settings.exports.iter().all(for_machines);
-        let has_default_socket = !settings.devices.is_empty() && !is_for_machines;
+        let has_default_socket =
+            !settings.devices.is_empty() && !is_for_machines(&settings.exports);
         Ok(Plan {
             config: DaemonConfig {
                 devices: settings.devices,
@@ -169,7 +165,7 @@ impl Plan {
                 control: None,
                 runtime: None,
                 log: None,
-                io_engine: engine.unwrap_or(defaults.io_engine),
+                io_engine: engine.map(choice).or(settings.io_engine).unwrap_or(defaults.io_engine),
                 connections_max: settings.connections_max.unwrap_or(defaults.connections_max),
                 memory_max: settings.memory_max.unwrap_or(defaults.memory_max),
                 notes: defaults.notes,
@@ -201,6 +197,11 @@ impl Plan {
     pub fn makes_socket(&self) -> bool {
         self.config.listen.is_empty() && self.has_default_socket
     }
+}
+
+/// Disks of machines alone need no socket for NBD clients.
+fn is_for_machines(exports: &[ExportConfig]) -> bool {
+    !exports.is_empty() && exports.iter().all(|export| export.vhost_user.is_some())
 }
 
 /// The exports of devices that are disks of virtual machines, each at its socket; none if no socket
