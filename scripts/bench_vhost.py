@@ -75,9 +75,12 @@ def nbd(server, depth):
     uri = f"nbd+unix:///disk?socket={server.socket}"
     command = ["fio", "--name=b", "--ioengine=nbd", f"--uri={uri}", "--rw=randread", "--bs=4k"]
     command += [f"--iodepth={depth}", "--time_based", f"--runtime={SECONDS}", "--output-format=json"]
-    command += [f"--size={SIZE}"]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return json.loads(out.stdout)["jobs"][0]["read"]["iops"]
+    # The engine says something on standard output.
+    out = f"{server.socket}.json"
+    command += [f"--size={SIZE}", f"--output={out}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with open(out, encoding="utf8") as file:
+        return json.load(file)["jobs"][0]["read"]["iops"]
 
 
 def measure(folder, image):
