@@ -12,6 +12,8 @@
 #   groups     a mount whose rules map cgroups of version 2, with writers in four of them
 #   machine    ext4 on an export that is the guest's own disk over vhost-user, with two queues; the
 #              daemon is killed four times meanwhile, and goes on with the requests in flight
+#   ublk       ext4 on a block device of ublk_drv, whose daemon is killed under fio, while another
+#              takes it over, and while it is made
 #   tests      unit tests of the daemon that ask the kernel, with cgroup v2 alone
 #
 # GUEST_SECONDS: longest time of one guest. GUEST_CPUS: its processors. GUEST_BUILD=no: programs
@@ -20,7 +22,7 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|ublk|tests]" >&2
     exit 2
 }
 format=table
@@ -30,9 +32,9 @@ if [ "${1:-}" = --format ]; then
 fi
 case $format in table | json) ;; *) usage ;; esac
 case ${1:-all} in
-all) parts=(boot logwrites-ext4 logwrites-xfs reset groups machine tests) ;;
+all) parts=(boot logwrites-ext4 logwrites-xfs reset groups machine ublk tests) ;;
 logwrites) parts=(logwrites-ext4 logwrites-xfs) ;;
-boot | reset | groups | machine | tests) parts=("$1") ;;
+boot | reset | groups | machine | ublk | tests) parts=("$1") ;;
 *) usage ;;
 esac
 # Progress is for people: not where a program reads.
@@ -55,6 +57,10 @@ skip() {
 for tool in qemu-system-x86_64 apt-get apt-cache dpkg-deb dmsetup mkfs.ext4 xz; do
     command -v "$tool" >/dev/null || skip "$tool is missing (qemu-system-x86, dmsetup)"
 done
+if ! { command -v fio && command -v strace; } >/dev/null; then
+    [ "${parts[*]}" != ublk ] || skip "fio or strace is missing"
+    parts=("${parts[@]/%ublk/}")
+fi
 mkdir -p "$cache/debs" "$cache/run"
 run=$(mktemp -d "$cache/run/XXXXXX")
 guest= daemon=
@@ -97,14 +103,20 @@ put() {
     done
 }
 
+# Whether a part is asked for.
+wanted() {
+    case " ${parts[*]} " in *" $1 "*) ;; *) return 1 ;; esac
+}
+
 # The programs, in $target/debug, and the unit tests of the daemon, in $tests.
 build() {
+    [ "${GUEST_BUILD:-}" = no ] || cargo build -q -p iopace -p iopace-powercut
+    wanted tests || return 0
     if [ "${GUEST_BUILD:-}" = no ]; then
-        # shellcheck disable=SC2012
+        # shellcheck disable=SC2010,SC2012
         tests=$(ls -t "$target"/debug/deps/iopace_daemon-* | grep -vF . | head -1)
         return
     fi
-    cargo build -q -p iopace -p iopace-powercut
     tests=$(cargo test -q --no-run -p iopace-daemon --lib --message-format json |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
 }
@@ -128,29 +140,41 @@ initramfs() {
     strip "$root"/bin/iopace* 2>/dev/null || true
     modules=$(echo "$cache"/tree/lib/modules/*)
     for module in virtio_blk libcrc32c xfs nbd dm-mod dm-bufio dm-snapshot dm-log-writes loop \
-        inet_diag tcp_diag unix_diag; do
+        inet_diag tcp_diag unix_diag ublk_drv; do
         find "$modules" -name "$module.ko.xz" -exec cp {} "$root/modules/" \;
     done
     xz -d "$root"/modules/*.xz
     cp scripts/guest/init.sh "$root/init"
-    cp scripts/guest/groups.sh "$root/groups.sh"
+    cp scripts/guest/groups.sh scripts/guest/ublk.sh "$root/"
     chmod +x "$root/init"
     echo root:x:0:0::/:/bin/sh >"$root/etc/passwd"
     pack "$run/initramfs"
-    # The kernel reads one archive after the other; this one is big and only for the tests.
-    mkdir -p "$root"/{bin,lib64}
-    put "$tests"
-    mv "$root/bin/${tests##*/}" "$root/bin/iopace-tests"
-    strip "$root/bin/iopace-tests" 2>/dev/null || true
-    pack "$run/tests"
-    cat "$run/initramfs" "$run/tests" >"$run/initramfs-tests"
-    rm "$run/tests"
+    # The kernel reads one archive after the other; these are big, and each is for one part.
+    if wanted ublk; then
+        mkdir -p "$root"/{bin,lib64}
+        put "$(command -v fio)" "$(command -v strace)"
+        join ublk
+    fi
+    if wanted tests; then
+        mkdir -p "$root"/{bin,lib64}
+        put "$tests"
+        mv "$root/bin/${tests##*/}" "$root/bin/iopace-tests"
+        strip "$root/bin/iopace-tests" 2>/dev/null || true
+        join tests
+    fi
+}
+
+# What is in $run/tree, beside what every guest has: for one job.
+join() {
+    pack "$run/beside"
+    cat "$run/initramfs" "$run/beside" >"$run/initramfs-$1"
+    rm "$run/beside"
 }
 
 # Boots a guest for a job: `boot JOB [OPTIONS]`; its console is in $run/console.
 boot() {
     local disks=() disk files=initramfs
-    [ "$1" != tests ] || files=initramfs-tests
+    [ ! -e "$run/initramfs-$1" ] || files=initramfs-$1
     for disk in a b c d; do
         [ -e "$run/$disk" ] || truncate -s 400M "$run/$disk"
         disks+=(-drive "file=$run/$disk,if=virtio,format=raw,cache=writeback")
@@ -280,6 +304,7 @@ part() {
     reset) reset ;;
     groups) once groups 'SHOW' ;;
     machine) machine ;;
+    ublk) once ublk 'takeover' ;;
     tests) once tests '.*skipped( in part)?: |SHOW|.*FAILED$|test result' ;;
     esac
 }
@@ -292,6 +317,7 @@ echo "built and packed in $(tenths "$begun") s" >&3
 rows=()
 status=0
 for one in "${parts[@]}"; do
+    [ -n "$one" ] || continue
     begun=${EPOCHREALTIME/./}
     said= result=passed fields=()
     part "$one" || { result=failed status=1; }

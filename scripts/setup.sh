@@ -26,6 +26,7 @@ wanted=(
     "postmark:postmark"
     "pv:pv"
     "rsync:rsync"
+    "strace:strace"
     "valgrind:valgrind"
     "promtool:prometheus"
     "chromium:chromium"

@@ -178,11 +178,14 @@ machine() {
 
 # shellcheck source=scripts/guest/groups.sh
 . /groups.sh
+# shellcheck source=scripts/guest/ublk.sh
+. /ublk.sh
 
 case $job in
 boot) finish ;;
 groups) groups ;;
 machine) machine ;;
+ublk) ublk ;;
 tests) tests ;;
 logwrites-*) logwrites "${job#logwrites-}" ;;
 write-*)

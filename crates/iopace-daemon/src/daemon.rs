@@ -16,6 +16,7 @@ use crate::nbd::frontend::Nbd;
 use crate::opening::{default_export, open_devices, resolve_exports};
 pub use crate::start_error::StartError;
 use crate::timer::Timers;
+use crate::ublk::{UblkAttached, UblkDisk, UblkWish};
 use crate::vhost_user::frontend::Machines;
 use std::io;
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ pub struct Daemon {
     mounts: Arc<Mounts>,
     /// The exports as files.
     images: Arc<Images>,
+    /// The first export as a block device by ublk.
+    ublk: UblkDisk,
     /// Sees changes of `/etc/subuid`, if something is mounted.
     _subordinates: Option<iopace_fuse::subordinate::Watch>,
 }
@@ -108,6 +111,7 @@ impl Daemon {
             dirty,
             mounts: Arc::default(),
             images: Arc::default(),
+            ublk: UblkDisk::default(),
             _subordinates: subordinates,
         });
         let Daemon { config, mounts, images, exports, .. } = &*daemon;
@@ -147,6 +151,20 @@ impl Daemon {
         block_bytes: Option<u32>,
     ) -> Result<Attached, StartError> {
         self.images.attach((&self.config, &self.exports), source, block_bytes)
+    }
+
+    /// Attaches the first export to a ublk device, which is deleted when the daemon ends, or takes
+    /// over the one that a killed daemon has left.
+    ///
+    /// # Errors
+    /// The kernel has no such driver, or gives no device.
+    pub fn attach_ublk(&self, wish: UblkWish) -> Result<UblkAttached, StartError> {
+        self.ublk.attach((&self.config, &self.exports, &self.memory), wish)
+    }
+
+    /// The ublk device, if there is one.
+    pub fn ublk(&self) -> &UblkDisk {
+        &self.ublk
     }
 
     /// Who pays.
@@ -193,6 +211,7 @@ impl Daemon {
     /// sockets. Takes at most some 20 seconds, and as long again if there are mounts.
     pub fn shutdown(&self) -> ShutdownReport {
         self.frontends.iter().for_each(|frontend| frontend.stop_accepting());
+        self.ublk.end(MOUNT_PATIENCE);
         // Whoever still uses files of a mount is answered until it ends or is cut.
         let mounts = thread::scope(|scope| {
             let images = scope.spawn(|| self.images.end(MOUNT_PATIENCE));
@@ -215,6 +234,7 @@ impl Daemon {
         }
         self.mounts.forget();
         self.images.forget();
+        self.ublk.forget();
         self.live.stop();
         self.dirty.stop();
         self.timers.stop();

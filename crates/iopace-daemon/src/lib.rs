@@ -4,11 +4,12 @@
 //! carries out what the engine says, [`io`] is the disk, and the reply goes back through [`nbd`].
 //!
 //! The modules stand in layers, the lowest first; none knows one above it (`cargo xtask tidy` holds
-//! that). A frontend (`nbd`, `fuse`, `vhost_user`) is one folder: a device knows it by [`answer`]
-//! only.
+//! that). A frontend (`nbd`, `fuse`, `vhost_user`, `ublk`) is one folder: a device knows it by
+//! [`answer`] only.
 
 // What all may use.
 pub mod api;
+pub mod attached;
 pub mod below;
 pub mod buffer;
 pub mod clock;
@@ -54,6 +55,7 @@ pub mod report;
 // Frontends.
 pub mod fuse;
 pub mod nbd;
+pub mod ublk;
 mod vhost_user;
 
 // All of it, running; what is seen of it, and how it is controlled.

@@ -14,8 +14,10 @@
 //! waiting (`O_NONBLOCK`) and looked at afterwards, so that a FIFO or a lease holds nobody up; only
 //! regular files of a bounded size are read.
 
+mod kept;
 mod named;
 
+pub(crate) use kept::Kept;
 pub use named::{open_log, read_config};
 
 use crate::mount_table;

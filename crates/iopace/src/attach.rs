@@ -1,8 +1,11 @@
 //! `iopace attach`: a disk behind iopace as a block device of the kernel, by a loop device over a
-//! file that a daemon shows through FUSE.
+//! file that a daemon shows through FUSE, or by the kernel's ublk driver.
 
 pub mod detach;
+mod left;
 mod list;
+
+use left::{clear_left, loop_refused, of_file, source_of, wait_for_killed};
 
 use crate::cli::AttachArgs;
 use crate::log;
@@ -12,17 +15,13 @@ use crate::output::{Failure, note, print};
 use crate::paths::{SocketDir, runtime_dir, runtime_dirs};
 use crate::serve::{Plan, run_plan};
 use crate::units;
+use iopace_daemon::attached::{Seen, all};
 use iopace_daemon::daemon::Daemon;
-use iopace_daemon::fuse::image::attached::{Seen, all};
-use iopace_daemon::fuse::image::loops::Attached;
-use iopace_daemon::fuse::image::{clear_away, remove};
+use iopace_daemon::fuse::image::remove;
+use iopace_daemon::ublk::{self, UblkAttached, UblkWish};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// What a killed daemon left is waited for this long: nobody answers there any more.
-const LEFT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Attaches, or lists what is attached.
 ///
@@ -40,14 +39,22 @@ pub fn run(args: &AttachArgs) -> Result<(), Failure> {
     }
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::new(
-            "only root may attach loop devices; 'iopace serve --fuse DIR' and NBD clients need no \
+            "only root may attach block devices; 'iopace serve --fuse DIR' and NBD clients need no \
              root",
         ));
     }
+    if args.ublk {
+        ublk::prepare().map_err(Failure::new)?;
+    }
     let directory = SocketDir::open(&runtime_dir())?;
-    let plan = Plan::attach(args, directory.path())?;
+    let plan = Plan::attach(args, None)?;
     for seen in seen() {
         clear_left(&seen);
+    }
+    let known = of_file(source_of(args).as_deref());
+    wait_for_killed(&known);
+    if let Some(seen) = known.iter().find(|seen| !args.ublk && !seen.is_held()) {
+        return Err(loop_refused(&seen.record));
     }
     let log = match &args.log {
         Some(path) => std::path::absolute(path)
@@ -68,40 +75,20 @@ fn seen() -> Vec<Seen> {
     dirs.iter().flat_map(|dir| all(dir)).collect()
 }
 
-/// Clears away what a killed daemon left. `None`: its daemon lives; else whether nobody has the
-/// device in use any more.
-fn clear_left(seen: &Seen) -> Option<bool> {
-    if seen.is_held() {
-        return None;
-    }
-    let record = &seen.record;
-    let is_free = clear_away(record, LEFT_PATIENCE);
-    let path = record.loop_device.display();
-    if is_free {
-        seen.remove();
-        note(format_args!("{path}: its daemon was killed; what it left is cleared away"));
-    } else {
-        note(format_args!("{path}: its daemon was killed, but somebody still uses it"));
-    }
-    Some(is_free)
-}
-
-/// The daemon: a disk as a file, that as a loop device, until it is told to end.
+/// The daemon: a disk as a file, that as a loop device, or a disk as a ublk device, until it is told
+/// to end.
 fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
-    let made = Made::new();
-    let planned = made.and_then(|made| Ok((Plan::attach(args, made.path())?, made)));
+    let planned = plan(args);
     let (mut plan, made) = planned.map_err(|failure| front.tell(failure))?;
     let log = front.log().to_owned();
     plan.config.log = Some(log.clone());
-    let source = args.file.as_ref().map(|file| std::path::absolute(file).unwrap_or(file.clone()));
-    let block = args.block_size.as_ref().map(|text| text.parse().expect("one of the list"));
     log::start(plan.log_format, args.verbose, args.quiet);
     leave_directory();
     let served = front.run(|told| {
         run_plan(plan, |daemon, _| {
-            let attached = daemon.attach(source.clone(), block);
-            let attached = attached.map_err(Failure::new)?;
-            told(&welcome(daemon, &attached, &log))
+            let (shown, is_recovered) = begin(daemon, args, &log)?;
+            // Programs that use it already wait for the daemon, not for the command in front.
+            told(&shown).or_else(|gone| is_recovered.then_some(()).ok_or(gone))
         })
     });
     drop(made);
@@ -109,6 +96,38 @@ fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
         log::remove_if_clean(&log);
     }
     served
+}
+
+/// Attaches the disk: what to say of it, and whether it was there and waited.
+fn begin(daemon: &Daemon, args: &AttachArgs, log: &Path) -> Result<(String, bool), Failure> {
+    let source = source_of(args);
+    let block_bytes = args.block_size.as_ref().map(|text| text.parse().expect("one of the list"));
+    // The file is ours by now: whoever else has a device of it was killed.
+    let left = of_file(source.as_deref());
+    if args.ublk {
+        wait_for_killed(&left);
+        let attached = daemon.attach_ublk(UblkWish { source, block_bytes, left });
+        let UblkAttached { path, is_recovered } = attached.map_err(Failure::new)?;
+        let again = if is_recovered { ", taken over" } else { "" };
+        return Ok((welcome(daemon, &path, (again, log)), is_recovered));
+    }
+    if let Some(seen) = left.first() {
+        return Err(loop_refused(&seen.record));
+    }
+    let attached = daemon.attach(source, block_bytes).map_err(Failure::new)?;
+    let cached = ", cached twice: this kernel allows no direct I/O";
+    let cached = if attached.direct { "" } else { cached };
+    Ok((welcome(daemon, &attached.path, (cached, log)), false))
+}
+
+/// The plan of the daemon, and the directory for its file, if there is to be one.
+fn plan(args: &AttachArgs) -> Result<(Plan, Option<Made>), Failure> {
+    if args.ublk {
+        ublk::prepare().map_err(Failure::new)?;
+        return Ok((Plan::attach(args, None)?, None));
+    }
+    let made = Made::new()?;
+    Ok((Plan::attach(args, Some(made.path()))?, Some(made)))
 }
 
 /// The directory that the daemon shows its file in; removed when it is mounted no more.
@@ -138,8 +157,8 @@ impl Drop for Made {
 }
 
 /// The path of the device alone on its line, then what stands behind it.
-fn welcome(daemon: &Daemon, attached: &Attached, log: &Path) -> String {
-    let path = attached.path.display();
+fn welcome(daemon: &Daemon, attached: &Path, (remark, log): (&str, &Path)) -> String {
+    let path = attached.display();
     let info = daemon.devices().first().expect("there is one").info();
     let (name, size) = (&info.name, units::size(info.size_bytes));
     let behind = match (&info.model, &info.path) {
@@ -148,12 +167,10 @@ fn welcome(daemon: &Daemon, attached: &Attached, log: &Path) -> String {
         (None, file) => file.as_ref().map_or(String::new(), |file| file.display().to_string()),
     };
     let read_only = if info.read_only { ", read-only" } else { "" };
-    let cached =
-        if attached.direct { "" } else { ", cached twice: this kernel allows no direct I/O" };
     format!(
-        "{path}\nattached {behind}, {size} as '{name}'{read_only}{cached}\nlog: {}\nend: iopace \
+        "{path}\nattached {behind}, {size} as '{name}'{read_only}{remark}\nlog: {}\nend: iopace \
          detach {}\n",
         log.display(),
-        quoted_path(&attached.path)
+        quoted_path(attached)
     )
 }

@@ -202,6 +202,7 @@ fn end(
                 signal = signals.next() => first = signal,
                 () = daemon.mounts().all_ended(), if mounted_only => first = "unmounted",
                 () = daemon.images().ended(), if shown_only => first = "unmounted",
+                () = daemon.ublk().ended() => first = "stopped",
             }
         };
         control::run(subject, control, port, stop).await.map_err(Failure::new)?;

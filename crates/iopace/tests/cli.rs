@@ -102,6 +102,24 @@ fn a_mistake_is_one_message_with_what_would_be_right() {
 }
 
 #[test]
+fn without_its_driver_a_ublk_device_is_refused_with_the_ways() {
+    let ran = Place::new().run(&["attach", "--ublk", "disk.img", "--list"]);
+    assert!(ran.status == Some(2) && ran.error.contains("--list"), "{ran:?}");
+    if std::path::Path::new("/dev/ublk-control").exists() {
+        return println!("skipped: there is the driver");
+    }
+    let place = Place::new();
+    let ran = place.run(&["attach", "--ublk", "disk.img"]);
+    assert_eq!((ran.status, &*ran.out), (Some(1), ""), "{ran:?}");
+    let ways: &[&str] = match rustix::process::geteuid().is_root() {
+        true => &["'modprobe ublk_drv'", "leave out --ublk: a loop device"],
+        false => &["only root may attach"],
+    };
+    assert!(ways.iter().all(|way| ran.error.contains(way)), "{ran:?}");
+    assert!(!place.sockets().exists(), "it left something");
+}
+
+#[test]
 fn a_mistake_in_the_configuration_is_pointed_at() {
     let place = Place::new();
     place.write("iopace.toml", "[[device]]\nfile = \"disk.img\"\nread_only = true\n");

@@ -76,6 +76,7 @@ pub static DAEMON: Check = Check {
 const LAYERS: [&[&str]; 7] = [
     &[
         "api",
+        "attached",
         "below",
         "buffer",
         "clock",
@@ -106,7 +107,7 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// They stand beside each other and do not know each other.
-const FRONTENDS: &[&str] = &["fuse", "nbd", "vhost_user"];
+const FRONTENDS: &[&str] = &["fuse", "nbd", "ublk", "vhost_user"];
 
 fn run(context: &mut Context<'_>) {
     let modules = Modules::read(context.tree);

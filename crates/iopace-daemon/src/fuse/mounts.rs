@@ -12,7 +12,7 @@ use super::mounting::claim::Claim;
 use super::mounting::region::Region;
 use super::mounting::walk::OpenDirectory;
 use super::mounting::{MountError, inherited_flags, shown};
-use super::record::{Kept, Record};
+use super::record::{self, Record};
 use super::session::{Ended, Found, Options, Place, Session, clear};
 use super::tree::Tree;
 use super::tree::credentials::respect_quotas;
@@ -24,6 +24,7 @@ use crate::device::Device;
 use crate::groups::Groups;
 use crate::limits::FUSE_READ_AHEAD_KB;
 use crate::mount_table;
+use crate::runtime_files::Kept;
 use crate::start_error::StartError;
 use crate::timer::Timers;
 use rustix::fs::{Mode, OFlags, openat};
@@ -288,7 +289,7 @@ fn start_one(
             control: whole.control.clone(),
             log: whole.log.clone(),
         };
-        let kept = Kept::write(runtime, place.connection, &record);
+        let kept = record::keep(runtime, place.connection, &record);
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (device, session) = (config.device.name, Some(session));

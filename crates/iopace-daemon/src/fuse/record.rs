@@ -5,7 +5,7 @@
 //! have put there are believed, see [`runtime_files`](crate::runtime_files).
 
 use crate::mount_table::Entry;
-use crate::runtime_files::{Distrust, RuntimeDir, trusted};
+use crate::runtime_files::{Kept, trusted};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -31,40 +31,9 @@ pub struct Record {
     pub log: Option<PathBuf>,
 }
 
-/// A record that is kept; dropping it removes the file.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    runtime: RuntimeDir,
-    name: OsString,
-    _lock: File,
-}
-
-impl Kept {
-    /// Writes the record of the mount with that connection number into `runtime`.
-    pub(crate) fn write(runtime: &Path, connection: u32, record: &Record) -> io::Result<Kept> {
-        Kept::write_as(runtime, &name(connection), record)
-    }
-
-    /// Writes a record of that name into `runtime`.
-    pub(crate) fn write_as(
-        runtime: &Path,
-        name: &str,
-        record: &impl Serialize,
-    ) -> io::Result<Kept> {
-        let runtime = RuntimeDir::open(runtime).map_err(Distrust::into_io)?;
-        // In the place of the file that a killed daemon left: numbers are given again.
-        let file = runtime.create(name.as_ref())?;
-        let kept = Kept { runtime, name: name.into(), _lock: file };
-        flock(&kept._lock, FlockOperation::NonBlockingLockExclusive)?;
-        serde_json::to_writer(&kept._lock, record)?;
-        Ok(kept)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.runtime.remove(&self.name);
-    }
+/// Writes the record of the mount with that connection number into `runtime`.
+pub(crate) fn keep(runtime: &Path, connection: u32, record: &Record) -> io::Result<Kept> {
+    Kept::write_as(runtime, &name(connection), record)
 }
 
 fn name(connection: u32) -> String {
@@ -180,14 +149,14 @@ mod tests {
         };
         let places = ["/no/such".into(), runtime.path().to_owned()];
         assert!(find(&places, &entry).is_none());
-        let kept = Kept::write(runtime.path(), 52, &record).expect("written");
+        let kept = keep(runtime.path(), 52, &record).expect("written");
         let seen = find(&places, &entry).expect("found");
         assert_eq!(seen.record, record);
         assert!(seen.is_held() && seen.is_held(), "asking changes nothing");
         assert_eq!(held(&places).first().map(|(number, _)| *number), Some(52));
         let elsewhere = Entry { mountpoint: "/else".into(), ..entry.clone() };
         assert!(find(&places, &elsewhere).is_none());
-        let again = Kept::write(runtime.path(), 52, &record).expect("in the place of an old one");
+        let again = keep(runtime.path(), 52, &record).expect("in the place of an old one");
         drop(kept);
         assert!(!seen.is_held());
         drop(again);

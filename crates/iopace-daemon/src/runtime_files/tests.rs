@@ -1,5 +1,5 @@
 use super::*;
-use crate::fuse::image::attached;
+use crate::attached;
 use crate::fuse::record;
 use rustix::fs::{FileType, mknodat};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

@@ -1,12 +1,14 @@
 //! `iopace detach`: written, durable, and nothing left.
 
+use super::left::{clear_left, is_there};
 use super::list::mounted;
-use super::{clear_left, seen};
+use super::seen;
 use crate::cli::DetachArgs;
 use crate::output::{Failure, note, print};
-use iopace_daemon::fuse::image::attached::{Record, Seen};
+use iopace_daemon::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
 use iopace_daemon::fuse::mounting::{busy, users};
+use iopace_daemon::ublk::left;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -77,9 +79,10 @@ fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
     match clear_left(seen) {
         Some(true) => return Ok(()),
         Some(false) => return Err(in_use(record, "end that, and detach it again")),
+        None if record.ublk.is_some() && !seen.is_held() => return give_up(seen, force),
         None => {}
     }
-    let is_ours = loops::is_behind(path, &record.image);
+    let is_ours = is_there(record);
     if is_ours && !force {
         if is_used(record) {
             return Err(in_use(record, "end that, or say --force: who uses it gets errors then"));
@@ -120,6 +123,24 @@ fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
     )))
 }
 
+/// Ends a ublk device that waits for a daemon, unless somebody has it in use: requests that it still
+/// has fail.
+fn give_up(seen: &Seen, force: bool) -> Result<(), Failure> {
+    let record = &seen.record;
+    if !seen.try_hold() {
+        let shown = record.loop_device.display();
+        return Err(Failure::new(format!("{shown}: another daemon takes it over at this moment")));
+    }
+    if !force && is_used(record) {
+        let remedy = "its daemon was killed: say 'iopace attach --ublk' of the same file to go on \
+                      with it, or --force: who uses it gets errors then";
+        return Err(in_use(record, remedy));
+    }
+    left::clear_away(record);
+    seen.remove();
+    ended(record)
+}
+
 /// Tells the daemon to end.
 fn end(record: &Record, process: Option<&OwnedFd>) -> Result<(), Failure> {
     let told = process.map_or(Err(Errno::SRCH), |process| pidfd_send_signal(process, Signal::TERM));
@@ -148,7 +169,7 @@ fn wait_for_end(record: &Record, process: &OwnedFd) -> bool {
 
 fn ended(record: &Record) -> Result<(), Failure> {
     let shown = record.loop_device.display();
-    if loops::is_behind(&record.loop_device, &record.image) {
+    if is_there(record) {
         return print(&format!(
             "{shown}: cut off; the device is free when nobody uses it any more\n"
         ));
@@ -195,7 +216,7 @@ fn within<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iopace_daemon::fuse::image::attached::{all, started_ticks};
+    use iopace_daemon::attached::{all, started_ticks};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -216,6 +237,7 @@ mod tests {
             started_ticks: started_ticks(child.id()),
             control: None,
             log: None,
+            ublk: None,
         };
         let path = runtime.path().join("attach-no-1.json");
         // The number alone is not enough: this is another process.

@@ -1,10 +1,11 @@
 //! What is attached, by whom, and who uses it.
 
+use super::left::is_there;
 use super::seen;
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::units;
 use comfy_table::Cell;
-use iopace_daemon::fuse::image::attached::{Record, Seen};
+use iopace_daemon::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
 use iopace_daemon::mount_table as mounts;
 use serde::Serialize;
@@ -35,9 +36,10 @@ pub fn run(format: Format) -> Result<(), Failure> {
 fn row(seen: Seen) -> Row {
     let is_held = seen.is_held();
     let record = seen.record;
-    let state = match (is_held, loops::is_behind(&record.loop_device, &record.image)) {
+    let state = match (is_held, is_there(&record)) {
         (true, true) => "serving",
         (true, false) => "detached",
+        (false, true) if record.ublk.is_some() => "waiting",
         (false, _) => "dead",
     };
     Row { mounted: mounted(&record), record, state }

@@ -12,13 +12,17 @@ Examples:
       /dev/loop0, say: mkfs, mount and fio take it as any disk; all goes through iopace.
   iopace attach --emulate hdd-sata-250g --size 2GiB
       A disk of 2009 as a block device.
+  iopace attach --ublk disk.img
+      /dev/ublkb0: shorter ways than through a loop device, and if its daemon is killed nothing
+      fails. It waits until the same command is given again.
   iopace attach
       What is attached.
   iopace detach /dev/loop0
       Ends it when everything is durable.
 
-It needs root, /dev/fuse and the loop driver, and neither nbd nor ublk. Standard output has the
-path of the device and nothing else.";
+It needs root, /dev/fuse and the loop driver, and neither nbd nor ublk; with --ublk it needs root
+and the kernel's ublk driver (Linux 6.5, 'modprobe ublk_drv'). Standard output has the path of the
+device and nothing else.";
 
 /// `iopace attach`
 #[derive(Debug, Args)]
@@ -31,6 +35,11 @@ pub struct AttachArgs {
     /// Show what is attached
     #[arg(long, conflicts_with_all = ["file", "emulate"])]
     pub list: bool,
+
+    /// A ublk device, /dev/ublkbN, instead of a loop device; or goes on with the one whose daemon
+    /// was killed
+    #[arg(long, conflicts_with = "list")]
+    pub ublk: bool,
 
     /// Bytes of a sector [default: 512, or 4096 with --direct]
     #[arg(long, value_name = "BYTES", value_parser = ["512", "1024", "2048", "4096"])]
@@ -83,7 +92,7 @@ Exit status: 0 everything is durable and nothing is left, 1 it is in use, not ye
 #[derive(Debug, Args)]
 #[command(after_help = DETACH_EXAMPLES)]
 pub struct DetachArgs {
-    /// The loop device, the file behind it, or the name of its device
+    /// The block device, the file behind it, or the name of its device
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "all")]
     pub target: Option<PathBuf>,
 

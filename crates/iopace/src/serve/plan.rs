@@ -27,6 +27,8 @@ pub struct Plan {
     pub http: Option<http::Wanted>,
     /// Whether a socket for NBD clients is made where none is named.
     pub has_default_socket: bool,
+    /// Whether a record of what is attached is kept in the default directory.
+    pub keeps_records: bool,
     /// Name of the default socket, without its ending.
     pub socket_name: String,
     /// How the log looks.
@@ -95,18 +97,19 @@ impl Plan {
         Plan::of(settings, &sockets, None, args.log_format)
     }
 
-    /// One disk that is shown as a file in the directory `fuse` and not served over NBD.
+    /// One disk that is not served over NBD, but shown as a file in the directory `fuse`, or as a
+    /// ublk device.
     ///
     /// # Errors
     /// What was asked, what is wrong and what would be right.
-    pub fn attach(args: &AttachArgs, fuse: &Path) -> Result<Plan, Failure> {
+    pub fn attach(args: &AttachArgs, fuse: Option<&Path>) -> Result<Plan, Failure> {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
         let files: Vec<PathBuf> = args.file.iter().map(absolute).collect();
         let settings = Settings { devices: devices(&files, &args.device)?, ..Settings::default() };
         let sockets = SocketArgs {
             socket: None,
             listen: Vec::new(),
-            fuse: Some(fuse.to_owned()),
+            fuse: fuse.map(Path::to_owned),
             allow_remote: false,
             control: args.control.as_ref().map(absolute),
             no_control: args.no_control,
@@ -114,7 +117,7 @@ impl Plan {
             http_token_file: None,
         };
         let plan = Plan::of(settings, &sockets, args.io_engine, args.log_format)?;
-        Ok(Plan { has_default_socket: false, ..plan })
+        Ok(Plan { has_default_socket: false, keeps_records: true, ..plan })
     }
 
     fn of(
@@ -173,14 +176,16 @@ impl Plan {
             control,
             http,
             has_default_socket,
+            keeps_records: false,
             socket_name,
             log_format: log_format.or(settings.log_format).unwrap_or_default(),
         })
     }
 
-    /// Whether a socket is to be made in the default directory.
+    /// Whether something is to be made in the default directory.
     pub fn needs_directory(&self) -> bool {
         self.makes_socket()
+            || self.keeps_records
             || self.control == Control::Default
             || !self.config.mounts.is_empty()
             || self.config.fuse.is_some()

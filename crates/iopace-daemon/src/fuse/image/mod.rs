@@ -12,7 +12,6 @@
 //! ```
 //! The kernel caches nothing of these files (`FOPEN_DIRECT_IO`), unless a program maps one.
 
-pub mod attached;
 mod file;
 mod filesystem;
 pub mod loops;
@@ -20,5 +19,5 @@ mod payers;
 mod shown;
 
 pub use loops::Attached;
-pub use shown::{Images, clear_away, remove};
+pub use shown::{Images, clear_away, remove, remove_left};
 pub(crate) use shown::{prepare, start};

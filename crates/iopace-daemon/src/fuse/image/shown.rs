@@ -1,19 +1,20 @@
 //! The exports of a daemon as files below a directory: from its beginning to its end.
 
-use super::attached::{Record, started_ticks};
 use super::file::ImageFile;
 use super::filesystem::ImageTree;
 use super::loops::{self, Attached, How};
 use super::payers::Payers;
+use crate::attached::{Record, Seen, started_ticks};
 use crate::config::DaemonConfig;
 use crate::device::Device;
 use crate::exports::ExportTable;
 use crate::fuse::mounts::{check_own, place};
 use crate::fuse::pending_replies::PendingReplies;
-use crate::fuse::record::{self, Kept};
+use crate::fuse::record;
 use crate::fuse::session::{Ended, Found, Options, Place, Session, clear};
 use crate::fuse::watch::Watch;
 use crate::mount_error::MountError;
+use crate::runtime_files::Kept;
 use crate::start_error::StartError;
 use iopace_core::request::TaskId;
 use iopace_fuse::Control;
@@ -114,7 +115,7 @@ pub(crate) fn start(
             control: config.control.clone(),
             log: config.log.clone(),
         };
-        let kept = Kept::write(runtime, place.connection, &record);
+        let kept = record::keep(runtime, place.connection, &record);
         kept.inspect_err(|error| tracing::warn!(%error, "the mount is not recorded")).ok()
     });
     let (session, loops) = (Some(session), Vec::new());
@@ -227,6 +228,7 @@ impl Images {
                 started_ticks: started_ticks(std::process::id()),
                 control: config.control.clone(),
                 log: config.log.clone(),
+                ublk: None,
             };
             record.keep(runtime)
         });
@@ -317,6 +319,15 @@ pub fn clear_away(record: &Record, patience: Duration) -> bool {
     while matches!(clear(&record.mountpoint), Ok(Found::Recovered)) {}
     remove(&record.mountpoint);
     !loops::is_behind(&record.loop_device, &record.image)
+}
+
+/// Removes what a daemon that is gone has left in the runtime directory: the record of its mount,
+/// and what [`Seen::remove`] does.
+pub fn remove_left(seen: &Seen) {
+    if let Some(runtime) = seen.runtime() {
+        record::remove_left(runtime, &seen.record.mountpoint);
+    }
+    seen.remove();
 }
 
 /// The directory of an attached export; only if it is empty, and not mounted.

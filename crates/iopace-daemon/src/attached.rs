@@ -1,8 +1,7 @@
-//! What is known of exports that are attached to loop devices: a file for each in the runtime
+//! Records of exports that are block devices of the kernel: a file for each in the runtime
 //! directory, locked by its daemon.
 
-use crate::fuse::record::{self, Kept};
-use crate::runtime_files::trusted;
+use crate::runtime_files::{Kept, trusted};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
@@ -14,14 +13,14 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// What a daemon says of an export that it has attached.
+/// The word of a daemon on an export that it has attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The loop device.
+    /// The block device: a loop device, or that of `ublk`.
     pub loop_device: PathBuf,
-    /// The file in the mount that is behind it.
+    /// The file in the mount that is behind it; of a ublk device, where its daemon serves it.
     pub image: PathBuf,
-    /// Where the exports are mounted.
+    /// Where the exports are mounted; nothing of a ublk device.
     pub mountpoint: PathBuf,
     /// What the user named: an image file or block device; `None` for a disk in memory.
     pub source: Option<PathBuf>,
@@ -40,6 +39,21 @@ pub struct Record {
     pub control: Option<PathBuf>,
     /// The daemon's log, if it goes to a file.
     pub log: Option<PathBuf>,
+    /// More of a ublk device; a loop device has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ublk: Option<UblkFacts>,
+}
+
+/// The part of a ublk device that another daemon must know to go on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UblkFacts {
+    /// Its number, as in `/dev/ublkb0`.
+    pub id: u32,
+    /// Told to the kernel when the device is made, at random: a device of this number with another
+    /// mark is somebody else's.
+    pub mark: u64,
+    /// Smallest request in bytes.
+    pub block_bytes: u32,
 }
 
 impl Record {
@@ -89,15 +103,23 @@ impl Seen {
         self.path.exists()
     }
 
-    /// Removes what a daemon that is gone has left: this, the record of its mount, and its control
-    /// socket, if nobody else listens there by now.
+    /// The directory that it was found in.
+    pub fn runtime(&self) -> Option<&Path> {
+        self.path.parent()
+    }
+
+    /// Takes the lock of a daemon that is gone, for as long as this is there. False if it lives, or
+    /// another process has taken it.
+    pub fn try_hold(&self) -> bool {
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// Removes what a daemon that is gone has left: this, and its control socket, if nobody else
+    /// listens there by now.
     pub fn remove(&self) {
-        let Record { control, mountpoint, .. } = &self.record;
+        let Record { control, .. } = &self.record;
         if let Some(control) = control.as_ref().filter(|path| UnixStream::connect(path).is_err()) {
             let _ = fs::remove_file(control);
-        }
-        if let Some(runtime) = self.path.parent() {
-            record::remove_left(runtime, mountpoint);
         }
         let _ = fs::remove_file(&self.path);
     }
@@ -145,6 +167,7 @@ mod tests {
             started_ticks: None,
             control: None,
             log: None,
+            ublk: None,
         };
         assert!(all(runtime.path()).is_empty());
         fs::write(runtime.path().join("attach-x.json"), "{").expect("written");

@@ -1,0 +1,250 @@
+//! An export of a daemon as a ublk device: from its beginning to its end.
+
+use super::abi::SECTOR_BYTES;
+use super::left::{self, UblkStanding};
+use super::making::{Plan, Running, remove};
+use super::port::{ControlPort, UblkError};
+use super::server::{ServerThread, UblkSubject};
+use super::{block_path, char_path};
+use crate::attached::{Record, Seen, UblkFacts, started_ticks};
+use crate::config::DaemonConfig;
+use crate::exports::ExportTable;
+use crate::groups::payer::Payer;
+use crate::memory::Memory;
+use crate::runtime_files::Kept;
+use crate::start_error::StartError;
+use iopace_core::request::TaskId;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How an export is to be attached.
+#[derive(Debug, Default)]
+pub struct UblkWish {
+    /// The user's name for it; `None` for a disk in memory.
+    pub source: Option<PathBuf>,
+    /// Smallest request in bytes, if not what suits the device.
+    pub block_bytes: Option<u32>,
+    /// Records that killed daemons have left of the same: one that still waits is taken over.
+    pub left: Vec<Seen>,
+}
+
+/// A device that was attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UblkAttached {
+    /// Where it is, as `/dev/ublkb0`.
+    pub path: PathBuf,
+    /// Whether it was there, and waited.
+    pub is_recovered: bool,
+}
+
+/// The ublk device of a daemon, if it has one.
+#[derive(Default)]
+pub struct UblkDisk {
+    served: Mutex<Option<ServedDisk>>,
+    /// Whether it is served; none if it never was.
+    live: Arc<watch::Sender<Option<bool>>>,
+}
+
+struct ServedDisk {
+    record: Record,
+    kept: Option<Kept>,
+    /// `None` once it has ended.
+    thread: Option<ServerThread>,
+    /// Whether the device is deleted: nothing of it has to be known any more.
+    is_deleted: bool,
+    on_leave: Box<dyn Fn() + Send>,
+}
+
+impl UblkDisk {
+    fn lock(&self) -> MutexGuard<'_, Option<ServedDisk>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resolves when there was a device and somebody has stopped it, also if that was before.
+    pub async fn ended(&self) {
+        let _ = self.live.subscribe().wait_for(|live| *live == Some(false)).await;
+    }
+
+    /// Attaches the first export; the device is deleted when the daemon ends.
+    ///
+    /// # Errors
+    /// See [`UblkError`].
+    pub(crate) fn attach(
+        &self,
+        (config, exports, memory): (&DaemonConfig, &Arc<ExportTable>, &Arc<Memory>),
+        wish: UblkWish,
+    ) -> Result<UblkAttached, StartError> {
+        let (payer, number) = (Arc::<Payer>::default(), exports.next_task());
+        let joined = exports.groups().join((number, &payer), 0, None);
+        joined.map_err(|error| StartError::Group(error.to_string()))?;
+        let table = Arc::clone(exports);
+        let on_leave = Box::new(move || table.groups().leave(number));
+        let served = self.plan((config, exports, memory), &wish, (payer, number));
+        let served = served.and_then(|plan| {
+            let (running, is_recovered) = serve(&plan, &wish.left).map_err(setting)?;
+            let mut record = plan.record;
+            record.loop_device = block_path(running.facts.id);
+            record.ublk = Some(running.facts);
+            Ok((running, record, is_recovered))
+        });
+        let (running, record, is_recovered) = served.inspect_err(|_| on_leave())?;
+        let Running { kept, thread, .. } = running;
+        let path = record.loop_device.clone();
+        let (kept, thread) = (Some(kept), Some(thread));
+        *self.lock() = Some(ServedDisk { record, kept, thread, is_deleted: false, on_leave });
+        // Unless it was stopped in the meantime.
+        self.live.send_if_modified(|live| live.is_none() && live.replace(true).is_none());
+        Ok(UblkAttached { path, is_recovered })
+    }
+
+    fn plan(
+        &self,
+        (config, exports, memory): (&DaemonConfig, &Arc<ExportTable>, &Arc<Memory>),
+        wish: &UblkWish,
+        (payer, number): (Arc<Payer>, u64),
+    ) -> Result<Plan, StartError> {
+        let missing = |what: &str| StartError::Setting(what.into());
+        let first = exports.all().first();
+        let (export, device) = first.ok_or_else(|| missing("there is no export to attach"))?;
+        let runtime = config.runtime.clone();
+        let runtime = runtime.ok_or_else(|| missing("there is no directory for its record"))?;
+        let info = device.info();
+        let least = info.block_bytes.0.max(SECTOR_BYTES as u32);
+        let block_bytes = wish.block_bytes.unwrap_or(least);
+        if block_bytes < least {
+            return Err(StartError::Setting(format!(
+                "sectors of {block_bytes} bytes: device '{}' takes requests of {least} bytes and \
+                 their multiples; say --block-size {least}, or leave out --direct",
+                info.name
+            )));
+        }
+        let record = Record {
+            loop_device: PathBuf::new(),
+            image: PathBuf::new(),
+            mountpoint: PathBuf::new(),
+            source: wish.source.clone(),
+            device: info.name.clone(),
+            size_bytes: info.size_bytes,
+            read_only: export.read_only || info.read_only,
+            pid: std::process::id(),
+            started_ticks: started_ticks(std::process::id()),
+            control: config.control.clone(),
+            log: config.log.clone(),
+            ublk: Some(UblkFacts { id: 0, mark: 0, block_bytes }),
+        };
+        let (device, read_only, live) =
+            (Arc::clone(device), record.read_only, Arc::clone(&self.live));
+        Ok(Plan {
+            runtime,
+            record,
+            rotational: info.rotational,
+            memory: Arc::clone(memory),
+            subject: Box::new(move || {
+                let (device, payer) = (Arc::clone(&device), Arc::clone(&payer));
+                UblkSubject { device, task: TaskId(number), payer, read_only }
+            }),
+            on_end: Arc::new(move || {
+                live.send_replace(Some(false));
+            }),
+        })
+    }
+
+    /// Has the device written, stopped and deleted, each within its patience. If that cannot be, it
+    /// waits for another daemon.
+    pub(crate) fn end(&self, patience: Duration) {
+        let Some((record, thread)) = self.lock().as_mut().and_then(|served| {
+            (served.on_leave)();
+            Some((served.record.clone(), served.thread.take()?))
+        }) else {
+            return;
+        };
+        let is_deleted = end(&record, patience);
+        if is_deleted {
+            let _ = thread.join();
+        }
+        if let Some(served) = &mut *self.lock() {
+            served.is_deleted = is_deleted;
+        }
+    }
+
+    /// All is durable: the record goes, but for one of a device that still waits.
+    pub(crate) fn forget(&self) {
+        *self.lock() = None;
+    }
+}
+
+impl Drop for ServedDisk {
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.take().filter(|_| !self.is_deleted) {
+            kept.leave();
+        }
+    }
+}
+
+fn setting(error: UblkError) -> StartError {
+    StartError::Setting(error.to_string())
+}
+
+/// Takes over one of those that are left, or makes a device; whether it was taken over.
+fn serve(plan: &Plan, left: &[Seen]) -> Result<(Running, bool), UblkError> {
+    let mut port = ControlPort::open()?;
+    for one in left {
+        let running = plan.recover(&mut port, one)?;
+        let mark = |seen: &Seen| seen.record.ublk.map(|ublk| ublk.mark);
+        // Also what those have left who were killed while they took it over. What had our number
+        // has made room for our own.
+        let is_same =
+            |other: &&Seen| mark(other) == mark(one) && other.record.pid != std::process::id();
+        left.iter().filter(is_same).for_each(Seen::remove);
+        if let Some(running) = running {
+            return Ok((running, true));
+        }
+    }
+    Ok((plan.make(&mut port)?, false))
+}
+
+/// Whether the device is deleted.
+fn end(record: &Record, patience: Duration) -> bool {
+    let (Some(ublk), shown) = (record.ublk, record.loop_device.display()) else { return true };
+    if left::standing(record) != UblkStanding::There {
+        // Somebody else has stopped it.
+        return left::clear_away(record);
+    }
+    let path = record.loop_device.clone();
+    match within(patience, move || File::open(path).and_then(|file| file.sync_all())) {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::error!(%error, "{shown}: not everything could be written"),
+        None => tracing::warn!("{shown} is not written in time"),
+    }
+    let stopped = within(patience, move || {
+        let mut port = ControlPort::open().ok()?;
+        port.stop(ublk.id).ok()?;
+        remove(&mut port, ublk.id);
+        Some(())
+    });
+    if stopped.flatten().is_none() {
+        tracing::warn!("{shown} does not stop: it waits for 'iopace attach --ublk', or 'detach'");
+        return false;
+    }
+    if !left::wait_until_gone(record) {
+        let served_by = char_path(ublk.id);
+        tracing::warn!("{shown} is in use: who uses it gets errors; {served_by:?} stays as long");
+    }
+    true
+}
+
+/// Does it in a thread of its own; `None` if that takes longer.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let started = thread::Builder::new().name("ublk-end".into()).spawn(move || {
+        let _ = sender.send(act());
+    });
+    started.ok().and_then(|_| receiver.recv_timeout(patience).ok())
+}
