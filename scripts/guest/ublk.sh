@@ -160,21 +160,39 @@ ublk_options() {
     nothing_left "in memory"
 }
 
-watchdog() {
-    while sleep 15; do
-        for p in $(pidof iopace dd strace fio); do
-            for t in /proc/$p/task/*; do
-                echo "WD $t $(cat $t/comm) $(grep State $t/status | cut -f2) $(tr '\n' ' ' <$t/stack | sed 's/\[<0>\]//g' | cut -c1-330)"
-            done
-        done
-    done
+# A daemon that is told to end has the file system on its device written, and nothing is lost.
+ublk_end() {
+    disk=$(attach /run/image)
+    mkfs.ext4 -q "$disk" || wrong "mkfs.ext4"
+    mount -t ext4 "$disk" /mnt || wrong "not mounted"
+    dd if=/run/data of=/mnt/unsynced bs=1M 2>/dev/null
+    kill "$(daemons)"
+    tries=0
+    # SLEEP: until the daemon that was told to end has.
+    while [ -n "$(daemons)" ] && [ $((tries += 1)) -lt 300 ]; do sleep 0.1; done
+    umount /mnt 2>/dev/null
+    disk=$(attach /run/image)
+    mount -t ext4 "$disk" /mnt || wrong "not mounted again"
+    cmp /run/data /mnt/unsynced || wrong "what was not synced is lost"
+    umount /mnt
+    iopace detach --all || wrong "not detached"
+    nothing_left "ended while mounted"
+    # Another file of the same name is not written by the device of the old one.
+    disk=$(attach /run/image)
+    kill_daemons
+    await_waiting
+    mv /run/image /run/old
+    cp /run/old /run/image
+    refused "with another file" iopace attach --ublk /run/image
+    mv /run/old /run/image
+    attach /run/image >/dev/null
+    iopace detach --all || wrong "not detached"
 }
 
 ublk() {
-    watchdog &
-    set -x
     dd if=/dev/zero of=/run/image bs=1M count=1 2>/dev/null
     ublk_options
+    ublk_end
     ublk_makings
     iopace detach --all >/dev/null 2>&1
     disk=$(attach /dev/vda)

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -54,13 +54,27 @@ pub struct UblkFacts {
     pub mark: u64,
     /// Smallest request in bytes.
     pub block_bytes: u32,
+    /// The file behind it, see [`file_of`]; none of a disk in memory.
+    #[serde(default)]
+    pub file: Option<(u64, u64)>,
+}
+
+/// The identity of a file: its device and inode; of a block device its number, and 0. It stays when
+/// the file gets another name, and is another one when another file gets its name.
+pub fn file_of(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    let is_block = found.file_type().is_block_device();
+    Some(if is_block { (found.rdev(), 0) } else { (found.dev(), found.ino()) })
 }
 
 impl Record {
     /// Keeps it in `runtime` as long as what is given back is there.
     pub(crate) fn keep(&self, runtime: &Path) -> io::Result<Kept> {
         let name = self.loop_device.file_name().unwrap_or_default().to_string_lossy();
-        Kept::write_as(runtime, &format!("attach-{name}-{}.json", self.pid), self)
+        // A number of a process is given again, in a container soon: the time of its start tells
+        // them apart, so that no record is replaced that is needed still.
+        let (pid, started) = (self.pid, self.started_ticks.unwrap_or(0));
+        Kept::write_as(runtime, &format!("attach-{name}-{pid}-{started}.json"), self)
     }
 }
 

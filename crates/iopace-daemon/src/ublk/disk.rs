@@ -6,7 +6,7 @@ use super::making::{Plan, Running, remove};
 use super::port::{ControlPort, UblkError};
 use super::server::{ServerThread, UblkSubject};
 use super::{block_path, char_path};
-use crate::attached::{Record, Seen, UblkFacts, started_ticks};
+use crate::attached::{Record, Seen, UblkFacts, file_of, started_ticks};
 use crate::config::DaemonConfig;
 use crate::exports::ExportTable;
 use crate::groups::payer::Payer;
@@ -14,12 +14,17 @@ use crate::memory::Memory;
 use crate::runtime_files::Kept;
 use crate::start_error::StartError;
 use iopace_core::request::TaskId;
+use rustix::ioctl::{NoArg, Opcode, ioctl, opcode};
 use std::fs::File;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
+
+/// Writes what is dirty of a block device and of the file system on it (`BLKFLSBUF` of linux/fs.h).
+const FLUSH_BUFFERS: Opcode = opcode::none(0x12, 97);
 
 /// How an export is to be attached.
 #[derive(Debug, Default)]
@@ -134,7 +139,12 @@ impl UblkDisk {
             started_ticks: started_ticks(std::process::id()),
             control: config.control.clone(),
             log: config.log.clone(),
-            ublk: Some(UblkFacts { id: 0, mark: 0, block_bytes }),
+            ublk: Some(UblkFacts {
+                id: 0,
+                mark: 0,
+                block_bytes,
+                file: wish.source.as_deref().and_then(file_of),
+            }),
         };
         let (device, read_only, live) =
             (Arc::clone(device), record.read_only, Arc::clone(&self.live));
@@ -153,8 +163,8 @@ impl UblkDisk {
         })
     }
 
-    /// Has the device written, stopped and deleted, each within its patience. If that cannot be, it
-    /// waits for another daemon.
+    /// Has the device written, stopped and deleted, each within its patience. If it cannot be written
+    /// it is left alone: it waits for another daemon, and nothing is lost.
     pub(crate) fn end(&self, patience: Duration) {
         let Some((record, thread)) = self.lock().as_mut().and_then(|served| {
             (served.on_leave)();
@@ -210,24 +220,34 @@ fn serve(plan: &Plan, left: &[Seen]) -> Result<(Running, bool), UblkError> {
 /// Whether the device is deleted.
 fn end(record: &Record, patience: Duration) -> bool {
     let (Some(ublk), shown) = (record.ublk, record.loop_device.display()) else { return true };
-    if left::standing(record) != UblkStanding::There {
+    match left::standing(record) {
+        UblkStanding::There => {}
+        UblkStanding::Unknown => {
+            tracing::error!("{shown}: the driver cannot be asked; it is left as it is");
+            return false;
+        }
         // Somebody else has stopped it.
-        return left::clear_away(record);
+        UblkStanding::Gone | UblkStanding::Unused => return left::clear_away(record),
     }
     let path = record.loop_device.clone();
-    match within(patience, move || File::open(path).and_then(|file| file.sync_all())) {
+    let waits = "it waits for 'iopace attach --ublk' of the same file, or 'iopace detach --force'";
+    match within(patience, move || write_all(&path)) {
         Some(Ok(())) => {}
-        Some(Err(error)) => tracing::error!(%error, "{shown}: not everything could be written"),
-        None => tracing::warn!("{shown} is not written in time"),
+        Some(Err(error)) => {
+            tracing::error!(%error, "{shown}: not everything could be written: {waits}");
+            return false;
+        }
+        None => {
+            tracing::error!("{shown} is not written in time: {waits}");
+            return false;
+        }
     }
     let stopped = within(patience, move || {
         let mut port = ControlPort::open().ok()?;
-        port.stop(ublk.id).ok()?;
-        remove(&mut port, ublk.id);
-        Some(())
+        remove(&mut port, ublk.id).ok()
     });
     if stopped.flatten().is_none() {
-        tracing::warn!("{shown} does not stop: it waits for 'iopace attach --ublk', or 'detach'");
+        tracing::warn!("{shown} is being ended: who uses it gets errors");
         return false;
     }
     if !left::wait_until_gone(record) {
@@ -235,6 +255,15 @@ fn end(record: &Record, patience: Duration) -> bool {
         tracing::warn!("{shown} is in use: who uses it gets errors; {served_by:?} stays as long");
     }
     true
+}
+
+/// Has everything written that is dirty: by a file system on it, and in its own page cache. It is
+/// durable then.
+fn write_all(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: BLKFLSBUF takes no argument and touches no memory of ours.
+    unsafe { ioctl(&file, NoArg::<FLUSH_BUFFERS>::new())? };
+    file.sync_all()
 }
 
 /// Does it in a thread of its own; `None` if that takes longer.

@@ -71,13 +71,22 @@ impl Plan {
             if char_path(id).exists() {
                 continue;
             }
-            let facts = UblkFacts { id, mark, block_bytes };
+            let file = self.record.ublk.and_then(|ublk| ublk.file);
+            let facts = UblkFacts { id, mark, block_bytes, file };
             let kept = self.keep(facts)?;
             match port.add(&wanted(id, mark)) {
                 Ok(made) => {
                     let begun = self.begin(port, &made, block_bytes);
-                    let thread = begun.inspect_err(|_| remove(port, id))?;
-                    return Ok(Running { facts, kept, thread });
+                    return match begun {
+                        Ok(thread) => Ok(Running { facts, kept, thread }),
+                        Err(error) => {
+                            if remove(port, id).is_err() {
+                                // It stays known.
+                                kept.leave();
+                            }
+                            Err(error)
+                        }
+                    };
                 }
                 Err(error) if is(&error, Errno::EXIST) => {}
                 Err(error) => return Err(UblkError::Command(id, error, "cannot be made")),
@@ -140,13 +149,18 @@ pub(super) fn open_char(id: u32) -> io::Result<File> {
 }
 
 /// Stops and deletes a device, whatever state it is in.
-pub(super) fn remove(port: &mut ControlPort, id: u32) {
+///
+/// # Errors
+/// What the driver said; it was logged.
+pub(super) fn remove(port: &mut ControlPort, id: u32) -> io::Result<()> {
     let done = port.stop(id).and_then(|()| port.delete(id));
-    if let Err(error) = done.or_else(|error| match is(&error, Errno::NODEV) {
-        true => Ok(()),
-        false => Err(error),
-    }) {
-        tracing::warn!(%error, "{} is not deleted", block_path(id).display());
+    match done {
+        Err(error) if is(&error, Errno::NODEV) => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "{} is not deleted", block_path(id).display());
+            Err(error)
+        }
+        Ok(()) => Ok(()),
     }
 }
 

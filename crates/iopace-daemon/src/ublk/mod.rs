@@ -43,6 +43,7 @@ pub use disk::{UblkAttached, UblkDisk, UblkWish};
 pub use port::UblkError;
 
 use port::ControlPort;
+use std::fs;
 use std::path::PathBuf;
 
 /// Looks whether the kernel has what is needed, before anything is started. Threads that are
@@ -52,11 +53,27 @@ use std::path::PathBuf;
 /// # Errors
 /// There is no such driver, or it is too old.
 pub fn prepare() -> Result<(), UblkError> {
+    if fs::read_to_string(RELEASE).ok().and_then(|text| version(&text)) < Some(LINUX_MIN) {
+        return Err(UblkError::Old);
+    }
     ControlPort::open()?;
     if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!(%error, "without the kernel's reserves of memory");
     }
     Ok(())
+}
+
+/// Where the kernel says which one it is.
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
+
+/// The first Linux whose driver survives two takeovers in a row of which the first was killed
+/// ("ublk_drv: fix NULL pointer dereference in ublk_ctrl_start_recovery").
+const LINUX_MIN: (u32, u32) = (6, 10);
+
+/// The first two numbers of a release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// The block device with that number.
@@ -67,4 +84,16 @@ fn block_path(id: u32) -> PathBuf {
 /// The device by which it is served.
 fn char_path(id: u32) -> PathBuf {
     format!("/dev/ublkc{id}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert_eq!(version("6.12.94+deb12-cloud-amd64\n"), Some((6, 12)));
+        assert!(version("6.9.0") < version("6.10.0-rc1") && version("7.1") > version("6.99"));
+        assert_eq!(version("unknown"), None);
+    }
 }

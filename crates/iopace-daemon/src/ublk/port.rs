@@ -15,27 +15,30 @@ const PATH: &str = "/dev/ublk-control";
 pub enum UblkError {
     /// The driver is not there.
     #[error(
-        "/dev/ublk-control cannot be opened: {0}; load the driver ('modprobe ublk_drv', Linux 6.5 \
+        "/dev/ublk-control cannot be opened: {0}; load the driver ('modprobe ublk_drv', Linux 6.10 \
          or newer) and be root, or leave out --ublk: a loop device needs no such driver"
     )]
     Control(io::Error),
     /// The driver can do too little.
     #[error(
-        "the kernel's ublk driver lacks what is needed (recovery, user copy): that takes Linux \
-         6.5; leave out --ublk to have a loop device"
+        "the kernel's ublk driver lacks what is needed (user copy, and a recovery that may itself \
+         be interrupted): that takes Linux 6.10; leave out --ublk to have a loop device"
     )]
     Old,
     /// io_uring is refused.
     #[error("io_uring is not allowed here ({0}), and ublk needs it; leave out --ublk")]
     Ring(io::Error),
     /// A command was refused.
-    #[error("{path}: {what}: {1}", path = super::block_path(*.0).display(), what = .2)]
+    #[error(
+        "{path}: {what}: {1}; the kernel's log may say why (dmesg)",
+        path = super::block_path(*.0).display(), what = .2
+    )]
     Command(u32, io::Error, &'static str),
     /// Nothing in `/dev` leads to it.
     #[error("{path} cannot be opened: {1}; mount devtmpfs", path = super::char_path(*.0).display())]
     Node(u32, io::Error),
     /// All numbers are taken.
-    #[error("no number is left for a ublk device")]
+    #[error("no number is left for a ublk device: end some ('iopace detach')")]
     Full,
     /// It was made for something else.
     #[error("{0}")]
@@ -96,7 +99,7 @@ impl ControlPort {
     /// kernels before 6.7 wait for.
     pub(super) fn delete(&mut self, id: u32) -> io::Result<()> {
         match self.send(control::DELETE_LATER, id, 0, Vec::new()) {
-            Err(error) if is(&error, Errno::OPNOTSUPP) => {
+            Err(error) if is(&error, Errno::OPNOTSUPP) || is_unknown(&error) => {
                 self.send(control::DELETE, id, 0, Vec::new()).map(drop)
             }
             done => done.map(drop),
@@ -150,6 +153,12 @@ impl ControlPort {
 
 fn facts_of(bytes: Vec<u8>) -> DeviceFacts {
     DeviceFacts::of(&bytes.try_into().expect("as long as before"))
+}
+
+/// Whether the driver has no such command: `ENOTSUPP` of include/linux/errno.h, which programs are
+/// not meant to see.
+fn is_unknown(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(524)
 }
 
 /// Whether that is the error.

@@ -18,7 +18,7 @@
 //! until then. So `/dev/ublkcN` is opened once before, which shows that nobody has it.
 
 use super::abi::{DeviceFacts, DeviceState};
-use super::limits::{RECOVERY_PATIENCE, RECOVERY_STEP};
+use super::limits::{BEGIN_STEP, BEGIN_TRIES, HOLD_TRIES, RECOVERY_PATIENCE, RECOVERY_STEP};
 use super::making::{Plan, Running, open_char, remove};
 use super::port::{ControlPort, UblkError, is};
 use super::queues::Shape;
@@ -50,9 +50,11 @@ impl Plan {
         left: &Seen,
     ) -> Result<Option<Running>, UblkError> {
         let Some(facts) = left.record.ublk else { return Ok(None) };
-        if !left.try_hold() {
+        if !hold(left) {
             let shown = left.record.loop_device.display();
-            return Err(UblkError::Other(format!("{shown}: another process takes it over")));
+            return Err(UblkError::Other(format!(
+                "{shown}: another process takes it over or ends it; try again in a moment"
+            )));
         }
         if self.seen(port, facts)?.is_none() {
             return Ok(None);
@@ -90,8 +92,9 @@ impl Plan {
             Ok(found) if found.mark != facts.mark => Ok(None),
             // It was never started: nobody has used it.
             Ok(found) if found.state == DeviceState::Dead => {
-                remove(port, facts.id);
-                Ok(None)
+                let removed = remove(port, facts.id);
+                let refused = |error| UblkError::Command(facts.id, error, "is not deleted");
+                removed.map_err(refused).map(|()| None)
             }
             Ok(found) => Ok(Some(found)),
             Err(error) if is(&error, Errno::NODEV) => Ok(None),
@@ -105,10 +108,18 @@ impl Plan {
         let blocks = |record: &crate::attached::Record| record.ublk.map(|ublk| ublk.block_bytes);
         let same = (old.size_bytes, old.read_only, blocks(old))
             == (new.size_bytes, new.read_only, blocks(new));
+        let file = |record: &crate::attached::Record| record.ublk.and_then(|ublk| ublk.file);
+        let shown = old.loop_device.display();
+        if file(old).is_some() && file(old) != file(new) {
+            return Err(UblkError::Other(format!(
+                "{shown} waits for its daemon with another file, which had that name: what it still \
+                 has to write does not belong here; give the file its name back, or end the device \
+                 with 'iopace detach {shown}'"
+            )));
+        }
         if same {
             return Ok(());
         }
-        let shown = old.loop_device.display();
         let what = if old.read_only { "read-only, " } else { "" };
         let block = blocks(old).unwrap_or(512);
         Err(UblkError::Other(format!(
@@ -132,7 +143,7 @@ impl Plan {
         if found.state != DeviceState::Quiesced {
             return Ok(Takeover::NotYet("the kernel waits for requests that the daemon had"));
         }
-        match port.begin_recovery(id) {
+        match begin(port, id) {
             Ok(()) => {}
             Err(error) if is(&error, Errno::BUSY) => return Ok(Takeover::NotYet(is_open)),
             // The one before us has begun it, and fetched nothing.
@@ -156,4 +167,30 @@ impl Plan {
         port.end_recovery(id).map_err(refused("does not go on"))?;
         Ok(Takeover::Served(thread))
     }
+}
+
+/// Takes the lock of the record. Whoever lists what is attached has it for a moment as well.
+fn hold(left: &Seen) -> bool {
+    (0..HOLD_TRIES).any(|attempt| {
+        if attempt > 0 {
+            // SLEEP: nobody tells when a lock is free and this does not wait in line for it.
+            thread::sleep(RECOVERY_STEP);
+        }
+        left.try_hold()
+    })
+}
+
+/// Has the driver forget the old server. Since Linux 6.16 it notices some time after a close that
+/// nobody has the device open, and this process has just had it open to see that nobody else had.
+fn begin(port: &mut ControlPort, id: u32) -> io::Result<()> {
+    let mut done = port.begin_recovery(id);
+    for _ in 0..BEGIN_TRIES {
+        match &done {
+            // SLEEP: the driver tells nobody when it has noticed.
+            Err(error) if is(error, Errno::BUSY) => thread::sleep(BEGIN_STEP),
+            _ => break,
+        }
+        done = port.begin_recovery(id);
+    }
+    done
 }

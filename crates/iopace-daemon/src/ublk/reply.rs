@@ -1,7 +1,8 @@
 //! The answers that requests of the kernel must get, and what is held for them.
 //!
-//! Any thread may answer a request. It copies what was read to the kernel, and leaves the result to
-//! the device's own thread, from which alone the driver takes it.
+//! Any thread may answer a request. It leaves the result, and what was read, to the device's own
+//! thread, from which alone the driver takes them: a copy to the kernel by another thread that is
+//! under way when the process is killed would have the request failed, on some kernels.
 
 use super::abi::data_offset;
 use crate::answer::{Answer, Answered, Client, Touched};
@@ -109,11 +110,21 @@ fn note(held: &mut (u64, u64), Charge { bytes, is_paced }: Charge) {
     held.1 += if is_paced { bytes } else { 0 };
 }
 
+/// A request that has ended.
+#[derive(Debug)]
+pub(super) struct UblkEnded {
+    slot: Slot,
+    result: i32,
+    /// What was read, if it is not there yet.
+    data: Option<Buffer>,
+    charge: Charge,
+}
+
 /// Results on their way to the device's own thread.
 #[derive(Default)]
 struct Results {
-    /// Each with the place of its request; bounded by the number of places.
-    all: Vec<(Slot, i32)>,
+    /// Bounded by the number of places.
+    all: Vec<UblkEnded>,
     /// Whether the thread waits, or is about to: it is woken.
     is_asleep: bool,
 }
@@ -159,8 +170,23 @@ impl ReplyLine {
         self.file.write_all_at(data, data_offset(slot.queue, slot.tag))
     }
 
+    /// Hands what was read to the kernel, and gives back what was held. Only the device's own thread
+    /// calls this. Where it was, and its result.
+    pub(super) fn finish(&self, ended: UblkEnded) -> (Slot, i32) {
+        let UblkEnded { slot, mut result, data, charge } = ended;
+        if let Some(data) = &data
+            && let Err(error) = self.copy_out(slot, &data.as_slice()[..result as usize])
+        {
+            result = failed(&error);
+        }
+        // Before the memory counts as free.
+        drop(data);
+        self.purse.give(charge);
+        (slot, result)
+    }
+
     /// The results so far. If there are none the thread is about to wait.
-    pub(super) fn take_or_sleep(&self, into: &mut Vec<(Slot, i32)>) {
+    pub(super) fn take_or_sleep(&self, into: &mut Vec<UblkEnded>) {
         let mut results = self.results();
         into.append(&mut results.all);
         results.is_asleep = into.is_empty();
@@ -169,10 +195,6 @@ impl ReplyLine {
     /// The thread looks for results again before it waits: it need not be woken.
     pub(super) fn is_awake(&self) {
         self.results().is_asleep = false;
-    }
-
-    fn add(&self, slot: Slot, result: i32) {
-        self.results().all.push((slot, result));
     }
 }
 
@@ -213,26 +235,23 @@ impl UblkTicket {
 
     /// Answers it from the device's own thread, which looks for results before it waits.
     pub(super) fn done(mut self, result: i32) {
-        self.end(result);
+        self.end(result, None);
     }
 
-    fn end(&mut self, result: i32) -> Option<Arc<ReplyLine>> {
+    fn end(&mut self, result: i32, data: Option<Buffer>) -> Option<Arc<ReplyLine>> {
         let line = self.line.take()?;
-        line.purse.give(self.charge);
-        line.add(self.slot, result);
+        let UblkTicket { slot, charge, .. } = *self;
+        line.results().all.push(UblkEnded { slot, result, data, charge });
         Some(line)
     }
 
-    fn carried_out(&self, data: &Buffer) -> i32 {
-        let len = self.len as usize;
-        let Some(line) = self.line.as_ref().filter(|_| self.is_read) else {
-            return self.len as i32;
-        };
-        match data.as_slice().get(..len).map(|data| line.copy_out(self.slot, data)) {
-            Some(Ok(())) => self.len as i32,
-            Some(Err(error)) => failed(&error),
+    /// The result, with data that is to be handed on.
+    fn carried_out(&self, data: Buffer) -> (i32, Option<Buffer>) {
+        match self.is_read {
             // The file has become shorter.
-            None => -Errno::IO.raw_os_error(),
+            true if data.len() < self.len as usize => (-Errno::IO.raw_os_error(), None),
+            true => (self.len as i32, Some(data)),
+            false => (self.len as i32, None),
         }
     }
 }
@@ -240,13 +259,14 @@ impl UblkTicket {
 impl Answer for UblkTicket {
     fn answer(mut self: Box<Self>, answered: Answered, touched: &mut Touched) {
         let Answered { outcome, data, progress, .. } = answered;
-        let result = match outcome {
-            Outcome::Ok => self.carried_out(&data),
-            other => progress.errno.map_or_else(|| -errno(other).raw_os_error(), |errno| -errno),
+        let (result, data) = match outcome {
+            Outcome::Ok => self.carried_out(data),
+            other => {
+                let own = || -errno(other).raw_os_error();
+                (progress.errno.map_or_else(own, |errno| -errno), None)
+            }
         };
-        // Before the memory counts as free.
-        drop(data);
-        if let Some(line) = self.end(result) {
+        if let Some(line) = self.end(result, data) {
             touched.add(line);
         }
     }
@@ -255,7 +275,7 @@ impl Answer for UblkTicket {
 impl Drop for UblkTicket {
     /// A ticket that nobody answered is a bug. Tests hear of it; the kernel gets an error.
     fn drop(&mut self) {
-        let Some(line) = self.end(-Errno::IO.raw_os_error()) else { return };
+        let Some(line) = self.end(-Errno::IO.raw_os_error(), None) else { return };
         line.send();
         debug_assert!(std::thread::panicking(), "a request was dropped unanswered");
         tracing::error!(slot = ?self.slot, "a request was dropped unanswered");
@@ -308,7 +328,9 @@ mod tests {
         let mut results = Vec::new();
         line.take_or_sleep(&mut results);
         assert_eq!(results.len(), 1);
-        results[0].1
+        let (slot, result) = line.finish(results.remove(0));
+        assert_eq!(slot, SLOT);
+        result
     }
 
     #[test]

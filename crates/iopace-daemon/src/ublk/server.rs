@@ -76,6 +76,8 @@ fn serve(
         }
     };
     let _ = started.send(Ok(()));
+    // Also if this thread panics: the daemon must not stay without it.
+    let _told = OnDrop(Some(on_end));
     let flushed = subject.device.flushed_by_client();
     let open_count = queues.slots_count();
     let mut server = UblkServer {
@@ -91,8 +93,17 @@ fn serve(
     if let Err(error) = server.run() {
         tracing::error!(%error, "a ublk device is served no more");
     }
-    drop(server);
-    on_end();
+}
+
+/// Calls something when it is dropped.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+    }
 }
 
 /// While a device starts, the kernel looks for partitions if all its threads are privileged. It
@@ -131,7 +142,8 @@ impl UblkServer {
         while self.open_count > 0 {
             self.line.take_or_sleep(&mut results);
             let waits = results.is_empty();
-            for (slot, result) in results.drain(..) {
+            for ended in results.drain(..) {
+                let (slot, result) = self.line.finish(ended);
                 self.queues.commit(slot, result);
             }
             self.queues.turn(waits, &mut news)?;

@@ -8,7 +8,7 @@ use crate::output::{Failure, note, print};
 use iopace_daemon::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
 use iopace_daemon::fuse::mounting::{busy, users};
-use iopace_daemon::ublk::left;
+use iopace_daemon::ublk::left::{self, UblkStanding};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -129,14 +129,21 @@ fn give_up(seen: &Seen, force: bool) -> Result<(), Failure> {
     let record = &seen.record;
     if !seen.try_hold() {
         let shown = record.loop_device.display();
-        return Err(Failure::new(format!("{shown}: another daemon takes it over at this moment")));
+        return Err(Failure::new(format!(
+            "{shown}: another daemon takes it over at this moment; try again"
+        )));
     }
     if !force && is_used(record) {
         let remedy = "its daemon was killed: say 'iopace attach --ublk' of the same file to go on \
                       with it, or --force: who uses it gets errors then";
         return Err(in_use(record, remedy));
     }
-    left::clear_away(record);
+    if !left::clear_away(record) && left::standing(record) == UblkStanding::Unknown {
+        let shown = record.loop_device.display();
+        return Err(Failure::new(format!(
+            "{shown}: the driver cannot be asked (/dev/ublk-control, io_uring); nothing is changed"
+        )));
+    }
     seen.remove();
     ended(record)
 }

@@ -3,7 +3,7 @@
 use super::seen;
 use crate::cli::AttachArgs;
 use crate::output::{Failure, note};
-use iopace_daemon::attached::{Record, Seen};
+use iopace_daemon::attached::{Record, Seen, file_of};
 use iopace_daemon::fuse::image::{clear_away, loops, remove_left};
 use iopace_daemon::ublk::left::{self, UblkStanding, standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,8 +41,9 @@ pub(super) fn clear_left(seen: &Seen) -> Option<bool> {
 /// have used, or whose data are gone with its daemon, is cleared away.
 fn clear_left_of_ublk(seen: &Seen) -> Option<bool> {
     let record = &seen.record;
-    let is_waiting = standing(record) == UblkStanding::There;
-    if is_waiting && record.source.is_some() {
+    let found = standing(record);
+    let is_waiting = found == UblkStanding::There;
+    if found == UblkStanding::Unknown || is_waiting && record.source.is_some() {
         return None;
     }
     let is_free = left::clear_away(record);
@@ -65,9 +66,12 @@ pub(super) fn source_of(args: &AttachArgs) -> Option<PathBuf> {
 pub(super) fn of_file(source: Option<&Path>) -> Vec<Seen> {
     let Some(source) = source else { return Vec::new() };
     let full = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
+    let file = file_of(source);
     let is_of = |record: &Record| {
-        let known = record.source.as_ref().filter(|_| record.ublk.is_some());
-        known.is_some_and(|known| full(known) == full(source))
+        let known = record.source.as_ref().zip(record.ublk);
+        known.is_some_and(|(known, ublk)| {
+            full(known) == full(source) || (file.is_some() && ublk.file == file)
+        })
     };
     let is_there = |seen: &Seen| is_of(&seen.record) && is_there(&seen.record);
     seen().into_iter().filter(is_there).collect()
@@ -92,10 +96,11 @@ pub(super) fn loop_refused(record: &Record) -> Failure {
     ))
 }
 
-/// Whether the block device of a record is there, and the one that was recorded.
+/// Whether the block device of a record is there, and the one that was recorded; also if nobody can
+/// be asked.
 pub(super) fn is_there(record: &Record) -> bool {
     match record.ublk {
-        Some(_) => standing(record) == UblkStanding::There,
+        Some(_) => matches!(standing(record), UblkStanding::There | UblkStanding::Unknown),
         None => loops::is_behind(&record.loop_device, &record.image),
     }
 }
