@@ -21,7 +21,7 @@ Examples:
       Ends it when everything is durable.
 
 It needs root, /dev/fuse and the loop driver, and neither nbd nor ublk; with --ublk it needs root
-and the kernel's ublk driver (Linux 6.5, 'modprobe ublk_drv'). Standard output has the path of the
+and the kernel's ublk driver (Linux 6.10, 'modprobe ublk_drv'). Standard output has the path of the
 device and nothing else.";
 
 /// `iopace attach`
