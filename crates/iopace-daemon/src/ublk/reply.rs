@@ -198,6 +198,14 @@ impl ReplyLine {
     }
 }
 
+impl Drop for ReplyLine {
+    /// Results that nobody takes any more, as the device has ended.
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut self.results().all);
+        left.iter().for_each(|ended| self.purse.give(ended.charge));
+    }
+}
+
 impl Client for ReplyLine {
     fn send(self: Arc<Self>) {
         if std::mem::take(&mut self.results().is_asleep) {
