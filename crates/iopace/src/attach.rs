@@ -75,8 +75,8 @@ fn seen() -> Vec<Seen> {
     dirs.iter().flat_map(|dir| all(dir)).collect()
 }
 
-/// The daemon: a disk as a file, that as a loop device, or a disk as a ublk device, until it is told
-/// to end.
+/// The daemon: a disk as a file, that as a loop device, or a disk as a ublk device, until it is
+/// told to end.
 fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
     let planned = plan(args);
     let (mut plan, made) = planned.map_err(|failure| front.tell(failure))?;

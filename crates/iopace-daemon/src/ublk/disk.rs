@@ -163,8 +163,8 @@ impl UblkDisk {
         })
     }
 
-    /// Has the device written, stopped and deleted, each within its patience. If it cannot be written
-    /// it is left alone: it waits for another daemon, and nothing is lost.
+    /// Has the device written, stopped and deleted, each within its patience. If it cannot be
+    /// written it is left alone: it waits for another daemon, and nothing is lost.
     pub(crate) fn end(&self, patience: Duration) {
         let Some((record, thread)) = self.lock().as_mut().and_then(|served| {
             (served.on_leave)();

@@ -31,8 +31,8 @@ pub(super) const DELETE_PATIENCE: Duration = Duration::from_secs(2);
 /// Stack of the thread of a device: as that of an NBD connection.
 pub(super) const STACK_BYTES: usize = 256 * 1024;
 
-/// So often the lock of a record is asked for: whoever lists what is attached has it for less than a
-/// millisecond.
+/// So often the lock of a record is asked for: whoever lists what is attached has it for less than
+/// a millisecond.
 pub(super) const HOLD_TRIES: u32 = 10;
 
 /// So often the driver is asked to forget the old server before the device is looked at again.

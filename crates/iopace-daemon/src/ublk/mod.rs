@@ -12,12 +12,13 @@
 //!                                                        ▼
 //!                                                     reply.rs    any thread: data, results
 //! ```
-//! Commands to the driver go through `port.rs`, in the words of `abi.rs`. `making.rs` makes a device
-//! and `recovery.rs` takes one over whose daemon was killed; `disk.rs` has it from its beginning to
-//! its end, `left.rs` is for what is left of killed daemons.
+//! Commands to the driver go through `port.rs`, in the words of `abi.rs`. `making.rs` makes a
+//! device and `recovery.rs` takes one over whose daemon was killed; `disk.rs` has it from its
+//! beginning to its end, `left.rs` is for what is left of killed daemons.
 //!
 //! # Properties
-//! 1. A daemon that is killed fails no request: the device waits, and what was not answered is given
+//! 1. A daemon that is killed fails no request: the device waits, and what was not answered is
+//! given
 //!    to the next daemon (`UBLK_F_USER_RECOVERY_REISSUE`).
 //! 2. There is no moment at which a kill leaves a device that is not known: the record is written
 //!    before the device is made. Its mark, at random, tells it from one of others with that number.
@@ -47,8 +48,8 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Looks whether the kernel has what is needed, before anything is started. Threads that are
-/// started from here on may use the kernel's reserves of memory: writing back what is in memory must
-/// not need memory that is only there once it is written. That takes CAP_SYS_RESOURCE.
+/// started from here on may use the kernel's reserves of memory: writing back what is in memory
+/// must not need memory that is only there once it is written. That takes CAP_SYS_RESOURCE.
 ///
 /// # Errors
 /// There is no such driver, or it is too old.

@@ -5,9 +5,9 @@
 //!
 //! The driver gives a queue to the thread that fetches it, for as long as that thread lives. A
 //! process killed between two queues, or within one, would leave a device that no other process
-//! can take over: Linux 6.12 then has a queue without a thread, which `START_USER_RECOVERY` does not
-//! expect (it ends in a null pointer of the kernel), or one of which some places are fetched and
-//! never given up. So one thread fetches all places of all queues by one system call, in which
+//! can take over: Linux 6.12 then has a queue without a thread, which `START_USER_RECOVERY` does
+//! not expect (it ends in a null pointer of the kernel), or one of which some places are fetched
+//! and never given up. So one thread fetches all places of all queues by one system call, in which
 //! nothing looks for signals: a kill finds none of them fetched, or all.
 //!
 //! The descriptions are mapped after that, as the driver remembers who has mapped them, and forgets

@@ -1,21 +1,22 @@
 //! A device whose daemon was killed, taken over.
 //!
 //! The driver lets go of a server in steps: its places are given up, then its requests, then the
-//! queues stand still (`UBLK_S_DEV_QUIESCED`), and when its last descriptor is closed another process
-//! may open `/dev/ublkcN`. `START_USER_RECOVERY` forgets the old server; after it the new one fetches
-//! all places, and `END_USER_RECOVERY` lets the queues go on.
+//! queues stand still (`UBLK_S_DEV_QUIESCED`), and when its last descriptor is closed another
+//! process may open `/dev/ublkcN`. `START_USER_RECOVERY` forgets the old server; after it the new
+//! one fetches all places, and `END_USER_RECOVERY` lets the queues go on.
 //!
 //! A process that takes over may be killed as well:
 //!
 //! | killed | what the next one finds |
 //! |---|---|
 //! | before `START_USER_RECOVERY` | the same as this one |
-//! | after it, before the places are fetched | `EINVAL`: there is no server to be forgotten. It goes on without, but only if nobody has `/dev/ublkcN` open and the queues stand still |
+//! | after it, before the places are fetched | `EINVAL`: there is no server to be forgotten (1) |
 //! | after they are fetched | a server that is gone, to be forgotten as the first |
 //! | after `END_USER_RECOVERY` | a device with a server that is gone |
 //!
-//! `EINVAL` counts only where the process that was killed is gone altogether: it may fetch the places
-//! until then. So `/dev/ublkcN` is opened once before, which shows that nobody has it.
+//! (1) It goes on without, but only if nobody has `/dev/ublkcN` open and the queues stand still.
+//! `EINVAL` counts only where the process that was killed is gone altogether: it may fetch the
+//! places until then. So `/dev/ublkcN` is opened once before, which shows that nobody has it.
 
 use super::abi::{DeviceFacts, DeviceState};
 use super::limits::{BEGIN_STEP, BEGIN_TRIES, HOLD_TRIES, RECOVERY_PATIENCE, RECOVERY_STEP};
@@ -112,9 +113,9 @@ impl Plan {
         let shown = old.loop_device.display();
         if file(old).is_some() && file(old) != file(new) {
             return Err(UblkError::Other(format!(
-                "{shown} waits for its daemon with another file, which had that name: what it still \
-                 has to write does not belong here; give the file its name back, or end the device \
-                 with 'iopace detach {shown}'"
+                "{shown} waits for its daemon with another file, which had that name: what it \
+                 still has to write does not belong here; give the file its name back, or end the \
+                 device with 'iopace detach {shown}'"
             )));
         }
         if same {
@@ -123,8 +124,8 @@ impl Plan {
         let what = if old.read_only { "read-only, " } else { "" };
         let block = blocks(old).unwrap_or(512);
         Err(UblkError::Other(format!(
-            "{shown} waits for its daemon as it was attached: {what}{} bytes in sectors of {block}; \
-             attach it so again, or end it with 'iopace detach {shown}'",
+            "{shown} waits for its daemon as it was attached: {what}{} bytes in sectors of \
+             {block}; attach it so again, or end it with 'iopace detach {shown}'",
             old.size_bytes
         )))
     }

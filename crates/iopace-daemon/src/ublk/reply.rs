@@ -170,8 +170,8 @@ impl ReplyLine {
         self.file.write_all_at(data, data_offset(slot.queue, slot.tag))
     }
 
-    /// Hands what was read to the kernel, and gives back what was held. Only the device's own thread
-    /// calls this. Where it was, and its result.
+    /// Hands what was read to the kernel, and gives back what was held. Only the device's own
+    /// thread calls this. Where it was, and its result.
     pub(super) fn finish(&self, ended: UblkEnded) -> (Slot, i32) {
         let UblkEnded { slot, mut result, data, charge } = ended;
         if let Some(data) = &data

@@ -107,8 +107,8 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
 }
 
 /// While a device starts, the kernel looks for partitions if all its threads are privileged. It
-/// waits for that read with the device locked: a daemon that is killed then could never be replaced.
-/// This thread needs no such right, and loop devices have no partitions either.
+/// waits for that read with the device locked: a daemon that is killed then could never be
+/// replaced. This thread needs no such right, and loop devices have no partitions either.
 fn drop_admin() {
     let without = capabilities(None).and_then(|mut sets| {
         sets.effective.remove(CapabilitySet::SYS_ADMIN);

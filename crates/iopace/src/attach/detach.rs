@@ -123,8 +123,8 @@ fn detach(seen: &Seen, force: bool, patience: Duration) -> Result<(), Failure> {
     )))
 }
 
-/// Ends a ublk device that waits for a daemon, unless somebody has it in use: requests that it still
-/// has fail.
+/// Ends a ublk device that waits for a daemon, unless somebody has it in use: requests that it
+/// still has fail.
 fn give_up(seen: &Seen, force: bool) -> Result<(), Failure> {
     let record = &seen.record;
     if !seen.try_hold() {

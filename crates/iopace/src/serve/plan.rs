@@ -150,11 +150,7 @@ impl Plan {
         }
         let http = http.map(|address| http::Wanted { address, token_file });
         let defaults = DaemonConfig::default();
-        let socket_name = match (&*settings.devices, &*settings.mounts) {
-            ([device], []) => device.name.clone(),
-            ([], [mount]) => mount.device.name.clone(),
-            _ => "iopace".into(),
-        };
+        let socket_name = socket_name(&settings.devices, &settings.mounts);
         let has_default_socket =
             !settings.devices.is_empty() && !is_for_machines(&settings.exports);
         Ok(Plan {
@@ -201,6 +197,15 @@ impl Plan {
     /// Whether a socket for NBD clients is made in the default directory.
     pub fn makes_socket(&self) -> bool {
         self.config.listen.is_empty() && self.has_default_socket
+    }
+}
+
+/// Name of the default socket: that of the only thing that is served.
+fn socket_name(devices: &[DeviceConfig], mounts: &[MountConfig]) -> String {
+    match (devices, mounts) {
+        ([device], []) => device.name.clone(),
+        ([], [mount]) => mount.device.name.clone(),
+        _ => "iopace".into(),
     }
 }
 
