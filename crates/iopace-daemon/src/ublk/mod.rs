@@ -18,8 +18,7 @@
 //!
 //! # Properties
 //! 1. A daemon that is killed fails no request: the device waits, and what was not answered is
-//! given
-//!    to the next daemon (`UBLK_F_USER_RECOVERY_REISSUE`).
+//!    given to the next daemon (`UBLK_F_USER_RECOVERY_REISSUE`).
 //! 2. There is no moment at which a kill leaves a device that is not known: the record is written
 //!    before the device is made. Its mark, at random, tells it from one of others with that number.
 //! 3. There is no moment at which a kill leaves a device that nobody can take over (`queues.rs`,
