@@ -83,10 +83,12 @@ fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
     let log = front.log().to_owned();
     plan.config.log = Some(log.clone());
     log::start(plan.log_format, args.verbose, args.quiet);
+    // Named from the directory that is left now.
+    let source = source_of(args);
     leave_directory();
     let served = front.run(|told| {
         run_plan(plan, |daemon, _| {
-            let (shown, is_recovered) = begin(daemon, args, &log)?;
+            let (shown, is_recovered) = begin(daemon, args, (source.clone(), &log))?;
             // Programs that use it already wait for the daemon, not for the command in front.
             told(&shown).or_else(|gone| is_recovered.then_some(()).ok_or(gone))
         })
@@ -99,8 +101,11 @@ fn serve(front: Front, args: &AttachArgs) -> Result<(), Failure> {
 }
 
 /// Attaches the disk: what to say of it, and whether it was there and waited.
-fn begin(daemon: &Daemon, args: &AttachArgs, log: &Path) -> Result<(String, bool), Failure> {
-    let source = source_of(args);
+fn begin(
+    daemon: &Daemon,
+    args: &AttachArgs,
+    (source, log): (Option<PathBuf>, &Path),
+) -> Result<(String, bool), Failure> {
     let block_bytes = args.block_size.as_ref().map(|text| text.parse().expect("one of the list"));
     // The file is ours by now: whoever else has a device of it was killed.
     let left = of_file(source.as_deref());
