@@ -97,13 +97,20 @@ ublk_makings() {
     while [ $((makings += 1)) -lt 60 ]; do
         strace -f -qq -o /run/trace -e trace=io_uring_enter \
             -e inject=io_uring_enter:signal=KILL:when="$makings" \
-            iopace attach --ublk /run/image >/run/out 2>&1
-        status=$?
-        if [ "$status" = 0 ]; then break; fi
+            iopace attach --ublk /run/image >/run/out 2>&1 &
+        tracer=$!
+        # SLEEP: strace ends with what it traces, and not at all if a daemon is left to live.
+        until grep -q ^/dev/ublkb /run/out || ! kill -0 "$tracer" 2>/dev/null; do sleep 0.1; done
+        echo "making $makings: $(head -1 /run/out)"
+        if grep -q ^/dev/ublkb /run/out; then break; fi
+        wait "$tracer"
         kill_daemons
         iopace detach --all >/run/detached 2>&1 || wrong "making $makings: $(cat /run/detached)"
         nothing_left "making $makings"
     done
+    kill "$tracer" 2>/dev/null
+    kill_daemons
+    wait "$tracer"
     [ "$makings" -gt 3 ] || wrong "killed in $makings makings only"
     # At moments that no call marks.
     for moment in 1 2 3 4 5 6 7 8 9 10; do
