@@ -273,7 +273,7 @@ impl MountConfig {
     }
 }
 
-/// What clients see of a device.
+/// A device as clients see it.
 #[derive(Clone, Debug)]
 pub struct ExportConfig {
     /// The name that clients ask for. The first export also answers to the empty name.

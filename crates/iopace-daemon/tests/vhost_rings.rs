@@ -1,5 +1,5 @@
-//! What no driver does to an export over vhost-user: requests that a killed daemon had taken,
-//! rings that make no sense, and processes that mean harm.
+//! Things that no driver does to an export over vhost-user: requests that a killed daemon had
+//! taken, rings that make no sense, and processes that mean harm.
 
 #[path = "support/machine.rs"]
 mod machine;

@@ -151,7 +151,7 @@ pub(super) fn open_char(id: u32) -> io::Result<File> {
 /// Stops and deletes a device, whatever state it is in.
 ///
 /// # Errors
-/// What the driver said; it was logged.
+/// The driver's own, which was logged.
 pub(super) fn remove(port: &mut ControlPort, id: u32) -> io::Result<()> {
     let done = port.stop(id).and_then(|()| port.delete(id));
     match done {

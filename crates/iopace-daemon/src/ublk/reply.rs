@@ -115,7 +115,7 @@ fn note(held: &mut (u64, u64), Charge { bytes, is_paced }: Charge) {
 pub(super) struct UblkEnded {
     slot: Slot,
     result: i32,
-    /// What was read, if it is not there yet.
+    /// Data of a read that the kernel does not have yet.
     data: Option<Buffer>,
     charge: Charge,
 }

@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Flush,
     /// It is asked for its name.
     Id,
-    /// What is in some ranges is not needed any more.
+    /// Data of some ranges are not needed any more.
     Discard,
     /// Some ranges become zeroes.
     WriteZeroes,
@@ -142,7 +142,7 @@ impl Disk {
         Disk { sectors: size / SECTOR_BYTES, block, best: best.max(block), read_only, id }
     }
 
-    /// What is offered to a driver.
+    /// The features that a driver is offered.
     pub(super) fn features(&self) -> u64 {
         let writes = if self.read_only { F_RO } else { F_DISCARD | F_WRITE_ZEROES };
         let disk = F_SEG_MAX | F_BLK_SIZE | F_FLUSH | F_TOPOLOGY | F_MQ | writes;

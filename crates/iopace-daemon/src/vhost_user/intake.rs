@@ -88,7 +88,7 @@ impl Intake {
         }
     }
 
-    /// Who pays for the next request: one group for all that is submitted together.
+    /// The group that pays for the next request: one for all that is submitted together.
     fn payer(&self) -> GroupId {
         self.batch.first().map_or_else(|| self.machine.payer.group(), |first| first.group)
     }
@@ -241,7 +241,7 @@ impl Intake {
             let mut bytes = [0; RANGE_BYTES];
             take_front(&mut self.walk.readable, &mut bytes);
             let range = Range::of(&bytes);
-            // What is discarded may not ask for holes: it makes them anyway (section 5.2.6.2).
+            // A discard may not ask for holes: it makes them anyway (section 5.2.6.2).
             if range.flags & !u32::from(op == Op::WriteZeroes) != 0 {
                 return Err(Status::Unsupported);
             }

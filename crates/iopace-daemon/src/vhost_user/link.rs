@@ -28,7 +28,7 @@ use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut
 /// Between two looks whether the requests of a queue that ends are answered, or the daemon ends.
 const IDLE_STEP: Duration = Duration::from_millis(20);
 
-/// What was agreed.
+/// The conversation with one machine's process, and the features agreed on.
 pub(super) struct Link {
     machine: Arc<Machine>,
     /// Told of kicks.
@@ -210,7 +210,7 @@ impl VhostUserBackendReqHandlerMut for Link {
         let call = self.event(file)?.map(Arc::new);
         let ring = self.ring(u32::from(index))?;
         ring.lock().call = call;
-        // What was told by the one before may be lost: QEMU looks at it before it sends this.
+        // A call on the descriptor before may be lost: QEMU looks at it before it sends this.
         ring.call_anyway();
         Ok(())
     }

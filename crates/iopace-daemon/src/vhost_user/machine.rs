@@ -30,7 +30,7 @@ const IDLE_STEP: Duration = Duration::from_millis(20);
 pub(super) struct Machine {
     /// Its number, unique in this process.
     pub(super) number: u64,
-    /// Who pays for its requests.
+    /// The group that pays for its requests.
     pub(super) payer: Arc<Payer>,
     pub(super) device: Arc<dyn Device>,
     pub(super) disk: Disk,

@@ -295,7 +295,7 @@ impl State {
         }
         let used = queue.used_idx(memory, Ordering::Acquire).map_err(broken)?.0;
         self.queue.set_next_used(used);
-        // What was in flight was taken, and is not answered: the next request is behind it.
+        // Requests in flight were taken and are not answered: the next one is behind them.
         let in_flight = self.tracked.as_mut().and_then(|tracked| tracked.begin(used));
         let next = match &in_flight {
             Some(in_flight) => used.wrapping_add(in_flight.len() as u16),
@@ -309,7 +309,7 @@ impl State {
     /// Ends it, when all is answered: the next place of the available ring.
     pub(super) fn stop(&mut self) -> u16 {
         if self.queue.ready() {
-            // What was to be taken again is behind that place.
+            // Requests that were to be taken again are behind that place.
             self.base = self.queue.next_avail().wrapping_sub(self.again.len() as u16);
             self.again.clear();
             self.queue.set_ready(false);

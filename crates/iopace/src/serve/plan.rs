@@ -222,7 +222,7 @@ fn machines(devices: &[DeviceConfig], sockets: &[PathBuf]) -> Result<Vec<ExportC
     }
     if sockets.len() != devices.len() {
         return Err(Failure::usage(format!(
-            "--vhost-user is given {} times for {} disks: each disk has a socket of its own",
+            "--vhost-user: sockets: {}, disks: {}; each disk has a socket of its own",
             sockets.len(),
             devices.len()
         )));
