@@ -162,6 +162,15 @@ impl Daemon {
         self.ublk.attach((&self.config, &self.exports, &self.memory), wish)
     }
 
+    /// Has all requests for a volume go through its ublk device from now on; past it again when the
+    /// daemon ends.
+    ///
+    /// # Errors
+    /// The volume was changed meanwhile, or the kernel refuses: all is as before then.
+    pub fn turn_in(&self) -> Result<(), StartError> {
+        self.ublk.turn_in()
+    }
+
     /// The ublk device, if there is one.
     pub fn ublk(&self) -> &UblkDisk {
         &self.ublk

@@ -3,6 +3,7 @@
 mod attach;
 mod calibrate;
 mod group;
+mod insert;
 mod live;
 mod mount;
 mod output;
@@ -23,6 +24,7 @@ pub use group::{
     CreateArgs, DaemonArgs, GetArgs, GroupCommand, GroupPathArgs, ListGroupsArgs, MoveArgs,
     RemoveArgs, SetArgs,
 };
+pub use insert::{InsertVolumeArgs, RemoveVolumeArgs};
 pub use live::{EventsArgs, ExplainArgs};
 pub use mount::{MountArgs, MountFlag, UnmountArgs};
 pub use output::{OutputArgs, TableFormat};
@@ -85,6 +87,10 @@ pub enum Command {
     Attach(Box<AttachArgs>),
     /// Undo 'iopace attach' when all that was written is durable
     Detach(DetachArgs),
+    /// Put iopace in front of a volume of LVM while it is mounted and busy, or list where it is
+    Insert(InsertVolumeArgs),
+    /// Undo 'iopace insert', just as quietly
+    Remove(RemoveVolumeArgs),
     /// See and exchange the schedulers of a running daemon
     #[command(subcommand)]
     Sched(SchedCommand),

@@ -10,6 +10,7 @@ use crate::attached::{Record, Seen, UblkFacts, file_of, started_ticks};
 use crate::config::DaemonConfig;
 use crate::exports::ExportTable;
 use crate::groups::payer::Payer;
+use crate::insertion::Inserted;
 use crate::memory::Memory;
 use crate::runtime_files::Kept;
 use crate::start_error::StartError;
@@ -35,6 +36,8 @@ pub struct UblkWish {
     pub block_bytes: Option<u32>,
     /// Records that killed daemons have left of the same: one that still waits is taken over.
     pub left: Vec<Seen>,
+    /// The volume that it is to be inserted into.
+    pub inserted: Option<Inserted>,
 }
 
 /// A device that was attached.
@@ -106,6 +109,19 @@ impl UblkDisk {
         Ok(UblkAttached { path, is_recovered })
     }
 
+    /// Has all requests for the volume go through the device from now on. Nothing happens if they
+    /// do already.
+    ///
+    /// # Errors
+    /// The volume was changed meanwhile, or the kernel refuses: all is as before then.
+    pub(crate) fn turn_in(&self) -> Result<(), StartError> {
+        let record = self.lock().as_ref().map(|served| served.record.clone());
+        let facts = record.and_then(|record| Some((record.number()?, record.inserted?)));
+        let (number, inserted) =
+            facts.ok_or_else(|| StartError::Setting("there is nothing to insert".into()))?;
+        inserted.turn_in(number).map_err(|error| StartError::Setting(error.to_string()))
+    }
+
     fn plan(
         &self,
         (config, exports, memory): (&DaemonConfig, &Arc<ExportTable>, &Arc<Memory>),
@@ -145,6 +161,7 @@ impl UblkDisk {
                 block_bytes,
                 file: wish.source.as_deref().and_then(file_of),
             }),
+            inserted: wish.inserted.clone(),
         };
         let (device, read_only, live) =
             (Arc::clone(device), record.read_only, Arc::clone(&self.live));
@@ -220,6 +237,9 @@ fn serve(plan: &Plan, left: &[Seen]) -> Result<(Running, bool), UblkError> {
 /// Whether the device is deleted.
 fn end(record: &Record, patience: Duration) -> bool {
     let (Some(ublk), shown) = (record.ublk, record.loop_device.display()) else { return true };
+    if !take_out(record, patience) {
+        return false;
+    }
     match left::standing(record) {
         UblkStanding::There => {}
         UblkStanding::Unknown => {
@@ -254,7 +274,38 @@ fn end(record: &Record, patience: Duration) -> bool {
         let served_by = char_path(ublk.id);
         tracing::warn!("{shown} is in use: who uses it gets errors; {served_by:?} stays as long");
     }
+    if let Some(inserted) = &record.inserted
+        && let Err(error) = inserted.remove_below()
+    {
+        tracing::warn!("{error}");
+    }
     true
+}
+
+/// Has requests go past a device that is inserted; whether they do.
+fn take_out(record: &Record, patience: Duration) -> bool {
+    let Some((number, inserted)) = record.number().zip(record.inserted.clone()) else {
+        return true;
+    };
+    let shown = inserted.path();
+    let shown = shown.display();
+    let waits = format!("'iopace remove --rescue {shown}' does it");
+    match within(patience, move || inserted.turn_back(number)) {
+        Some(Ok(())) => {
+            tracing::info!("{shown} goes past iopace again");
+            true
+        }
+        Some(Err(error)) => {
+            tracing::error!(%error, "{shown} is not taken out: {waits}");
+            false
+        }
+        None => {
+            tracing::error!(
+                "{shown} is not taken out in time, requests wait for the disk: {waits}"
+            );
+            false
+        }
+    }
 }
 
 /// Has everything written that is dirty: by a file system on it, and in its own page cache. It is
