@@ -151,6 +151,23 @@ insert_pressure() {
     out "pressure"
 }
 
+# The program itself, and its libraries, are on the volume: nothing of it is in memory when it is
+# needed, but for what daemon and watcher keep there.
+insert_from_volume() {
+    mkdir /mnt/programs
+    cp /bin/iopace /lib64/* /mnt/programs/
+    fsync /mnt/programs/iopace
+    LD_LIBRARY_PATH=/mnt/programs /mnt/programs/iopace insert "$volume" >/run/said 2>&1 ||
+        wrong "insert from the volume: $(cat /run/said)"
+    dd if=/dev/urandom of=/mnt/written bs=64k count=400 oflag=direct 2>/run/dd &
+    writer=$!
+    echo 3 >/proc/sys/vm/drop_caches
+    kill -9 "$(daemon)"
+    await_out "from the volume"
+    wait "$writer" || wrong "dd: $(cat /run/dd)"
+    rm -r /mnt/programs /mnt/written
+}
+
 insert_refusals() {
     refused "is no volume of the device mapper" iopace insert /dev/vdb
     refused "no daemon is in front" iopace remove "$volume"
@@ -160,7 +177,23 @@ insert_refusals() {
     dmsetup mknodes
     below=$(dmsetup ls | sed -n 's/^\([^ \t]*-iopace\).*/\1/p')
     refused "name that one" iopace insert "/dev/mapper/$below"
+    remove
+    out "refusals before"
     refused "is on the volume itself" iopace insert "$volume" --log /mnt/log
+    IOPACE_RUNTIME_DIR=/mnt/run
+    export IOPACE_RUNTIME_DIR
+    refused "is on the volume itself" iopace insert "$volume"
+    unset IOPACE_RUNTIME_DIR
+    rm -r /mnt/run
+    # Nobody inserts beside a command that is at it.
+    flock "$volume" sleep 8 &
+    locked=$!
+    refused "somebody else is at it" iopace insert "$volume"
+    wait "$locked"
+    dmsetup suspend --nolockfs vg-data
+    refused "or it is suspended" iopace insert "$volume"
+    dmsetup resume vg-data
+    insert
     # Somebody else has the table go elsewhere: it is left so.
     dmsetup load vg-data --table "$original" && dmsetup resume vg-data
     [ "$(state)" = bypassed ] || wrong "not seen: $(iopace insert)"
@@ -190,6 +223,7 @@ insert_job() {
     insert_kills io_uring_enter
     insert_rounds "$(sed -n 's/.*rounds=\([0-9]*\).*/\1/p' /proc/cmdline)"
     at_ease
+    insert_from_volume
     insert_pressure
     umount /mnt || wrong "not unmounted"
     check ext4 "$volume"

@@ -80,8 +80,7 @@ impl Record {
 
     /// Where requests for the volume go that it is inserted into.
     pub fn way(&self) -> Option<Way> {
-        let inserted = self.inserted.as_ref()?;
-        Some(self.number().map_or(Way::Past, |number| inserted.way(number)))
+        self.inserted.as_ref().map(Inserted::way)
     }
 
     /// Keeps it in `runtime` as long as what is given back is there.

@@ -29,6 +29,7 @@ const TABLE_BYTES: usize = 16 * 1024;
 const TARGET_BYTES: usize = 40;
 
 const READ_ONLY: u32 = 1 << 0;
+const SUSPENDED: u32 = 1 << 1;
 const TABLE_STATUS: u32 = 1 << 4;
 const IN_WAITING: u32 = 1 << 6;
 const BUFFER_FULL: u32 = 1 << 8;
@@ -113,8 +114,10 @@ pub(crate) struct Mapped {
     pub(crate) uuid: String,
     /// Whether it refuses writes.
     pub(crate) read_only: bool,
-    /// Whether a table is in waiting.
+    /// Whether a table is in waiting, or its requests are.
     pub(crate) is_changing: bool,
+    /// Whether it is removed as soon as nobody has it open.
+    pub(crate) is_going: bool,
 }
 
 /// Whom a command is for.
@@ -261,7 +264,8 @@ impl Packet {
             name: text(&self.name),
             uuid: text(&self.uuid),
             read_only: self.flags & READ_ONLY != 0,
-            is_changing: self.flags & IN_WAITING != 0,
+            is_changing: self.flags & (IN_WAITING | SUSPENDED) != 0,
+            is_going: self.flags & REMOVE_LATER != 0,
         }
     }
 
@@ -317,4 +321,60 @@ fn text(bytes: &[u8]) -> String {
 fn put_text(into: &mut [u8], text: &str) {
     let len = text.len().min(into.len().saturating_sub(1));
     into[..len].copy_from_slice(&text.as_bytes()[..len]);
+    into[len..].fill(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let table = vec![
+            Target { start: 0, sectors: 8, kind: "linear".into(), params: "8:16 2048".into() },
+            Target {
+                start: 8,
+                sectors: 16,
+                kind: "striped".into(),
+                params: "2 8 8:0 0 8:1 0".into(),
+            },
+            Target::whole(7, rustix::fs::makedev(253, 300)),
+        ];
+        let mut packet = Packet::new(Which::Number(0), 0);
+        packet.put_targets(&table).expect("it fits");
+        assert_eq!(packet.targets_count, 3);
+        // The kernel counts from the first piece when it tells, from each one when it is told.
+        let mut at = 0;
+        for _ in 0..3 {
+            let place = at as usize + 20..at as usize + 24;
+            let next = u32::from_ne_bytes(packet.data[place.clone()].try_into().expect("four"));
+            at += next;
+            packet.data[place].copy_from_slice(&at.to_ne_bytes());
+        }
+        assert_eq!(packet.targets().as_deref(), Some(&*table));
+        assert_eq!(table[2].to_string(), "0 7 linear 253:300 0");
+    }
+
+    #[test]
+    fn a_table_that_makes_no_sense_is_none() {
+        let mut packet = Packet::new(Which::Number(0), 0);
+        packet.put_targets(&[Target::whole(7, 0)]).expect("it fits");
+        packet.targets_count = 2;
+        packet.data[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(packet.targets(), None);
+        packet.data_start = 0;
+        assert_eq!(packet.targets(), None);
+        let long = Target { params: "x".repeat(TABLE_BYTES), ..Target::whole(7, 0) };
+        assert_eq!(packet.put_targets(&[long]), None);
+    }
+
+    #[test]
+    fn commands_have_the_numbers_of_the_kernel() {
+        // As <linux/dm-ioctl.h> has them compiled.
+        assert_eq!(size_of::<Packet>() - TABLE_BYTES, 312);
+        assert_eq!((CREATE, SUSPEND, TABLE), (0xc138_fd03, 0xc138_fd06, 0xc138_fd0c));
+        let mut name = [1; 4];
+        put_text(&mut name, "too long");
+        assert_eq!(&name, b"too\0");
+    }
 }

@@ -22,12 +22,15 @@
 //! into; so can each of the volumes that an encrypted one is on.
 
 use crate::device_mapper::{DeviceMapper, Mapped, Target, Which};
-use rustix::fs::{major, minor};
+use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// Targets without a state of their own.
 const STATELESS: [&str; 2] = ["linear", "striped"];
@@ -38,6 +41,13 @@ const UUID_PREFIX: &str = "IOPACE-below-";
 /// Longest name that a device can have, and longest identifier (`<linux/dm-ioctl.h>`).
 const NAME_LEN_MAX: usize = 127;
 const UUID_LEN_MAX: usize = 128;
+
+/// A lock, and a device that is about to go, is looked at so often: for five seconds.
+const LOCK_TRIES: u32 = 100;
+const STEP: Duration = Duration::from_millis(50);
+
+/// So often a table is exchanged that is the old one afterwards.
+const SWITCH_TRIES: u32 = 5;
 
 /// Why nothing is inserted, or taken out.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +65,10 @@ pub enum InsertionError {
     )]
     Kind(String, String),
     /// Somebody else is at it.
-    #[error("{0}: somebody else changes its table at this moment (LVM); try again after that")]
+    #[error(
+        "{0}: somebody else is at it at this moment (LVM, another iopace), or it is suspended; try \
+         again after that"
+    )]
     Changing(String),
     /// A volume of our own making.
     #[error("{0}: is the volume below of another that a daemon is in front of; name that one")]
@@ -103,6 +116,8 @@ pub enum Way {
     Past,
     /// There is no such volume any more.
     Gone,
+    /// The device mapper cannot be asked: nothing is to be changed.
+    Unknown,
 }
 
 impl Inserted {
@@ -125,10 +140,7 @@ impl Inserted {
             return Err(InsertionError::Below(shown()));
         }
         let named = if volume.uuid.is_empty() { &volume.name } else { &volume.uuid };
-        let whole = format!("{UUID_PREFIX}{named}");
-        let (major, minor) = (major(volume.number), minor(volume.number));
-        let by_number = format!("{UUID_PREFIX}{major}-{minor}");
-        let below = if whole.len() <= UUID_LEN_MAX { whole } else { by_number };
+        let below = below_uuid(named, volume.number);
         Ok(Inserted { volume: volume.name, number: volume.number, below })
     }
 
@@ -144,33 +156,50 @@ impl Inserted {
         (self.number, &self.below) == (other.number, &other.below)
     }
 
-    /// Makes the volume below, or finds it if it is there.
+    /// Takes the lock of the volume, which keeps others from inserting and removing, and udev from
+    /// looking, as long as the file is open.
+    ///
+    /// # Errors
+    /// Somebody else has it for longer than a moment.
+    pub fn lock(&self) -> Result<File, InsertionError> {
+        let file = File::open(node(self.number));
+        let file = self.done("not opened", file)?;
+        for _ in 0..LOCK_TRIES {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => {}
+                done => return self.done("no lock", done.map_err(Into::into)).map(|()| file),
+            }
+            // SLEEP: nobody tells when a lock is free and this does not wait in line for it.
+            thread::sleep(STEP);
+        }
+        Err(InsertionError::Changing(self.volume.clone()))
+    }
+
+    /// Makes the volume below, or finds it if it is there. The lock is held.
     ///
     /// # Errors
     /// The volume cannot be inserted into, or the device mapper refuses.
     pub fn make_below(&self) -> Result<BelowVolume, InsertionError> {
         let mapper = open()?;
         let volume = self.own(&mapper)?;
-        if let Some(below) = self.below(&mapper)? {
-            let (live, table) = (volume.number, below.number);
-            let (live, table) = (self.table(&mapper, live)?, self.table(&mapper, table)?);
-            if !table.is_empty() && (live == table || self.is_ours(&live)) {
+        let live = self.table(&mapper, volume.number)?;
+        if let Some(below) = self.below_to_stay(&mapper)? {
+            let table = self.table(&mapper, below.number)?;
+            if !table.is_empty() && (live == table || is_ours(&live)) {
                 return Ok(BelowVolume::of(&below));
             }
             // Its maker was killed before it had a table, or the volume was changed since.
             self.done("the old volume below stays", mapper.remove(below.number))?;
+        } else if is_ours(&live) {
+            return Err(self.lost());
         }
         if volume.is_changing {
             return Err(InsertionError::Changing(self.volume.clone()));
         }
-        let table = self.table(&mapper, volume.number)?;
-        let is_other = |target: &&Target| !STATELESS.contains(&&*target.kind);
-        if let Some(other) = table.iter().find(is_other) {
-            return Err(InsertionError::Kind(self.volume.clone(), other.kind.clone()));
-        }
+        self.check_kind(&live)?;
         let below = self.done("no volume below", mapper.create(&self.below_name(), &self.below))?;
         let below = Mapped { read_only: volume.read_only, ..below };
-        let begun = mapper.load(&below, &table).and_then(|()| mapper.switch(below.number, true));
+        let begun = mapper.load(&below, &live).and_then(|()| mapper.switch(below.number, true));
         if begun.is_err() {
             let _ = mapper.remove(below.number);
         }
@@ -179,6 +208,7 @@ impl Inserted {
     }
 
     /// Has requests go through the device of that number from now on. Nothing happens if they do.
+    /// The lock is held.
     ///
     /// # Errors
     /// The volume was changed meanwhile, or the device mapper refuses: all is as before then.
@@ -190,7 +220,7 @@ impl Inserted {
         if live == wanted {
             return Ok(());
         }
-        let below = self.below(&mapper)?;
+        let below = self.below(&mapper)?.filter(|below| !below.is_going);
         let below = below.ok_or_else(|| InsertionError::Changing(self.volume.clone()))?;
         if volume.is_changing || live != self.table(&mapper, below.number)? {
             return Err(InsertionError::Changing(self.volume.clone()));
@@ -198,26 +228,23 @@ impl Inserted {
         self.go_over(&mapper, &volume, &wanted)
     }
 
-    /// Has requests go past the device of that number again: what is under way is finished first.
-    /// Nothing happens if they do.
+    /// Has requests go past the daemon's device again: what is under way is finished first, however
+    /// long that takes. Nothing happens if they do.
     ///
     /// # Errors
     /// The device mapper refuses: all is as before then.
-    pub fn turn_back(&self, device: u64) -> Result<(), InsertionError> {
+    pub fn turn_back(&self) -> Result<(), InsertionError> {
         let mapper = open()?;
         let Some(volume) = self.volume(&mapper)? else { return Ok(()) };
-        let wanted = |table: &[Target]| table == [Target::whole(sectors(table), device)];
-        if volume.is_changing && wanted(&self.waiting(&mapper, volume.number)?) {
+        let waiting = self.done("its table is not told", mapper.table(volume.number, true));
+        if volume.is_changing && is_ours(&waiting?) {
             // Left by whoever was killed just before it was inserted.
             self.done("its table in waiting stays", mapper.clear(volume.number))?;
         }
-        let live = self.table(&mapper, volume.number)?;
-        if !wanted(&live) {
+        if !is_ours(&self.table(&mapper, volume.number)?) {
             return Ok(());
         }
-        let gone = || io::Error::other("the volume below is gone, and the old table with it");
-        let below = self.below(&mapper)?;
-        let below = self.done("not taken out", below.ok_or_else(gone))?;
+        let below = self.below(&mapper)?.ok_or_else(|| self.lost())?;
         let table = self.table(&mapper, below.number)?;
         self.go_over(&mapper, &volume, &table)
     }
@@ -231,19 +258,25 @@ impl Inserted {
         let mapper = open()?;
         let Some(below) = self.below(&mapper)? else { return Ok(()) };
         if let Some(volume) = self.volume(&mapper)?
-            && self.is_ours(&self.table(&mapper, volume.number)?)
+            && is_ours(&self.table(&mapper, volume.number)?)
         {
             return Err(InsertionError::Changing(self.volume.clone()));
         }
         self.done("the volume below stays", mapper.remove(below.number))
     }
 
-    /// Where requests go, if the daemon's device has that number.
-    pub fn way(&self, device: u64) -> Way {
-        let Ok(mapper) = open() else { return Way::Past };
-        let Ok(Some(volume)) = self.volume(&mapper) else { return Way::Gone };
-        let live = mapper.table(volume.number, false).unwrap_or_default();
-        if live == [Target::whole(sectors(&live), device)] { Way::Daemon } else { Way::Past }
+    /// Where requests go.
+    pub fn way(&self) -> Way {
+        let Ok(mapper) = open() else { return Way::Unknown };
+        match self.volume(&mapper) {
+            Err(_) => Way::Unknown,
+            Ok(None) => Way::Gone,
+            Ok(Some(volume)) => match mapper.table(volume.number, false) {
+                Err(_) => Way::Unknown,
+                Ok(live) if is_ours(&live) => Way::Daemon,
+                Ok(_) => Way::Past,
+            },
+        }
     }
 
     /// Whether the volume below is there.
@@ -251,25 +284,54 @@ impl Inserted {
         open().is_ok_and(|mapper| self.below(&mapper).is_ok_and(|below| below.is_some()))
     }
 
+    /// Exchanges the table, and looks that it is. Where that fails the old one goes on.
     fn go_over(
         &self,
         mapper: &DeviceMapper,
         volume: &Mapped,
         table: &[Target],
     ) -> Result<(), InsertionError> {
-        self.done("the kernel refuses the table", mapper.load(volume, table))?;
-        let switched = mapper.switch(volume.number, false);
-        if switched.is_err() {
-            let _ = mapper.clear(volume.number);
+        for _ in 0..SWITCH_TRIES {
+            self.done("the kernel refuses the table", mapper.load(volume, table))?;
+            let switched = mapper.switch(volume.number, false);
+            if switched.is_err() {
+                // A table that is refused so late may leave the device suspended: it goes on with
+                // the one that it has.
+                let _ = mapper.clear(volume.number);
+                let _ = mapper.switch(volume.number, false);
+            }
+            self.done("it does not go over", switched)?;
+            // Kernels before 6.11 forget the new table if a signal comes in between.
+            if self.table(mapper, volume.number)? == table {
+                return Ok(());
+            }
         }
-        self.done("it does not go over", switched)
+        Err(InsertionError::Changing(self.volume.clone()))
+    }
+
+    fn check_kind(&self, table: &[Target]) -> Result<(), InsertionError> {
+        let is_other = |target: &&Target| !STATELESS.contains(&&*target.kind);
+        if let Some(other) = table.iter().find(is_other) {
+            return Err(InsertionError::Kind(self.volume.clone(), other.kind.clone()));
+        }
+        let (major, minor) = (major(self.number), minor(self.number));
+        let zoned = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/zoned"));
+        match zoned.is_ok_and(|zoned| zoned.trim() != "none") {
+            true => Err(InsertionError::Kind(self.volume.clone(), "zones".into())),
+            false => Ok(()),
+        }
     }
 
     /// The volume, if it is there and the one that was meant.
     fn volume(&self, mapper: &DeviceMapper) -> Result<Option<Mapped>, InsertionError> {
         let found = self.done("not found", mapper.find(Which::Number(self.number)))?;
-        let has_uuid = |uuid: &str| !uuid.is_empty() && self.below.ends_with(uuid);
-        Ok(found.filter(|found| found.name == self.volume || has_uuid(&found.uuid)))
+        let Some(found) = found else { return Ok(None) };
+        let is_same = match &*found.uuid {
+            // A name can be changed; not while it is inserted, unnoticed.
+            "" => found.name == self.volume || is_ours(&self.table(mapper, found.number)?),
+            uuid => self.below == below_uuid(uuid, found.number),
+        };
+        Ok(is_same.then_some(found))
     }
 
     fn own(&self, mapper: &DeviceMapper) -> Result<Mapped, InsertionError> {
@@ -281,21 +343,30 @@ impl Inserted {
         self.done("not found", mapper.find(Which::Uuid(&self.below)))
     }
 
+    /// The volume below, but for one that goes as soon as its last user has closed it: that is
+    /// waited for.
+    fn below_to_stay(&self, mapper: &DeviceMapper) -> Result<Option<Mapped>, InsertionError> {
+        for _ in 0..LOCK_TRIES {
+            match self.below(mapper)? {
+                Some(below) if below.is_going => {}
+                found => return Ok(found),
+            }
+            // SLEEP: nobody tells when a device is closed.
+            thread::sleep(STEP);
+        }
+        Err(InsertionError::Changing(self.volume.clone()))
+    }
+
     fn table(&self, mapper: &DeviceMapper, number: u64) -> Result<Vec<Target>, InsertionError> {
         self.done("its table is not told", mapper.table(number, false))
     }
 
-    fn waiting(&self, mapper: &DeviceMapper, number: u64) -> Result<Vec<Target>, InsertionError> {
-        self.done("its table is not told", mapper.table(number, true))
-    }
-
-    /// Whether a table is one that we make: all of a ublk device.
-    fn is_ours(&self, table: &[Target]) -> bool {
-        let [Target { start: 0, kind, params, .. }] = table else { return false };
-        let device = params.split(' ').next().unwrap_or_default();
-        let link = fs::read_link(format!("/sys/dev/block/{device}")).unwrap_or_default();
-        let name = link.file_name().unwrap_or_default().to_string_lossy();
-        kind == "linear" && name.starts_with("ublkb")
+    fn lost(&self) -> InsertionError {
+        let error = io::Error::other(
+            "the volume below is gone, and the old table with it; 'vgcfgrestore --list' and \
+             'lvchange --refresh' have another copy of that",
+        );
+        InsertionError::Refused(self.path().display().to_string(), "not taken out", error)
     }
 
     fn below_name(&self) -> String {
@@ -313,6 +384,24 @@ impl Inserted {
 
 fn open() -> Result<DeviceMapper, InsertionError> {
     DeviceMapper::open().map_err(InsertionError::Control)
+}
+
+/// The identifier of the volume below one of that identifier, or of that name if it has none.
+fn below_uuid(named: &str, number: u64) -> String {
+    let whole = format!("{UUID_PREFIX}{named}");
+    let (major, minor) = (major(number), minor(number));
+    if whole.len() <= UUID_LEN_MAX { whole } else { format!("{UUID_PREFIX}{major}-{minor}") }
+}
+
+/// Whether a table is one that we make: all of a ublk device, which may be gone.
+fn is_ours(table: &[Target]) -> bool {
+    let [Target { start: 0, kind, params, .. }] = table else { return false };
+    let Some((device, "0")) = params.split_once(' ') else { return false };
+    let name = match fs::read_link(format!("/sys/dev/block/{device}")) {
+        Ok(link) => link.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Err(error) => return kind == "linear" && error.kind() == io::ErrorKind::NotFound,
+    };
+    kind == "linear" && name.starts_with("ublkb")
 }
 
 /// By its number: the name may be another's.

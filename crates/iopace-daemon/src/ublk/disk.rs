@@ -7,6 +7,7 @@ use super::port::{ControlPort, UblkError};
 use super::server::{ServerThread, UblkSubject};
 use super::{block_path, char_path};
 use crate::attached::{Record, Seen, UblkFacts, file_of, started_ticks};
+use crate::below;
 use crate::config::DaemonConfig;
 use crate::exports::ExportTable;
 use crate::groups::payer::Payer;
@@ -26,6 +27,10 @@ use tokio::sync::watch;
 
 /// Writes what is dirty of a block device and of the file system on it (`BLKFLSBUF` of linux/fs.h).
 const FLUSH_BUFFERS: Opcode = opcode::none(0x12, 97);
+
+/// A volume that cannot be taken out is tried so often, once a second: by the watcher after that.
+const TAKE_OUT_TRIES: u32 = 30;
+const TAKE_OUT_STEP: Duration = Duration::from_secs(1);
 
 /// How an export is to be attached.
 #[derive(Debug, Default)]
@@ -169,6 +174,7 @@ impl UblkDisk {
             runtime,
             record,
             rotational: info.rotational,
+            discards: info.path.as_deref().is_none_or(below::discards),
             memory: Arc::clone(memory),
             subject: Box::new(move || {
                 let (device, payer) = (Arc::clone(&device), Arc::clone(&payer));
@@ -237,7 +243,7 @@ fn serve(plan: &Plan, left: &[Seen]) -> Result<(Running, bool), UblkError> {
 /// Whether the device is deleted.
 fn end(record: &Record, patience: Duration) -> bool {
     let (Some(ublk), shown) = (record.ublk, record.loop_device.display()) else { return true };
-    if !take_out(record, patience) {
+    if !take_out(record) {
         return false;
     }
     match left::standing(record) {
@@ -282,30 +288,26 @@ fn end(record: &Record, patience: Duration) -> bool {
     true
 }
 
-/// Has requests go past a device that is inserted; whether they do.
-fn take_out(record: &Record, patience: Duration) -> bool {
-    let Some((number, inserted)) = record.number().zip(record.inserted.clone()) else {
-        return true;
-    };
+/// Has requests go past a device that is inserted; whether they do. Those that are under way are
+/// waited for, however long: it is served meanwhile.
+fn take_out(record: &Record) -> bool {
+    let Some(inserted) = &record.inserted else { return true };
     let shown = inserted.path();
     let shown = shown.display();
-    let waits = format!("'iopace remove --rescue {shown}' does it");
-    match within(patience, move || inserted.turn_back(number)) {
-        Some(Ok(())) => {
-            tracing::info!("{shown} goes past iopace again");
-            true
+    for attempt in 0..TAKE_OUT_TRIES {
+        match inserted.turn_back() {
+            Ok(()) => {
+                tracing::info!("{shown} goes past iopace again");
+                return true;
+            }
+            Err(error) if attempt == 0 => tracing::error!("{error}"),
+            Err(error) => tracing::debug!("{error}"),
         }
-        Some(Err(error)) => {
-            tracing::error!(%error, "{shown} is not taken out: {waits}");
-            false
-        }
-        None => {
-            tracing::error!(
-                "{shown} is not taken out in time, requests wait for the disk: {waits}"
-            );
-            false
-        }
+        // SLEEP: memory may be short, or LVM at it.
+        thread::sleep(TAKE_OUT_STEP);
     }
+    tracing::error!("{shown} is not taken out: 'iopace remove --rescue {shown}' tries it again");
+    false
 }
 
 /// Has everything written that is dirty: by a file system on it, and in its own page cache. It is

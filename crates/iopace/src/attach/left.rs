@@ -72,6 +72,9 @@ pub(super) fn of_file(source: Option<&Path>) -> Vec<Seen> {
     let full = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
     let file = file_of(source);
     let is_of = |record: &Record| {
+        if record.inserted.is_some() {
+            return false;
+        }
         let known = record.source.as_ref().zip(record.ublk);
         known.is_some_and(|(known, ublk)| {
             full(known) == full(source) || (file.is_some() && ublk.file == file)

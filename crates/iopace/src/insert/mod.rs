@@ -24,10 +24,17 @@ use iopace_daemon::daemon::Daemon;
 use iopace_daemon::insertion::{Inserted, Way};
 use iopace_daemon::resident::stay_in_memory;
 use iopace_daemon::ublk::{self, UblkWish};
-use std::fs;
+use rustix::fs::{major, makedev, minor};
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use watch::Watcher;
+
+/// `TMPFS_MAGIC` of linux/magic.h.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// Disks upon disks that are followed.
+const STACKED_MAX: u32 = 8;
 
 /// Inserts, or lists what is inserted.
 ///
@@ -49,16 +56,8 @@ pub fn run(args: &InsertVolumeArgs) -> Result<(), Failure> {
     }
     ublk::prepare().map_err(Failure::new)?;
     let inserted = Inserted::find(volume).map_err(Failure::new)?;
-    check_log(args, &inserted)?;
     if let Some(seen) = of_volume(&inserted).iter().find(|seen| seen.is_held()) {
-        let shown = inserted.path();
-        return Err(Failure::new(format!(
-            "{}: a daemon is in front of it already (pid {}): 'iopace sched' exchanges its \
-             scheduler, 'iopace remove {}' takes it out",
-            shown.display(),
-            seen.record.pid,
-            quoted_path(&shown)
-        )));
+        return Err(taken(&inserted, seen));
     }
     let directory = SocketDir::open(&runtime_dir())?;
     let log = match &args.log {
@@ -66,6 +65,7 @@ pub fn run(args: &InsertVolumeArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("--log {}: {error}", path.display())))?,
         None => directory.path().join(format!("{}.log", Plan::volume_name(&inserted))),
     };
+    check_log(&log, &inserted)?;
     let said = start(&log, std::env::args_os().skip(1).collect())?;
     let (path, rest) = said.split_once('\n').unwrap_or((&said, ""));
     note(format_args!("{}", rest.trim_end()));
@@ -73,19 +73,46 @@ pub fn run(args: &InsertVolumeArgs) -> Result<(), Failure> {
     printed.map_err(|failure| failure.but(&format!("it is inserted: 'iopace remove {path}'")))
 }
 
-/// A log on the volume would wait for the daemon that writes it.
-fn check_log(args: &InsertVolumeArgs, inserted: &Inserted) -> Result<(), Failure> {
-    let Some(log) = &args.log else { return Ok(()) };
-    let log = std::path::absolute(log).unwrap_or(log.clone());
-    let found = fs::metadata(&log).or_else(|_| fs::metadata(log.parent().unwrap_or(&log)));
-    match found.is_ok_and(|found| found.dev() == inserted.number) {
-        true => Err(Failure::usage(format!(
-            "--log {}: is on the volume itself: the daemon would wait for its own log; name \
-             another place, or leave it out",
-            log.display()
-        ))),
-        false => Ok(()),
+/// A log on the volume, or above it, would wait for the daemon that writes it.
+fn check_log(log: &Path, inserted: &Inserted) -> Result<(), Failure> {
+    let beside = log.parent().unwrap_or(log);
+    let found = fs::metadata(log).or_else(|_| fs::metadata(beside));
+    let device = found.map_or(0, |found| found.dev());
+    let is_memory = rustix::fs::statfs(beside).is_ok_and(|found| found.f_type == TMPFS_MAGIC);
+    let is_unknown = major(device) == 0;
+    if is_memory || !is_unknown && !is_on(device, inserted.number, STACKED_MAX) {
+        return Ok(());
     }
+    let why = if is_unknown { "may be on the volume" } else { "is on the volume" };
+    Err(Failure::usage(format!(
+        "the log {}: {why} itself: the daemon would wait for its own log; name a place in memory \
+         or on another disk with --log",
+        log.display()
+    )))
+}
+
+/// Whether a disk is another one, or is made of it.
+fn is_on(device: u64, other: u64, levels: u32) -> bool {
+    let link = format!("/sys/dev/block/{}:{}/slaves", major(device), minor(device));
+    let below = fs::read_dir(link).into_iter().flatten().flatten();
+    let number = |path: PathBuf| {
+        let text = fs::read_to_string(path.join("dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+    };
+    let mut below = below.filter_map(|entry| number(entry.path()));
+    device == other || levels > 0 && below.any(|below| is_on(below, other, levels - 1))
+}
+
+fn taken(inserted: &Inserted, seen: &Seen) -> Failure {
+    let shown = inserted.path();
+    Failure::new(format!(
+        "{}: a daemon is in front of it already (pid {}): 'iopace sched' exchanges its scheduler, \
+         'iopace remove {}' takes it out",
+        shown.display(),
+        seen.record.pid,
+        quoted_path(&shown)
+    ))
 }
 
 /// The records of daemons in front of a volume: one that serves it, and what killed ones have left.
@@ -98,7 +125,7 @@ fn of_volume(inserted: &Inserted) -> Vec<Seen> {
 /// The daemon, until it is told to end: it is out of the way then.
 fn serve(front: Front, args: &InsertVolumeArgs, volume: &Path) -> Result<(), Failure> {
     let prepared = prepare(args, volume);
-    let (inserted, mut plan) = prepared.map_err(|failure| front.tell(failure))?;
+    let (inserted, lock, mut plan) = prepared.map_err(|failure| front.tell(failure))?;
     let log = front.log().to_owned();
     plan.config.log = Some(log.clone());
     log::start(plan.log_format, args.verbose, args.quiet);
@@ -106,12 +133,13 @@ fn serve(front: Front, args: &InsertVolumeArgs, volume: &Path) -> Result<(), Fai
     let served = front.run(|told| {
         run_plan(plan, |daemon, _| {
             begin(daemon, &inserted)?;
+            drop(lock);
             // The command in front may be gone: what is inserted stays, as with one that waited.
             let _ = told(&welcome(daemon, &inserted, &log));
             Ok(())
         })
     });
-    if served.is_err() {
+    if served.is_err() && inserted.way() == Way::Past {
         // What was not inserted leaves nothing.
         let _ = inserted.remove_below();
     }
@@ -121,31 +149,36 @@ fn serve(front: Front, args: &InsertVolumeArgs, volume: &Path) -> Result<(), Fai
     served
 }
 
-fn prepare(args: &InsertVolumeArgs, volume: &Path) -> Result<(Inserted, Plan), Failure> {
+/// The volume below, with the lock of the volume.
+fn prepare(args: &InsertVolumeArgs, volume: &Path) -> Result<(Inserted, File, Plan), Failure> {
     ublk::prepare().map_err(Failure::new)?;
     let inserted = Inserted::find(volume).map_err(Failure::new)?;
-    let below = inserted.make_below().map_err(Failure::new)?;
-    let plan = Plan::insert(args, &inserted, &below);
-    let plan = plan.inspect_err(|_| {
-        let _ = inserted.remove_below();
-    })?;
+    let lock = inserted.lock().map_err(Failure::new)?;
     stay_in_memory().map_err(|error| {
-        let _ = inserted.remove_below();
         Failure::new(format!(
             "the daemon cannot be kept in memory: {error}; raise the limit ('ulimit -l unlimited')"
         ))
     })?;
-    Ok((inserted, plan))
+    let left = of_volume(&inserted);
+    left::wait_for_killed(&left);
+    if let Some(seen) = left.iter().find(|seen| seen.is_held()) {
+        return Err(taken(&inserted, seen));
+    }
+    let below = inserted.make_below().map_err(Failure::new)?;
+    let plan = Plan::insert(args, &inserted, &below).inspect_err(|_| {
+        if inserted.way() == Way::Past {
+            let _ = inserted.remove_below();
+        }
+    })?;
+    Ok((inserted, lock, plan))
 }
 
 /// A device in front of the volume below, a watcher, and the volume's requests to the device.
 fn begin(daemon: &Daemon, inserted: &Inserted) -> Result<(), Failure> {
-    let left = of_volume(inserted);
-    left::wait_for_killed(&left);
     let wish = UblkWish {
         source: Some(inserted.path()),
         block_bytes: None,
-        left,
+        left: of_volume(inserted),
         inserted: Some(inserted.clone()),
     };
     daemon.attach_ublk(wish).map_err(Failure::new)?;
@@ -175,5 +208,6 @@ pub fn state(way: Way, is_held: bool) -> &'static str {
         (Way::Past, true) => "bypassed",
         (Way::Past, false) => "dead",
         (Way::Gone, _) => "no volume",
+        (Way::Unknown, _) => "unknown",
     }
 }

@@ -1,19 +1,17 @@
 //! `iopace remove`: the volume goes past the daemon again, and nothing is left.
 
-use super::rescue::rescue;
+use super::of_volume;
+use super::rescue::rescue_all;
 use crate::attach::{detach, seen};
 use crate::cli::RemoveVolumeArgs;
 use crate::output::{Failure, note, print};
 use iopace_daemon::attached::Seen;
 use iopace_daemon::insertion::{Inserted, Way};
+use iopace_daemon::resident::stay_in_memory;
 use iopace_daemon::ublk;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
-
-/// How often it is looked whether somebody else has done it.
-const STEP: Duration = Duration::from_millis(50);
 
 /// Takes one or all out, and waits.
 ///
@@ -24,18 +22,10 @@ pub fn run(args: &RemoveVolumeArgs) -> Result<(), Failure> {
         return Err(Failure::new("only root may have the requests of a volume go elsewhere"));
     }
     ublk::prepare().map_err(Failure::new)?;
-    let mut all: Vec<Seen> = seen();
-    all.retain(|seen| seen.record.inserted.is_some());
-    if let Some(volume) = &args.volume {
-        all.retain(|seen| is_meant(seen, volume));
-        if all.is_empty() {
-            return remove_rest(volume);
-        }
-    }
     let patience = Duration::from_secs(args.wait);
     let mut failed = None;
-    for seen in all {
-        if let Err(failure) = remove(seen, args.rescue, patience)
+    for inserted in chosen(args)? {
+        if let Err(failure) = remove(&inserted, args.rescue, patience)
             && let Some(Failure { message, .. }) = failed.replace(failure)
         {
             note(format_args!("error: {message}"));
@@ -44,74 +34,64 @@ pub fn run(args: &RemoveVolumeArgs) -> Result<(), Failure> {
     failed.map_or(Ok(()), Err)
 }
 
-fn is_meant(seen: &Seen, volume: &Path) -> bool {
-    let Some(inserted) = &seen.record.inserted else { return false };
-    let named = Path::new(&inserted.volume) == volume;
-    named || Inserted::find(volume).is_ok_and(|found| found.is_same(inserted))
-}
-
-/// The rest of a daemon that was killed before it had a record.
-fn remove_rest(volume: &Path) -> Result<(), Failure> {
-    let inserted = Inserted::find(volume).map_err(Failure::new)?;
-    if !inserted.has_below() {
+/// The volumes that are meant, by records and by the names of volumes.
+fn chosen(args: &RemoveVolumeArgs) -> Result<Vec<Inserted>, Failure> {
+    let mut all: Vec<Inserted> = Vec::new();
+    for inserted in seen().into_iter().filter_map(|seen| seen.record.inserted) {
+        if !all.iter().any(|known| known.is_same(&inserted)) {
+            all.push(inserted);
+        }
+    }
+    let Some(volume) = &args.volume else { return Ok(all) };
+    if let Some(named) = all.iter().find(|one| Path::new(&one.volume) == volume) {
+        return Ok(vec![named.clone()]);
+    }
+    let found = Inserted::find(volume).map_err(Failure::new)?;
+    if !all.iter().any(|one| one.is_same(&found)) && !found.has_below() {
         return Err(Failure::new(format!(
             "{}: no daemon is in front of it; 'iopace insert' lists what is inserted",
             volume.display()
         )));
     }
-    inserted.remove_below().map_err(Failure::new)?;
-    said(&inserted)
+    Ok(vec![found])
 }
 
-fn remove(seen: Seen, kills: bool, patience: Duration) -> Result<(), Failure> {
-    let inserted = seen.record.inserted.clone().expect("one that is inserted");
-    let process = seen.process();
-    if let Some(process) = process.as_ref().filter(|_| seen.is_held()) {
-        if !kills {
-            detach::end(&seen.record, Some(process))?;
-            detach::wait_until_let_go(&seen, patience)?;
-            detach::wait_for_end(&seen.record, process);
-            return out(&seen, &inserted);
+fn remove(inserted: &Inserted, kills: bool, patience: Duration) -> Result<(), Failure> {
+    for seen in of_volume(inserted).iter().filter(|seen| seen.is_held()) {
+        let Some(process) = seen.process() else { continue };
+        if kills {
+            // Everything that follows must need nothing of the volume.
+            stay_in_memory()
+                .map_err(|error| Failure::new(format!("this is not kept in memory: {error}")))?;
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+            continue;
         }
-        let _ = pidfd_send_signal(process, Signal::KILL);
+        detach::end(&seen.record, Some(&process))?;
+        detach::wait_until_let_go(seen, patience)?;
+        detach::wait_for_end(&seen.record, &process);
+        if inserted.way() == Way::Daemon {
+            return Err(stuck(inserted, seen));
+        }
     }
-    // Its watcher may be at it.
-    let looks = patience.as_millis() / STEP.as_millis();
-    for _ in 0..looks {
-        if !seen.is_left() {
-            return said(&inserted);
-        }
-        if !seen.is_held() && seen.try_hold() {
-            rescue(seen)?;
-            return said(&inserted);
-        }
-        // SLEEP: nobody tells when a record is let go.
-        thread::sleep(STEP);
-    }
-    Err(Failure::new(format!(
-        "{}: is not out after {} s; wait on with the same command, or say --rescue",
-        inserted.path().display(),
-        patience.as_secs()
-    )))
-}
-
-/// Whether it is out, now that its daemon has ended.
-fn out(seen: &Seen, inserted: &Inserted) -> Result<(), Failure> {
-    match seen.record.way() {
-        Some(Way::Daemon) => {
-            let shown = inserted.path();
-            let shown = shown.display();
-            let log = seen.record.log.as_ref().map(|log| log.display().to_string());
-            Err(Failure::new(format!(
-                "{shown}: its daemon has ended and could not take it out; the log {} says why, and \
-                 'iopace remove --rescue {shown}' tries it once more",
-                log.unwrap_or_default()
-            )))
-        }
-        _ => said(inserted),
+    // A watcher may be at it, and is waited for.
+    rescue_all(inserted)?;
+    match inserted.way() {
+        Way::Daemon => Err(Failure::new(format!(
+            "{}: another daemon is in front of it by now",
+            inserted.path().display()
+        ))),
+        _ => print(&format!("{}: goes past iopace again\n", inserted.path().display())),
     }
 }
 
-fn said(inserted: &Inserted) -> Result<(), Failure> {
-    print(&format!("{}: goes past iopace again\n", inserted.path().display()))
+/// Its daemon has ended, and could not take it out.
+fn stuck(inserted: &Inserted, seen: &Seen) -> Failure {
+    let shown = inserted.path();
+    let shown = shown.display();
+    let log = seen.record.log.as_ref().map(|log| log.display().to_string());
+    Failure::new(format!(
+        "{shown}: its daemon has ended and could not take it out; the log {} says why, and 'iopace \
+         remove --rescue {shown}' tries it once more",
+        log.unwrap_or_default()
+    ))
 }

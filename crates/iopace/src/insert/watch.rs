@@ -1,7 +1,7 @@
 //! The watcher of a daemon that is inserted: a process of its own, in memory all the time, that
 //! takes the volume out if the daemon is killed.
 
-use super::rescue::rescue;
+use super::rescue::rescue_all;
 use crate::attach::seen;
 use crate::output::Failure;
 use iopace_daemon::attached::Seen;
@@ -12,6 +12,7 @@ use rustix::process::setsid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,13 +42,16 @@ pub(super) fn start() -> Result<(), Failure> {
             let ended = watcher.wait();
             let shown = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
             tracing::warn!("the watcher has ended ({shown}): another one is started");
+            let mut is_told = false;
             watcher = loop {
                 // SLEEP: see `AGAIN`.
                 thread::sleep(AGAIN);
                 match spawn() {
                     Ok(next) => break next,
-                    Err(error) => tracing::error!(%error, "no watcher"),
+                    Err(error) if !is_told => tracing::error!(%error, "no watcher"),
+                    Err(_) => {}
                 }
+                is_told = true;
             };
         }
     };
@@ -56,7 +60,9 @@ pub(super) fn start() -> Result<(), Failure> {
 }
 
 fn spawn() -> io::Result<Child> {
-    let mut child = Command::new(env::current_exe()?)
+    // Also when the program was replaced by a newer one.
+    let mut child = Command::new("/proc/self/exe")
+        .arg0("iopace")
         .args(env::args_os().skip(1))
         .env(WATCHED, std::process::id().to_string())
         .stdin(Stdio::null())
@@ -110,11 +116,20 @@ impl Watcher {
         if !record.is_left() {
             return Ok(());
         }
-        let shown = record.record.source.clone().unwrap_or_default();
-        let shown = shown.display();
-        tracing::warn!("{shown}: the daemon in front of it was killed");
-        rescue(record)?;
-        tracing::warn!("{shown} goes past iopace again: 'iopace insert {shown}' inserts it anew");
+        let inserted = record.record.inserted.clone().expect("looked at before");
+        // Whatever is in the way: the volume waits, and nobody else may be there to help. Nothing
+        // is logged before, as the log may be where nothing can be written.
+        let mut result = rescue_all(&inserted);
+        while let Err(failure) = &result {
+            tracing::error!("{}: not taken out: {}", inserted.volume, failure.message);
+            // SLEEP: see `AGAIN`.
+            thread::sleep(AGAIN);
+            result = rescue_all(&inserted);
+        }
+        tracing::warn!(
+            "{}: the daemon in front of it was killed; it goes past iopace again",
+            inserted.volume
+        );
         Ok(())
     }
 }

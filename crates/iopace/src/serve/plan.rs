@@ -1,9 +1,9 @@
 //! What is to be served: the command line and the configuration file, turned into one
 //! [`DaemonConfig`]. A word on the command line wins over the same word in the file.
 
-use crate::cli::{
-    AttachArgs, DeviceArgs, InsertVolumeArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs,
-};
+mod inserted;
+
+use crate::cli::{AttachArgs, DeviceArgs, IoEngine, LogFormat, MountArgs, ServeArgs, SocketArgs};
 use crate::config::{self, NamedScheduler, Settings};
 use crate::http;
 use crate::output::Failure;
@@ -14,7 +14,6 @@ use iopace_daemon::config::{
     Backend, DaemonConfig, DeviceConfig, ExportConfig, IoEngineChoice, Listen, MountConfig,
     check_dirty,
 };
-use iopace_daemon::insertion::{BelowVolume, Inserted};
 use iopace_daemon::runtime_files::read_config;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -121,59 +120,6 @@ impl Plan {
         };
         let plan = Plan::of(settings, &sockets, args.io_engine, args.log_format)?;
         Ok(Plan { has_default_socket: false, keeps_records: true, ..plan })
-    }
-
-    /// The volume below one that is in use, for a ublk device.
-    ///
-    /// # Errors
-    /// What was asked, what is wrong and what would be right.
-    pub fn insert(
-        args: &InsertVolumeArgs,
-        inserted: &Inserted,
-        below: &BelowVolume,
-    ) -> Result<Plan, Failure> {
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
-        let words = DeviceArgs {
-            sched: args.sched.clone(),
-            set: args.set.clone(),
-            nr_requests: args.nr_requests,
-            window: args.window,
-            window_policy: args.window_policy.clone(),
-            // Pages of the volume are in memory once, above.
-            direct: true,
-            read_only: below.read_only,
-            ..DeviceArgs::default()
-        };
-        let sockets = SocketArgs {
-            control: args.control.as_ref().map(absolute),
-            no_control: args.no_control,
-            ..SocketArgs::default()
-        };
-        let backend = Backend::Path(below.path.clone());
-        let device = device(Plan::volume_name(inserted), backend, &words, scheduler(&words)?)?;
-        let settings = Settings { devices: vec![device], ..Settings::default() };
-        let plan = Plan::of(settings, &sockets, args.io_engine, args.log_format)?;
-        Ok(Plan { has_default_socket: false, keeps_records: true, ..plan })
-    }
-
-    /// The same with nothing beside it, to carry out what waits.
-    ///
-    /// # Errors
-    /// The name is none.
-    pub fn rescue(inserted: &Inserted, below: &BelowVolume) -> Result<Plan, Failure> {
-        let read_only = below.read_only;
-        let words = DeviceArgs { direct: true, read_only, ..DeviceArgs::default() };
-        let backend = Backend::Path(below.path.clone());
-        let device = device(Plan::volume_name(inserted), backend, &words, None)?;
-        let settings = Settings { devices: vec![device], no_control: true, ..Settings::default() };
-        let plan = Plan::of(settings, &SocketArgs::default(), None, None)?;
-        Ok(Plan { has_default_socket: false, keeps_records: true, ..plan })
-    }
-
-    /// What a volume is called as a device: its own name, unless that is none for a device.
-    pub fn volume_name(inserted: &Inserted) -> String {
-        let name = &inserted.volume;
-        config::valid_name(name).map_or_else(|_| "volume".into(), |()| name.clone())
     }
 
     fn of(
