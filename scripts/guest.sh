@@ -24,7 +24,8 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 usage() {
-    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|ublk|insert|tests]" >&2
+    echo "guest.sh [--format table|json] [all|boot|logwrites|reset|groups|machine|ublk|insert|" \
+        "tests]" >&2
     exit 2
 }
 format=table
@@ -188,7 +189,8 @@ boot() {
     setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$cpus" \
         -m 1536 -nodefaults -no-reboot -display none -serial "file:$run/console" \
         -kernel "$cache"/tree/boot/vmlinuz-* -initrd "$run/$files" "${disks[@]}" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check rounds=${GUEST_ROUNDS:-40} job=$1" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check job=$1 \
+            rounds=${GUEST_ROUNDS:-40}" \
         "${@:2}" </dev/null &
     guest=$!
 }

@@ -70,7 +70,7 @@ at_ease() {
 
 working() {
     kill -0 "$fio" 2>/dev/null && kill -0 "$fio_2" 2>/dev/null ||
-        { wrong "fio has ended: $(tail -30 /run/fio /run/fio-2)"; return 1; }
+        { wrong "fio has ended: $(grep -h -e err= -e error /run/fio /run/fio-2)"; return 1; }
 }
 
 # Inserted, exchanged, killed in three ways, taken out, again and again.
@@ -186,9 +186,11 @@ insert_refusals() {
     unset IOPACE_RUNTIME_DIR
     rm -r /mnt/run
     # Nobody inserts beside a command that is at it.
-    flock "$volume" sleep 8 &
+    flock "/dev/dm-$(dmsetup info -c --noheadings -o minor vg-data)" sleep 1000 &
     locked=$!
     refused "somebody else is at it" iopace insert "$volume"
+    pkill -P "$locked"
+    kill "$locked"
     wait "$locked"
     dmsetup suspend --nolockfs vg-data
     refused "or it is suspended" iopace insert "$volume"

@@ -65,11 +65,7 @@ impl Daemon {
     /// # Errors
     /// What was asked, what is wrong and what would be right; nothing is left behind then.
     pub fn start(mut config: DaemonConfig) -> Result<Arc<Daemon>, StartError> {
-        // Before there is a mount, which may be over `/etc`. Without one nothing is read there: it
-        // may be on a volume that waits for this daemon.
-        if !config.mounts.is_empty() || config.fuse.is_some() {
-            iopace_fuse::subordinate::look_again();
-        }
+        look_at_users(&config);
         let mut prepared = mounts::prepare(&config)?;
         let shown = image::prepare(&config)?;
         make_room_for(config.connections_max);
@@ -251,6 +247,14 @@ impl Daemon {
         self.dirty.stop();
         self.timers.stop();
         report
+    }
+}
+
+/// Reads who is whose subordinate, before there is a mount, which may be over `/etc`. Without
+/// mounts nothing is read there: it may be on a volume that waits for this daemon.
+fn look_at_users(config: &DaemonConfig) {
+    if !config.mounts.is_empty() || config.fuse.is_some() {
+        iopace_fuse::subordinate::look_again();
     }
 }
 

@@ -17,9 +17,13 @@
 //! 2. A table that somebody else has changed in the meantime (`lvextend`) is left as it is.
 //!
 //! # Limits
-//! Tables of `linear` and `striped` pieces: other targets have a state of their own, and two devices
-//! with the same table would each have one. What is below a snapshot or a cache can be inserted
-//! into; so can each of the volumes that an encrypted one is on.
+//! Tables of `linear` and `striped` pieces: other targets have a state of their own, and two
+//! devices with the same table would each have one. One that is on a `linear` volume, as encrypted
+//! ones often are, can have a daemon below it.
+
+mod error;
+
+pub use error::InsertionError;
 
 use crate::device_mapper::{DeviceMapper, Mapped, Target, Which};
 use rustix::fs::{FlockOperation, flock, major, minor};
@@ -48,38 +52,6 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// So often a table is exchanged that is the old one afterwards.
 const SWITCH_TRIES: u32 = 5;
-
-/// Why nothing is inserted, or taken out.
-#[derive(Debug, thiserror::Error)]
-pub enum InsertionError {
-    /// It is no volume.
-    #[error(
-        "{0}: is no volume of the device mapper (LVM): a daemon goes in front of other disks, \
-         files and partitions by 'iopace attach --ublk', before they are mounted"
-    )]
-    NoVolume(String),
-    /// A table that cannot be copied.
-    #[error(
-        "{0}: is made of '{1}', which cannot be there twice: only volumes of linear and striped \
-         pieces can be inserted into; look with 'dmsetup deps' for one below it"
-    )]
-    Kind(String, String),
-    /// Somebody else is at it.
-    #[error(
-        "{0}: somebody else is at it at this moment (LVM, another iopace), or it is suspended; try \
-         again after that"
-    )]
-    Changing(String),
-    /// A volume of our own making.
-    #[error("{0}: is the volume below of another that a daemon is in front of; name that one")]
-    Below(String),
-    /// The device mapper refuses.
-    #[error("{0}: {1}: {2}; the kernel's log may say why (dmesg)")]
-    Refused(String, &'static str, io::Error),
-    /// The device mapper is not there.
-    #[error("/dev/mapper/control cannot be opened: {0}; load it with 'modprobe dm_mod'")]
-    Control(io::Error),
-}
 
 /// A volume with a daemon in front of it, as records have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,12 +2,12 @@
 
 use super::left::is_there;
 use super::seen;
-use crate::insert;
 use crate::output::{Failure, Format, finish, print, print_json, right, table};
 use crate::units;
 use comfy_table::Cell;
 use iopace_daemon::attached::{Record, Seen};
 use iopace_daemon::fuse::image::loops;
+use iopace_daemon::insertion::Way;
 use iopace_daemon::mount_table as mounts;
 use rustix::fs::{major, minor};
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub fn run(format: Format, is_wanted: impl Fn(&Record) -> bool) -> Result<(), Fa
 fn row(seen: Seen) -> Row {
     let is_held = seen.is_held();
     let record = seen.record;
-    let way = record.way().map(|way| insert::state(way, is_held));
+    let way = record.way().map(|way| state_of_volume(way, is_held));
     let state = way.unwrap_or_else(|| match (is_held, is_there(&record)) {
         (true, true) => "serving",
         (true, false) => "detached",
@@ -49,6 +49,18 @@ fn row(seen: Seen) -> Row {
         (false, _) => "dead",
     });
     Row { mounted: mounted(&record), record, state }
+}
+
+/// Where the volume's requests go, in a word for people.
+fn state_of_volume(way: Way, is_held: bool) -> &'static str {
+    match (way, is_held) {
+        (Way::Daemon, true) => "inserted",
+        (Way::Daemon, false) => "waiting",
+        (Way::Past, true) => "bypassed",
+        (Way::Past, false) => "dead",
+        (Way::Gone, _) => "no volume",
+        (Way::Unknown, _) => "unknown",
+    }
 }
 
 /// Where a file system of the device is mounted.

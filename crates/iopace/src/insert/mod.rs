@@ -199,15 +199,3 @@ fn welcome(daemon: &Daemon, inserted: &Inserted, log: &Path) -> String {
         quoted_path(&path)
     )
 }
-
-/// Where the volume's requests go, in a word for people.
-pub fn state(way: Way, is_held: bool) -> &'static str {
-    match (way, is_held) {
-        (Way::Daemon, true) => "inserted",
-        (Way::Daemon, false) => "waiting",
-        (Way::Past, true) => "bypassed",
-        (Way::Past, false) => "dead",
-        (Way::Gone, _) => "no volume",
-        (Way::Unknown, _) => "unknown",
-    }
-}

@@ -3,7 +3,7 @@
 
 use super::rescue::rescue_all;
 use crate::attach::seen;
-use crate::output::Failure;
+use crate::output::{Failure, print};
 use iopace_daemon::attached::Seen;
 use iopace_daemon::resident::stay_in_memory;
 use iopace_daemon::ublk;
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::setsid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::env;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -108,10 +108,7 @@ impl Watcher {
         let record = record.ok_or_else(gone)?;
         let process = record.process().ok_or_else(gone)?;
         stay_in_memory().map_err(|error| Failure::new(format!("not kept in memory: {error}")))?;
-        let mut out = io::stdout().lock();
-        let told = writeln!(out, "{READY}").and_then(|()| out.flush());
-        told.map_err(|_| gone())?;
-        drop(out);
+        print(&format!("{READY}\n"))?;
         while poll(&mut [PollFd::new(&process, PollFlags::IN)], None).is_err() {}
         if !record.is_left() {
             return Ok(());
