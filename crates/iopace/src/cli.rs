@@ -192,9 +192,11 @@ pub fn with_hint(mut mistake: clap::Error) -> clap::Error {
     let below = program.get_subcommands().filter(has);
     let below: Vec<String> =
         below.map(|command| format!("'iopace {} {unknown}'", command.get_name())).collect();
-    if below.is_empty() || mistake.get(ContextKind::SuggestedSubcommand).is_some() {
+    if below.is_empty() {
         return mistake;
     }
+    // The very word beats one that is like it.
+    mistake.remove(ContextKind::SuggestedSubcommand);
     let hint = format!(
         "there are {}; 'iopace mount' and 'iopace attach' list what runs",
         below.join(", ")

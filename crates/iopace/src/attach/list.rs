@@ -32,7 +32,7 @@ pub fn run(format: Format, is_wanted: impl Fn(&Record) -> bool) -> Result<(), Fa
     match format {
         Format::Json => print_json(&rows),
         Format::Table if rows.is_empty() => {
-            print("nothing is attached by iopace, and nothing inserted\n")
+            print("nothing is attached by iopace\n")
         }
         Format::Table => print(&show(&rows)),
     }
