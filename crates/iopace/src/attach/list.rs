@@ -31,9 +31,7 @@ pub fn run(format: Format, is_wanted: impl Fn(&Record) -> bool) -> Result<(), Fa
     let rows: Vec<Row> = wanted.map(row).collect();
     match format {
         Format::Json => print_json(&rows),
-        Format::Table if rows.is_empty() => {
-            print("nothing is attached by iopace\n")
-        }
+        Format::Table if rows.is_empty() => print("nothing is attached by iopace\n"),
         Format::Table => print(&show(&rows)),
     }
 }
