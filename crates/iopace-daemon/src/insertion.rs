@@ -8,7 +8,7 @@
 //!                           (a table of one line)                  (a copy of the old table)
 //! ```
 //! The volume stays the device that it is: whoever has it open notices nothing but a moment in
-//! which requests wait ([`DeviceMapper::switch`]). The *volume below* is a new device with the old
+//! which requests wait (`device_mapper.rs`). The *volume below* is a new device with the old
 //! table. It is all that is needed to go back.
 //!
 //! # Properties
