@@ -158,7 +158,7 @@ initramfs() {
         wanted "$part" || continue
         mkdir -p "$root"/{bin,lib64}
         put "$(command -v fio)" "$(command -v strace)"
-        [ "$part" != insert ] || put "$cache/tree/sbin/lvm"
+        [ "$part" != insert ] || put "$cache/tree/sbin/lvm" "$(command -v flock)"
         join "$part"
     done
     if wanted tests; then

@@ -184,7 +184,7 @@ insert_refusals() {
     export IOPACE_RUNTIME_DIR
     refused "is on the volume itself" iopace insert "$volume"
     unset IOPACE_RUNTIME_DIR
-    rm -r /mnt/run
+    rm -rf /mnt/run
     # Nobody inserts beside a command that is at it.
     flock "/dev/dm-$(dmsetup info -c --noheadings -o minor vg-data)" sleep 1000 &
     locked=$!

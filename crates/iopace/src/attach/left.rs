@@ -5,7 +5,6 @@ use crate::cli::AttachArgs;
 use crate::output::{Failure, note};
 use iopace_daemon::attached::{Record, Seen, file_of};
 use iopace_daemon::fuse::image::{clear_away, loops, remove_left};
-use iopace_daemon::insertion::Inserted;
 use iopace_daemon::ublk::left::{self, UblkStanding, standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::path::{Path, PathBuf};
@@ -42,6 +41,10 @@ pub(super) fn clear_left(seen: &Seen) -> Option<bool> {
 /// have used, or whose data are gone with its daemon, is cleared away.
 fn clear_left_of_ublk(seen: &Seen) -> Option<bool> {
     let record = &seen.record;
+    if record.inserted.is_some() {
+        // 'iopace insert' and 'iopace remove' look after it, with the volume's lock.
+        return None;
+    }
     let found = standing(record);
     let is_waiting = found == UblkStanding::There;
     if found == UblkStanding::Unknown || is_waiting && record.source.is_some() {
@@ -49,9 +52,6 @@ fn clear_left_of_ublk(seen: &Seen) -> Option<bool> {
     }
     let is_free = left::clear_away(record);
     if is_free {
-        if let Some(Err(error)) = record.inserted.as_ref().map(Inserted::remove_below) {
-            note(format_args!("{error}"));
-        }
         seen.remove();
     }
     if is_waiting {

@@ -132,21 +132,29 @@ fn serve(front: Front, args: &InsertVolumeArgs, volume: &Path) -> Result<(), Fai
     leave_directory();
     let served = front.run(|told| {
         run_plan(plan, |daemon, _| {
-            begin(daemon, &inserted)?;
+            let is_recovered = begin(daemon, &inserted)?;
             drop(lock);
-            // The command in front may be gone: what is inserted stays, as with one that waited.
-            let _ = told(&welcome(daemon, &inserted, &log));
-            Ok(())
+            // Programs that use it already wait for the daemon, not for the command in front.
+            told(&welcome(daemon, &inserted, &log))
+                .or_else(|gone| is_recovered.then_some(()).ok_or(gone))
         })
     });
-    if served.is_err() && inserted.way() == Way::Past {
-        // What was not inserted leaves nothing.
-        let _ = inserted.remove_below();
+    if served.is_err() {
+        clear_below(&inserted);
     }
     if served.is_ok() && args.log.is_none() {
         log::remove_if_clean(&log);
     }
     served
+}
+
+/// What was not inserted leaves nothing, unless another daemon is at the volume by now.
+fn clear_below(inserted: &Inserted) {
+    let Ok(_lock) = inserted.lock() else { return };
+    let is_free = !of_volume(inserted).iter().any(Seen::is_held);
+    if is_free && inserted.way() == Way::Past {
+        let _ = inserted.remove_below();
+    }
 }
 
 /// The volume below, with the lock of the volume.
@@ -174,16 +182,18 @@ fn prepare(args: &InsertVolumeArgs, volume: &Path) -> Result<(Inserted, File, Pl
 }
 
 /// A device in front of the volume below, a watcher, and the volume's requests to the device.
-fn begin(daemon: &Daemon, inserted: &Inserted) -> Result<(), Failure> {
+/// Whether it was there, and waited.
+fn begin(daemon: &Daemon, inserted: &Inserted) -> Result<bool, Failure> {
     let wish = UblkWish {
         source: Some(inserted.path()),
         block_bytes: None,
         left: of_volume(inserted),
         inserted: Some(inserted.clone()),
     };
-    daemon.attach_ublk(wish).map_err(Failure::new)?;
+    let attached = daemon.attach_ublk(wish).map_err(Failure::new)?;
     watch::start()?;
-    daemon.turn_in().map_err(Failure::new)
+    daemon.turn_in().map_err(Failure::new)?;
+    Ok(attached.is_recovered)
 }
 
 /// The path of the volume alone on its line, then what stands behind it.
