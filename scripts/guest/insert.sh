@@ -186,10 +186,9 @@ insert_refusals() {
     unset IOPACE_RUNTIME_DIR
     rm -rf /mnt/run
     # Nobody inserts beside a command that is at it.
-    flock "/dev/dm-$(dmsetup info -c --noheadings -o minor vg-data)" sleep 1000 &
+    flock -F "/dev/dm-$(dmsetup info -c --noheadings -o minor vg-data)" sleep 1000 &
     locked=$!
     refused "somebody else is at it" iopace insert "$volume"
-    pkill -P "$locked"
     kill "$locked"
     wait "$locked"
     dmsetup suspend --nolockfs vg-data
