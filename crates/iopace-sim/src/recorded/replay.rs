@@ -44,7 +44,7 @@ pub struct Settings {
     /// The scheduler, with its defaults.
     pub scheduler: Option<&'static Algorithm>,
     /// The policy of stage window.
-    pub window: Option<&'static window::Policy>,
+    pub window: Option<&'static window::WindowPolicy>,
     /// Completions are noticed when the disk has done them, not as late as they were live, on
     /// average.
     pub on_time: bool,
@@ -56,8 +56,8 @@ pub struct Replay<'a> {
     load: Load<'a>,
     disk: String,
     scheduler: (&'static Algorithm, Params),
-    window: &'static window::Policy,
-    pace: &'static pace::Policy,
+    window: &'static window::WindowPolicy,
+    pace: &'static pace::PacePolicy,
     groups: Vec<(GroupId, GroupId, group::Settings)>,
     on_time: bool,
 }
@@ -189,7 +189,7 @@ fn scheduler(file: &File) -> Result<(&'static Algorithm, Params), String> {
     Ok((algorithm, params))
 }
 
-fn find_window(file: &File) -> Result<&'static window::Policy, String> {
+fn find_window(file: &File) -> Result<&'static window::WindowPolicy, String> {
     let name = &file.header.window.policy;
     window::find(name).ok_or_else(|| {
         format!("the window '{name}' of the recording is not known here: name one with --window")

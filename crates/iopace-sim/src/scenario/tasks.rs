@@ -22,7 +22,7 @@ use crate::spelling;
 use crate::task::{Kind, Task};
 use core::num::NonZeroU64;
 use core::ops::Range;
-use iopace_core::pace::{self, Policy};
+use iopace_core::pace::{self, PacePolicy};
 use iopace_core::request::Extent;
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -41,7 +41,7 @@ pub(super) fn resolve(
     capacity: Bytes,
     has_memory: bool,
     groups: &Tree,
-    pace: &Policy,
+    pace: &PacePolicy,
 ) -> Result<Vec<Task>, Mistake> {
     let mut tasks: Vec<Task> = Vec::with_capacity(tables.len());
     for table in tables {
@@ -67,7 +67,11 @@ pub(super) fn resolve(
 }
 
 /// The cap on what a task dirties.
-fn dirty_cap(given: &TaskTable, task: &Task, pace: &Policy) -> Result<Option<NonZeroU64>, Mistake> {
+fn dirty_cap(
+    given: &TaskTable,
+    task: &Task,
+    pace: &PacePolicy,
+) -> Result<Option<NonZeroU64>, Mistake> {
     let Some(cap) = &given.dirty_cap else { return Ok(None) };
     let wrong = |message| (cap.span(), message);
     if !task.buffered {

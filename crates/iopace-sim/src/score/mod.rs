@@ -36,9 +36,9 @@ pub struct Policy {
     /// The scheduler; `None` is the plain elevator.
     pub scheduler: Option<&'static Algorithm>,
     /// The policy of stage window.
-    pub window: &'static window::Policy,
+    pub window: &'static window::WindowPolicy,
     /// The policy of stage pace.
-    pub pace: &'static pace::Policy,
+    pub pace: &'static pace::PacePolicy,
 }
 
 impl Policy {

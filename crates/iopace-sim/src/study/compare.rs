@@ -12,9 +12,9 @@ pub struct Choices {
     /// Schedulers; `None` is the plain elevator.
     pub schedulers: Vec<Option<&'static Algorithm>>,
     /// Policies of stage window.
-    pub windows: Vec<&'static window::Policy>,
+    pub windows: Vec<&'static window::WindowPolicy>,
     /// Policies of stage pace.
-    pub paces: Vec<&'static pace::Policy>,
+    pub paces: Vec<&'static pace::PacePolicy>,
     /// Seeds; each variant is run once with each.
     pub seeds: Vec<u64>,
 }

@@ -103,8 +103,8 @@ fn look(at: Instant, device: &DeviceReport) -> Option<Look> {
     })
 }
 
-fn picture(report: &PictureReport) -> pace::Picture {
-    pace::Picture {
+fn picture(report: &PictureReport) -> pace::PacePicture {
+    pace::PacePicture {
         dirty: Bytes(report.dirty_bytes),
         freerun: Bytes(report.freerun_bytes),
         setpoint: Bytes(report.setpoint_bytes),
@@ -119,8 +119,8 @@ fn picture(report: &PictureReport) -> pace::Picture {
     }
 }
 
-fn window(report: &WindowReport) -> window::Picture {
-    window::Picture {
+fn window(report: &WindowReport) -> window::WindowPicture {
+    window::WindowPicture {
         depth: report.depth,
         narrowed: None,
         write_back_depth: report.write_back_depth,

@@ -17,7 +17,7 @@ const WARMUP: Nanos = Nanos::from_secs(30);
 pub const CLUSTER: Bytes = Bytes::from_kib(64);
 
 /// The control of 2006 as it counts most likely: clusters, where they leave the page cache.
-static CLUSTERS: pace::Policy = pace::Policy {
+static CLUSTERS: pace::PacePolicy = pace::PacePolicy {
     name: "counting-clusters",
     summary: "a task that writes too many clusters of 64 KiB in 100 ms sleeps (2006)",
     build: || Box::new(Counting::new(CLUSTERS_MAX, CLUSTER)),
@@ -67,7 +67,7 @@ impl Variant {
         VARIANTS.iter().find(|variant| variant.name == name).expect("a variant of the table")
     }
 
-    fn pace(&self) -> &'static pace::Policy {
+    fn pace(&self) -> &'static pace::PacePolicy {
         if self.pace == CLUSTERS.name {
             return &CLUSTERS;
         }

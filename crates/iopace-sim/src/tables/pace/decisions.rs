@@ -12,7 +12,7 @@ use crate::run::run_traced as run;
 use crate::task::Kind;
 use iopace_core::group::table::Groups;
 use iopace_core::pace::rate::Rate;
-use iopace_core::pace::{Budget, Dirty, Grant, Pace, Picture, Policy, Total, Write};
+use iopace_core::pace::{Budget, Dirty, Grant, Pace, PacePicture, PacePolicy, Total, Write};
 use iopace_core::request::{GroupId, TaskId};
 use iopace_core::time::{Instant, Nanos};
 use iopace_core::units::Bytes;
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// `rate`, and each of its decisions is counted.
-static POLICY: Policy = Policy {
+static POLICY: PacePolicy = PacePolicy {
     name: "rate",
     summary: "rate, with its decisions counted",
     build: || Box::new(Counted(Rate::default())),
@@ -156,11 +156,11 @@ impl Pace for Counted {
         self.0.remove_group(id);
     }
 
-    fn picture(&self, dirty: &Dirty) -> Picture {
+    fn picture(&self, dirty: &Dirty) -> PacePicture {
         self.0.picture(dirty)
     }
 
-    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<Picture> {
+    fn group_picture(&self, id: GroupId, dirty: &Dirty) -> Option<PacePicture> {
         self.0.group_picture(id, dirty)
     }
 }
