@@ -17,6 +17,7 @@ pub mod figures;
 mod held;
 #[cfg(any(test, feature = "fuzzing"))]
 mod hostile;
+pub mod ioprio;
 pub mod kernel;
 pub mod limits;
 pub mod listener;
@@ -70,5 +71,5 @@ pub mod control;
 pub mod fuzzing;
 pub mod measured;
 
-pub use process::process_of;
+pub use process::{Family, MovedBytes, process_of, processes_named};
 pub use rules::{Rule, RuleError, Rules};

@@ -84,6 +84,7 @@ const LAYERS: [&[&str]; 7] = [
         "figures",
         "held",
         "hostile",
+        "ioprio",
         "kernel",
         "limits",
         "listener",
