@@ -21,6 +21,7 @@ mod http;
 mod log;
 mod models;
 mod mount;
+mod nice;
 mod output;
 mod pace;
 mod paths;
@@ -64,6 +65,10 @@ fn main() -> ExitCode {
         Command::Recommend(command) => recommend::run(&command),
         Command::Window(command) => window::run(&command),
         Command::Group(command) => group::run(&command),
+        Command::Nice(args) => match nice::run(&args) {
+            Ok(status) => return ExitCode::from(status),
+            Err(failure) => Err(failure),
+        },
         Command::Top(args) => top::run(&args),
         Command::Dashboard(args) => http::dashboard(&args),
         Command::Explain(args) => explain::run(&args),
