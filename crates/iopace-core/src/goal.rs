@@ -5,29 +5,32 @@
 //! both or none. The controller is asked once a tick, a second or so, and answers with a [`Push`]:
 //! the class, weight and rate that the program has until the next tick. There are two gears:
 //! ```text
-//!            urgency = needed / best            needed = rest x 17/16 / (15/16 of the time left)
+//!        urgency = needed / best         needed = (rest + expected / 16) / time left
 //!
-//!    0        1/2   5/8              7/8        best   = highest rate of a window so far; it
-//!    ├─────────┼─────┼────────────────┼────►             or less, if all weight gave less
+//!    0        1/2   5/8              7/8        best = highest rate of a window,
+//!    ├─────────┼─────┼────────────────┼────►    or less, if all weight gave less
 //!      idle ◄──┘     └──► push          all of the disk
 //!      class idle        best effort,   weight 10000,
 //!      no rate           needed x 5/4   no rate
 //! ```
-//! *Idle* takes what nobody else wants, as much of that as there is. It is left when five eighths of
-//! the best rate would be needed to be done in time, and class idle has given less than that lately:
-//! until then the night may still become quiet, and the rest can still be done. *Push* takes the needed rate and a quarter more, and looks for the smallest
-//! weight that gives it, up to 10000. It is left when half of the best rate is enough, and
-//! for a try after 4 windows that gave enough (8, 16, up to 64 after tries in vain): a rate says
-//! nothing about what class idle would give. In the last 8 windows there are no tries.
+//! *Idle* takes what nobody else wants, as much of that as there is. It is left when five eighths
+//! of the best rate would be needed to be done in time, and class idle has given less than that
+//! lately: until then the night may still become quiet, and the rest can still be done.
+//!
+//! *Push* takes the needed rate and a quarter more, and looks for the smallest weight that gives
+//! it, up to 10000. It is left when half of the best rate is enough, and for a try after 4 windows
+//! that gave enough (8, 16, up to 64 after tries in vain): a rate says nothing about what class
+//! idle would give. In the last 8 windows there are no tries.
 //!
 //! *Others* have a guard, if it is asked for: at most one in a hundred of their requests takes
-//! longer than the goal. While more do, the rate of the program is cut by a quarter, never below
-//! the floor; while fewer do it grows by an eighth, until it has not held for a while. The floor is
-//! what the deadline needs, or a 64th of the best rate: who is throttled to nothing learns nothing.
+//! longer than the goal. While more do, the rate of the program is halved, never below the floor;
+//! while fewer do it grows by an eighth, and where nobody else is there it doubles, until it has
+//! not held for a while. The floor is what the deadline needs, or a 256th of the best rate: whoever
+//! is throttled to nothing learns nothing. A program whose best rate is known begins with a 64th.
 //!
-//! *The time left* is forecast from the mean of the rate of the whole run and the rate of the last
-//! 32 windows; not later than the plan ends, as a program that is late is pushed, and not earlier
-//! than the best rate allows.
+//! *The time left* is forecast from the mean of the rate of the whole run and that of the last 8
+//! windows, which counts the more the shorter the time left is; not later than the plan ends, as a
+//! program that is late is pushed, and not earlier than the best rate allows.
 //!
 //! # Properties
 //! 1. Without a deadline it is class idle, and without limit and guard it has no rate.
@@ -54,9 +57,12 @@
 //! take what is left, and is given more only when its time runs out: earliest-deadline slack
 //! stealing (Lehoczky and Ramos-Thuel, RTSS 1992), with rates in the place of execution times.
 
+mod forecast;
+
 use crate::group::{Class, Weight};
 use crate::time::{Instant, Nanos};
 use crate::units::{Bytes, BytesPerSec, scaled};
+use forecast::{mean, plan, rate_for, rate_in, rest};
 
 /// Ticks of a window: fewer are noise, more are late.
 const WINDOW_TICKS: u32 = 8;
@@ -69,6 +75,9 @@ const PUSH_ABOVE: u64 = WHOLE * 5 / 8;
 const IDLE_BELOW: u64 = WHOLE / 2;
 const ALL_ABOVE: u64 = WHOLE * 7 / 8;
 
+/// Of what is expected this part more is planned for: runs of one program differ by as much.
+const MARGIN: u64 = 16;
+
 /// The best rate falls by this part with each window in which all weight did not give enough.
 const FADE: u64 = 8;
 
@@ -76,20 +85,20 @@ const FADE: u64 = 8;
 const TRY_AFTER: (u32, u32) = (4, 64);
 
 /// The mean of the rate that the forecast goes by covers so many windows.
-const RECENT_WINDOWS: u64 = 32;
+const RECENT_WINDOWS: u64 = 8;
 
 /// That which the choice of a gear goes by covers so many.
 const PACED_WINDOWS: u64 = 4;
 
 /// A verdict on others needs so many requests, or as many as came within so many ticks.
-const OTHERS_COUNT: u64 = 200;
-const OTHERS_TICKS: u32 = 32;
+const OTHERS_COUNT: u64 = 100;
+const OTHERS_TICKS: u32 = 16;
 
 /// With so many ticks left it does not wait for the end of a window any more.
 const SHORT_TICKS: u64 = 8 * WINDOW_TICKS as u64;
 
 /// The guard leaves a program this part of its best rate.
-const FLOOR: u64 = 64;
+const FLOOR: u64 = 256;
 
 /// Of so many requests of others one may be late: the 99th percentile.
 const LATE_ONE_IN: u64 = 100;
@@ -101,6 +110,8 @@ pub struct Goals {
     pub by: Option<Instant>,
     /// It never moves more.
     pub limit: Option<BytesPerSec>,
+    /// Others are guarded from the start.
+    pub guarded: bool,
     /// The highest rate of earlier runs, if there were any.
     pub best: BytesPerSec,
 }
@@ -204,7 +215,7 @@ impl Controller {
             recent: 0,
             best: goals.best.0,
             tries: (0, TRY_AFTER.0),
-            guard: None,
+            guard: goals.guarded.then_some(goals.best.0 / 64).filter(|rate| *rate > 0),
             others: (0, 0, 0),
         }
     }
@@ -217,7 +228,8 @@ impl Controller {
         let is_new = self.measure(now, seen.moved);
         let rest = rest(seen);
         let plan = self.goals.by.map(|by| plan(by.since(now), tick));
-        let needed = plan.zip(rest).map(|(plan, rest)| rate_for(Bytes(rest.0 + rest.0 / 16), plan));
+        let margin = seen.expected.map_or(Bytes::ZERO, |expected| Bytes(expected.0 / MARGIN));
+        let needed = plan.zip(rest).map(|(plan, rest)| rate_for(rest + margin, plan));
         let is_short = plan.is_some_and(|plan| plan < tick.times(SHORT_TICKS));
         self.choose_gear(needed, is_new, is_short);
         self.guard(seen);
@@ -324,14 +336,16 @@ impl Controller {
             return;
         }
         let is_late = late.saturating_mul(LATE_ONE_IN) > *count;
+        let is_alone = *count == 0;
         self.others = (0, 0, 0);
         self.guard = match (is_late, self.guard) {
             (true, guard) => {
                 let rate = guard.map_or(self.rate, |guard| guard.min(self.rate.max(guard / 2)));
-                Some((rate - rate / 4).max(self.best / FLOOR))
+                Some((rate / 2).max(self.best / FLOOR))
             }
             (false, Some(guard)) => {
-                let more = guard.saturating_add((guard / 8).max(self.best / 32));
+                let part = if is_alone { guard } else { guard / 8 };
+                let more = guard.saturating_add(part.max(self.best / 128));
                 (more < self.best.saturating_mul(2)).then_some(more)
             }
             (false, None) => None,
@@ -358,60 +372,6 @@ impl Controller {
         let limit = self.goals.limit.map(|limit| limit.0);
         let rate = [wanted, guard, limit].into_iter().flatten().min();
         Push { class, weight, rate: rate.map(|rate| BytesPerSec(rate.max(1))) }
-    }
-
-    /// How long the rest takes.
-    fn left(&self, rest: Bytes, mean: u64, plan: Option<Nanos>) -> Option<Nanos> {
-        let rate = if self.recent == 0 { mean } else { mean / 2 + self.recent / 2 };
-        let rate = self.goals.limit.map_or(rate, |limit| rate.min(limit.0));
-        let at_rate = (rate > 0).then(|| BytesPerSec(rate).time_for(rest));
-        let left = match (at_rate, plan) {
-            (Some(left), Some(plan)) => left.min(plan),
-            (left, plan) => left.or(plan)?,
-        };
-        match self.best {
-            0 => Some(left),
-            best => Some(left.max(BytesPerSec(best).time_for(rest))),
-        }
-    }
-}
-
-/// What there is still to be moved, as far as that is known.
-fn rest(seen: &Seen) -> Option<Bytes> {
-    let expected = seen.expected?;
-    match seen.moved < expected {
-        true => Some(expected - seen.moved),
-        false => Some(Bytes((seen.moved.0 / 64).max(1))),
-    }
-}
-
-/// The time that is planned for the rest: not the last sixteenth, and not the last two ticks, so
-/// that an error of the forecast does not end behind the deadline.
-fn plan(left: Nanos, tick: Nanos) -> Nanos {
-    Nanos(left.0 - left.0 / 16).saturating_sub(tick.times(2))
-}
-
-/// The mean of so many numbers of which the last one is `new`; zero is none yet.
-fn mean(before: u64, new: u64, count: u64) -> u64 {
-    match before {
-        0 => new,
-        before => before - before / count + new / count,
-    }
-}
-
-/// The rate that moves `bytes` in `time`; as much as there is if there is no time left.
-fn rate_for(bytes: Bytes, time: Nanos) -> u64 {
-    match time {
-        Nanos::ZERO => u64::MAX,
-        time => scaled(bytes.0, 1_000_000_000, time.0),
-    }
-}
-
-/// The rate at which `bytes` were moved in `time`; nothing in no time.
-fn rate_in(bytes: Bytes, time: Nanos) -> u64 {
-    match time {
-        Nanos::ZERO => 0,
-        time => scaled(bytes.0, 1_000_000_000, time.0),
     }
 }
 

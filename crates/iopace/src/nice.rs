@@ -37,7 +37,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 
 /// The exit status where iopace could not do what was asked, as of nice(1) and timeout(1).
 const FAILED: u8 = 125;
@@ -115,7 +115,7 @@ fn attach(args: &NiceArgs) -> Result<(), Failure> {
         say(args, &means, Some(&"it stays in its cgroup".to_owned()), args.size);
     }
     let mut drive = Drive::new(args, goals, args.size, family, means);
-    let (_sender, never) = channel();
+    let (_sender, never) = sync_channel(1);
     drive.until(&never, || stop.load(Relaxed));
     drive.release();
     Ok(())
@@ -158,7 +158,7 @@ fn goals(args: &NiceArgs, best: BytesPerSec) -> Result<Goals, Failure> {
         Some(Deadline::Within(length)) => Some(now + length),
         Some(Deadline::Clock(hour, minute)) => Some(now + until(&Zoned::now(), hour, minute)?),
     };
-    Ok(Goals { by, limit: args.limit, best })
+    Ok(Goals { by, limit: args.limit, guarded: args.keep_p99.is_some(), best })
 }
 
 /// The time until the next hour and minute of that name.

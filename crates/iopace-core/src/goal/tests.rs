@@ -104,7 +104,7 @@ fn p4_when_the_deadline_needs_it_it_pushes() {
         let course = world.run(1, MB, 100 * MB);
         let needed = course.needed.expect("a deadline").0;
         let pushes = course.push.class == Class::BestEffort;
-        assert!(pushes || needed < 60 * MB, "at {} needs {needed}", world.now);
+        assert!(pushes || needed < 65 * MB, "at {} needs {needed}", world.now);
         assert!(!course.is_late || world.moved >= 40_000 * MB);
         heaviest_seen |= course.push.weight == heaviest() && world.now < 980;
     }
@@ -140,7 +140,7 @@ fn p6_late_others_cut_the_rate_and_it_comes_back() {
         (0..60).map(|_| world.run(1, 100 * MB, 0).push.rate.map_or(u64::MAX, |r| r.0)).collect();
     assert!(rates.is_sorted_by(|a, b| a >= b), "{rates:?}");
     let floor = *rates.last().expect("some");
-    assert!((MB..4 * MB).contains(&floor), "{floor}");
+    assert!((MB / 4..MB).contains(&floor), "{floor}");
     world.late = 1;
     assert_eq!(world.run(200, 100 * MB, 0).push.rate, None);
     // Not below what a deadline needs.
@@ -208,6 +208,7 @@ fn odd_ticks_do_no_harm() {
         let goals = Goals {
             by: (draw(1) > 0).then(|| Instant(draw(50))),
             limit,
+            guarded: draw(1) > 0,
             best: BytesPerSec(draw(64)),
         };
         let mut controller = Controller::new(goals);

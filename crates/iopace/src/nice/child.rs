@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 /// Signals that are passed on.
@@ -65,7 +65,7 @@ impl Program {
             }
         };
         pass_on(signals, Arc::clone(&handle));
-        let (sender, ended) = channel();
+        let (sender, ended) = sync_channel(1);
         thread::spawn(move || {
             // It stays a zombie: what it has moved can be seen then.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
