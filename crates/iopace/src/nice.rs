@@ -212,7 +212,9 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_the_next_one() {
-        let now: Zoned = "2026-11-27T23:30:00+01:00[Europe/Berlin]".parse().expect("a time");
+        let zone = jiff::tz::TimeZone::fixed(jiff::tz::offset(1));
+        let now = jiff::civil::date(2026, 11, 27).at(23, 30, 0, 0).to_zoned(zone);
+        let now = now.expect("a time");
         let until = |hour, minute| until(&now, hour, minute).expect("a time").0 / 1_000_000_000;
         assert_eq!(until(23, 45), 15 * 60);
         assert_eq!(until(6, 0), 6 * 3600 + 1800);
