@@ -154,7 +154,7 @@ impl Night {
     }
 
     /// What others have when the program is not there: their latency in each tick.
-    fn alone(&self) -> Vec<Box<Histogram>> {
+    fn alone(&self) -> Vec<Histogram> {
         let tasks = self.scenario.tasks[1..].to_vec();
         let scenario = Scenario { tasks, ..self.scenario.clone() };
         let mut world = World::new(&scenario);
@@ -163,7 +163,7 @@ impl Night {
         for tick in 1..=TICKS {
             world.advance(Instant::ZERO + TICK.times(tick));
             let latency = self.latency(&world);
-            ticks.push(Box::new(latency.since(&before)));
+            ticks.push(latency.since(&before));
             before = latency;
         }
         ticks
@@ -180,7 +180,7 @@ impl Night {
         account.map_or(Bytes::ZERO, |(account, _)| account.counts.read)
     }
 
-    fn under(&self, rule: Rule, p99: Nanos, alone: &[Box<Histogram>]) -> Spent {
+    fn under(&self, rule: Rule, p99: Nanos, alone: &[Histogram]) -> Spent {
         let goal = Nanos(p99.0 * 115 / 100);
         let by = Some(Instant::ZERO + DEADLINE);
         let mut controller = Controller::new(Goals {
@@ -211,7 +211,7 @@ impl Night {
             let planned = self.expected + Bytes(self.expected.0 / 16);
             let rest = planned - self.moved(&world);
             has_slack &= self.best.time_for(Bytes(rest.0 * 2)) <= time_left;
-            let both = [(&mut spent.others, &new), (&mut spent.alone, &*alone[tick as usize])];
+            let both = [(&mut spent.others, &new), (&mut spent.alone, &alone[tick as usize])];
             for ((all, slack), of_tick) in both {
                 all.merge(of_tick);
                 if has_slack {
